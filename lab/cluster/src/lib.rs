@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The vocabulary that features are written in. A tier (a real node's namespaces, a runtime, a cluster) implements these
+//! traits; steps use nothing else, so a feature never names a tier.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Whether the environment can do something, and how that was found out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// The need's tag without `@` (`real-kernel`, `ipv6`, `iptables-tools`).
+    pub need: String,
+    /// Whether it is met.
+    pub met: bool,
+    /// What was tried and what came of it.
+    pub evidence: String,
+}
+
+/// Why the lab could not do what a step asked. Not a verdict on the system under test.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The tier cannot do it.
+    #[error("{tier} cannot {what}")]
+    Unsupported {
+        /// The tier.
+        tier: &'static str,
+        /// What was asked.
+        what: String,
+    },
+    /// Nothing happened before the deadline.
+    #[error("{what} did not happen within {deadline:?}")]
+    Deadline {
+        /// What was awaited.
+        what: String,
+        /// For how long.
+        deadline: Duration,
+    },
+    /// The harness itself failed: the verdict is `inconclusive`.
+    #[error("failed to {what}: {why}")]
+    Harness {
+        /// What was tried.
+        what: String,
+        /// The cause.
+        why: String,
+    },
+}
+
+/// How a pod's start ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum PodStart {
+    /// All containers run.
+    Running {
+        /// The pod's addresses, in the order of the sandbox' result.
+        addresses: Vec<IpAddr>,
+    },
+    /// The sandbox could not be set up: the runtime's error, as the kubelet would report it.
+    SandboxFailed {
+        /// The CNI error's code, if the plugin gave one.
+        code: Option<u32>,
+        /// The message.
+        message: String,
+    },
+}
+
+/// One call of one CNI plugin, as a runtime makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CniCall {
+    /// The plugin's `type`: a binary's name.
+    pub plugin: String,
+    /// The whole environment (`CNI_COMMAND`, …); nothing is inherited.
+    pub env: BTreeMap<String, String>,
+    /// Standard input.
+    pub stdin: Vec<u8>,
+}
+
+/// What came of a [`CniCall`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CniAnswer {
+    /// Exit code; `None` if a signal ended it.
+    pub exit: Option<i32>,
+    /// Standard output, whole.
+    pub stdout: String,
+    /// Standard error, whole.
+    pub stderr: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl CniAnswer {
+    /// Standard output as JSON; `Null` when empty or not JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or(Value::Null)
+    }
+}
+
+/// Which protocol a probe speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A TCP connection.
+    Tcp,
+    /// A UDP datagram and its answer.
+    Udp,
+}
+
+/// Traffic that a client is to send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// Where to. A host name is never looked up.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub port: u16,
+    /// The sending socket's user.
+    pub uid: u32,
+    /// The sending socket's primary group.
+    pub gid: u32,
+    /// Source address to bind to; the kernel chooses if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+}
+
+/// Who answered some traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Answer {
+    /// A listener of an app answered.
+    App {
+        /// The port that it listens on.
+        port: u16,
+        /// The client's address as the app saw it.
+        peer: String,
+        /// What went through proxies on the way, first one first.
+        #[serde(default)]
+        via: Vec<ProxyHop>,
+    },
+    /// A proxy stand-in answered by itself (it had nowhere to forward to).
+    Proxy {
+        /// The hop.
+        hop: ProxyHop,
+    },
+    /// Nobody listens: connection refused or ICMP unreachable.
+    Refused,
+    /// Nothing came back before the deadline.
+    Silence,
+}
+
+/// What a proxy stand-in saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyHop {
+    /// The port that it was reached on (15001, 15006, …).
+    pub port: u16,
+    /// The original destination (`SO_ORIGINAL_DST`), `address:port`.
+    pub original: String,
+    /// The client's address as the proxy saw it.
+    pub peer: String,
+}
+
+/// One rule that is in a pod's namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LiveRule {
+    /// `ip`, `ip6` or `inet`.
+    pub family: String,
+    /// Table.
+    pub table: String,
+    /// Chain.
+    pub chain: String,
+    /// 1-based position in the chain.
+    pub position: usize,
+    /// Packets counted.
+    pub packets: u64,
+}
+
+/// A cluster with one or more nodes.
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    /// The tier's name.
+    fn tier(&self) -> &'static str;
+
+    /// What this tier can do here, with evidence.
+    fn probes(&self) -> Vec<Probe>;
+
+    /// Creates or replaces an object of the API (`kind`, `apiVersion` and `metadata` say which).
+    async fn apply(&self, object: Value) -> Result<Value, LabError>;
+
+    /// Deletes a pod and waits until its sandbox is gone.
+    async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError>;
+
+    /// The nodes.
+    fn nodes(&self) -> Vec<&dyn Node>;
+
+    /// A pod that was applied: for traffic and for looking into its namespace.
+    async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError>;
+
+    /// Requests that the API server got since the start, as `VERB /path`, in order.
+    fn api_requests(&self) -> Vec<String>;
+}
+
+/// A node.
+#[async_trait]
+pub trait Node: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Writes a file of the CNI configuration directory, atomically.
+    async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError>;
+
+    /// Waits until a pod's start has ended, well or badly.
+    async fn pod_started(&self, namespace: &str, name: &str, deadline: Duration) -> Result<PodStart, LabError>;
+
+    /// Calls a CNI plugin as the runtime would, outside of any pod's life.
+    async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError>;
+
+    /// Every plugin call so far: chain position order, with answers.
+    fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)>;
+}
+
+/// A running pod.
+#[async_trait]
+pub trait Workload: Send + Sync {
+    /// The pod's addresses.
+    fn addresses(&self) -> Vec<IpAddr>;
+
+    /// The path of its network namespace.
+    fn netns(&self) -> String;
+
+    /// Sends traffic from inside the pod and says who answered.
+    async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError>;
+
+    /// The rules in its namespace, with counters.
+    async fn rules(&self) -> Result<Vec<LiveRule>, LabError>;
+}
