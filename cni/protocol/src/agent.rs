@@ -7,6 +7,7 @@
 //! [`Response::Unsupported`], and a plugin treats that, or a line that it cannot read, as "no agent": it asks the API
 //! server. So a new plugin works with an old agent and the reverse.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::pod::PodFacts;
@@ -81,4 +82,40 @@ pub enum Response {
     /// The agent does not know this kind of request.
     #[serde(other)]
     Unsupported,
+}
+
+/// Why a line of the other side can not be used. A plugin treats each as "no agent".
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// Longer than [`MAX_LINE`].
+    #[error("accept a line of {0} bytes, the limit is {MAX_LINE}")]
+    TooLong(usize),
+    /// No end of line: the other side went away in the middle.
+    #[error("accept a line without an end")]
+    Unfinished,
+    /// Not a message that we know.
+    #[error("decode the message")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes a [`Request`] or [`Reply`] as one line, with its `\n`.
+///
+/// # Errors
+/// [`LineError::TooLong`]: the other side would not read it.
+pub fn encode_line<T: Serialize>(message: &T) -> Result<Vec<u8>, LineError> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    if line.len() > MAX_LINE { Err(LineError::TooLong(line.len())) } else { Ok(line) }
+}
+
+/// Reads a [`Request`] or [`Reply`] from one line, ended by `\n`.
+///
+/// # Errors
+/// See [`LineError`].
+pub fn decode_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
+    if line.len() > MAX_LINE {
+        return Err(LineError::TooLong(line.len()));
+    }
+    let text = line.strip_suffix(b"\n").ok_or(LineError::Unfinished)?;
+    Ok(serde_json::from_slice(text)?)
 }

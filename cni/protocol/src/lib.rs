@@ -4,8 +4,21 @@
 //!
 //! | module | noun |
 //! |---|---|
+//! | [`env`] | the call: command and container, from environment variables |
+//! | [`args`] | the pod, from `CNI_ARGS` |
+//! | [`netconf`] | the configuration on stdin |
+//! | [`result`] | results, of every version |
+//! | [`error`] | errors and their codes |
+//! | [`version`] | the versions that we speak |
 //! | [`agent`] | messages between plugin and agent |
 //! | [`pod`] | what we read of a pod |
 
 pub mod agent;
+pub mod args;
+pub mod env;
+pub mod error;
+mod name;
+pub mod netconf;
 pub mod pod;
+pub mod result;
+pub mod version;

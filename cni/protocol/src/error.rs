@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The error that a CNI plugin prints, and its codes.
+
+use std::fmt;
+
+/// The code of a CNI error. The specification owns 1 to 99; 100 and above are the plugin's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Code(pub u32);
+
+impl Code {
+    /// The configuration's or the result's version does not fit.
+    pub const INCOMPATIBLE_VERSION: Self = Self(1);
+    /// A field of the configuration is not supported.
+    pub const UNSUPPORTED_FIELD: Self = Self(2);
+    /// The container is unknown or gone; the runtime need not clean up.
+    pub const UNKNOWN_CONTAINER: Self = Self(3);
+    /// An environment variable is missing or not valid.
+    pub const INVALID_ENVIRONMENT: Self = Self(4);
+    /// Reading or writing failed.
+    pub const IO: Self = Self(5);
+    /// Something could not be decoded.
+    pub const DECODING: Self = Self(6);
+    /// The network configuration is not valid.
+    pub const INVALID_CONFIG: Self = Self(7);
+    /// The network namespace is not one to work in.
+    pub const INVALID_NETNS: Self = Self(8);
+    /// Reserved by the specification.
+    pub const RESERVED_9: Self = Self(9);
+    /// Reserved by the specification.
+    pub const RESERVED_10: Self = Self(10);
+    /// A passing condition: the runtime should try again later.
+    pub const TRY_AGAIN_LATER: Self = Self(11);
+    /// STATUS: the plugin cannot serve ADD.
+    pub const NOT_AVAILABLE: Self = Self(50);
+    /// STATUS: as [`Self::NOT_AVAILABLE`], and containers that run may have limited connectivity.
+    pub const LIMITED_CONNECTIVITY: Self = Self(51);
+    /// The first of the plugin's own: a check of ours found the pod not as it must be.
+    pub const PLUGIN: Self = Self(100);
+    /// Any other failure.
+    pub const INTERNAL: Self = Self(999);
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A failure as the runtime gets it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{msg}{}{details}", if details.is_empty() { "" } else { "; " })]
+pub struct CniError {
+    /// What kind of failure.
+    pub code: Code,
+    /// One short sentence.
+    pub msg: String,
+    /// More, for people; may be empty.
+    pub details: String,
+}
+
+impl CniError {
+    /// An error without details.
+    #[must_use]
+    pub fn new(code: Code, msg: impl Into<String>) -> Self {
+        Self { code, msg: msg.into(), details: String::new() }
+    }
+
+    /// The same error with `details`.
+    #[must_use]
+    pub fn with_details(mut self, details: impl Into<String>) -> Self {
+        self.details = details.into();
+        self
+    }
+
+    /// What goes to stdout: JSON indented by four spaces, ended by a newline; `details` left out if empty. There is no
+    /// `cniVersion`, as in upstream's output.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let quote = |text: &str| serde_json::Value::from(text).to_string();
+        let mut out = format!("{{\n    \"code\": {},\n    \"msg\": {}", self.code, quote(&self.msg));
+        if !self.details.is_empty() {
+            out.push_str(&format!(",\n    \"details\": {}", quote(&self.details)));
+        }
+        out.push_str("\n}\n");
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_left_out_when_empty() {
+        let error = CniError::new(Code::INVALID_CONFIG, "missing \"name\"");
+        assert_eq!(error.to_json(), "{\n    \"code\": 7,\n    \"msg\": \"missing \\\"name\\\"\"\n}\n");
+        assert_eq!(error.to_string(), "missing \"name\"");
+    }
+
+    #[test]
+    fn details_are_escaped_and_indented() {
+        let error = CniError::new(Code::TRY_AGAIN_LATER, "m").with_details("a\nb");
+        assert_eq!(
+            error.to_json(),
+            "{\n    \"code\": 11,\n    \"msg\": \"m\",\n    \"details\": \"a\\nb\"\n}\n"
+        );
+        assert_eq!(error.to_string(), "m; a\nb");
+    }
+}
