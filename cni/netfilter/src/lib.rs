@@ -1,1 +1,45 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0
+//! Puts a [`redirect::ruleset::Ruleset`] into a network namespace and reads it back, over netlink: no process is started,
+//! no lock file is touched.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`netns`] | opens and enters a network namespace |
+//! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
+//! | [`encode`] | rules to nf_tables messages, as `iptables-nft` 1.8.9 would have written them; pure |
+//! | [`expression`] | the expressions of a rule, read back; pure |
+//! | [`describe`] | a rule's expressions as a person knows them from `iptables -S`; pure |
+//! | [`snapshot`] | all tables, chains and rules of the namespace |
+//! | [`read`](mod@read) | reads a snapshot |
+//! | [`ours`] | which of them are ours, this version's or another's; pure |
+//! | [`plan`] | what has to be sent so that a namespace holds a ruleset; pure |
+//! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
+//! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
+//! | [`legacy`] | a hint at rules of the legacy back end |
+//!
+//! Everything except [`netns`] acts on the namespace of the calling thread.
+
+pub mod address;
+pub mod apply;
+pub mod compare;
+pub mod describe;
+pub mod encode;
+pub mod expression;
+pub mod legacy;
+pub mod netns;
+pub mod ours;
+pub mod plan;
+pub mod read;
+pub mod snapshot;
+
+mod netlink;
+mod nft;
+mod wire;
+
+pub use apply::{Applied, ApplyError, apply};
+pub use compare::{Difference, compare};
+pub use encode::EncodeError;
+pub use netns::{Netns, NetnsError, NetnsId};
+pub use ours::has_rules_of_ours;
+pub use read::{ReadError, read};
+pub use snapshot::Snapshot;
