@@ -1,1 +1,22 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0
+//! The processes that live in the lab's pods, and the lab's base CNI plugin. They share one binary and one line
+//! protocol: who connects sends one line, who answers sends one line of JSON ([`cluster::Answer`]).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`cli`] | the subcommands |
+//! | [`app`] | the application: answers on its ports |
+//! | [`client`] | sends traffic and reports who answered |
+//! | [`proxy`] | stands in for the sidecar proxy |
+//! | [`agent`] | stands in for the node agent's socket |
+//! | [`basenet`] | the base CNI plugin `lab-net` |
+//! | [`listen`], [`line`] | sockets of both families; reading and writing lines |
+
+pub mod agent;
+pub mod app;
+pub mod basenet;
+pub mod cli;
+pub mod client;
+pub mod line;
+pub mod listen;
+pub mod proxy;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stands in for the node agent's socket: answers the plugin's questions from files, or misbehaves as told. Each
+//! request is printed as one line of JSON.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use nix::sys::stat::{Mode, umask};
+use protocol::agent::{MAX_LINE, PodKey, Reply, Request, RequestKind, Response, VERSION};
+use protocol::pod::PodFacts;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::line;
+
+/// Where to listen, what to serve, how to misbehave.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// The socket to make.
+    #[arg(long)]
+    pub socket: PathBuf,
+    /// Directory of pods, one file `NAMESPACE_NAME.json` each.
+    #[arg(long)]
+    pub pods: PathBuf,
+    #[command(flatten)]
+    misbehave: Misbehave,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+#[group(multiple = false)]
+struct Misbehave {
+    /// Accept, read, and never answer.
+    #[arg(long)]
+    silent: bool,
+    /// Answer a line that is not JSON.
+    #[arg(long)]
+    garbage: bool,
+    /// Answer as an agent that knows no request.
+    #[arg(long)]
+    old: bool,
+    /// Answer with the pod of another UID.
+    #[arg(long)]
+    wrong_uid: bool,
+}
+
+/// Serves until it is killed.
+pub async fn run(options: &Options) -> io::Result<()> {
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(&options.socket);
+    umask(before);
+    let listener = listener?;
+    line::announce("ready agent")?;
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            let options = options.clone();
+            tokio::spawn(async move { serve(stream, &options).await });
+        }
+    }
+}
+
+async fn serve(mut stream: UnixStream, options: &Options) -> io::Result<()> {
+    if stream.peer_cred()?.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let text = line::read_within(&mut stream, MAX_LINE as u64).await?;
+    line::announce(&text)?;
+    let how = options.misbehave;
+    if how.silent {
+        // Until the plugin gives up and closes its side.
+        return line::read(&mut stream).await.map(drop);
+    }
+    if how.garbage {
+        return stream.write_all(b"\0not JSON\n").await;
+    }
+    let response = match serde_json::from_str::<Request>(&text) {
+        Ok(request) if !how.old => respond(&request.kind, options),
+        _ => Response::Unsupported,
+    };
+    line::write(&mut stream, &Reply { version: VERSION, response }).await
+}
+
+fn respond(kind: &RequestKind, options: &Options) -> Response {
+    match kind {
+        RequestKind::Deleted(_) => Response::Noted,
+        RequestKind::Pod(key) => match pod(&options.pods, key) {
+            Some(mut pod) if options.misbehave.wrong_uid => {
+                "another".clone_into(&mut pod.metadata.uid);
+                Response::Found { pod: Box::new(pod) }
+            }
+            Some(pod) if pod.has_uid(&key.uid) => Response::Found { pod: Box::new(pod) },
+            _ => Response::Unknown,
+        },
+    }
+}
+
+fn pod(directory: &Path, key: &PodKey) -> Option<PodFacts> {
+    let file = directory.join(format!("{}_{}.json", key.namespace, key.name));
+    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lab-net`, the lab's base CNI plugin: a veth pair, addresses of one or both families, routes through the node. The node
+//! is the network namespace that the plugin is started in.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`conf`] | the network configuration and the call's environment |
+//! | [`ipam`] | who holds which address |
+//! | [`link`] | the veth pair, its addresses and routes |
+//! | [`result`] | the result in every version of the specification |
+
+pub mod conf;
+pub mod ipam;
+pub mod link;
+pub mod result;
+
+use std::io::{self, Read as _, Write as _};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use conf::{Call, Command, Conf};
+use ipam::Store;
+
+/// The plugin's `type`, and the file name that makes this binary the plugin.
+pub const NAME: &str = "lab-net";
+
+/// What went wrong, with the specification's code for it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The environment lacks something or says something invalid.
+    #[error("{0}")]
+    Environment(String),
+    /// Standard input is not the configuration of this plugin.
+    #[error("failed to read the network configuration: {0}")]
+    Configuration(String),
+    /// The configuration's version is not supported.
+    #[error("cniVersion {0:?} is not supported")]
+    Version(String),
+    /// A file or a namespace.
+    #[error("failed to {0}: {1}")]
+    Io(&'static str, #[source] io::Error),
+    /// The kernel refused a link, an address or a route.
+    #[error("failed to {0}: {1}")]
+    Netlink(&'static str, #[source] rtnetlink::Error),
+    /// Every address of a range is taken.
+    #[error("range {0} is exhausted")]
+    Exhausted(String),
+    /// CHECK found the pod's network different from the result.
+    #[error("{0} is gone from the pod")]
+    Missing(String),
+}
+
+impl Error {
+    fn code(&self) -> u32 {
+        match self {
+            Self::Version(_) => 1,
+            Self::Environment(_) => 4,
+            Self::Io(..) => 5,
+            Self::Configuration(_) => 7,
+            Self::Netlink(..) => 100,
+            Self::Exhausted(_) => 11,
+            Self::Missing(_) => 101,
+        }
+    }
+}
+
+/// Runs the plugin on this process' environment and standard streams.
+pub fn main() -> ExitCode {
+    let (output, code) = match answer() {
+        Ok(output) => (output, ExitCode::SUCCESS),
+        Err(error) => {
+            (Some(json!({ "code": error.code(), "msg": error.to_string() })), ExitCode::FAILURE)
+        }
+    };
+    if let Some(output) = output
+        && let Err(error) = writeln!(io::stdout().lock(), "{output}")
+    {
+        eprintln!("{NAME}: failed to print: {error}");
+        return ExitCode::FAILURE;
+    }
+    code
+}
+
+fn answer() -> Result<Option<Value>, Error> {
+    let call = Call::from_environment(|name| std::env::var(name).ok())?;
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text).map_err(|error| Error::Io("read standard input", error))?;
+    if call.command == Command::Version {
+        return Ok(Some(result::versions()));
+    }
+    let conf = Conf::parse(&text)?;
+    let store = Store::new(&conf.state_dir);
+    match call.command {
+        Command::Add => add(&call, &conf, &store).map(Some),
+        Command::Del => del(&call, &store).map(|()| None),
+        Command::Check => check(&call, &conf).map(|()| None),
+        Command::Gc => store.keep_only(&conf.attachments()).map(|()| None),
+        Command::Status | Command::Version => Ok(None),
+    }
+}
+
+fn add(call: &Call, conf: &Conf, store: &Store) -> Result<Value, Error> {
+    let holder = call.attachment();
+    let addresses = store.allocate(&conf.wanted(), &holder)?;
+    let wired = runtime()?.block_on(link::connect(call, &addresses, conf.mtu));
+    match wired {
+        Ok(wired) => Ok(result::render(conf, call, &wired, &addresses)),
+        Err(error) => {
+            store.release(&holder)?;
+            Err(error)
+        }
+    }
+}
+
+fn del(call: &Call, store: &Store) -> Result<(), Error> {
+    runtime()?.block_on(link::disconnect(call))?;
+    store.release(&call.attachment())
+}
+
+fn check(call: &Call, conf: &Conf) -> Result<(), Error> {
+    let expected = result::addresses(conf.prev_result.as_ref().unwrap_or(&Value::Null));
+    let found = runtime()?.block_on(link::addresses(call))?;
+    match expected.into_iter().find(|address| !found.contains(address)) {
+        Some(missing) => Err(Error::Missing(missing.to_string())),
+        None => Ok(()),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|error| Error::Io("start", error))
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The veth pair between a pod and its node: every pod is on a link of its own, the node's end answers for a link-local
+//! gateway of each family, and the node has one host route for each address.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::channel::mpsc::UnboundedReceiver;
+use futures::{StreamExt as _, TryStreamExt as _};
+use nix::sched::{CloneFlags, setns};
+use rtnetlink::packet_core::NetlinkMessage;
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags};
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage};
+use rtnetlink::packet_route::route::RouteScope;
+use rtnetlink::sys::SocketAddr;
+use rtnetlink::{Handle, LinkUnspec, LinkVeth, MulticastGroup, RouteMessageBuilder};
+
+use super::Error;
+use super::conf::Call;
+
+/// How long the kernel may take to bring both ends up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The address that the node's end answers for.
+#[must_use]
+pub fn gateway(of: IpAddr) -> IpAddr {
+    match of {
+        IpAddr::V4(_) => Ipv4Addr::new(169, 254, 1, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into(),
+    }
+}
+
+/// The whole length of an address of this family.
+#[must_use]
+pub fn host_length(of: IpAddr) -> u8 {
+    if of.is_ipv4() { 32 } else { 128 }
+}
+
+/// A pair that was made: the hardware addresses of its ends.
+#[derive(Debug)]
+pub struct Wired {
+    /// The node's end.
+    pub host_mac: String,
+    /// The pod's end.
+    pub pod_mac: String,
+}
+
+/// Makes the pair, the addresses and the routes, and waits until packets can pass.
+pub async fn connect(call: &Call, addresses: &[IpAddr], mtu: Option<u32>) -> Result<Wired, Error> {
+    let netns = open(call.netns.as_deref())?;
+    let mut node = Side::here()?;
+    let mut pod = Side::inside(&netns)?;
+    node.handle
+        .link()
+        .add(pair(call, &netns, mtu))
+        .execute()
+        .await
+        .map_err(|e| Error::Netlink("make the pair", e))?;
+    let lo = pod.find("lo").await?.ok_or_else(|| Error::Missing("lo".to_owned()))?;
+    pod.up(lo.header.index).await?;
+    let host_mac = node.raise(&call.host_ifname()).await?;
+    let pod_mac = pod.raise(&call.ifname).await?;
+    node.running().await?;
+    pod.running().await?;
+    for address in addresses {
+        pod.address(*address).await?;
+        pod.route(gateway(*address), host_length(*address), None).await?;
+        pod.route(any(*address), 0, Some(gateway(*address))).await?;
+        node.address(gateway(*address)).await?;
+        node.route(*address, host_length(*address), None).await?;
+    }
+    Ok(Wired { host_mac, pod_mac })
+}
+
+/// Removes the pair, if it is still there.
+pub async fn disconnect(call: &Call) -> Result<(), Error> {
+    let node = Side::here()?;
+    let Some(host) = node.find(&call.host_ifname()).await? else {
+        return Ok(());
+    };
+    match node.handle.link().del(host.header.index).execute().await {
+        Err(error) if is_gone(&error) => Ok(()),
+        done => done.map_err(|e| Error::Netlink("remove the pair", e)),
+    }
+}
+
+/// The addresses of the pod's end.
+pub async fn addresses(call: &Call) -> Result<Vec<IpAddr>, Error> {
+    let pod = Side::inside(&open(call.netns.as_deref())?)?;
+    let link = pod.find(&call.ifname).await?.ok_or_else(|| Error::Missing(call.ifname.clone()))?;
+    let listed: Vec<_> = pod
+        .handle
+        .address()
+        .get()
+        .set_link_index_filter(link.header.index)
+        .execute()
+        .try_collect()
+        .await
+        .map_err(|e| Error::Netlink("list addresses", e))?;
+    let address = |attribute: &AddressAttribute| match attribute {
+        AddressAttribute::Address(address) => Some(*address),
+        _ => None,
+    };
+    Ok(listed.iter().flat_map(|message| message.attributes.iter().filter_map(address)).collect())
+}
+
+fn pair(call: &Call, netns: &File, mtu: Option<u32>) -> LinkMessage {
+    let sized = |message: rtnetlink::LinkMessageBuilder<LinkUnspec>| match mtu {
+        Some(mtu) => message.mtu(mtu),
+        None => message,
+    };
+    let peer = sized(LinkUnspec::new_with_name(&call.ifname)).setns_by_fd(netns.as_raw_fd()).build();
+    let host = LinkVeth::new(&call.host_ifname(), &call.ifname);
+    let host = match mtu {
+        Some(mtu) => host.mtu(mtu),
+        None => host,
+    };
+    host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer))).build()
+}
+
+fn any(of: IpAddr) -> IpAddr {
+    match of {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn open(netns: Option<&Path>) -> Result<File, Error> {
+    let path = netns.ok_or_else(|| Error::Environment("CNI_NETNS is empty".to_owned()))?;
+    File::open(path).map_err(|error| Error::Io("open the pod's network namespace", error))
+}
+
+fn is_gone(error: &rtnetlink::Error) -> bool {
+    matches!(error, rtnetlink::Error::NetlinkError(message)
+        if message.to_io().raw_os_error() == Some(nix::errno::Errno::ENODEV as i32))
+}
+
+/// One end of the pair: a netlink socket of its namespace, which also tells when its link changes.
+struct Side {
+    handle: Handle,
+    changes: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
+    link: u32,
+}
+
+impl Side {
+    /// The side of the namespace that this thread is in.
+    fn here() -> Result<Self, Error> {
+        let (connection, handle, changes) = rtnetlink::new_multicast_connection(&[MulticastGroup::Link])
+            .map_err(|error| Error::Io("open a netlink socket", error))?;
+        tokio::spawn(connection);
+        Ok(Self { handle, changes, link: 0 })
+    }
+
+    /// The side of another namespace: a socket stays in the namespace that it was made in.
+    fn inside(netns: &File) -> Result<Self, Error> {
+        let failed = |errno: nix::errno::Errno| Error::Io("enter the pod's namespace", errno.into());
+        let home =
+            File::open("/proc/thread-self/ns/net").map_err(|e| Error::Io("open our own namespace", e))?;
+        setns(netns, CloneFlags::CLONE_NEWNET).map_err(failed)?;
+        let side = Self::here();
+        setns(&home, CloneFlags::CLONE_NEWNET).map_err(failed)?;
+        side
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<LinkMessage>, Error> {
+        match self.handle.link().get().match_name(name).execute().try_next().await {
+            Err(error) if is_gone(&error) => Ok(None),
+            found => found.map_err(|e| Error::Netlink("find a link", e)),
+        }
+    }
+
+    async fn up(&self, index: u32) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_index(index).up().build();
+        let done = self.handle.link().change(message).execute().await;
+        done.map_err(|e| Error::Netlink("set a link up", e))
+    }
+
+    /// Sets the link up that the side is about from now on; returns its hardware address.
+    async fn raise(&mut self, name: &str) -> Result<String, Error> {
+        let link = self.find(name).await?.ok_or_else(|| Error::Missing(name.to_owned()))?;
+        self.link = link.header.index;
+        self.up(self.link).await?;
+        let mac = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Address(bytes) => Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>()),
+            _ => None,
+        });
+        Ok(mac.unwrap_or_default().join(":"))
+    }
+
+    /// Waits until the link is operational. Until then its queue discards packets without a word, and a lost neighbour
+    /// request costs a second.
+    async fn running(&mut self) -> Result<(), Error> {
+        let wait = async {
+            loop {
+                let request = self.handle.link().get().match_index(self.link);
+                let found = request.execute().try_next().await.map_err(|e| Error::Netlink("find a link", e))?;
+                if found.is_some_and(|link| link.header.flags.contains(LinkFlags::Running)) {
+                    return Ok(());
+                }
+                if self.changes.next().await.is_none() {
+                    return Err(Error::Io("watch a link", io::ErrorKind::BrokenPipe.into()));
+                }
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        waited.unwrap_or(Err(Error::Io("wait for a link", io::ErrorKind::TimedOut.into())))
+    }
+
+    async fn address(&self, address: IpAddr) -> Result<(), Error> {
+        let mut request = self.handle.address().add(self.link, address, host_length(address));
+        if address.is_ipv6() {
+            // No duplicate address detection: it would keep the address tentative for a second.
+            let message = request.message_mut();
+            message.header.flags |= AddressHeaderFlags::Nodad;
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        request.execute().await.map_err(|e| Error::Netlink("add an address", e))
+    }
+
+    async fn route(&self, to: IpAddr, length: u8, via: Option<IpAddr>) -> Result<(), Error> {
+        let impossible = |_| Error::Environment(format!("{to}/{length} is no destination"));
+        let mut route = RouteMessageBuilder::<IpAddr>::new()
+            .destination_prefix(to, length)
+            .map_err(impossible)?
+            .output_interface(self.link);
+        route = match via {
+            Some(gateway) => route.gateway(gateway).map_err(impossible)?,
+            None => route.scope(RouteScope::Link),
+        };
+        let done = self.handle.route().add(route.build()).execute().await;
+        done.map_err(|e| Error::Netlink("add a route", e))
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The subcommands and the single-threaded runtime that they run in.
+
+use std::future::pending;
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::listen::Endpoint;
+use crate::proxy::Mode;
+use crate::{agent, app, client, line, proxy};
+
+/// The environment variable that chooses the proxy's mode where its arguments are an injector's.
+pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
+
+/// The processes of the lab's pods.
+#[derive(Debug, Parser)]
+#[command(name = "workload")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer on ports.
+    App {
+        /// A port, as `tcp:8080` or `udp:9000`.
+        #[arg(long = "listen")]
+        endpoints: Vec<Endpoint>,
+    },
+    /// Send the traffic on standard input, print who answered.
+    Client {
+        /// How long to wait for each answer.
+        #[arg(long, default_value_t = 1000)]
+        deadline_ms: u64,
+    },
+    /// Stand in for the sidecar proxy.
+    Proxy {
+        /// What to do with captured connections.
+        #[arg(long)]
+        mode: Option<Mode>,
+        /// What an injector writes behind `proxy`: ignored.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Stand in for the node agent's socket.
+    Agent(agent::Options),
+    /// Do nothing until killed.
+    Pause,
+    /// End at once.
+    Exit {
+        /// The exit code.
+        #[arg(default_value_t = 0)]
+        code: u8,
+    },
+}
+
+/// Runs a subcommand.
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        match cli.command {
+            Command::App { endpoints } => app::run(&endpoints).await?,
+            Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
+            Command::Proxy { mode, rest: _ } => proxy::run(mode.unwrap_or_else(mode_of_environment)).await?,
+            Command::Agent(options) => agent::run(&options).await?,
+            Command::Pause => pause().await?,
+            Command::Exit { code } => return Ok(ExitCode::from(code)),
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn mode_of_environment() -> Mode {
+    match std::env::var(PROXY_MODE) {
+        Ok(mode) if mode == "sink" => Mode::Sink,
+        _ => Mode::Forward,
+    }
+}
+
+async fn pause() -> io::Result<()> {
+    line::announce("ready pause")?;
+    pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_injected_proxys_arguments_are_taken() {
+        let line = "workload proxy sidecar --domain $(POD_NAMESPACE).svc --proxyLogLevel=warning";
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        assert!(matches!(cli.command, Command::Proxy { mode: None, .. }));
+        let cli = Cli::try_parse_from(["workload", "proxy", "--mode", "sink"]).unwrap();
+        assert!(matches!(cli.command, Command::Proxy { mode: Some(Mode::Sink), .. }));
+    }
+}
