@@ -65,6 +65,18 @@ impl CniError {
         Self { code, msg: msg.into(), details: String::new() }
     }
 
+    /// An error whose message is `what` and the chain of causes.
+    #[must_use]
+    pub fn caused(code: Code, what: &str, cause: &dyn std::error::Error) -> Self {
+        let mut msg = what.to_owned();
+        let mut next = Some(cause);
+        while let Some(error) = next {
+            msg.push_str(&format!(": {error}"));
+            next = error.source();
+        }
+        Self::new(code, msg)
+    }
+
     /// The same error with `details`.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<String>) -> Self {

@@ -17,8 +17,11 @@ pub mod agent;
 pub mod args;
 pub mod env;
 pub mod error;
+mod json;
 mod name;
 pub mod netconf;
 pub mod pod;
 pub mod result;
 pub mod version;
+
+pub use json::JsonError;

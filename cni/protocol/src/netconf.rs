@@ -2,41 +2,19 @@
 //! The network configuration on stdin: what every command needs ([`Header`]) and the whole of it ([`NetConf`]).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use crate::env::Command;
 use crate::error::CniError;
-use crate::result::{CniResult, Dns};
-use crate::version::CniVersion;
+use crate::json::{self, Fields, JsonError};
+use crate::result::{CniResult, Dns, ResultError, decode};
 
-/// What each command but VERSION checks of its configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
-    /// `name`
-    pub name: String,
-    /// `cniVersion`
-    pub version: CniVersion,
-}
+mod header;
+mod paths;
+mod selector;
 
-impl Header {
-    /// Decodes and checks `name` and `cniVersion`.
-    ///
-    /// # Errors
-    /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one; 1: a version that we do not speak.
-    pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        let _ = stdin;
-        Err(CniError::new(crate::error::Code::INTERNAL, "not there yet"))
-    }
+pub use header::Header;
+pub use selector::{EnablementSelector, LabelRequirement, LabelSelector};
 
-    /// Whether the configuration's version knows `command`: CHECK from 0.4.0, STATUS and GC from 1.1.0.
-    ///
-    /// # Errors
-    /// Code 1.
-    pub fn allow(&self, command: Command) -> Result<(), CniError> {
-        let _ = command;
-        Ok(())
-    }
-}
+use header::undecodable;
 
 /// The lowest level that is logged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,35 +56,6 @@ pub struct Attachment {
     pub ifname: String,
 }
 
-/// A label selector of Kubernetes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabelSelector {
-    /// `matchLabels`
-    pub match_labels: BTreeMap<String, String>,
-    /// `matchExpressions`
-    pub match_expressions: Vec<LabelRequirement>,
-}
-
-/// One expression of a [`LabelSelector`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabelRequirement {
-    /// `key`
-    pub key: String,
-    /// `operator`: `In`, `NotIn`, `Exists`, `DoesNotExist`.
-    pub operator: String,
-    /// `values`
-    pub values: Vec<String>,
-}
-
-/// Which pods are ambient; only that mode uses it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EnablementSelector {
-    /// `podSelector`
-    pub pod: LabelSelector,
-    /// `namespaceSelector`
-    pub namespace: LabelSelector,
-}
-
 /// Keys that installers before 1.24 wrote. Where a key of today says the same, that one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldKeys {
@@ -127,7 +76,7 @@ pub struct OldKeys {
 }
 
 /// The plugin's configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetConf {
     /// `name` and `cniVersion`, checked.
     pub header: Header,
@@ -165,45 +114,123 @@ pub struct NetConf {
     pub old: OldKeys,
 }
 
+/// Every key that is read; others are skipped.
+const KEYS: &[&str] = &[
+    "cniVersion",
+    "name",
+    "type",
+    "capabilities",
+    "ipam",
+    "dns",
+    "prevResult",
+    "cni.dev/valid-attachments",
+    "plugin_log_level",
+    "log_level",
+    "cni_agent_run_dir",
+    "ambient_enabled",
+    "enablement_selectors",
+    "exclude_namespaces",
+    "pod_namespace",
+    "native_nftables",
+    "enable_ambient_detection_retry",
+    "millrace_status_gate",
+    "log_uds_address",
+    "cni_event_address",
+    "kubernetes",
+];
+
 impl NetConf {
-    /// Decodes the whole configuration, the [`Header`] included. Unknown keys are ignored, `null` means the same as leaving a key out,
-    /// and of a key that is there twice the last counts.
+    /// Decodes the whole configuration, the [`Header`] included. Unknown keys are ignored, `null` means the same as leaving
+    /// a key out, and of a key that is there twice the last counts.
     ///
     /// # Errors
-    /// Those of [`Header::parse`]; code 6 for a value of a wrong type, and for a `prevResult` that is not one of the
-    /// configuration's version.
+    /// Those of [`Header::parse`]; code 6 for a value of a wrong type or a `prevResult` that can not be read, 1 for one of
+    /// another family of versions than the configuration.
     pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        let header = Header::parse(stdin)?;
-        Err(CniError::new(crate::error::Code::INTERNAL, header.name))
+        let mut fields = Fields::parse(stdin, KEYS).map_err(undecodable)?;
+        let header = Header::from_fields(&mut fields)?;
+        let prev_result = fields.take("prevResult");
+        let mut conf = Self::from_fields(header, &mut fields).map_err(undecodable)?;
+        if !prev_result.is_null() {
+            let unusable =
+                |error: ResultError| CniError::caused(error.code(), "could not parse prevResult", &error);
+            conf.prev_result = Some(CniResult::decode(prev_result, conf.header.version).map_err(unusable)?);
+        }
+        Ok(conf)
     }
 
-    /// The credentials for the API server.
-    #[must_use]
-    pub fn kubeconfig(&self) -> PathBuf {
-        PathBuf::new()
+    fn from_fields(header: Header, fields: &mut Fields) -> Result<Self, JsonError> {
+        let (old, old_excluded) = OldKeys::from_fields(fields)?;
+        let old_level = fields.string("log_level")?;
+        let level = fields.string("plugin_log_level")?;
+        Ok(Self {
+            header,
+            plugin_type: fields.string("type")?,
+            capabilities: capabilities(fields)?,
+            ipam_type: fields.object("ipam")?.unwrap_or_default().string("type")?,
+            dns: decode::dns(fields)?,
+            prev_result: None,
+            valid_attachments: fields.objects("cni.dev/valid-attachments", attachment)?,
+            log_level: LogLevel::from_text(if level.is_empty() { &old_level } else { &level }),
+            run_dir: fields.string("cni_agent_run_dir")?,
+            ambient_enabled: fields.boolean("ambient_enabled")?,
+            enablement_selectors: fields.objects("enablement_selectors", selector::read)?.unwrap_or_default(),
+            exclude_namespaces: fields.strings("exclude_namespaces")?.or(old_excluded).unwrap_or_default(),
+            pod_namespace: fields.string("pod_namespace")?,
+            native_nftables: fields.boolean("native_nftables")?,
+            enable_ambient_detection_retry: fields.boolean("enable_ambient_detection_retry")?,
+            status_gate: StatusGate::from_text(&fields.string("millrace_status_gate")?),
+            old,
+        })
     }
+}
 
-    /// Where the agent takes log lines.
-    #[must_use]
-    pub fn log_socket(&self) -> PathBuf {
-        PathBuf::new()
+impl OldKeys {
+    /// The keys, and the old list of excluded namespaces.
+    fn from_fields(fields: &mut Fields) -> Result<(Self, Option<Vec<String>>), JsonError> {
+        let mut nested = fields.object("kubernetes")?.unwrap_or_default();
+        let keys = Self {
+            log_uds_address: fields.string("log_uds_address")?,
+            cni_event_address: fields.string("cni_event_address")?,
+            k8s_api_root: nested.string("k8s_api_root")?,
+            kubeconfig: nested.string("kubeconfig")?,
+            node_name: nested.string("node_name")?,
+            cni_bin_dir: nested.string("cni_bin_dir")?,
+            intercept_type: nested.string("intercept_type")?,
+        };
+        Ok((keys, nested.strings("exclude_namespaces")?))
     }
+}
 
-    /// Where the agent answers ([`crate::agent`]).
-    #[must_use]
-    pub fn agent_socket(&self) -> PathBuf {
-        PathBuf::new()
+impl LogLevel {
+    /// An unknown text is the default: a typo must not silence the log.
+    fn from_text(text: &str) -> Self {
+        match text {
+            "debug" => Self::Debug,
+            "warn" => Self::Warn,
+            "error" => Self::Error,
+            "fatal" => Self::Fatal,
+            "none" => Self::None,
+            _ => Self::Info,
+        }
     }
+}
 
-    /// Where an agent in ambient mode takes events.
-    #[must_use]
-    pub fn event_socket(&self) -> PathBuf {
-        PathBuf::new()
+impl StatusGate {
+    fn from_text(text: &str) -> Self {
+        match text {
+            "" => Self::Config,
+            "agent" => Self::Agent,
+            _ => Self::Unrecognised,
+        }
     }
+}
 
-    /// The rolling log file.
-    #[must_use]
-    pub fn log_file(&self) -> PathBuf {
-        PathBuf::new()
-    }
+fn capabilities(fields: &mut Fields) -> Result<BTreeMap<String, bool>, JsonError> {
+    let given = fields.object("capabilities")?.unwrap_or_default().rest();
+    given.into_iter().map(|(key, value)| Ok((key, json::boolean("capabilities", value)?))).collect()
+}
+
+fn attachment(mut fields: Fields) -> Result<Attachment, JsonError> {
+    Ok(Attachment { container_id: fields.string("containerID")?, ifname: fields.string("ifname")? })
 }

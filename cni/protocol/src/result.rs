@@ -5,10 +5,18 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
-use crate::version::CniVersion;
+use crate::error::{CniError, Code};
+use crate::json::JsonError;
+use crate::version::{CniVersion, UnsupportedVersion};
+
+mod cidr;
+pub(crate) mod decode;
+mod encode;
+
+pub use cidr::{Cidr, CidrError};
 
 /// A result, apart from the version that it came in. `extra` holds the keys that we do not know, at every level.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CniResult {
     /// Interfaces; versions before 0.3.0 have none.
     pub interfaces: Vec<Interface>,
@@ -23,7 +31,7 @@ pub struct CniResult {
 }
 
 /// An interface of a result.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
     /// `name`
     pub name: String,
@@ -41,17 +49,8 @@ pub struct Interface {
     pub extra: Map<String, Value>,
 }
 
-/// An address with the length of its prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cidr {
-    /// The address.
-    pub addr: IpAddr,
-    /// At most 32 or 128.
-    pub prefix: u8,
-}
-
 /// An address of a result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ip {
     /// `address` (`ip` before 0.3.0). Its family is what 0.3 and 0.4 repeat as `version`.
     pub address: Cidr,
@@ -64,7 +63,7 @@ pub struct Ip {
 }
 
 /// A route of a result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// `dst`
     pub dst: Cidr,
@@ -85,7 +84,7 @@ pub struct Route {
 }
 
 /// Name resolution of a result or a configuration.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dns {
     /// `nameservers`
     pub nameservers: Vec<String>,
@@ -99,12 +98,77 @@ pub struct Dns {
     pub extra: Map<String, Value>,
 }
 
+/// The versions whose results have one shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// 0.1 and 0.2: `ip4` and `ip6`.
+    Single,
+    /// 0.3 and 0.4: `interfaces` and `ips`, each with its `version`.
+    Listed,
+    /// 1.0 and 1.1.
+    Current,
+}
+
+impl From<CniVersion> for Family {
+    fn from(version: CniVersion) -> Self {
+        match version {
+            CniVersion::V0_1_0 | CniVersion::V0_2_0 => Self::Single,
+            CniVersion::V0_3_0 | CniVersion::V0_3_1 | CniVersion::V0_4_0 => Self::Listed,
+            CniVersion::V1_0_0 | CniVersion::V1_1_0 => Self::Current,
+        }
+    }
+}
+
 /// Why a result can not be read or written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum ResultError {
+    /// Not an object.
+    #[error("read a result that is not an object")]
+    NotAnObject,
+    /// A value of a wrong type.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// The result names a version that we do not speak.
+    #[error(transparent)]
+    Version(#[from] UnsupportedVersion),
+    /// The result is of another family of versions than it should be.
+    #[error("read a result of version {found} as {wanted}")]
+    OtherVersion {
+        /// The result's own.
+        found: CniVersion,
+        /// The configuration's.
+        wanted: CniVersion,
+    },
+    /// An address or a destination that is none.
+    #[error(transparent)]
+    Cidr(#[from] CidrError),
+    /// A gateway that is none.
+    #[error("{0:?} is not an address")]
+    Address(String),
     /// 0.1.0 and 0.2.0 have no result without an address.
-    #[error("represent a result without addresses in CNI version {0}")]
+    #[error("write a result without addresses as version {0}")]
     NoAddress(CniVersion),
+    /// The writer failed.
+    #[error("write JSON")]
+    Write(#[from] serde_json::Error),
+}
+
+impl ResultError {
+    /// The CNI code for it.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::NotAnObject | Self::Json(_) | Self::Cidr(_) | Self::Address(_) => Code::DECODING,
+            Self::Version(_) | Self::OtherVersion { .. } | Self::NoAddress(_) => Code::INCOMPATIBLE_VERSION,
+            Self::Write(_) => Code::INTERNAL,
+        }
+    }
+}
+
+impl From<ResultError> for CniError {
+    fn from(error: ResultError) -> Self {
+        Self::caused(error.code(), "could not convert the result", &error)
+    }
 }
 
 impl CniResult {
@@ -119,16 +183,16 @@ impl CniResult {
     /// # Errors
     /// Another family, a wrong type, or an address that is none.
     pub fn decode(value: Value, version: CniVersion) -> Result<Self, ResultError> {
-        let _ = value;
-        Err(ResultError::NoAddress(version))
+        decode::decode(value, version)
     }
 
-    /// Writes the result as `version`: JSON indented by four spaces, ended by a newline.
+    /// Writes the result as `version`: JSON indented by four spaces, ended by a newline. What the version has no place for
+    /// is left out: before 0.3.0 interfaces, and addresses beyond the first of a family.
     ///
     /// # Errors
     /// [`ResultError::NoAddress`].
     pub fn encode(&self, version: CniVersion) -> Result<String, ResultError> {
-        Err(ResultError::NoAddress(version))
+        encode::encode(self, version)
     }
 
     /// The interfaces.

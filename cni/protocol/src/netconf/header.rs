@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What every command but VERSION checks of its configuration, before anything else of it is read.
+
+use crate::env::Command;
+use crate::error::{CniError, Code};
+use crate::json::{Fields, JsonError};
+use crate::name;
+use crate::version::{CniVersion, supported_list};
+
+/// The checked head of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// `name`
+    pub name: String,
+    /// `cniVersion`; 0.1.0 if there is none.
+    pub version: CniVersion,
+}
+
+impl Header {
+    /// Decodes and checks `name` and `cniVersion`, and nothing else.
+    ///
+    /// # Errors
+    /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one; 1: a version that we do not speak.
+    pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
+        Self::from_fields(&mut Fields::parse(stdin, &["name", "cniVersion"]).map_err(undecodable)?)
+    }
+
+    /// Takes the head from a configuration's fields; the order of the checks decides which of two mistakes is reported.
+    pub(super) fn from_fields(fields: &mut Fields) -> Result<Self, CniError> {
+        let name = fields.string("name").map_err(undecodable)?;
+        if name.is_empty() {
+            return Err(CniError::new(Code::INVALID_CONFIG, "missing network name"));
+        }
+        if !name::is_valid(&name) {
+            return Err(CniError::new(Code::INVALID_CONFIG, "invalid characters found in network name")
+                .with_details(name));
+        }
+        let version = fields.string("cniVersion").map_err(undecodable)?;
+        let incompatible = |_| {
+            let supported = supported_list(", ");
+            CniError::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions")
+                .with_details(format!("config is {version:?}, plugin supports {supported}"))
+        };
+        Ok(Self { name, version: version.parse().map_err(incompatible)? })
+    }
+
+    /// Whether the configuration's version knows `command`: CHECK from 0.4.0, STATUS and GC from 1.1.0.
+    ///
+    /// # Errors
+    /// Code 1.
+    pub fn allow(&self, command: Command) -> Result<(), CniError> {
+        let since = match command {
+            Command::Add | Command::Del | Command::Version => CniVersion::V0_1_0,
+            Command::Check => CniVersion::V0_4_0,
+            Command::Gc | Command::Status => CniVersion::V1_1_0,
+        };
+        if self.version >= since {
+            return Ok(());
+        }
+        Err(CniError::new(Code::INCOMPATIBLE_VERSION, format!("config version does not allow {command}"))
+            .with_details(format!("config is {}, {command} needs {since}", self.version)))
+    }
+}
+
+/// A configuration that is not JSON, or holds a value of a wrong type.
+pub(super) fn undecodable(error: JsonError) -> CniError {
+    CniError::caused(Code::DECODING, "failed to parse network configuration", &error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(stdin: &str) -> Result<Header, Code> {
+        Header::parse(stdin.as_bytes()).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn a_config_without_version_is_0_1_0() {
+        let header = Header { name: "n".to_owned(), version: CniVersion::V0_1_0 };
+        for stdin in
+            [r#"{"name":"n"}"#, r#"{"name":"n","cniVersion":""}"#, r#"{"name":"n","cniVersion":null}"#]
+        {
+            assert_eq!(code(stdin), Ok(header.clone()), "{stdin}");
+        }
+    }
+
+    #[test]
+    fn the_first_mistake_is_reported() {
+        for (stdin, want) in [
+            ("", Code::DECODING),
+            ("\u{feff}{\"name\":\"n\"}", Code::DECODING),
+            (r#"{"name":"n"} x"#, Code::DECODING),
+            (r#"{"name":7,"cniVersion":"9"}"#, Code::DECODING),
+            ("null", Code::INVALID_CONFIG),
+            (r#"{"name":"a b","cniVersion":1}"#, Code::INVALID_CONFIG),
+            (r#"{"name":"n","cniVersion":1}"#, Code::DECODING),
+            (r#"{"name":"n","cniVersion":"1.0"}"#, Code::INCOMPATIBLE_VERSION),
+        ] {
+            assert_eq!(code(stdin), Err(want), "{stdin}");
+        }
+    }
+
+    #[test]
+    fn commands_need_their_versions() {
+        use Command::{Add, Check, Del, Gc, Status};
+        let allowed = |command, version| Header { name: "n".to_owned(), version }.allow(command).is_ok();
+        for version in crate::version::SUPPORTED {
+            assert!(allowed(Add, version) && allowed(Del, version));
+            assert_eq!(allowed(Check, version), version >= CniVersion::V0_4_0);
+            assert_eq!(allowed(Status, version), version == CniVersion::V1_1_0);
+            assert_eq!(allowed(Gc, version), version == CniVersion::V1_1_0);
+        }
+        let error = Header { name: "n".to_owned(), version: CniVersion::V0_3_1 }.allow(Check).unwrap_err();
+        assert_eq!(
+            (error.code, error.msg.as_str()),
+            (Code::INCOMPATIBLE_VERSION, "config version does not allow CHECK")
+        );
+    }
+}
