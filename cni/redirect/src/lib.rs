@@ -3,10 +3,34 @@
 //!
 //! Pure: no I/O, no clock, no environment. Others gather ([`protocol::pod::PodFacts`], addresses) and apply (`netfilter`).
 //!
-//! | module | noun |
+//! | module | what it decides |
 //! |---|---|
+//! | [`skip`] | why a pod is left alone; what can be decided from a pod's name |
+//! | [`enrol`](mod@enrol) | whether a pod is redirected, and how |
+//! | [`annotations`], [`go`], [`list`] | what an annotation may say, in which words it is refused, what it means |
+//! | [`parameters`] | what a pod asks for, each value with its source |
+//! | [`host`] | what the namespace's addresses and the process' environment add |
+//! | [`config`] | everything that rules are generated from |
+//! | [`generate`] | the rules |
 //! | [`ruleset`] | the intermediate form that text, netlink messages and verdicts are derived from |
-//! | [`packet`] | a packet, as a verdict needs it |
+//! | [`text`] | restore text |
+//! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
 
+pub mod annotations;
+pub mod config;
+pub mod enrol;
+pub mod generate;
+pub mod go;
+pub mod host;
+pub mod list;
 pub mod packet;
+pub mod parameters;
+mod proxy;
 pub mod ruleset;
+pub mod skip;
+pub mod text;
+pub mod verdict;
+
+pub use config::Config;
+pub use enrol::{Enrolment, enrol};
+pub use parameters::Redirect;

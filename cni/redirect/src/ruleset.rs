@@ -367,9 +367,16 @@ impl Ruleset {
         [Family::V4, Family::V6].into_iter().take(if self.ipv6 { 2 } else { 1 })
     }
 
-    /// The rules of one family and table, in order of emission.
+    /// Whether rules of `family` are written.
+    #[must_use]
+    pub fn enables(&self, family: Family) -> bool {
+        family == Family::V4 || self.ipv6
+    }
+
+    /// The rules of one family and table, in order of emission. A family that is not enabled has none.
     pub fn rules_of(&self, family: Family, table: Table) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(move |rule| rule.table == table && rule.scope.covers(family))
+        let enabled = self.enables(family);
+        self.rules.iter().filter(move |rule| enabled && rule.table == table && rule.scope.covers(family))
     }
 
     /// The chains of one family with their rules as the kernel holds them afterwards: tables in restore order, in each
@@ -378,7 +385,7 @@ impl Ruleset {
     #[must_use]
     pub fn chains(&self, family: Family) -> Vec<ChainRules<'_>> {
         let mut chains: Vec<ChainRules<'_>> = Vec::new();
-        if family == Family::V6 && !self.ipv6 {
+        if !self.enables(family) {
             return chains;
         }
         for table in Table::ALL {

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The annotations that shape redirection: their keys, defaults and validation, in the order in which the first bad one
+//! stops an enrolment. What they add up to is decided in [`crate::enrol`].
+
+mod interfaces;
+mod ports;
+mod ranges;
+
+use std::collections::BTreeMap;
+
+use crate::config::Mode;
+
+pub use interfaces::{InterfaceError, read_interfaces};
+pub use ports::{PortError, PortListError, check_ports};
+pub use ranges::{RangeError, read_exclude_ranges, read_include_ranges};
+
+/// An annotation of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Annotation {
+    /// `REDIRECT` or `TPROXY`
+    InterceptionMode,
+    /// Outbound destinations that are captured.
+    IncludeOutboundRanges,
+    /// Outbound destinations that are not.
+    ExcludeOutboundRanges,
+    /// Inbound ports that are not captured.
+    ExcludeInboundPorts,
+    /// Inbound ports that are.
+    IncludeInboundPorts,
+    /// Outbound ports that are not captured.
+    ExcludeOutboundPorts,
+    /// Outbound ports that are, whatever the destination.
+    IncludeOutboundPorts,
+    /// Interfaces whose traffic is left alone.
+    ExcludeInterfaces,
+    /// Interfaces whose inbound traffic is outbound traffic of a guest.
+    RerouteVirtualInterfaces,
+    /// The older name of [`Annotation::RerouteVirtualInterfaces`], read only where that one is absent.
+    KubevirtInterfaces,
+}
+
+impl Annotation {
+    /// The annotation's key.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::InterceptionMode => "sidecar.istio.io/interceptionMode",
+            Self::IncludeOutboundRanges => "traffic.sidecar.istio.io/includeOutboundIPRanges",
+            Self::ExcludeOutboundRanges => "traffic.sidecar.istio.io/excludeOutboundIPRanges",
+            Self::ExcludeInboundPorts => "traffic.sidecar.istio.io/excludeInboundPorts",
+            Self::IncludeInboundPorts => "traffic.sidecar.istio.io/includeInboundPorts",
+            Self::ExcludeOutboundPorts => "traffic.sidecar.istio.io/excludeOutboundPorts",
+            Self::IncludeOutboundPorts => "traffic.sidecar.istio.io/includeOutboundPorts",
+            Self::ExcludeInterfaces => "traffic.sidecar.istio.io/excludeInterfaces",
+            Self::RerouteVirtualInterfaces => "istio.io/reroute-virtual-interfaces",
+            Self::KubevirtInterfaces => "traffic.sidecar.istio.io/kubevirtInterfaces",
+        }
+    }
+
+    /// The name by which error messages call it.
+    #[must_use]
+    pub fn short_name(self) -> &'static str {
+        match self {
+            Self::InterceptionMode => "redirectMode",
+            Self::IncludeOutboundRanges => "includeIPCidrs",
+            Self::ExcludeOutboundRanges => "excludeIPCidrs",
+            Self::ExcludeInboundPorts => "excludeInboundPorts",
+            Self::IncludeInboundPorts => "includeInboundPorts",
+            Self::ExcludeOutboundPorts => "excludeOutboundPorts",
+            Self::IncludeOutboundPorts => "includeOutboundPorts",
+            Self::ExcludeInterfaces => "excludeInterfaces",
+            Self::RerouteVirtualInterfaces => "reroute-virtual-interfaces",
+            Self::KubevirtInterfaces => "kubevirtInterfaces",
+        }
+    }
+
+    /// The value that stands where the annotation is absent.
+    #[must_use]
+    pub fn default_value(self) -> &'static str {
+        match self {
+            Self::InterceptionMode => "REDIRECT",
+            Self::IncludeOutboundRanges | Self::IncludeInboundPorts => "*",
+            Self::ExcludeInboundPorts | Self::ExcludeOutboundPorts => "15020",
+            Self::ExcludeOutboundRanges
+            | Self::IncludeOutboundPorts
+            | Self::ExcludeInterfaces
+            | Self::RerouteVirtualInterfaces
+            | Self::KubevirtInterfaces => "",
+        }
+    }
+
+    /// The annotation's value among a pod's, if it is there.
+    #[must_use]
+    pub fn find(self, annotations: &BTreeMap<String, String>) -> Option<&str> {
+        annotations.get(self.key()).map(String::as_str)
+    }
+}
+
+/// An annotation whose value is refused: the pod cannot be enrolled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("annotation value error for value {}; annotationFound = true: {reason}", annotation.short_name())]
+pub struct AnnotationError {
+    /// Which annotation.
+    pub annotation: Annotation,
+    /// What is wrong with its value.
+    pub reason: InvalidValue,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidValue {
+    /// Neither `REDIRECT` nor `TPROXY`; `NONE` is not accepted here either.
+    #[error("interceptionMode invalid: {0}")]
+    Mode(String),
+    /// A bad element of `includeOutboundIPRanges`.
+    #[error("IPRanges invalid: {0}")]
+    IncludeRanges(RangeError),
+    /// A bad element of `excludeOutboundIPRanges`.
+    #[error(transparent)]
+    ExcludeRanges(RangeError),
+    /// A bad list of ports.
+    #[error(transparent)]
+    Ports(PortListError),
+    /// A bad interface name.
+    #[error(transparent)]
+    Interface(InterfaceError),
+}
+
+/// Reads the interception mode.
+///
+/// # Errors
+/// Anything but the two modes, in capitals.
+pub fn read_mode(value: &str) -> Result<Mode, InvalidValue> {
+    match value {
+        "REDIRECT" => Ok(Mode::Redirect),
+        "TPROXY" => Ok(Mode::Tproxy),
+        other => Err(InvalidValue::Mode(other.to_owned())),
+    }
+}

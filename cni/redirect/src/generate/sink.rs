@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the steps put their rules.
+
+use crate::config::Config;
+use crate::host::{INBOUND_V4, INBOUND_V6, LOOPBACK_V6};
+use crate::ruleset::{Chain, Cidr, Family, Match, Origin, Place, Rule, Scope, Table, Target};
+
+/// A chain in a table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At(pub(super) Table, pub(super) Chain);
+
+impl At {
+    /// This chain, for rules that exist for `origin`.
+    pub(super) const fn because(self, origin: Origin) -> Spot {
+        Spot { at: self, origin }
+    }
+}
+
+/// A chain and the setting that rules go there for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    at: At,
+    origin: Origin,
+}
+
+/// The families that rules may be written for, and the addresses that mean the same in each.
+pub(super) struct Sink {
+    rules: Vec<Rule>,
+    ipv6: bool,
+    loopback: Cidr,
+}
+
+impl Sink {
+    pub(super) fn new(config: &Config) -> Self {
+        // The default sidecar has 17 rules for one family, 20 for two; TPROXY adds a dozen.
+        Self { rules: Vec::with_capacity(40), ipv6: config.ipv6, loopback: config.loopback }
+    }
+
+    pub(super) fn into_rules(self) -> Vec<Rule> {
+        self.rules
+    }
+
+    fn push(&mut self, spot: Spot, scope: Scope, place: Place, matches: Vec<Match>, target: Target) {
+        if scope == Scope::Only(Family::V6) && !self.ipv6 {
+            return;
+        }
+        let Spot { at: At(table, chain), origin } = spot;
+        self.rules.push(Rule { table, chain, scope, place, matches, target, origin });
+    }
+
+    /// Behind what is there, in each family.
+    pub(super) fn append(&mut self, spot: Spot, matches: Vec<Match>, target: Target) {
+        self.push(spot, Scope::Both, Place::Append, matches, target);
+    }
+
+    /// Behind what is there, in one family.
+    pub(super) fn append_only(&mut self, spot: Spot, family: Family, matches: Vec<Match>, target: Target) {
+        self.push(spot, Scope::Only(family), Place::Append, matches, target);
+    }
+
+    /// At a 1-based position, in each family.
+    pub(super) fn insert(&mut self, spot: Spot, position: u16, matches: Vec<Match>, target: Target) {
+        self.push(spot, Scope::Both, Place::Insert(position), matches, target);
+    }
+
+    /// At a 1-based position, in one family.
+    pub(super) fn insert_only(
+        &mut self,
+        spot: Spot,
+        position: Insertion,
+        matches: Vec<Match>,
+        target: Target,
+    ) {
+        self.push(spot, Scope::Only(position.family), Place::Insert(position.at), matches, target);
+    }
+
+    /// Behind what is there, with each family's loopback prefix.
+    pub(super) fn append_loopback(
+        &mut self,
+        spot: Spot,
+        matches: impl Fn(Cidr) -> Vec<Match>,
+        target: &Target,
+    ) {
+        self.append_pair(spot, (self.loopback, LOOPBACK_V6), matches, target);
+    }
+
+    /// Behind what is there, with each family's address of the proxy's own inbound connections.
+    pub(super) fn append_inbound(
+        &mut self,
+        spot: Spot,
+        matches: impl Fn(Cidr) -> Vec<Match>,
+        target: &Target,
+    ) {
+        self.append_pair(spot, (INBOUND_V4, INBOUND_V6), matches, target);
+    }
+
+    fn append_pair(
+        &mut self,
+        spot: Spot,
+        (v4, v6): (Cidr, Cidr),
+        matches: impl Fn(Cidr) -> Vec<Match>,
+        target: &Target,
+    ) {
+        self.append_only(spot, Family::V4, matches(v4), target.clone());
+        if self.ipv6 {
+            self.append_only(spot, Family::V6, matches(v6), target.clone());
+        }
+    }
+}
+
+/// A position in one family's chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Insertion {
+    /// 1-based.
+    pub(super) at: u16,
+    /// The family.
+    pub(super) family: Family,
+}
