@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How long the set-up of a pod takes: our plugin beside the floor, beside `iptables-nft-restore` where it is installed and
+//! beside any other plugin given with `--peer`. All contenders take turns in one run, each time on a fresh namespace.
+//!
+//! `cargo bench -p benches --bench pod_setup -- [--quick] [--peer PATH] [--plugin PATH]`
+
+#![expect(clippy::print_stdout, reason = "the report is the product")]
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use benches::contender::{self, Contender};
+use benches::peers::{self, Asked};
+use benches::pod::PodNamespace;
+use benches::rounds::{Rounds, quantile, sorted};
+use benches::{burst, floor, meter};
+use clap::Parser;
+use criterion::{Criterion, SamplingMode};
+use protocol::pod::PodFacts;
+use redirect::enrol::{Enrolment, enrol};
+use redirect::host::{AddressFamilies, Environment, Host};
+use redirect::ruleset::{Family, Ruleset};
+use serde_json::{Value, json};
+
+/// Times the set-up of pods.
+#[derive(Debug, Parser)]
+struct Options {
+    /// A few rounds only: proves that the bench runs, its figures are worth nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Another plugin to compare with, for instance upstream's (`ci/peer`). It asks the API server.
+    #[arg(long)]
+    peer: Option<PathBuf>,
+    /// Our plugin; built if not given.
+    #[arg(long)]
+    plugin: Option<PathBuf>,
+    /// A second build of our plugin, to compare C libraries.
+    #[arg(long)]
+    other_build: Option<PathBuf>,
+    /// What `cargo bench` passes.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What every contender sets up: a sidecar with default settings, IPv4 and IPv6.
+const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"cart","namespace":"shop","uid":"u",
+"labels":{"app":"cart"},"annotations":{"sidecar.istio.io/status":"{}"}},"spec":{"containers":[{"name":"app","image":"app"},
+{"name":"istio-proxy","image":"proxy","args":["proxy","sidecar"],"env":[{"name":"ISTIO_DUAL_STACK","value":"true"}],
+"securityContext":{"runAsUser":1337,"runAsGroup":1337}}]}}"#;
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let plugin = options.plugin.clone().map_or_else(build_plugin, Ok)?;
+    let scratch = tempfile::tempdir()?;
+    let world = World::create(scratch.path(), plugin)?;
+
+    let mut contenders = world.contenders()?;
+    contenders.extend(options.other_build.as_deref().map(|path| world.add("plugin, other build", path, &world.with_agent)));
+    contenders.extend(options.peer.as_deref().map(|path| world.add("peer, API server", path, &world.with_api)));
+    let rounds = RefCell::new(Rounds::new(contenders));
+    if options.quick {
+        (0..3).try_for_each(|_| rounds.borrow_mut().round())?;
+    } else {
+        sample(&rounds)?;
+    }
+    println!("\n{}", rounds.borrow().table());
+    world.report_cost()?;
+    world.report_burst(if options.quick { 1 } else { 7 })?;
+    Ok(())
+}
+
+/// Lets criterion consume the interleaved samples: statistics and comparison with the last run are its business.
+fn sample(rounds: &RefCell<Rounds>) -> Result<()> {
+    let mut criterion = Criterion::default()
+        .sample_size(30)
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(300));
+    let mut group = criterion.benchmark_group("pod_setup");
+    group.sampling_mode(SamplingMode::Flat);
+    let mut failure = None;
+    for (index, name) in rounds.borrow().names().into_iter().enumerate() {
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|count| match rounds.borrow_mut().take(index, count) {
+                Ok(took) => took,
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    Duration::from_secs(1)
+                }
+            });
+        });
+    }
+    group.finish();
+    failure.map_or(Ok(()), Err)
+}
+
+/// The processes that answer, the configurations that point at them, and the binaries.
+struct World {
+    plugin: PathBuf,
+    floor: PathBuf,
+    ruleset: Ruleset,
+    with_agent: Value,
+    with_api: Value,
+    agent: Asked,
+    api: Asked,
+}
+
+impl World {
+    fn create(scratch: &Path, plugin: PathBuf) -> Result<Self> {
+        let pod: PodFacts = serde_json::from_str(POD)?;
+        let ruleset = ruleset(&pod)?;
+        let (agent_dir, api_dir) = (scratch.join("agent"), scratch.join("api"));
+        fs::create_dir(&agent_dir)?;
+        fs::create_dir(&api_dir)?;
+        let agent = peers::agent(&agent_dir, &pod)?;
+        let (url, api) = peers::api(POD)?;
+        fs::write(api_dir.join("istio-cni-kubeconfig"), kubeconfig(&url).to_string())?;
+        let floor = floor::build(&ruleset, scratch)?;
+        Ok(Self { plugin, floor, ruleset, with_agent: netconf(&agent_dir), with_api: netconf(&api_dir), agent, api })
+    }
+
+    fn add(&self, name: &str, binary: &Path, netconf: &Value) -> Contender {
+        contender::plugin(name, binary, "ADD", ("shop", "cart"), netconf)
+    }
+
+    fn contenders(&self) -> Result<Vec<Contender>> {
+        let v4 = redirect::text::restore(&self.ruleset, Family::V4);
+        let v6 = redirect::text::restore(&self.ruleset, Family::V6);
+        let mut contenders = vec![
+            contender::floor(&self.floor),
+            self.add("plugin, agent up", &self.plugin, &self.with_agent),
+            self.add("plugin, API server", &self.plugin, &self.with_api),
+            contender::plugin("plugin, excluded namespace", &self.plugin, "ADD", ("kube-system", "dns"), &self.with_agent),
+            contender::plugin("plugin DEL", &self.plugin, "DEL", ("shop", "cart"), &self.with_agent),
+            contender::plugin("plugin VERSION", &self.plugin, "VERSION", ("", ""), &self.with_agent),
+        ];
+        contenders.extend(contender::restore(v4, v6));
+        self.prove(&contenders[..3])?;
+        Ok(contenders)
+    }
+
+    /// A contender that leaves other rules than the wanted ones is not worth timing.
+    fn prove(&self, contenders: &[Contender]) -> Result<()> {
+        for contender in contenders {
+            let pod = PodNamespace::create()?;
+            contender.set_up(&pod)?;
+            let differences = pod.inside(netfilter::read)?.map(|found| netfilter::compare(&found, &self.ruleset))?;
+            ensure!(differences.is_empty(), "{} left other rules: {differences:?}", contender.name);
+        }
+        Ok(())
+    }
+
+    fn report_cost(&self) -> Result<()> {
+        println!("process | system calls | peak RSS KiB | bytes on disk\n---|---|---|---");
+        let asked = (self.agent.count(), self.api.count());
+        let pairs = [(contender::floor(&self.floor), &self.floor), (self.add("plugin, agent up", &self.plugin, &self.with_agent), &self.plugin)];
+        for (contender, binary) in pairs {
+            let pod = PodNamespace::create()?;
+            let process = contender.processes[0].in_namespace(&pod.path());
+            let arguments: Vec<&str> = process.arguments.iter().map(String::as_str).collect();
+            let cost = meter::measure(&process.binary, &arguments, &process.env, &process.input)?;
+            ensure!(cost.exit == 0, "{} failed with {} under ptrace", contender.name, cost.exit);
+            println!("{} | {} | {} | {}", contender.name, cost.calls.len(), cost.peak_kib, fs::metadata(binary)?.len());
+            if contender.name == "floor" {
+                let names: Vec<&str> = cost.calls.iter().map(|number| meter::name(*number)).collect();
+                ensure!(names == floor::SYSTEM_CALLS, "the floor does more than it must: {names:?}");
+            }
+        }
+        println!("requests of one ADD with the agent up: {} to the agent, {} to the API server\n", self.agent.count() - asked.0, self.api.count() - asked.1);
+        ensure!(self.api.count() == asked.1, "an ADD with the agent up asked the API server");
+        Ok(())
+    }
+
+    fn report_burst(&self, times: usize) -> Result<()> {
+        let (floor, plugin) = (contender::floor(&self.floor), self.add("plugin, agent up", &self.plugin, &self.with_agent));
+        let mut ratios = Vec::new();
+        let mut millis = Vec::new();
+        for _ in 0..times {
+            let floor = burst::burst(&floor, 110, 16)?.as_secs_f64();
+            let plugin = burst::burst(&plugin, 110, 16)?.as_secs_f64();
+            ratios.push(plugin / floor);
+            millis.push((floor * 1e3, plugin * 1e3));
+        }
+        let median = |pick: fn(&(f64, f64)) -> f64| quantile(&sorted(millis.iter().map(pick).collect()), 0.5);
+        println!("110 pods, 16 at a time ({times} times): floor {:.1} ms, plugin {:.1} ms, ratio {:.2}", median(|m| m.0), median(|m| m.1), quantile(&sorted(ratios), 0.5));
+        Ok(())
+    }
+}
+
+fn ruleset(pod: &PodFacts) -> Result<Ruleset> {
+    let Enrolment::Enrol(redirect) = enrol(pod)? else { anyhow::bail!("the bench's pod is not enrolled") };
+    let addresses = AddressFamilies { first: [10, 9, 0, 2].into(), ipv6: true };
+    Ok(redirect::generate::ruleset(&redirect.config(&Host { addresses, environment: Environment::default() }))?)
+}
+
+fn netconf(run_dir: &Path) -> Value {
+    json!({"cniVersion": "1.0.0", "name": "k8s", "type": "istio-cni", "plugin_log_level": "error", "cni_agent_run_dir": run_dir,
+        "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system",
+        "prevResult": {"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}], "ips": [{"address": "10.9.0.2/24", "interface": 0}]}})
+}
+
+fn kubeconfig(url: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x"})
+}
+
+/// The production plugin, built as the lab builds it.
+fn build_plugin() -> Result<PathBuf> {
+    let output = Command::new("cargo").args(["lab", "build"]).stderr(std::process::Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "`cargo lab build` failed: {}", output.status);
+    let directory = String::from_utf8(output.stdout)?;
+    Ok(Path::new(directory.lines().last().context("`cargo lab build` printed nothing")?).join("istio-cni"))
+}

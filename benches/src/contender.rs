@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One way to set up a pod: a process (or two) that is started, gets its input and ends. Timed from spawn to exit.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::pod::PodNamespace;
+
+/// Stands for the path of the pod's namespace in arguments and environment.
+pub const NETNS: &str = "{netns}";
+
+/// A process to run.
+#[derive(Debug, Clone, Default)]
+pub struct Process {
+    /// The binary.
+    pub binary: String,
+    /// Arguments; [`NETNS`] is replaced.
+    pub arguments: Vec<String>,
+    /// The whole environment; [`NETNS`] is replaced.
+    pub env: Vec<(String, String)>,
+    /// Standard input.
+    pub input: Vec<u8>,
+}
+
+impl Process {
+    /// The same with the namespace filled in.
+    #[must_use]
+    pub fn in_namespace(&self, netns: &str) -> Self {
+        Self {
+            arguments: self.arguments.iter().map(|value| value.replace(NETNS, netns)).collect(),
+            env: self.env.iter().map(|(key, value)| (key.clone(), value.replace(NETNS, netns))).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self) -> Result<()> {
+        let mut child = Command::new(&self.binary)
+            .args(&self.arguments)
+            .env_clear()
+            .envs(self.env.iter().map(|(key, value)| (key, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("start {}", self.binary))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&self.input).ok(); // the floor reads nothing
+        }
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("{} {}: {}", self.binary, output.status, String::from_utf8_lossy(&output.stdout));
+        }
+        Ok(())
+    }
+}
+
+/// Where a contender's processes are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Where {
+    /// In the node's namespace; they enter the pod's themselves.
+    Node,
+    /// In the pod's namespace already: flatters them by what entering costs.
+    Pod,
+}
+
+/// A named way to set up a pod.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// Its name in reports.
+    pub name: String,
+    /// Where its processes start.
+    pub place: Where,
+    /// Its processes, one after the other.
+    pub processes: Vec<Process>,
+}
+
+impl Contender {
+    /// Sets up one pod and says how long that took.
+    pub fn set_up(&self, pod: &PodNamespace) -> Result<Duration> {
+        let path = pod.path();
+        let processes: Vec<Process> = self.processes.iter().map(|process| process.in_namespace(&path)).collect();
+        let timed = || -> Result<Duration> {
+            let start = Instant::now();
+            processes.iter().try_for_each(Process::run)?;
+            Ok(start.elapsed())
+        };
+        match self.place {
+            Where::Node => timed(),
+            Where::Pod => pod.inside(timed)?,
+        }
+        .with_context(|| self.name.clone())
+    }
+}
+
+/// The floor.
+#[must_use]
+pub fn floor(binary: &Path) -> Contender {
+    let process = Process {
+        binary: binary.display().to_string(),
+        arguments: vec![NETNS.into()],
+        ..Process::default()
+    };
+    Contender { name: "floor".into(), place: Where::Node, processes: vec![process] }
+}
+
+/// `iptables-nft-restore` and `ip6tables-nft-restore` with the rules' text; `None` where they are not installed.
+#[must_use]
+pub fn restore(v4: String, v6: String) -> Option<Contender> {
+    let process = |tool: &str, text: String| {
+        let binary = ["/usr/sbin", "/sbin"].iter().map(|dir| format!("{dir}/{tool}")).find(|path| Path::new(path).exists())?;
+        Some(Process { binary, arguments: vec!["--noflush".into()], input: text.into_bytes(), ..Process::default() })
+    };
+    let processes = vec![process("iptables-nft-restore", v4)?, process("ip6tables-nft-restore", v6)?];
+    Some(Contender { name: "iptables-nft-restore v4+v6".into(), place: Where::Pod, processes })
+}
+
+/// A CNI plugin's ADD (or another command) with a configuration.
+#[must_use]
+pub fn plugin(name: &str, binary: &Path, command: &str, pod: (&str, &str), netconf: &serde_json::Value) -> Contender {
+    let (namespace, pod) = pod;
+    let env = [
+        ("CNI_COMMAND", command),
+        ("CNI_CONTAINERID", "bench"),
+        ("CNI_NETNS", NETNS),
+        ("CNI_IFNAME", "eth0"),
+        ("CNI_PATH", "/opt/cni/bin"),
+        ("CNI_ARGS", &format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={pod};K8S_POD_UID=u")),
+        ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let process = Process {
+        binary: binary.display().to_string(),
+        env: env.to_vec(),
+        input: netconf.to_string().into_bytes(),
+        ..Process::default()
+    };
+    Contender { name: name.into(), place: Where::Node, processes: vec![process] }
+}
