@@ -1,2 +1,29 @@
-//! placeholder
-fn main() {}
+// SPDX-License-Identifier: Apache-2.0
+//! `istio-cni`, the CNI plugin that a container runtime calls: builds the real world and hands it to the library.
+
+use std::process::ExitCode;
+
+use plugin::agent::SocketAgent;
+use plugin::call::{Exit, run};
+use plugin::clock::SystemClock;
+use plugin::http::HttpApi;
+use plugin::kernel::RealKernel;
+use plugin::world::{Standard, World};
+
+fn main() -> ExitCode {
+    plugin::panic::install();
+    let exit = run(World {
+        env: &|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        stdin: &mut Standard(rustix::stdio::stdin()),
+        stdout: &mut Standard(rustix::stdio::stdout()),
+        stderr: &mut Standard(rustix::stdio::stderr()),
+        clock: &SystemClock,
+        agent: &SocketAgent { clock: &SystemClock },
+        api: &HttpApi,
+        kernel: &RealKernel,
+    });
+    match exit {
+        Exit::Success => ExitCode::SUCCESS,
+        Exit::Failure => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! ADD: gather, decide, apply. Everything that can be refused is refused before the pod's namespace is touched, and a pod
+//! that needs rules never gets success without them.
+
+use protocol::args::CniArgs;
+use protocol::env::NetnsOverride;
+use protocol::error::CniError;
+use protocol::netconf::NetConf;
+use protocol::result::CniResult;
+use redirect::Enrolment;
+use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
+
+use crate::api::Patience;
+use crate::apply::{self, Site};
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::gather;
+use crate::kernel::Namespace;
+
+/// Serves an ADD; the text is the result.
+///
+/// # Errors
+/// As [`Failure`] says; the runtime then undoes the whole chain and tries again.
+pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
+    let conf = NetConf::parse(stdin)?;
+    call.configure(&conf);
+    let args = CniArgs::parse(&call.invocation.args)?;
+    attach(call, &conf, args).map_err(|failure| failure.to_cni())
+}
+
+fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, Failure> {
+    let key = call.pod_key(args);
+    let result = result(conf)?;
+    let netns = open(call)?;
+    if conf.ambient_enabled {
+        call.log.warn("ambient mode is not supported by this build; going on as for sidecars", &[]);
+    }
+    let pod = NamedPod { name: &key.name, namespace: &key.namespace };
+    let exclusions =
+        Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
+    if let Some(reason) = precheck(pod, exclusions) {
+        return Ok(skip(call, &reason, result));
+    }
+
+    let (facts, teller) = gather::facts(call, conf, &key, &Patience::ADD)?;
+    let redirect = match redirect::enrol(&facts)? {
+        Enrolment::Skip(reason) => return Ok(skip(call, &reason, result)),
+        Enrolment::Enrol(redirect) => redirect,
+    };
+    for warning in &redirect.warnings {
+        call.log.warn("proxy setting ignored", &[("reason", warning)]);
+    }
+    let site = Site::find(netns?, conf, call.env)?;
+    let done = apply::apply(&redirect, &site)?;
+    call.log.info("traffic is redirected", &[("told_by", &teller.name()), ("rules", &done)]);
+    Ok(result)
+}
+
+fn skip(call: &mut Call<'_>, reason: &SkipReason, result: String) -> String {
+    call.log.info("pod left alone", &[("reason", &reason.code()), ("detail", reason)]);
+    result
+}
+
+/// What the runtime gets if all goes well. Made first: a result that cannot be written must not leave rules behind.
+fn result(conf: &NetConf) -> Result<String, Failure> {
+    let empty = CniResult::empty();
+    Ok(conf.prev_result.as_ref().unwrap_or(&empty).encode(conf.header.version)?)
+}
+
+/// The pod's namespace. One that cannot be opened is an error only for a pod that needs rules; the plugin's own would turn the
+/// node's traffic upside down, so it is refused before anything else.
+fn open(call: &Call<'_>) -> Result<Result<Box<dyn Namespace>, Failure>, Failure> {
+    let path = call.invocation.netns.clone().unwrap_or_default();
+    let netns = match call.kernel.open(&path) {
+        Ok(netns) => netns,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    if call.invocation.netns_override == NetnsOverride::Refuse && netns.is_own()? {
+        return Err(Failure::OwnNetns { path });
+    }
+    Ok(Ok(netns))
+}

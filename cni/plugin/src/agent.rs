@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node agent, asked over its socket in the run directory: one connection, one line out, one line in, and a deadline
+//! over all of it. Whatever goes wrong is an [`AgentError`], and the caller goes to the API server instead.
+//!
+//! The answer decides whether a pod is redirected, so it must come from a process of our own user: the kernel tells who
+//! listens. The agent is asked before the pod's namespace is entered.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::agent::{
+    LineError, MAX_LINE, Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line,
+};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::clock::{Clock, Deadline, timespec};
+
+/// How long an ADD waits for the agent before it asks the API server: far above the answer of a busy agent, far below
+/// what the kubelet notices.
+pub const ASK_LIMIT: Duration = Duration::from_secs(1);
+
+/// All that a DEL may spend on telling the agent.
+pub const TELL_LIMIT: Duration = Duration::from_millis(50);
+
+/// How long to stay away from a listener whose queue is full: it can be tried again, not waited for.
+const QUEUE_FULL_WAIT: Duration = Duration::from_millis(2);
+
+/// Enough for a slimmed pod in one read.
+const READ_SIZE: usize = 16 * 1024;
+
+/// Why the agent did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Nobody listens; what a node without an agent looks like.
+    #[error("find an agent at its socket")]
+    Absent,
+    /// A system call failed.
+    #[error("talk to the agent: {0}")]
+    Io(#[from] Errno),
+    /// The listener runs as another user.
+    #[error("trust the agent's socket: its owner runs as uid {listener}, this plugin as {own}")]
+    Stranger {
+        /// The listener's uid.
+        listener: u32,
+        /// Our effective uid.
+        own: u32,
+    },
+    /// No answer in time.
+    #[error("get the agent's answer within {0:?}")]
+    Late(Duration),
+    /// The agent hung up first.
+    #[error("get the agent's answer: it closed the connection")]
+    Closed,
+    /// The answer is not a line that we can read, or the question is none that may be sent.
+    #[error("{0}")]
+    Line(#[from] LineError),
+    /// The reply is written in a version that we did not offer.
+    #[error("read the agent's answer: it is of version {0}, newer than asked for")]
+    Newer(u32),
+}
+
+/// Whoever answers for the node.
+pub trait Agent {
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// When there is no answer that can be trusted and read within `limit`.
+    fn ask(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<Response, AgentError>;
+
+    /// Leaves a message; does not wait for an answer.
+    ///
+    /// # Errors
+    /// When the message could not be handed over within `limit`.
+    fn tell(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<(), AgentError>;
+}
+
+/// The agent behind the socket in the run directory.
+pub struct SocketAgent<'c> {
+    /// Drives the deadlines.
+    pub clock: &'c dyn Clock,
+}
+
+impl Agent for SocketAgent<'_> {
+    fn ask(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<Response, AgentError> {
+        let call = Call { clock: self.clock, limit, deadline: Deadline::after(self.clock, limit) };
+        let socket = call.connect(socket)?;
+        call.send(&socket, kind)?;
+        let reply: Reply = decode_line(&call.read_line(&socket)?)?;
+        if reply.version > VERSION {
+            return Err(AgentError::Newer(reply.version));
+        }
+        Ok(reply.response)
+    }
+
+    fn tell(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<(), AgentError> {
+        let call = Call { clock: self.clock, limit, deadline: Deadline::after(self.clock, limit) };
+        let socket = call.connect(socket)?;
+        // What is in the socket's buffer reaches the agent after we are gone.
+        call.send(&socket, kind)
+    }
+}
+
+/// One exchange and its deadline.
+struct Call<'c> {
+    clock: &'c dyn Clock,
+    limit: Duration,
+    deadline: Deadline,
+}
+
+impl Call<'_> {
+    fn connect(&self, path: &Path) -> Result<OwnedFd, AgentError> {
+        let address = SocketAddrUnix::new(path)?;
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        loop {
+            match rustix::net::connect(&socket, &address) {
+                Ok(()) => break,
+                Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(AgentError::Absent),
+                Err(Errno::AGAIN) => self.pause()?,
+                Err(Errno::INTR) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        let listener = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
+        let own = rustix::process::geteuid().as_raw();
+        if listener == own { Ok(socket) } else { Err(AgentError::Stranger { listener, own }) }
+    }
+
+    fn pause(&self) -> Result<(), AgentError> {
+        let left = self.deadline.left(self.clock);
+        if left.is_zero() {
+            return Err(AgentError::Late(self.limit));
+        }
+        self.clock.wait(left.min(QUEUE_FULL_WAIT));
+        Ok(())
+    }
+
+    fn send(&self, socket: &OwnedFd, kind: RequestKind) -> Result<(), AgentError> {
+        let line = encode_line(&Request { version: VERSION, kind })?;
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match rustix::net::send(socket, rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
+                Err(Errno::AGAIN) => self.await_socket(socket, PollFlags::OUT)?,
+                Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(AgentError::Closed),
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&self, socket: &OwnedFd) -> Result<Vec<u8>, AgentError> {
+        let mut line = Vec::new();
+        loop {
+            self.await_socket(socket, PollFlags::IN)?;
+            let had = line.len();
+            line.resize(had + READ_SIZE, 0);
+            let got = match rustix::net::recv(socket, &mut line[had..], RecvFlags::empty()) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => return Err(AgentError::Closed),
+                Ok((got, _)) => got,
+                Err(Errno::AGAIN | Errno::INTR) => 0,
+                Err(other) => return Err(other.into()),
+            };
+            line.truncate(had + got);
+            if let Some(end) = line[had..].iter().position(|&byte| byte == b'\n') {
+                line.truncate(had + end + 1);
+                return Ok(line);
+            }
+            if line.len() > MAX_LINE {
+                return Err(LineError::TooLong(line.len()).into());
+            }
+        }
+    }
+
+    fn await_socket(&self, socket: &OwnedFd, flags: PollFlags) -> Result<(), AgentError> {
+        let left = self.deadline.left(self.clock);
+        match rustix::event::poll(&mut [PollFd::new(socket, flags)], Some(&timespec(left))) {
+            Ok(0) => Err(AgentError::Late(self.limit)),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(other) => Err(other.into()),
+        }
+    }
+}

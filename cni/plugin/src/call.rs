@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One call from start to end: what the runtime wants, which command does it, and what it gets to read. The commands return
+//! a text or an error; only this file writes to stdout, once.
+
+use std::io::Write;
+
+use protocol::agent::PodKey;
+use protocol::args::CniArgs;
+use protocol::env::{self, Command, Invocation};
+use protocol::error::{CniError, Code};
+use protocol::netconf::{Header, NetConf};
+use protocol::version;
+
+use crate::agent::Agent;
+use crate::clock::Clock;
+use crate::http::Api;
+use crate::kernel::Kernel;
+use crate::log::Log;
+use crate::log_out::{self, Outlets};
+use crate::world::World;
+use crate::{add, check, del, status};
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0
+    Success,
+    /// 1, with an error on stdout.
+    Failure,
+}
+
+/// What the commands work with.
+pub struct Call<'w> {
+    /// What the runtime wants.
+    pub invocation: Invocation,
+    /// Looks an environment variable up.
+    pub env: &'w dyn Fn(&str) -> Option<String>,
+    /// Time.
+    pub clock: &'w dyn Clock,
+    /// The node agent.
+    pub agent: &'w dyn Agent,
+    /// The API server.
+    pub api: &'w dyn Api,
+    /// Network namespaces and what is in them.
+    pub kernel: &'w dyn Kernel,
+    /// Log lines.
+    pub log: Log<'w>,
+    outlets: Option<Outlets>,
+}
+
+/// Does what the environment says.
+pub fn run(world: World<'_>) -> Exit {
+    let World { env, stdin, stdout, stderr, clock, agent, api, kernel } = world;
+    let invocation = match env::parse(env) {
+        Ok(Some(invocation)) => invocation,
+        Ok(None) => return about(stderr),
+        Err(error) => {
+            Log::new(stderr, clock).error("malformed call", &[("error", &error)]);
+            return print(stdout, Err(&error));
+        }
+    };
+    if invocation.command == Command::Version {
+        return print(stdout, Ok(&version::version_reply()));
+    }
+    let log = Log::new(stderr, clock);
+    let mut call = Call { invocation, env, clock, agent, api, kernel, log, outlets: None };
+    let mut text = Vec::with_capacity(8 * 1024);
+    let outcome = match stdin.read_to_end(&mut text) {
+        Ok(_) => command(&mut call, &text),
+        Err(error) => Err(CniError::new(Code::IO, format!("error reading from stdin: {error}"))),
+    };
+    if let Err(error) = &outcome {
+        let (command, code) = (call.invocation.command, error.code);
+        call.log.error("call failed", &[("command", &command), ("code", &code), ("error", error)]);
+    }
+    if let Some(outlets) = &call.outlets {
+        log_out::flush(&call.log, outlets, clock);
+    }
+    print(stdout, outcome.as_deref())
+}
+
+fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
+    let header = Header::parse(stdin)?;
+    header.allow(call.invocation.command)?;
+    match call.invocation.command {
+        Command::Add => add::run(call, stdin),
+        Command::Check => check::run(call, stdin),
+        Command::Del => Ok(del::run(call, stdin)),
+        Command::Status => status::run(call, stdin),
+        // Rules live in namespaces and die with them: there is nothing of ours to collect. VERSION never gets here.
+        Command::Gc | Command::Version => Ok(String::new()),
+    }
+}
+
+impl Call<'_> {
+    /// Takes over what the configuration says of logs.
+    pub fn configure(&mut self, conf: &NetConf) {
+        self.log.set_threshold(conf.log_level);
+        if !conf.run_dir.is_empty() {
+            self.outlets = Some(Outlets { file: conf.log_file(), socket: conf.log_socket() });
+        }
+    }
+
+    /// The pod that `args` name. Its name goes into the log lines from now on.
+    pub fn pod_key(&mut self, args: CniArgs) -> PodKey {
+        self.log.label("pod", format!("{}/{}", args.pod_namespace, args.pod_name));
+        self.log.label("if", self.invocation.ifname.clone());
+        PodKey {
+            namespace: args.pod_namespace,
+            name: args.pod_name,
+            uid: args.pod_uid,
+            container_id: self.invocation.container_id.clone(),
+        }
+    }
+}
+
+fn about(stderr: &mut dyn Write) -> Exit {
+    let supported = version::supported_list(", ");
+    let about = format!(
+        "CNI plugin istio-cni {}\nCNI protocol versions supported: {supported}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    // Whoever asked and does not listen is not served by an error.
+    let _ = stderr.write_all(about.as_bytes());
+    Exit::Success
+}
+
+fn print(stdout: &mut dyn Write, outcome: Result<&str, &CniError>) -> Exit {
+    let (text, exit) = match outcome {
+        Ok(text) => (text.to_owned(), Exit::Success),
+        Err(error) => (error.to_json(), Exit::Failure),
+    };
+    match stdout.write_all(text.as_bytes()) {
+        Ok(()) => exit,
+        // The runtime did not get the result: it must not take silence for success.
+        Err(_) => Exit::Failure,
+    }
+}

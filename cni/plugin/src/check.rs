@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! CHECK: fails only for a pod that is known, needs rules, and has none. Some runtimes call it after each ADD and for
+//! each pod that they find when they start, and end a pod that fails: what cannot be told for sure is a success.
+
+use protocol::args::CniArgs;
+use protocol::error::{CniError, Code};
+use protocol::netconf::NetConf;
+use redirect::Enrolment;
+use redirect::skip::{Exclusions, NamedPod, precheck};
+
+use crate::api::Patience;
+use crate::call::Call;
+use crate::gather;
+
+/// Serves a CHECK; there is nothing to print.
+///
+/// # Errors
+/// When the pod must have rules and has none.
+pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
+    match verdict(call, stdin) {
+        Verdict::Unredirected => Err(CniError::new(
+            Code::PLUGIN,
+            "the pod must be redirected and its network namespace holds no rule of ours",
+        )
+        .with_details("its traffic bypasses the proxy: delete the pod, or let the node agent repair it")),
+        Verdict::Fine => Ok(String::new()),
+        Verdict::Unknown(reason) => {
+            call.log.warn("check passes unchecked", &[("reason", &reason)]);
+            Ok(String::new())
+        }
+    }
+}
+
+enum Verdict {
+    Fine,
+    Unredirected,
+    Unknown(String),
+}
+
+fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
+    let (conf, args) = match (NetConf::parse(stdin), CniArgs::parse(&call.invocation.args)) {
+        (Ok(conf), Ok(args)) => (conf, args),
+        (Err(error), _) | (_, Err(error)) => return Verdict::Unknown(error.to_string()),
+    };
+    call.configure(&conf);
+    let key = call.pod_key(args);
+    let pod = NamedPod { name: &key.name, namespace: &key.namespace };
+    let exclusions =
+        Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
+    if precheck(pod, exclusions).is_some() {
+        return Verdict::Fine;
+    }
+    let facts = match gather::facts(call, &conf, &key, &Patience::CHECK) {
+        Ok((facts, _)) => facts,
+        Err(error) => return Verdict::Unknown(error.to_string()),
+    };
+    match redirect::enrol(&facts) {
+        Ok(Enrolment::Enrol(_)) => {}
+        Ok(Enrolment::Skip(_)) => return Verdict::Fine,
+        Err(error) => return Verdict::Unknown(error.to_string()),
+    }
+    rules(call).unwrap_or_else(Verdict::Unknown)
+}
+
+fn rules(call: &Call<'_>) -> Result<Verdict, String> {
+    let path = call.invocation.netns.clone().unwrap_or_default();
+    let netns = call.kernel.open(&path).map_err(|error| error.to_string())?;
+    netns.enter().map_err(|error| error.to_string())?;
+    if netns.has_rules_of_ours().map_err(|error| error.to_string())? {
+        return Ok(Verdict::Fine);
+    }
+    match netns.has_legacy_tables() {
+        Ok(false) => Ok(Verdict::Unredirected),
+        Ok(true) => Err("rules may be in tables of legacy iptables, which cannot be read".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

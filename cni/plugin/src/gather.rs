@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The pod's facts: from the agent if it answers, else from the API server. Which of the two, and for how long, is all that
+//! is decided here.
+
+use std::path::PathBuf;
+
+use protocol::agent::{PodKey, RequestKind, Response};
+use protocol::netconf::NetConf;
+use protocol::pod::PodFacts;
+
+use crate::agent::{ASK_LIMIT, AgentError};
+use crate::api::{self, ApiError, Patience};
+use crate::call::Call;
+use crate::kubeconfig::{self, KubeconfigError};
+
+/// Who told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Teller {
+    /// The node agent.
+    Agent,
+    /// The API server.
+    ApiServer,
+}
+
+impl Teller {
+    /// For log lines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::ApiServer => "api-server",
+        }
+    }
+}
+
+/// Why the agent did not help.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentMiss {
+    /// It could not be asked.
+    #[error("failed to {0}")]
+    Failed(#[from] AgentError),
+    /// It does not know the pod, or not the question.
+    #[error("it does not know the pod")]
+    Unknown,
+    /// It named another pod.
+    #[error("it answered with another pod")]
+    OtherPod,
+}
+
+/// Why the API server did not help.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiMiss {
+    /// There is no way to it.
+    #[error("failed to use kubeconfig {}: failed to {error}", path.display())]
+    Kubeconfig {
+        /// The kubeconfig.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: KubeconfigError,
+    },
+    /// It did not tell.
+    #[error("failed to {0}")]
+    Api(#[from] ApiError),
+}
+
+/// Nobody told about the pod.
+#[derive(Debug, thiserror::Error)]
+#[error("node agent: {agent}; API server: {api}")]
+pub struct FactsError {
+    /// What the agent said.
+    pub agent: AgentMiss,
+    /// What the API server said.
+    pub api: ApiMiss,
+}
+
+impl FactsError {
+    /// What a person can do about it.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        match &self.api {
+            ApiMiss::Kubeconfig { error: KubeconfigError::Read { .. }, .. } => {
+                "the node agent writes this file when it starts: look whether its pod (istio-cni-node) runs on this node"
+            }
+            ApiMiss::Kubeconfig { .. } => "delete the file and restart the node agent, which writes it anew",
+            ApiMiss::Api(ApiError::Denied { .. }) => {
+                "look at the node agent's token: whether its service account exists, may get pods, and the agent runs and renews it"
+            }
+            ApiMiss::Api(_) => {
+                "look whether the node agent runs on this node and whether the node reaches the API server"
+            }
+        }
+    }
+}
+
+/// Asks the agent, then the API server.
+///
+/// # Errors
+/// When neither told about the very pod of `key`.
+pub fn facts(
+    call: &mut Call<'_>,
+    conf: &NetConf,
+    key: &PodKey,
+    patience: &Patience,
+) -> Result<(PodFacts, Teller), FactsError> {
+    let agent = match from_agent(call, conf, key) {
+        Ok(pod) => return Ok((pod, Teller::Agent)),
+        Err(miss) => miss,
+    };
+    match agent {
+        AgentMiss::Failed(AgentError::Absent) => call.log.debug("no agent; asking the API server", &[]),
+        _ => call.log.warn("the agent did not help; asking the API server", &[("reason", &agent)]),
+    }
+    match from_api(call, conf, key, patience) {
+        Ok(pod) => Ok((pod, Teller::ApiServer)),
+        Err(api) => Err(FactsError { agent, api }),
+    }
+}
+
+fn from_agent(call: &Call<'_>, conf: &NetConf, key: &PodKey) -> Result<PodFacts, AgentMiss> {
+    if conf.run_dir.is_empty() {
+        return Err(AgentError::Absent.into());
+    }
+    match call.agent.ask(&conf.agent_socket(), RequestKind::Pod(key.clone()), ASK_LIMIT)? {
+        Response::Found { pod } if api::is_pod(&pod, key) && pod.has_uid(&key.uid) => Ok(*pod),
+        Response::Found { .. } => Err(AgentMiss::OtherPod),
+        Response::Unknown | Response::Noted | Response::Unsupported => Err(AgentMiss::Unknown),
+    }
+}
+
+fn from_api(call: &Call<'_>, conf: &NetConf, key: &PodKey, patience: &Patience) -> Result<PodFacts, ApiMiss> {
+    let path = conf.kubeconfig();
+    let endpoint = match kubeconfig::load(&path) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return Err(ApiMiss::Kubeconfig { path, error }),
+    };
+    let mut connection = call.api.open(&endpoint).map_err(ApiError::Unusable)?;
+    Ok(api::pod(connection.as_mut(), call.clock, key, patience)?)
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Network namespaces and what is in them, behind traits; the real ones hand through to `netfilter`.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use netfilter::address::{self, AddressError};
+use netfilter::{Applied, ApplyError, Netns, NetnsError, ReadError};
+use redirect::ruleset::Ruleset;
+
+/// Opens network namespaces.
+pub trait Kernel {
+    /// Opens the namespace behind `path`.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be opened.
+    fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError>;
+}
+
+/// An open network namespace. Everything but [`Namespace::is_own`] and [`Namespace::enter`] acts on the namespace that was
+/// entered.
+pub trait Namespace {
+    /// Whether it is the one that this process runs in.
+    ///
+    /// # Errors
+    /// When the own one cannot be told.
+    fn is_own(&self) -> Result<bool, NetnsError>;
+
+    /// Enters it; there is no way back. Nothing may be asked of the node's network from then on.
+    ///
+    /// # Errors
+    /// When it cannot be entered.
+    fn enter(&self) -> Result<(), NetnsError>;
+
+    /// Its addresses, in the kernel's order.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn addresses(&self) -> Result<Vec<IpAddr>, AddressError>;
+
+    /// Whether somebody used the legacy back end here, whose rules nf_tables does not show.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn has_legacy_tables(&self) -> io::Result<bool>;
+
+    /// Adds the address that inbound IPv6 connections of the proxy come from.
+    ///
+    /// # Errors
+    /// When it cannot be added.
+    fn add_inbound_address(&self) -> Result<(), AddressError>;
+
+    /// Makes it hold `ruleset`, whatever of ours it held before.
+    ///
+    /// # Errors
+    /// When it does not; it is as it was then.
+    fn apply(&self, ruleset: &Ruleset) -> Result<Applied, ApplyError>;
+
+    /// Whether it holds rules of ours, of any version.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn has_rules_of_ours(&self) -> Result<bool, ReadError>;
+}
+
+/// The kernel that we run on.
+#[derive(Debug, Clone, Copy)]
+pub struct RealKernel;
+
+impl Kernel for RealKernel {
+    fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
+        Ok(Box::new(Netns::open(path)?))
+    }
+}
+
+impl Namespace for Netns {
+    fn is_own(&self) -> Result<bool, NetnsError> {
+        Ok(Self::current()?.id() == self.id())
+    }
+
+    fn enter(&self) -> Result<(), NetnsError> {
+        self.enter_for_good()
+    }
+
+    fn addresses(&self) -> Result<Vec<IpAddr>, AddressError> {
+        Ok(address::list()?.into_iter().map(|address| address.ip).collect())
+    }
+
+    fn has_legacy_tables(&self) -> io::Result<bool> {
+        // A namespace that nobody used the legacy back end in lists no tables; a kernel without it has no list.
+        for list in ["/proc/thread-self/net/ip_tables_names", "/proc/thread-self/net/ip6_tables_names"] {
+            match std::fs::read(list) {
+                Ok(tables) if tables.is_empty() => {}
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    fn add_inbound_address(&self) -> Result<(), AddressError> {
+        address::add_loopback_helper().map(drop)
+    }
+
+    fn apply(&self, ruleset: &Ruleset) -> Result<Applied, ApplyError> {
+        netfilter::apply(ruleset)
+    }
+
+    fn has_rules_of_ours(&self) -> Result<bool, ReadError> {
+        Ok(netfilter::has_rules_of_ours(&netfilter::read()?))
+    }
+}
