@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages between the plugin and the node agent, over the Unix stream socket [`SOCKET`] in the run directory.
 //!
-//! One request and one response per connection, each one line of JSON ended by `\n`. Either side ignores fields that it
-//! does not know. Versions: a request carries the highest version its sender speaks; the response carries the version it
-//! is written in, never higher than the request's. An agent that does not know a request's kind answers
-//! [`Response::Unsupported`], and a plugin treats that, or a line that it cannot read, as "no agent": it asks the API
-//! server. So a new plugin works with an old agent and the reverse.
+//! One request and one response per connection, each one line of JSON ended by `\n`, at most [`MAX_LINE`] long.
+//!
+//! Plugin and agent are upgraded apart, so each meets older and newer ones of the other:
+//!
+//! * Either side ignores fields that it does not know. A field that is added later has a default.
+//! * A request carries the highest version its sender speaks; the reply carries the version it is written in, never higher
+//!   than the request's ([`Reply::to`]).
+//! * An agent answers [`Response::Unsupported`] to a request that it can not read, one of an unknown kind included.
+//! * A plugin reads a response of an unknown kind as [`Response::Unsupported`], and treats that, or a line that it can
+//!   not read, as "no agent": it asks the API server.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -66,6 +71,14 @@ pub struct Reply {
     pub response: Response,
 }
 
+impl Reply {
+    /// The reply to `request`, in the newest version that both sides speak.
+    #[must_use]
+    pub fn to(request: &Request, response: Response) -> Self {
+        Self { version: VERSION.min(request.version), response }
+    }
+}
+
 /// The kinds of response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "response", rename_all = "snake_case")]
@@ -79,7 +92,7 @@ pub enum Response {
     Unknown,
     /// Noted.
     Noted,
-    /// The agent does not know this kind of request.
+    /// The agent can not read the request; or, as we read it, a response that we do not know.
     #[serde(other)]
     Unsupported,
 }
@@ -118,4 +131,133 @@ pub fn decode_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
     }
     let text = line.strip_suffix(b"\n").ok_or(LineError::Unfinished)?;
     Ok(serde_json::from_slice(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pod::Metadata;
+
+    fn line(value: &serde_json::Value) -> Vec<u8> {
+        format!("{value}\n").into_bytes()
+    }
+
+    fn response(value: &serde_json::Value) -> Response {
+        decode_line::<Reply>(&line(value)).unwrap().response
+    }
+
+    fn key() -> PodKey {
+        PodKey {
+            namespace: "shop".to_owned(),
+            name: "cart".to_owned(),
+            uid: "u-1".to_owned(),
+            container_id: "c-1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn requests_have_this_shape_on_the_wire() {
+        let request = Request { version: 1, kind: RequestKind::Pod(key()) };
+        let text = encode_line(&request).unwrap();
+        assert_eq!(
+            String::from_utf8(text.clone()).unwrap(),
+            "{\"version\":1,\"kind\":\"pod\",\"namespace\":\"shop\",\"name\":\"cart\",\"uid\":\"u-1\",\"container_id\":\"c-1\"}\n"
+        );
+        assert_eq!(decode_line::<Request>(&text).unwrap(), request);
+        let request = Request { version: 1, kind: RequestKind::Deleted(key()) };
+        assert_eq!(decode_line::<Request>(&encode_line(&request).unwrap()).unwrap(), request);
+    }
+
+    #[test]
+    fn every_response_survives_the_wire() {
+        let pod = PodFacts {
+            metadata: Metadata { name: "cart".to_owned(), ..Metadata::default() },
+            ..PodFacts::default()
+        };
+        for response in [
+            Response::Found { pod: Box::new(pod) },
+            Response::Unknown,
+            Response::Noted,
+            Response::Unsupported,
+        ] {
+            let reply = Reply { version: 1, response };
+            assert_eq!(decode_line::<Reply>(&encode_line(&reply).unwrap()).unwrap(), reply);
+        }
+        let text = encode_line(&Reply { version: 1, response: Response::Unknown }).unwrap();
+        assert_eq!(text, b"{\"version\":1,\"response\":\"unknown\"}\n");
+    }
+
+    #[test]
+    fn old_agent_reads_what_a_newer_plugin_adds_and_answers_in_its_own_version() {
+        let newer = line(&json!({
+            "version": 7, "kind": "pod", "namespace": "n", "name": "p", "netns": "/x", "hints": {"a": [1]}
+        }));
+        let request: Request = decode_line(&newer).unwrap();
+        assert_eq!(
+            request.kind,
+            RequestKind::Pod(PodKey { namespace: "n".to_owned(), name: "p".to_owned(), ..PodKey::default() })
+        );
+        assert_eq!(Reply::to(&request, Response::Unknown).version, VERSION);
+    }
+
+    #[test]
+    fn new_agent_answers_an_older_plugin_in_the_plugins_version() {
+        let request = Request { version: 0, kind: RequestKind::Deleted(key()) };
+        assert_eq!(Reply::to(&request, Response::Noted), Reply { version: 0, response: Response::Noted });
+    }
+
+    #[test]
+    fn an_unknown_kind_can_not_be_read_which_the_agent_answers_with_unsupported() {
+        let newer = line(&json!({"version": 2, "kind": "explain", "pod": {"namespace": "n"}}));
+        assert!(matches!(decode_line::<Request>(&newer), Err(LineError::Json(_))));
+    }
+
+    #[test]
+    fn plugin_reads_unknown_responses_and_fields_of_a_newer_agent() {
+        assert_eq!(
+            response(&json!({"version": 1, "response": "wait", "until": [{"x": 1}]})),
+            Response::Unsupported
+        );
+        assert_eq!(response(&json!({"version": 1, "response": "noted", "took_ms": 3})), Response::Noted);
+        let found =
+            json!({"version": 1, "response": "found", "age": 1, "pod": {"kind": "Pod", "spec": {"x": []}}});
+        assert_eq!(response(&found), Response::Found { pod: Box::default() });
+    }
+
+    #[test]
+    fn what_is_no_message_is_an_error() {
+        for text in [
+            "",
+            "\n",
+            "{}\n",
+            "null\n",
+            "7\n",
+            "\0not JSON\n",
+            "{\"version\":1,\"response\":\"found\"}\n",
+            "{\"response\":\"noted\"}\n",
+            "{\"version\":-1,\"response\":\"noted\"}\n",
+        ] {
+            assert!(decode_line::<Reply>(text.as_bytes()).is_err(), "{text:?}");
+        }
+        let cut = b"{\"version\":1,\"response\":\"noted\"}";
+        assert!(matches!(decode_line::<Reply>(cut), Err(LineError::Unfinished)));
+    }
+
+    #[test]
+    fn the_limit_counts_the_end_of_line() {
+        let request = |len| Request {
+            version: 1,
+            kind: RequestKind::Pod(PodKey { name: "x".repeat(len), ..PodKey::default() }),
+        };
+        let around = encode_line(&request(0)).unwrap().len();
+        let longest = encode_line(&request(MAX_LINE - around)).unwrap();
+        assert_eq!(longest.len(), MAX_LINE);
+        assert!(decode_line::<Request>(&longest).is_ok());
+        assert!(
+            matches!(encode_line(&request(MAX_LINE - around + 1)), Err(LineError::TooLong(n)) if n == MAX_LINE + 1)
+        );
+        assert!(matches!(decode_line::<Request>(&vec![b' '; MAX_LINE + 1]), Err(LineError::TooLong(_))));
+    }
 }

@@ -65,3 +65,52 @@ fn boolean(text: &str) -> Option<bool> {
 fn invalid(fragment: String) -> CniError {
     CniError::new(Code::INVALID_ENVIRONMENT, format!("failed to load args: {fragment}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubelets_args_name_the_pod() {
+        let text = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=cart;K8S_POD_INFRA_CONTAINER_ID=i;K8S_POD_UID=u";
+        let want = CniArgs {
+            pod_name: "cart".to_owned(),
+            pod_namespace: "shop".to_owned(),
+            pod_uid: "u".to_owned(),
+            infra_container_id: "i".to_owned(),
+        };
+        assert_eq!(CniArgs::parse(text), Ok(want));
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_counts_and_empty_values_are_values() {
+        assert_eq!(CniArgs::parse("K8S_POD_NAME=a;K8S_POD_NAME=b").unwrap().pod_name, "b");
+        assert_eq!(CniArgs::parse("K8S_POD_NAME=a;K8S_POD_NAME="), Ok(CniArgs::default()));
+        assert_eq!(CniArgs::parse(""), Ok(CniArgs::default()));
+    }
+
+    #[test]
+    fn unknown_keys_need_ignore_unknown_before_or_after() {
+        for fine in
+            ["IgnoreUnknown=1;A=B", "A=B;IgnoreUnknown=TRUE", "IgnoreUnknown=true;=", "IgnoreUnknown=0"]
+        {
+            assert_eq!(CniArgs::parse(fine), Ok(CniArgs::default()), "{fine}");
+        }
+        for unknown in
+            ["A=B", "IgnoreUnknown=False;A=B", "IgnoreUnknown=1;IgnoreUnknown=0;A=B", "k8s_pod_name=x"]
+        {
+            let error = CniArgs::parse(unknown).unwrap_err();
+            assert!(error.msg.starts_with("failed to load args: ARGS: unknown args ["), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_element_is_one_key_and_one_value() {
+        for bad in ["K8S_POD_NAME", "K8S_POD_NAME=a=b", ";", "K8S_POD_NAME=p;", "IgnoreUnknown=1;x"] {
+            let error = CniArgs::parse(bad).unwrap_err();
+            assert_eq!(error.code, Code::INVALID_ENVIRONMENT);
+            assert!(error.msg.contains("ARGS: invalid pair"), "{error}");
+        }
+        assert!(CniArgs::parse("IgnoreUnknown=yes").unwrap_err().msg.contains("not a boolean"));
+    }
+}

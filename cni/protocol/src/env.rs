@@ -158,3 +158,114 @@ fn check_ifname(ifname: &str) -> Result<(), CniError> {
 fn invalid(msg: impl Into<String>, details: impl Into<String>) -> CniError {
     CniError::new(Code::INVALID_ENVIRONMENT, msg).with_details(details)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Variables = BTreeMap<&'static str, &'static str>;
+
+    fn all(command: &'static str) -> Variables {
+        BTreeMap::from([
+            ("CNI_COMMAND", command),
+            ("CNI_CONTAINERID", "c-1_x.2"),
+            ("CNI_NETNS", "/var/run/netns/x"),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", "/opt/cni/bin"),
+        ])
+    }
+
+    fn read(variables: &Variables) -> Result<Option<Invocation>, CniError> {
+        parse(&|name| variables.get(name).map(|value| (*value).to_owned()))
+    }
+
+    fn message(variables: &Variables) -> String {
+        let error = read(variables).unwrap_err();
+        assert_eq!(error.code, Code::INVALID_ENVIRONMENT);
+        error.msg
+    }
+
+    #[test]
+    fn every_command_is_known_by_its_name_only() {
+        for command in Command::ALL {
+            assert_eq!(read(&all(command.as_str())).unwrap().unwrap().command, command);
+        }
+        for text in ["add", " ADD", "NOPE", "STATUSES"] {
+            assert_eq!(message(&all(text)), format!("unknown CNI_COMMAND: {text}"));
+            assert_eq!(
+                message(&Variables::from([("CNI_COMMAND", text)])),
+                format!("unknown CNI_COMMAND: {text}")
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_command_it_is_a_person_who_asks() {
+        assert_eq!(read(&Variables::new()), Ok(None));
+        assert_eq!(read(&all("")), Ok(None));
+    }
+
+    #[test]
+    fn all_missing_variables_are_in_one_message() {
+        let only = |command| Variables::from([("CNI_COMMAND", command), ("CNI_IFNAME", "")]);
+        for command in ["ADD", "CHECK"] {
+            assert_eq!(
+                message(&only(command)),
+                "required env variables [CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH] missing"
+            );
+        }
+        assert_eq!(
+            message(&only("DEL")),
+            "required env variables [CNI_CONTAINERID,CNI_IFNAME,CNI_PATH] missing"
+        );
+        for command in ["GC", "STATUS"] {
+            assert_eq!(message(&only(command)), "required env variables [CNI_PATH] missing");
+        }
+        assert!(read(&only("VERSION")).is_ok());
+    }
+
+    #[test]
+    fn names_are_checked_where_they_are_used() {
+        for id in ["-a", "a b", "a/b", "\u{fc}", ".a", "_"] {
+            let mut variables = all("DEL");
+            variables.insert("CNI_CONTAINERID", id);
+            assert_eq!(message(&variables), "invalid characters in containerID", "{id}");
+            variables.insert("CNI_COMMAND", "STATUS");
+            assert!(read(&variables).is_ok());
+        }
+        for ifname in [".", "..", "a/b", "a:b", "a b", "a\u{a0}b", "aaaaaaaaaaaaaaaa"] {
+            let mut variables = all("ADD");
+            variables.insert("CNI_IFNAME", ifname);
+            assert!(message(&variables).starts_with("interface name "), "{ifname}");
+        }
+        let mut longest = all("ADD");
+        longest.insert("CNI_IFNAME", "aaaaaaaaaaaaaaa");
+        assert_eq!(read(&longest).unwrap().unwrap().ifname.len(), 15);
+    }
+
+    #[test]
+    fn del_comes_without_a_namespace() {
+        let mut variables = all("DEL");
+        assert_eq!(read(&variables).unwrap().unwrap().netns, Some(PathBuf::from("/var/run/netns/x")));
+        variables.insert("CNI_NETNS", "");
+        assert_eq!(read(&variables).unwrap().unwrap().netns, None);
+    }
+
+    #[test]
+    fn the_override_is_one_or_true() {
+        for (text, want) in [
+            ("1", NetnsOverride::Allow),
+            ("true", NetnsOverride::Allow),
+            ("TrUe", NetnsOverride::Allow),
+            ("", NetnsOverride::Refuse),
+            ("0", NetnsOverride::Refuse),
+            ("yes", NetnsOverride::Refuse),
+        ] {
+            let mut variables = all("ADD");
+            variables.insert("CNI_NETNS_OVERRIDE", text);
+            assert_eq!(read(&variables).unwrap().unwrap().netns_override, want, "{text}");
+        }
+    }
+}

@@ -234,3 +234,155 @@ fn capabilities(fields: &mut Fields) -> Result<BTreeMap<String, bool>, JsonError
 fn attachment(mut fields: Fields) -> Result<Attachment, JsonError> {
     Ok(Attachment { container_id: fields.string("containerID")?, ifname: fields.string("ifname")? })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::error::Code;
+    use crate::version::CniVersion;
+
+    fn parse(keys: &Value) -> Result<NetConf, CniError> {
+        let mut conf = json!({"name": "n", "cniVersion": "1.0.0"});
+        for (key, value) in keys.as_object().into_iter().flatten() {
+            conf[key] = value.clone();
+        }
+        NetConf::parse(conf.to_string().as_bytes())
+    }
+
+    #[test]
+    fn every_key_of_today_is_read() {
+        let conf = parse(&json!({
+            "type": "istio-cni", "capabilities": {"portMappings": true, "x": null}, "ipam": {"type": "host-local"},
+            "dns": {"domain": "d"}, "plugin_log_level": "debug", "cni_agent_run_dir": "/run/x", "ambient_enabled": true,
+            "enablement_selectors": [{
+                "podSelector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]},
+                "namespaceSelector": {},
+            }],
+            "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system", "native_nftables": true,
+            "enable_ambient_detection_retry": true, "millrace_status_gate": "agent",
+            "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
+        }))
+        .unwrap();
+        let requirement =
+            LabelRequirement { key: "k".to_owned(), operator: "In".to_owned(), values: vec!["v".to_owned()] };
+        let pod = LabelSelector {
+            match_labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+            match_expressions: vec![requirement],
+        };
+        let want = NetConf {
+            header: Header { name: "n".to_owned(), version: CniVersion::V1_0_0 },
+            plugin_type: "istio-cni".to_owned(),
+            capabilities: BTreeMap::from([("portMappings".to_owned(), true), ("x".to_owned(), false)]),
+            ipam_type: "host-local".to_owned(),
+            dns: Dns { domain: "d".to_owned(), ..Dns::default() },
+            prev_result: None,
+            valid_attachments: Some(vec![Attachment {
+                container_id: "c".to_owned(),
+                ifname: "eth0".to_owned(),
+            }]),
+            log_level: LogLevel::Debug,
+            run_dir: "/run/x".to_owned(),
+            ambient_enabled: true,
+            enablement_selectors: vec![EnablementSelector { pod, namespace: LabelSelector::default() }],
+            exclude_namespaces: vec!["kube-system".to_owned()],
+            pod_namespace: "istio-system".to_owned(),
+            native_nftables: true,
+            enable_ambient_detection_retry: true,
+            status_gate: StatusGate::Agent,
+            old: OldKeys::default(),
+        };
+        assert_eq!(conf, want);
+    }
+
+    #[test]
+    fn null_is_the_same_as_nothing() {
+        let nothing = parse(&json!({})).unwrap();
+        let nulls: Value =
+            KEYS.iter().filter(|k| **k != "name").map(|k| ((*k).to_owned(), Value::Null)).collect();
+        let mut conf = parse(&nulls).unwrap();
+        assert_eq!(conf.header.version, CniVersion::V0_1_0);
+        conf.header.version = nothing.header.version;
+        assert_eq!(conf, nothing);
+        assert_eq!(conf.valid_attachments, None, "null says nothing of what is valid");
+        assert_eq!(parse(&json!({"cni.dev/valid-attachments": []})).unwrap().valid_attachments, Some(vec![]));
+    }
+
+    #[test]
+    fn old_keys_are_honoured_until_a_new_one_speaks() {
+        let old = json!({
+            "log_level": "warn",
+            "kubernetes": {
+                "k8s_api_root": "https://k", "kubeconfig": "/k", "node_name": "node", "cni_bin_dir": "/bin",
+                "intercept_type": "iptables", "exclude_namespaces": ["a", "b"],
+            },
+        });
+        let conf = parse(&old).unwrap();
+        assert_eq!((conf.log_level, conf.exclude_namespaces.len()), (LogLevel::Warn, 2));
+        assert_eq!((conf.old.k8s_api_root.as_str(), conf.old.node_name.as_str()), ("https://k", "node"));
+        assert_eq!((conf.old.cni_bin_dir.as_str(), conf.old.intercept_type.as_str()), ("/bin", "iptables"));
+        let mut both = old;
+        both["plugin_log_level"] = "error".into();
+        both["exclude_namespaces"] = json!([]);
+        let conf = parse(&both).unwrap();
+        assert_eq!((conf.log_level, conf.exclude_namespaces.len()), (LogLevel::Error, 0));
+    }
+
+    #[test]
+    fn a_wrong_type_is_an_error_that_names_its_key() {
+        for (key, value) in [
+            ("type", json!(7)),
+            ("capabilities", json!({"a": "yes"})),
+            ("ipam", json!([])),
+            ("dns", json!("x")),
+            ("plugin_log_level", json!(1)),
+            ("exclude_namespaces", json!("x")),
+            ("exclude_namespaces", json!([1])),
+            ("ambient_enabled", json!("yes")),
+            ("native_nftables", json!(1)),
+            ("enablement_selectors", json!({})),
+            ("cni.dev/valid-attachments", json!(["a"])),
+            ("kubernetes", json!("x")),
+        ] {
+            let error = parse(&json!({ key: value })).unwrap_err();
+            assert_eq!(error.code, Code::DECODING);
+            assert!(error.msg.starts_with("failed to parse network configuration: read "), "{error}");
+            assert!(error.msg.contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn prev_result_is_one_of_the_configs_family() {
+        let version = |v: &str| parse(&json!({"prevResult": {"cniVersion": v}})).map(|conf| conf.prev_result);
+        assert_eq!(version("1.1.0"), Ok(Some(CniResult::empty())));
+        assert_eq!(version(""), Ok(Some(CniResult::empty())));
+        assert_eq!(version("0.4.0").unwrap_err().code, Code::INCOMPATIBLE_VERSION);
+        assert_eq!(version("9.9.9").unwrap_err().code, Code::INCOMPATIBLE_VERSION);
+        assert_eq!(parse(&json!({"prevResult": {}})).unwrap().prev_result, Some(CniResult::empty()));
+        assert_eq!(parse(&json!({"prevResult": null})).unwrap().prev_result, None);
+        for bad in [json!(7), json!([]), json!({"ips": [{"address": "x"}]})] {
+            let error = parse(&json!({"prevResult": bad})).unwrap_err();
+            assert_eq!(error.code, Code::DECODING);
+            assert!(error.msg.starts_with("could not parse prevResult: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn levels_and_gates_that_are_unknown_do_no_harm() {
+        let level = |text: &str| parse(&json!({"plugin_log_level": text})).unwrap().log_level;
+        assert_eq!(
+            (level("none"), level("fatal"), level("info")),
+            (LogLevel::None, LogLevel::Fatal, LogLevel::Info)
+        );
+        assert_eq!(
+            (level(""), level("Debug"), level("verbose")),
+            (LogLevel::Info, LogLevel::Info, LogLevel::Info)
+        );
+        let gate = |text: &str| parse(&json!({"millrace_status_gate": text})).unwrap().status_gate;
+        assert_eq!(
+            (gate(""), gate("agent"), gate("api")),
+            (StatusGate::Config, StatusGate::Agent, StatusGate::Unrecognised)
+        );
+    }
+}

@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::agent::PodKey;
+
 /// A pod, as far as redirection depends on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodFacts {
     /// `metadata`
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub metadata: Metadata,
     /// `spec`
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub spec: Spec,
 }
 
@@ -21,13 +23,13 @@ pub struct PodFacts {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The pod's name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// The pod's namespace.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub namespace: String,
     /// The pod's UID; a static pod's mirror has another than the kubelet uses (see [`PodFacts::has_uid`]).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub uid: String,
     /// Labels.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -42,7 +44,7 @@ pub struct Metadata {
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
     /// Whether the pod shares the node's network namespace.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub host_network: bool,
     /// Init containers, native sidecars included.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -57,7 +59,7 @@ pub struct Spec {
 #[serde(rename_all = "camelCase")]
 pub struct Container {
     /// The container's name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// `args`
     #[serde(default, deserialize_with = "null_is_default")]
@@ -74,10 +76,10 @@ pub struct Container {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvVar {
     /// The variable's name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// Its literal value.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub value: String,
 }
 
@@ -97,6 +99,13 @@ pub struct SecurityContext {
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 impl PodFacts {
+    /// Whether this is the pod that was asked for: its namespace, its name, and a UID that matches ([`Self::has_uid`]). Any
+    /// JSON object decodes to a pod, so an answer that was not checked may be an error page that reads as "not enrolled".
+    #[must_use]
+    pub fn is(&self, key: &PodKey) -> bool {
+        self.metadata.namespace == key.namespace && self.metadata.name == key.name && self.has_uid(&key.uid)
+    }
+
     /// Whether the kubelet's `K8S_POD_UID` names this pod: by `metadata.uid`, or for a static pod's mirror by the annotation
     /// [`MIRROR_ANNOTATION`]. An empty `uid` (old kubelets) matches any pod.
     #[must_use]
@@ -107,7 +116,105 @@ impl PodFacts {
     }
 }
 
-/// Go's encoders write `null` for an empty list or map; it means the same as leaving it out.
+/// Go writes `null` for an empty list or map, and reads it as nothing wherever it stands.
 fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(de: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(de)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn decode(value: serde_json::Value) -> PodFacts {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_pod_of_the_api_server_is_read_without_the_rest() {
+        let pod = decode(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "cart", "namespace": "shop", "uid": "u-1", "resourceVersion": "7", "managedFields": [{"manager": "x"}],
+                "labels": {"app": "cart"}, "annotations": {"sidecar.istio.io/status": "{}"},
+            },
+            "spec": {
+                "hostNetwork": true, "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {"runAsUser": 5},
+                "initContainers": [{"name": "istio-proxy", "restartPolicy": "Always"}],
+                "containers": [{
+                    "name": "app", "args": ["proxy", "sidecar"], "image": "x",
+                    "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
+                    "securityContext": {"runAsUser": 1_000_659_999_i64, "runAsGroup": 0, "privileged": false},
+                }],
+            },
+            "status": {"phase": "Pending"},
+        }));
+        assert_eq!((pod.metadata.name.as_str(), pod.metadata.namespace.as_str()), ("cart", "shop"));
+        assert_eq!(pod.metadata.labels["app"], "cart");
+        assert!(pod.spec.host_network && pod.spec.init_containers[0].name == "istio-proxy");
+        let app = &pod.spec.containers[0];
+        assert_eq!(app.args, ["proxy", "sidecar"]);
+        assert_eq!(app.env[1], EnvVar { name: "B".to_owned(), value: String::new() });
+        let context = SecurityContext { run_as_user: Some(1_000_659_999), run_as_group: Some(0) };
+        assert_eq!(app.security_context, Some(context));
+    }
+
+    #[test]
+    fn null_is_nothing_wherever_it_stands() {
+        let nothing = PodFacts::default();
+        assert_eq!(decode(json!({"metadata": null, "spec": null})), nothing);
+        assert_eq!(decode(json!({})), nothing);
+        let metadata =
+            json!({"name": null, "namespace": null, "uid": null, "labels": null, "annotations": null});
+        let spec = json!({"hostNetwork": null, "containers": null, "initContainers": null});
+        assert_eq!(decode(json!({"metadata": metadata, "spec": spec})), nothing);
+        let container = json!({"name": null, "args": null, "env": [{"name": null, "value": null}], "securityContext": null});
+        let pod = decode(json!({"spec": {"containers": [container]}}));
+        assert_eq!(pod.spec.containers, [Container { env: vec![EnvVar::default()], ..Container::default() }]);
+        let pod = decode(json!({"spec": {"containers": [{"securityContext": {"runAsUser": null}}]}}));
+        assert_eq!(pod.spec.containers[0].security_context, Some(SecurityContext::default()));
+    }
+
+    #[test]
+    fn a_wrong_type_is_an_error() {
+        for bad in [
+            json!("x"),
+            json!({"spec": 7}),
+            json!({"metadata": {"labels": {"a": 1}}}),
+            json!({"spec": {"containers": {}}}),
+        ] {
+            assert!(serde_json::from_value::<PodFacts>(bad.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_static_pod_is_named_by_its_mirror_annotation() {
+        let pod = decode(json!({"metadata": {"uid": "u-1", "annotations": {MIRROR_ANNOTATION: "m-1"}}}));
+        assert!(pod.has_uid("u-1") && pod.has_uid("m-1") && pod.has_uid(""));
+        assert!(!pod.has_uid("u-2"));
+        assert!(!PodFacts::default().has_uid("u-1"), "a pod without UID is not the one that is meant");
+    }
+
+    #[test]
+    fn what_is_not_the_pod_asked_for_is_told_apart() {
+        let key = PodKey {
+            namespace: "shop".to_owned(),
+            name: "cart".to_owned(),
+            uid: "u-1".to_owned(),
+            container_id: String::new(),
+        };
+        let named = |namespace: &str, name: &str, uid: &str| {
+            decode(json!({"metadata": {"namespace": namespace, "name": name, "uid": uid}}))
+        };
+        assert!(named("shop", "cart", "u-1").is(&key));
+        for other in
+            [named("shop", "cart", "u-2"), named("shop", "cart2", "u-1"), named("prod", "cart", "u-1")]
+        {
+            assert!(!other.is(&key));
+        }
+        // Both decode, and neither is a pod.
+        assert!(!decode(json!({"kind": "Status", "status": "Failure", "code": 404})).is(&key));
+        assert!(!decode(json!([])).is(&key));
+    }
 }
