@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The vocabulary that features are written in. A tier (a real node's namespaces, a runtime, a cluster) implements these
 //! traits; steps use nothing else, so a feature never names a tier.
+//!
+//! Types of traffic and plugin calls are here beside the traits; [`runtime`] has what concerns a node's container runtime.
+
+pub mod runtime;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,6 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use runtime::{AgentStandIn, ChainFailure, NodePaths, PodName, RuntimeCall};
 
 /// Whether the environment can do something, and how that was found out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,6 +69,15 @@ pub enum PodStart {
         /// The CNI error's code, if the plugin gave one.
         code: Option<u32>,
         /// The message.
+        message: String,
+    },
+    /// The sandbox is there, but a container did not come up, or an init container failed.
+    ContainerFailed {
+        /// The container.
+        container: String,
+        /// Its exit code; `None` if it could not be started, was killed, or said nothing before its deadline.
+        exit: Option<i32>,
+        /// What it said last, or why it could not be started.
         message: String,
     },
 }
@@ -199,7 +214,8 @@ pub trait Cluster: Send + Sync {
     /// A pod that was applied: for traffic and for looking into its namespace.
     async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError>;
 
-    /// Requests that the API server got since the start, as `VERB /path`, in order.
+    /// Requests that the API server got since the start, as `VERB /path`, in order. What the lab itself asks for (its
+    /// kubelet, its steps) is not among them.
     fn api_requests(&self) -> Vec<String>;
 }
 
@@ -220,6 +236,32 @@ pub trait Node: Send + Sync {
 
     /// Every plugin call so far: chain position order, with answers.
     fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)>;
+
+    /// Its directories, where the tier has them in reach.
+    fn paths(&self) -> Option<NodePaths> {
+        None
+    }
+
+    /// Sets a failed sandbox up again, as a kubelet does after its back-off, and waits until that start has ended.
+    async fn retry_pod(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
+        let _ = (pod, deadline);
+        Err(LabError::Unsupported { tier: "this tier", what: "set a sandbox up again on request".to_owned() })
+    }
+
+    /// Makes the runtime call its chain; the inner error is the system under test's.
+    async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: format!("make the runtime call {call:?}") })
+    }
+
+    /// Replaces what listens on the agent's socket.
+    async fn set_agent(&self, agent: AgentStandIn) -> Result<(), LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: format!("stand in for the agent as {agent:?}") })
+    }
+
+    /// The requests that the stand-in got, in order; what was not JSON is a string.
+    fn agent_requests(&self) -> Vec<Value> {
+        Vec::new()
+    }
 }
 
 /// A running pod.
@@ -233,6 +275,20 @@ pub trait Workload: Send + Sync {
 
     /// Sends traffic from inside the pod and says who answered.
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError>;
+
+    /// Sends several, one after the other; the answers are in the same order. Cheaper than one [`Workload::send`] each.
+    async fn send_all(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
+        let mut answers = Vec::with_capacity(traffic.len());
+        for one in traffic {
+            answers.push(self.send(one).await?);
+        }
+        Ok(answers)
+    }
+
+    /// What the pod's containers printed, `container: line`, for evidence.
+    fn logs(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The rules in its namespace, with counters.
     async fn rules(&self) -> Result<Vec<LiveRule>, LabError>;
