@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What holds for any pod, whatever its annotations say.
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use protocol::pod::{Container, EnvVar, Metadata, PodFacts, SecurityContext, Spec};
+use redirect::annotations::Annotation;
+use redirect::generate::ruleset;
+use redirect::host::{Environment, Host, Stack, decide_addresses};
+use redirect::text::restore;
+use redirect::{Enrolment, enrol};
+
+use crate::configs::address;
+
+const ANNOTATIONS: [Annotation; 10] = [
+    Annotation::InterceptionMode,
+    Annotation::IncludeOutboundRanges,
+    Annotation::ExcludeOutboundRanges,
+    Annotation::ExcludeInboundPorts,
+    Annotation::IncludeInboundPorts,
+    Annotation::ExcludeOutboundPorts,
+    Annotation::IncludeOutboundPorts,
+    Annotation::ExcludeInterfaces,
+    Annotation::RerouteVirtualInterfaces,
+    Annotation::KubevirtInterfaces,
+];
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "\\PC{0,20}",
+        "[0-9a-f.:/%, *+-]{0,30}",
+        select(vec![
+            "",
+            "*",
+            "80",
+            "80,443",
+            "10.0.0.0/8",
+            "::/0,10.0.0.0/8",
+            "eth0",
+            "TPROXY",
+            "80-90",
+            ","
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn container() -> impl Strategy<Value = Container> {
+    let names = vec!["app", "istio-proxy", "istio-proxy", "istio-proxy", "istio-init"];
+    let env = (
+        select(vec!["ISTIO_META_DNS_CAPTURE", "ISTIO_DUAL_STACK", "INVALID_DROP", "DISABLE_ENVOY", "X"]),
+        value(),
+    );
+    let env = env.prop_map(|(name, value)| EnvVar { name: name.to_owned(), value });
+    let args = vec(select(vec!["proxy", "sidecar", "router", ""]).prop_map(str::to_owned), 0..3);
+    let context = option::of((option::of(any::<i64>()), option::of(any::<i64>())));
+    (select(names), args, vec(env, 0..4), context).prop_map(|(name, args, env, context)| Container {
+        name: name.to_owned(),
+        args,
+        env,
+        security_context: context
+            .map(|(run_as_user, run_as_group)| SecurityContext { run_as_user, run_as_group }),
+    })
+}
+
+fn pod() -> impl Strategy<Value = PodFacts> {
+    let keys =
+        ANNOTATIONS.map(Annotation::key).into_iter().chain(["sidecar.istio.io/inject"]).collect::<Vec<_>>();
+    let annotations = btree_map(select(keys).prop_map(str::to_owned), value(), 0..3);
+    let containers = || vec(container(), 0..2);
+    (annotations, any::<bool>(), containers(), containers()).prop_map(
+        |(mut annotations, injected, init, containers)| {
+            if injected {
+                annotations.insert("sidecar.istio.io/status".to_owned(), String::new());
+            }
+            let metadata = Metadata { annotations, ..Metadata::default() };
+            PodFacts { metadata, spec: Spec { init_containers: init, containers, ..Spec::default() } }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn every_pod_is_skipped_refused_or_gets_rules(pod in pod(), addresses in vec(address(), 0..4)) {
+        match enrol(&pod) {
+            Ok(Enrolment::Skip(reason)) => prop_assert!(!reason.to_string().is_empty() && !reason.code().is_empty()),
+            Err(error) => {
+                prop_assert!(pod.metadata.annotations.contains_key(error.annotation.key()));
+                let start = format!("annotation value error for value {}; ", error.annotation.short_name());
+                prop_assert!(error.to_string().starts_with(&start));
+            }
+            Ok(Enrolment::Enrol(redirect)) => {
+                let Ok(addresses) = decide_addresses(addresses, redirect.stack.value) else { return Ok(()) };
+                let host = Host { addresses, environment: Environment::default() };
+                let ruleset = ruleset(&redirect.config(&host)).unwrap();
+                prop_assert!(ruleset.families().all(|family| restore(&ruleset, family).ends_with("COMMIT\n")));
+            }
+        }
+    }
+
+    #[test]
+    fn dual_stack_only_ever_adds_ipv6(addresses in vec(address(), 0..5)) {
+        let first = decide_addresses(addresses.clone(), Stack::FirstAddress);
+        let dual = decide_addresses(addresses, Stack::Dual);
+        prop_assert_eq!(first.map(|families| families.first), dual.map(|families| families.first));
+        if let (Ok(first), Ok(dual)) = (first, dual) {
+            prop_assert!(dual.ipv6 || !first.ipv6);
+        }
+    }
+}
