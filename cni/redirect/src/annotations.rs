@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The annotations that shape redirection: their keys, defaults and validation, in the order in which the first bad one
-//! stops an enrolment. What they add up to is decided in [`crate::enrol`].
+//! stops an enrolment. What they add up to is decided in [`enrol`](mod@crate::enrol).
 
 mod interfaces;
 mod ports;
@@ -103,7 +103,7 @@ pub struct AnnotationError {
     /// Which annotation.
     pub annotation: Annotation,
     /// What is wrong with its value.
-    pub reason: InvalidValue,
+    pub reason: Box<InvalidValue>,
 }
 
 /// What is wrong with a value.

@@ -128,7 +128,7 @@ impl Annotations<'_> {
         };
         read(text)
             .map(|value| Sourced { value, source })
-            .map_err(|reason| AnnotationError { annotation, reason })
+            .map_err(|reason| AnnotationError { annotation, reason: Box::new(reason) })
     }
 
     /// Under which of its two names virtual interfaces are listed: the older one is not even looked at beside the newer.

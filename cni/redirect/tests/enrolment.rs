@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which pods are left alone and why, and what the others ask for, from pods as the API server gives them.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its own data has to stop")]
 
 use protocol::pod::PodFacts;
 use redirect::annotations::Annotation;

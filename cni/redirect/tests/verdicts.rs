@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets whose fate is known, under the rules of a sidecar with default settings and of a few others.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its own data has to stop")]
 
 use std::net::IpAddr;
 

@@ -14,17 +14,17 @@ const DNS: Port = Port::One(53);
 pub(super) fn proxy(sink: &mut Sink, config: &Config) {
     let dns = config.dns.is_on();
     let tunnel = config.inbound_tunnel_port;
-    let not_tunnel = || vec![Match::DestinationPort(Sense::Not, Port::One(tunnel))];
+    let not_tunnel = || Match::DestinationPort(Sense::Not, Port::One(tunnel));
     // With DNS captured, the agent's own questions over TCP must not come back through the proxy's inbound side. Upstream
     // says so by user only.
-    let not_dns = || vec![Match::DestinationPorts(Sense::Not, vec![53, tunnel])];
+    let not_dns = || Match::DestinationPorts(Sense::Not, vec![53, tunnel]);
     for uid in &config.proxy_uids {
         let owner = Proxy { owner: Owner::Uid(uid.clone()), origin: Origin::ProxyUid };
-        owner.rules(sink, config, if dns { not_dns() } else { not_tunnel() });
+        owner.rules(sink, config, &if dns { not_dns() } else { not_tunnel() });
     }
     for gid in &config.proxy_gids {
         let owner = Proxy { owner: Owner::Gid(gid.clone()), origin: Origin::ProxyGid };
-        owner.rules(sink, config, not_tunnel());
+        owner.rules(sink, config, &not_tunnel());
     }
 }
 
@@ -34,14 +34,13 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn rules(&self, sink: &mut Sink, config: &Config, ports: Vec<Match>) {
+    fn rules(&self, sink: &mut Sink, config: &Config, ports: &Match) {
         let spot = OUTBOUND.because(self.origin);
         // The app calls its own service: the proxy sends to the pod's address over lo, and the inbound side takes it.
         let to_self = |loopback: Cidr| {
             let mut conditions = Vec::with_capacity(5);
             conditions.extend([lo(), Match::Destination(Sense::Not, loopback), TCP]);
-            conditions.extend_from_slice(&ports);
-            conditions.push(self.is(Sense::Is));
+            conditions.extend([ports.clone(), self.is(Sense::Is)]);
             conditions
         };
         sink.append_loopback(spot, to_self, &Target::Jump(Chain::IstioInRedirect));

@@ -23,7 +23,7 @@ pub(super) struct Spot {
     origin: Origin,
 }
 
-/// The families that rules may be written for, and the addresses that mean the same in each.
+/// Collects rules, and knows which families are written and which addresses mean the same in each.
 pub(super) struct Sink {
     rules: Vec<Rule>,
     ipv6: bool,

@@ -101,10 +101,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.note(rule, index);
-            match self.target(rule) {
-                None => {}
-                Some(Left::Returned) => return Left::Returned,
-                Some(left) => return left,
+            if let Some(left) = self.target(rule) {
+                return left;
             }
         }
         Left::Returned

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What holds for every configuration, every packet and every pod.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot read its own data has to stop"
+)]
 
 mod configs;
 mod packets;
