@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use serde::Deserialize;
+
+use crate::yaml::{self, Node, Shape};
 
 /// The file's name in the run directory.
 pub const FILE: &str = "istio-cni-kubeconfig";
@@ -45,8 +46,7 @@ pub struct ClientPem {
 }
 
 /// Text that is never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -92,13 +92,19 @@ pub enum KubeconfigError {
         /// Why not.
         source: io::Error,
     },
-    /// Neither YAML nor JSON, or a field of another type.
+    /// Neither YAML nor JSON.
     #[error("parse it, near line {line}, column {column}")]
     Syntax {
-        /// Line, from 1; 0 if unknown.
+        /// Line, from 1.
         line: usize,
-        /// Column, from 1; 0 if unknown.
+        /// Column, from 1.
         column: usize,
+    },
+    /// A field of another type.
+    #[error("parse it: {key} is not what belongs there")]
+    Shape {
+        /// The field.
+        key: &'static str,
     },
     /// `current-context`, or what it names, is not there.
     #[error("find the {kind} {name:?} in it")]
@@ -132,94 +138,92 @@ pub enum KubeconfigError {
 pub fn load(path: &Path) -> Result<Endpoint, KubeconfigError> {
     let bytes = read(path)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    resolve(parse(&bytes)?, base)
+    resolve(&parse(&bytes)?, base)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
     std::fs::read(path).map_err(|source| KubeconfigError::Read { path: path.to_owned(), source })
 }
 
-fn parse(bytes: &[u8]) -> Result<File, KubeconfigError> {
-    if bytes.trim_ascii_start().first() == Some(&b'{') {
-        if let Ok(file) = serde_json::from_slice(bytes) {
-            return Ok(file);
+fn parse(bytes: &[u8]) -> Result<Node, KubeconfigError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+        KubeconfigError::Syntax { line, column: 1 }
+    })?;
+    yaml::parse(text).map_err(|at| KubeconfigError::Syntax { line: at.line, column: at.column })
+}
+
+fn resolve(file: &Node, base: &Path) -> Result<Endpoint, KubeconfigError> {
+    let context = match (file.text("current-context")?, file.list("contexts")?) {
+        (None, [only]) => only.get("context")?,
+        (name, _) => named(file, "contexts", "context", name.unwrap_or_default())?,
+    };
+    let cluster = named(file, "clusters", "cluster", context.text("cluster")?.unwrap_or_default())?;
+    let user = match context.text("user")? {
+        None => &Node::Null,
+        Some(name) => named(file, "users", "user", name)?,
+    };
+    let server = cluster.text("server")?.unwrap_or_default().trim_end_matches('/').to_owned();
+    let trust = trust(&server, cluster, base)?;
+    let token = token(user, base)?;
+    let client = client(user, base)?;
+    if token.is_none() && client.is_none() {
+        for foreign in ["exec", "auth-provider", "username"] {
+            if *user.get(foreign)? != Node::Null {
+                return Err(KubeconfigError::Login(foreign));
+            }
         }
     }
-    let parsed: Result<Option<File>, _> = serde_saphyr::from_slice(bytes);
-    parsed.map(Option::unwrap_or_default).map_err(|error| {
-        let (line, column) = error.location().map_or((0, 0), |at| (at.line() as usize, at.column() as usize));
-        KubeconfigError::Syntax { line, column }
-    })
+    Ok(Endpoint { server, trust, token, client })
 }
 
-fn resolve(file: File, base: &Path) -> Result<Endpoint, KubeconfigError> {
-    let context = match file.current_context.as_deref().unwrap_or_default() {
-        "" if file.contexts.len() == 1 => file.contexts.into_iter().next(),
-        name => file.contexts.into_iter().find(|named| named.name == name),
-    };
-    let Some(context) = context.map(|named| named.context) else {
-        return Err(missing("context", file.current_context.unwrap_or_default()));
-    };
-    let cluster = file.clusters.into_iter().find(|named| named.name == context.cluster);
-    let cluster = cluster.ok_or_else(|| missing("cluster", context.cluster))?.cluster;
-    let user = match context.user.unwrap_or_default() {
-        name if name.is_empty() => User::default(),
-        name => match file.users.into_iter().find(|named| named.name == name) {
-            Some(named) => named.user,
-            None => return Err(missing("user", name)),
-        },
-    };
-    let server = cluster.server.trim_end_matches('/').to_owned();
-    let trust = trust(&server, cluster, base)?;
-    let token = token(&user, base)?;
-    Ok(Endpoint { server, trust, token, client: client(user, base)? })
+/// The entry of `list` that is called `name`.
+fn named<'n>(
+    file: &'n Node,
+    list: &'static str,
+    kind: &'static str,
+    name: &str,
+) -> Result<&'n Node, KubeconfigError> {
+    for entry in file.list(list)? {
+        if entry.text("name")? == Some(name) {
+            return Ok(entry.get(kind)?);
+        }
+    }
+    Err(KubeconfigError::Missing { kind, name: name.to_owned() })
 }
 
-fn missing(kind: &'static str, name: String) -> KubeconfigError {
-    KubeconfigError::Missing { kind, name }
+impl From<Shape> for KubeconfigError {
+    fn from(shape: Shape) -> Self {
+        Self::Shape { key: shape.key }
+    }
 }
 
-fn trust(server: &str, cluster: Cluster, base: &Path) -> Result<Trust, KubeconfigError> {
+fn trust(server: &str, cluster: &Node, base: &Path) -> Result<Trust, KubeconfigError> {
     let tls = server.starts_with("https://");
     if !tls && !server.starts_with("http://") {
         return Err(KubeconfigError::Server);
     }
-    if !tls || cluster.insecure_skip_tls_verify == Some(true) {
+    if !tls || cluster.text("insecure-skip-tls-verify")? == Some("true") {
         return Ok(Trust::Anyone);
     }
-    let (data, file) = (cluster.certificate_authority_data, cluster.certificate_authority);
-    let pem = inline_or_file(data, file, base, "certificate-authority-data")?;
+    let pem = inline_or_file(cluster, "certificate-authority-data", "certificate-authority", base)?;
     pem.map(Trust::Authorities).ok_or(KubeconfigError::NoAuthority)
 }
 
 /// A token's file wins over the token beside it, which may be older.
-fn token(user: &User, base: &Path) -> Result<Option<Secret>, KubeconfigError> {
-    let from_file = match user.token_file.as_deref().filter(|path| !path.is_empty()) {
-        Some(path) => Some(read(&base.join(path))),
-        None => None,
-    };
-    match (from_file, user.token.clone()) {
-        (Some(Ok(bytes)), _) => Ok(Some(Secret(String::from_utf8_lossy(&bytes).into_owned()))),
-        (Some(Err(error)), None) => Err(error),
-        (_, token) => Ok(token.filter(|token| !token.expose().is_empty())),
+fn token(user: &Node, base: &Path) -> Result<Option<Secret>, KubeconfigError> {
+    let inline = user.text("token")?.map(|token| Secret(token.to_owned()));
+    let Some(path) = user.text("tokenFile")? else { return Ok(inline) };
+    match (read(&base.join(path)), inline) {
+        (Ok(bytes), _) => Ok(Some(Secret(String::from_utf8_lossy(&bytes).into_owned()))),
+        (Err(_), Some(inline)) => Ok(Some(inline)),
+        (Err(error), None) => Err(error),
     }
 }
 
-fn client(user: User, base: &Path) -> Result<Option<ClientPem>, KubeconfigError> {
-    let foreign = [("exec", user.exec.is_some()), ("auth-provider", user.auth_provider.is_some())];
-    if let (Some((name, _)), None, None) =
-        (foreign.iter().find(|(_, set)| *set), &user.token, &user.token_file)
-    {
-        return Err(KubeconfigError::Login(name));
-    }
-    let chain = inline_or_file(
-        user.client_certificate_data,
-        user.client_certificate,
-        base,
-        "client-certificate-data",
-    )?;
-    let key_data = user.client_key_data.map(|secret| secret.0);
-    let key = inline_or_file(key_data, user.client_key, base, "client-key-data")?;
+fn client(user: &Node, base: &Path) -> Result<Option<ClientPem>, KubeconfigError> {
+    let chain = inline_or_file(user, "client-certificate-data", "client-certificate", base)?;
+    let key = inline_or_file(user, "client-key-data", "client-key", base)?;
     match (chain, key) {
         (None, None) => Ok(None),
         (Some(chain), Some(key)) => Ok(Some(ClientPem { chain, key: SecretBytes(key) })),
@@ -229,89 +233,17 @@ fn client(user: User, base: &Path) -> Result<Option<ClientPem>, KubeconfigError>
 
 /// What kubectl does, too: data wins over a file; a relative file lies beside the kubeconfig.
 fn inline_or_file(
-    data: Option<String>,
-    file: Option<String>,
+    node: &Node,
+    data_key: &'static str,
+    file_key: &'static str,
     base: &Path,
-    what: &'static str,
 ) -> Result<Option<Vec<u8>>, KubeconfigError> {
-    if let Some(data) = data.filter(|data| !data.is_empty()) {
+    if let Some(data) = node.text(data_key)? {
         let compact: Vec<u8> = data.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let decoded = base64::engine::general_purpose::STANDARD.decode(compact);
-        return decoded.map(Some).map_err(|_| KubeconfigError::Base64(what));
+        return decoded.map(Some).map_err(|_| KubeconfigError::Base64(data_key));
     }
-    match file.filter(|file| !file.is_empty()) {
-        Some(file) => read(&base.join(file)).map(Some),
-        None => Ok(None),
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-struct File {
-    current_context: Option<String>,
-    #[serde(deserialize_with = "null_is_empty")]
-    contexts: Vec<NamedContext>,
-    #[serde(deserialize_with = "null_is_empty")]
-    clusters: Vec<NamedCluster>,
-    #[serde(deserialize_with = "null_is_empty")]
-    users: Vec<NamedUser>,
-}
-
-#[derive(Deserialize)]
-struct NamedContext {
-    name: String,
-    context: Context,
-}
-
-#[derive(Deserialize)]
-struct Context {
-    cluster: String,
-    #[serde(default)]
-    user: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct NamedCluster {
-    name: String,
-    cluster: Cluster,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Cluster {
-    server: String,
-    certificate_authority: Option<String>,
-    certificate_authority_data: Option<String>,
-    insecure_skip_tls_verify: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct NamedUser {
-    name: String,
-    #[serde(default, deserialize_with = "null_is_empty")]
-    user: User,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-struct User {
-    token: Option<Secret>,
-    #[serde(rename = "tokenFile")]
-    token_file: Option<String>,
-    client_certificate: Option<String>,
-    client_certificate_data: Option<String>,
-    client_key: Option<String>,
-    client_key_data: Option<Secret>,
-    exec: Option<serde::de::IgnoredAny>,
-    auth_provider: Option<serde::de::IgnoredAny>,
-}
-
-fn null_is_empty<'de, D, T>(de: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(de)?.unwrap_or_default())
+    node.text(file_key)?.map(|file| read(&base.join(file))).transpose()
 }
 
 #[cfg(test)]
@@ -391,15 +323,18 @@ mod tests {
     #[test]
     fn a_token_never_shows() {
         for broken in [
-            "users:\n- name: u\n  user: s3cret\n",
-            "users: [{name: u, user: {token: [s3cret]}}]",
-            "users:\n- name: u\n  user:\n    token: \"s3cret\n",
-            "{\"users\":[{\"name\":\"u\",\"user\":\"s3cret\"}]}",
-            "s3cret",
-            "s3cret: *s3cret",
+            YAML.replace("\n    token: \"s3cret\"", " s3cret"),
+            YAML.replace("\"s3cret\"", "[s3cret]"),
+            YAML.replace("\"s3cret\"", "\"s3cret"),
+            YAML.replace("\"s3cret\"", "*s3cret"),
+            "s3cret".to_owned(),
+            "{\"users\": s3cret".to_owned(),
         ] {
-            let error = load_text(broken).unwrap_err();
-            assert!(matches!(error, KubeconfigError::Syntax { .. }), "{broken}: {error}");
+            let error = load_text(&broken).unwrap_err();
+            assert!(
+                matches!(error, KubeconfigError::Syntax { .. } | KubeconfigError::Shape { .. }),
+                "{broken}: {error}"
+            );
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
         let endpoint = load_text(YAML).unwrap();

@@ -11,7 +11,7 @@
 //! | [`apply`] | rules into the pod's namespace |
 //! | [`failure`] | what an ADD can fail on, and what the runtime is told |
 //! | [`agent`] | the node agent's socket |
-//! | [`api`], [`http`], [`kubeconfig`] | the API server: when to ask again, the connection, where it is |
+//! | [`api`], [`http`], [`kubeconfig`], [`yaml`] | the API server: when to ask again, the connection, where it is |
 //! | [`kernel`] | network namespaces |
 //! | [`clock`] | time and chance |
 //! | [`log`], [`log_out`] | log lines; where they go when a call ends |
@@ -37,3 +37,4 @@ pub mod status;
 #[cfg(test)]
 mod testing;
 pub mod world;
+pub mod yaml;
