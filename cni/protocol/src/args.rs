@@ -31,12 +31,12 @@ impl CniArgs {
         let (mut unknown, mut ignore_unknown) = (Vec::new(), false);
         for pair in text.split(';') {
             let Some((key, value)) = pair.split_once('=').filter(|(_, value)| !value.contains('=')) else {
-                return Err(invalid(format!("ARGS: invalid pair {pair:?}")));
+                return Err(invalid(&format!("ARGS: invalid pair {pair:?}")));
             };
             match key {
                 "IgnoreUnknown" => {
                     ignore_unknown = boolean(value).ok_or_else(|| {
-                        invalid(format!("ARGS: error parsing value of pair {pair:?}: not a boolean"))
+                        invalid(&format!("ARGS: error parsing value of pair {pair:?}: not a boolean"))
                     })?;
                 }
                 "K8S_POD_NAME" => args.pod_name = value.to_owned(),
@@ -49,7 +49,7 @@ impl CniArgs {
         if unknown.is_empty() || ignore_unknown {
             Ok(args)
         } else {
-            Err(invalid(format!("ARGS: unknown args {unknown:?}")))
+            Err(invalid(&format!("ARGS: unknown args {unknown:?}")))
         }
     }
 }
@@ -62,7 +62,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-fn invalid(fragment: String) -> CniError {
+fn invalid(fragment: &str) -> CniError {
     CniError::new(Code::INVALID_ENVIRONMENT, format!("failed to load args: {fragment}"))
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`env`] | the call: command and container, from environment variables |
+//! | [`mod@env`] | the call: command and container, from environment variables |
 //! | [`args`] | the pod, from `CNI_ARGS` |
 //! | [`netconf`] | the configuration on stdin |
 //! | [`result`] | results, of every version |

@@ -147,10 +147,10 @@ impl NetConf {
     /// Those of [`Header::parse`]; code 6 for a value of a wrong type or a `prevResult` that can not be read, 1 for one of
     /// another family of versions than the configuration.
     pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        let mut fields = Fields::parse(stdin, KEYS).map_err(undecodable)?;
+        let mut fields = Fields::parse(stdin, KEYS).map_err(|error| undecodable(&error))?;
         let header = Header::from_fields(&mut fields)?;
         let prev_result = fields.take("prevResult");
-        let mut conf = Self::from_fields(header, &mut fields).map_err(undecodable)?;
+        let mut conf = Self::from_fields(header, &mut fields).map_err(|error| undecodable(&error))?;
         if !prev_result.is_null() {
             let unusable =
                 |error: ResultError| CniError::caused(error.code(), "could not parse prevResult", &error);

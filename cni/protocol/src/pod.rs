@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::agent::PodKey;
-
-/// A pod, as far as redirection depends on it.
+/// A pod, as far as redirection depends on it. Nothing is required, so any JSON object decodes: whoever asked for a pod must
+/// see that the answer carries its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodFacts {
     /// `metadata`
@@ -99,13 +98,6 @@ pub struct SecurityContext {
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 impl PodFacts {
-    /// Whether this is the pod that was asked for: its namespace, its name, and a UID that matches ([`Self::has_uid`]). Any
-    /// JSON object decodes to a pod, so an answer that was not checked may be an error page that reads as "not enrolled".
-    #[must_use]
-    pub fn is(&self, key: &PodKey) -> bool {
-        self.metadata.namespace == key.namespace && self.metadata.name == key.name && self.has_uid(&key.uid)
-    }
-
     /// Whether the kubelet's `K8S_POD_UID` names this pod: by `metadata.uid`, or for a static pod's mirror by the annotation
     /// [`MIRROR_ANNOTATION`]. An empty `uid` (old kubelets) matches any pod.
     #[must_use]
@@ -197,24 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_pod_asked_for_is_told_apart() {
-        let key = PodKey {
-            namespace: "shop".to_owned(),
-            name: "cart".to_owned(),
-            uid: "u-1".to_owned(),
-            container_id: String::new(),
-        };
-        let named = |namespace: &str, name: &str, uid: &str| {
-            decode(json!({"metadata": {"namespace": namespace, "name": name, "uid": uid}}))
-        };
-        assert!(named("shop", "cart", "u-1").is(&key));
-        for other in
-            [named("shop", "cart", "u-2"), named("shop", "cart2", "u-1"), named("prod", "cart", "u-1")]
-        {
-            assert!(!other.is(&key));
+    fn what_is_no_pod_may_decode_but_has_no_name() {
+        let error_page = json!({"kind": "Status", "status": "Failure", "code": 404, "metadata": {}});
+        for other in [error_page, json!({}), json!([])] {
+            assert_eq!(decode(other), PodFacts::default());
         }
-        // Both decode, and neither is a pod.
-        assert!(!decode(json!({"kind": "Status", "status": "Failure", "code": 404})).is(&key));
-        assert!(!decode(json!([])).is(&key));
     }
 }

@@ -22,12 +22,14 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one; 1: a version that we do not speak.
     pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        Self::from_fields(&mut Fields::parse(stdin, &["name", "cniVersion"]).map_err(undecodable)?)
+        Self::from_fields(
+            &mut Fields::parse(stdin, &["name", "cniVersion"]).map_err(|error| undecodable(&error))?,
+        )
     }
 
     /// Takes the head from a configuration's fields; the order of the checks decides which of two mistakes is reported.
     pub(super) fn from_fields(fields: &mut Fields) -> Result<Self, CniError> {
-        let name = fields.string("name").map_err(undecodable)?;
+        let name = fields.string("name").map_err(|error| undecodable(&error))?;
         if name.is_empty() {
             return Err(CniError::new(Code::INVALID_CONFIG, "missing network name"));
         }
@@ -35,7 +37,7 @@ impl Header {
             return Err(CniError::new(Code::INVALID_CONFIG, "invalid characters found in network name")
                 .with_details(name));
         }
-        let version = fields.string("cniVersion").map_err(undecodable)?;
+        let version = fields.string("cniVersion").map_err(|error| undecodable(&error))?;
         let incompatible = |_| {
             let supported = supported_list(", ");
             CniError::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions")
@@ -63,8 +65,8 @@ impl Header {
 }
 
 /// A configuration that is not JSON, or holds a value of a wrong type.
-pub(super) fn undecodable(error: JsonError) -> CniError {
-    CniError::caused(Code::DECODING, "failed to parse network configuration", &error)
+pub(super) fn undecodable(error: &JsonError) -> CniError {
+    CniError::caused(Code::DECODING, "failed to parse network configuration", error)
 }
 
 #[cfg(test)]
