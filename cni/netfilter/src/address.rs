@@ -1,35 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The addresses of the calling thread's namespace, and the helper address `::6` on its `lo`. Which address decides what
-//! is up to `redirect`.
+//! The addresses of the calling thread's namespace, and the helper address `::6` on its `lo`. Which address decides what is up
+//! to `redirect`.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use rustix::io::Errno;
+
+use crate::netlink::{ExchangeError, Socket};
+use crate::wire::{ACK, CREATE, DUMP, EXCL, Malformed, Writer, attributes, fixed};
+
+const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
+const AF_UNSPEC: u8 = 0;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+/// Length of `struct ifaddrmsg`.
+const ADDRESS_HEADER: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+/// `IFA_F_NODAD`: usable at once.
+const NO_DUPLICATE_DETECTION: u32 = 0x02;
+/// `LOOPBACK_IFINDEX`: `lo` is the first interface of every namespace.
+const LOOPBACK: u32 = 1;
+/// How often the list starts again because addresses changed meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// The source that upstream's sidecar connects from, so that inbound rules can tell its packets.
+pub const HELPER: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
 /// Why addresses could not be read or added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// No rtnetlink socket, or it failed.
-    #[error("failed to talk to rtnetlink: {0}")]
+    #[error("talk to rtnetlink")]
     Socket(#[source] io::Error),
-    /// The kernel refused.
-    #[error("failed to {what}: {source}")]
-    Refused {
-        /// What was asked for.
-        what: &'static str,
-        /// The kernel's reason.
-        source: io::Error,
-    },
-    /// The kernel runs without IPv6 (`ipv6.disable=1`, or built without).
-    #[error("failed to add ::6/128 to lo: this kernel has no IPv6")]
-    NoIpv6InKernel,
-    /// IPv6 is switched off in this namespace (`net.ipv6.conf.lo.disable_ipv6=1`).
-    #[error(
-        "failed to add ::6/128 to lo: IPv6 is disabled in this network namespace (net.ipv6.conf.lo.disable_ipv6)"
-    )]
-    Ipv6Disabled,
+    /// The kernel refused to list addresses.
+    #[error("list addresses")]
+    List(#[source] io::Error),
+    /// The list changed each time it was read.
+    #[error("list addresses: they kept changing")]
+    Busy,
     /// A reply that cannot be read.
-    #[error("failed to read the kernel's list of addresses: malformed reply")]
+    #[error("list addresses: malformed reply from the kernel")]
     Malformed,
+    /// The kernel refused to add the helper address.
+    #[error("add {HELPER}/128 to lo")]
+    Add(#[source] io::Error),
+    /// The caller may not.
+    #[error(
+        "add {HELPER}/128 to lo: not permitted (needs CAP_NET_ADMIN in the user namespace that owns the network namespace)"
+    )]
+    Permission,
+    /// The kernel runs without IPv6 (`ipv6.disable=1`, or built without).
+    #[error("add {HELPER}/128 to lo: this kernel has no IPv6")]
+    NoIpv6InKernel,
+    /// IPv6 is switched off in this namespace.
+    #[error("add {HELPER}/128 to lo: IPv6 is disabled here (net.ipv6.conf.lo.disable_ipv6)")]
+    Ipv6Disabled,
 }
 
 /// One address of an interface.
@@ -39,7 +68,7 @@ pub struct Address {
     pub ip: IpAddr,
     /// Prefix length.
     pub length: u8,
-    /// Index of its interface.
+    /// Index of its interface; 1 is `lo`.
     pub interface: u32,
     /// `RT_SCOPE_*`: 0 universe, 200 site, 253 link, 254 host.
     pub scope: u8,
@@ -61,7 +90,57 @@ pub enum Helper {
 /// # Errors
 /// If rtnetlink fails.
 pub fn list() -> Result<Vec<Address>, AddressError> {
-    todo!()
+    let mut request = Writer::with_capacity(32);
+    request.message(RTM_GETADDR, DUMP);
+    request.raw(&[AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
+    let request = request.into_bytes();
+    for _ in 0..ATTEMPTS {
+        let mut socket = Socket::route().map_err(|errno| AddressError::Socket(errno.into()))?;
+        let mut found = Vec::new();
+        let answer = socket.ask(&request, |message| {
+            if message.kind == RTM_NEWADDR {
+                found.extend(address(message.body)?);
+            }
+            Ok(())
+        });
+        match answer {
+            Ok(()) => return Ok(found),
+            Err(ExchangeError::Interrupted) => {}
+            Err(ExchangeError::Malformed) => return Err(AddressError::Malformed),
+            Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
+            Err(ExchangeError::Refused(errno)) => {
+                return Err(AddressError::List(io::Error::from_raw_os_error(errno)));
+            }
+        }
+    }
+    Err(AddressError::Busy)
+}
+
+/// One address from the body of its message; none for families other than IP.
+fn address(body: &[u8]) -> Result<Option<Address>, Malformed> {
+    let (header, rest) = body.split_at_checked(ADDRESS_HEADER).ok_or(Malformed)?;
+    let [family, length, flags, scope, i0, i1, i2, i3] = fixed(Some(header))?;
+    let interface = u32::from_ne_bytes([i0, i1, i2, i3]);
+    let (mut local, mut peer, mut flags) = (None, None, u32::from(flags));
+    for attribute in attributes(rest) {
+        match attribute? {
+            (IFA_LOCAL, payload) => local = Some(ip(family, payload)?),
+            (IFA_ADDRESS, payload) => peer = Some(ip(family, payload)?),
+            (IFA_FLAGS, payload) => flags = u32::from_ne_bytes(fixed(Some(payload))?),
+            _ => {}
+        }
+    }
+    // On a point-to-point link IFA_ADDRESS is the other end.
+    let ip = local.or(peer).flatten();
+    Ok(ip.map(|ip| Address { ip, length, interface, scope, flags }))
+}
+
+fn ip(family: u8, payload: &[u8]) -> Result<Option<IpAddr>, Malformed> {
+    Ok(match family {
+        AF_INET => Some(Ipv4Addr::from(fixed::<4>(Some(payload))?).into()),
+        AF_INET6 => Some(Ipv6Addr::from(fixed::<16>(Some(payload))?).into()),
+        _ => None,
+    })
 }
 
 /// Adds `::6/128` to `lo`, without duplicate address detection.
@@ -69,5 +148,26 @@ pub fn list() -> Result<Vec<Address>, AddressError> {
 /// # Errors
 /// [`AddressError::NoIpv6InKernel`] or [`AddressError::Ipv6Disabled`] where there is no IPv6, otherwise the kernel's reason.
 pub fn add_loopback_helper() -> Result<Helper, AddressError> {
-    todo!()
+    let mut request = Writer::with_capacity(80);
+    request.message(RTM_NEWADDR, CREATE | EXCL | ACK);
+    request.raw(&[AF_INET6, 128, 0, 0]);
+    request.raw(&LOOPBACK.to_ne_bytes());
+    request.attribute(IFA_LOCAL, &HELPER.octets());
+    request.attribute(IFA_ADDRESS, &HELPER.octets());
+    request.attribute(IFA_FLAGS, &NO_DUPLICATE_DETECTION.to_ne_bytes());
+    let mut socket = Socket::route().map_err(|errno| AddressError::Socket(errno.into()))?;
+    let errno = match socket.ask(&request.into_bytes(), |_| Ok(())) {
+        Ok(()) => return Ok(Helper::Added),
+        Err(ExchangeError::Refused(errno)) => Errno::from_raw_os_error(errno),
+        Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
+        Err(ExchangeError::Interrupted | ExchangeError::Malformed) => return Err(AddressError::Malformed),
+    };
+    match errno {
+        Errno::EXIST => Ok(Helper::Present),
+        Errno::PERM => Err(AddressError::Permission),
+        // What the kernel says where the interface has IPv6 switched off.
+        Errno::ACCESS => Err(AddressError::Ipv6Disabled),
+        Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV => Err(AddressError::NoIpv6InKernel),
+        errno => Err(AddressError::Add(errno.into())),
+    }
 }

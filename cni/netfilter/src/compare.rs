@@ -1,25 +1,228 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How what a namespace holds differs from what is wanted; pure.
+//! How what a namespace holds differs from what is wanted; pure. Rules of others do not count, nor where they stand.
 
 use std::fmt;
 
-use redirect::ruleset::Ruleset;
+use redirect::ruleset::{Chain, Ruleset};
 
-use crate::snapshot::Snapshot;
+use crate::describe::describe;
+use crate::encode::{EncodeError, Hook};
+use crate::expression::same;
+use crate::nft;
+use crate::ours::{OwnTable, Survey};
+use crate::snapshot::{ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
+use crate::wanted::{Wanted, WantedChain, WantedRule, WantedTable, nf_family};
 
-/// One difference, fit for a person through its `Display`.
+/// Where a chain is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {}
+pub struct Place {
+    /// Family of the table.
+    pub family: NfFamily,
+    /// The table.
+    pub table: Name,
+    /// The chain.
+    pub chain: Name,
+}
 
-impl fmt::Display for Difference {
-    fn fmt(&self, _out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {}
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {}", self.family, self.table, self.chain)
     }
 }
 
-/// All differences; none means that the namespace redirects as wanted. Rules of others do not count.
+/// One difference, fit for a person through its `Display`. Rules are spelled as `iptables -S` does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// The ruleset cannot be written for this back end, so nothing can hold it.
+    Unencodable(EncodeError),
+    /// Rules of the native back end are there.
+    OtherBackend {
+        /// The table, of family `inet`.
+        table: Name,
+    },
+    /// A table is switched off as a whole.
+    Dormant {
+        /// Family of the table.
+        family: NfFamily,
+        /// The table.
+        table: Name,
+    },
+    /// A chain is not there.
+    MissingChain(Place),
+    /// A chain of ours is there that is not wanted.
+    UnexpectedChain(Place),
+    /// A chain is not called from where it should be.
+    WrongHook(Place),
+    /// A rule is not there.
+    MissingRule {
+        /// Its chain.
+        place: Place,
+        /// 1-based position among our rules of the chain.
+        position: usize,
+        /// The rule.
+        rule: String,
+    },
+    /// A rule is there that is not wanted, or once more than it is.
+    UnexpectedRule {
+        /// Its chain.
+        place: Place,
+        /// 1-based position among our rules of the chain.
+        position: usize,
+        /// The rule.
+        rule: String,
+    },
+    /// All rules are there, in another order.
+    Order(Place),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unencodable(error) => {
+                write!(out, "the rules cannot be written as iptables rules: {error}")?;
+                match std::error::Error::source(error) {
+                    Some(source) => write!(out, ": {source}"),
+                    None => Ok(()),
+                }
+            }
+            Self::OtherBackend { table } => {
+                write!(out, "table inet {table} of the native nftables back end is present")
+            }
+            Self::Dormant { family, table } => write!(out, "table {family} {table} is dormant"),
+            Self::MissingChain(place) => write!(out, "chain {place} is missing"),
+            Self::UnexpectedChain(place) => write!(out, "chain {place} is not expected"),
+            Self::WrongHook(place) => write!(out, "chain {place} is not called from its usual hook"),
+            Self::MissingRule { place, position, rule } => {
+                write!(out, "rule {position} of {place} is missing: {rule}")
+            }
+            Self::UnexpectedRule { place, position, rule } => {
+                write!(out, "rule {position} of {place} is not expected: {rule}")
+            }
+            Self::Order(place) => write!(out, "the rules of {place} are in another order"),
+        }
+    }
+}
+
+/// All differences; none means that the namespace redirects as wanted.
 #[must_use]
 pub fn compare(snapshot: &Snapshot, wanted: &Ruleset) -> Vec<Difference> {
-    let _ = (snapshot, wanted);
-    todo!()
+    match Wanted::new(wanted) {
+        Ok(wanted) => differences(&Survey::new(snapshot, &wanted), &wanted),
+        Err(error) => vec![Difference::Unencodable(error)],
+    }
+}
+
+/// The differences between what is ours and what is wanted.
+pub(crate) fn differences(survey: &Survey<'_>, wanted: &Wanted<'_>) -> Vec<Difference> {
+    let mut found: Vec<_> =
+        survey.native.iter().map(|table| Difference::OtherBackend { table: table.name.clone() }).collect();
+    for table in &wanted.tables {
+        missing(table, survey.table(table.family, table.table), &mut found);
+    }
+    for own in &survey.tables {
+        unexpected(own, wanted.table(own.family, own.table), &mut found);
+    }
+    found
+}
+
+fn place(table: &WantedTable<'_>, chain: Chain) -> Place {
+    Place {
+        family: nf_family(table.family),
+        table: Name::new(table.table.name().as_bytes()),
+        chain: Name::new(chain.name().as_bytes()),
+    }
+}
+
+/// Goes through the wanted chains of a table.
+fn missing(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>, found: &mut Vec<Difference>) {
+    if let Some(own) = own
+        && own.state.flags & nft::TABLE_DORMANT != 0
+    {
+        found.push(Difference::Dormant { family: own.state.family, table: own.state.name.clone() });
+    }
+    for chain in &wanted.chains {
+        let place = place(wanted, chain.chain);
+        let Some((own, state)) = own.and_then(|own| Some((own, own.state.chain(chain.chain.name())?))) else {
+            found.push(Difference::MissingChain(place));
+            continue;
+        };
+        if !is_hooked(wanted, chain, state) {
+            found.push(Difference::WrongHook(place.clone()));
+        }
+        if chain.chain.is_builtin() {
+            let rules: Vec<_> = own.own_rules(chain.chain.name()).collect();
+            compare_rules(&place, &chain.rules, &rules, found);
+        } else {
+            let rules: Vec<_> = state.rules.iter().collect();
+            compare_rules(&place, &chain.rules, &rules, found);
+        }
+    }
+}
+
+/// Whether the kernel calls a chain from where it should, or, for a chain of ours, does not call it at all.
+pub(crate) fn is_hooked(table: &WantedTable<'_>, chain: &WantedChain<'_>, state: &ChainState) -> bool {
+    match (Hook::of(table.table, chain.chain), &state.base) {
+        (None, None) => true,
+        (Some(hook), Some(base)) => {
+            (hook.number, hook.priority) == (base.hook, base.priority) && base.kind == hook.kind
+        }
+        _ => false,
+    }
+}
+
+/// Goes through what is ours in a table and finds the chains and rules that are not wanted.
+fn unexpected(own: &OwnTable<'_>, wanted: Option<&WantedTable<'_>>, found: &mut Vec<Difference>) {
+    let wants =
+        |chain: &ChainState| wanted.is_some_and(|wanted| wanted.chain(chain.name.as_bytes()).is_some());
+    for chain in own.chains.iter().filter(|chain| !wants(chain)) {
+        found.push(Difference::UnexpectedChain(state_place(own.state, chain)));
+    }
+    for (chain, _) in own.built_in.iter().filter(|(chain, _)| !wants(chain)) {
+        let name = chain.name.to_string();
+        let rules: Vec<_> = own.own_rules(&name).collect();
+        compare_rules(&state_place(own.state, chain), &[], &rules, found);
+    }
+}
+
+fn state_place(table: &TableState, chain: &ChainState) -> Place {
+    Place { family: table.family, table: table.name.clone(), chain: chain.name.clone() }
+}
+
+/// Pairs each wanted rule with one that is there; what is left on either side differs.
+fn compare_rules(
+    place: &Place,
+    wanted: &[WantedRule<'_>],
+    rules: &[&RuleState],
+    found: &mut Vec<Difference>,
+) {
+    let mut partner: Vec<Option<usize>> = vec![None; rules.len()];
+    let mut in_order = true;
+    let mut complete = true;
+    for (index, rule) in wanted.iter().enumerate() {
+        let is_free = |(at, state): &(usize, &&RuleState)| {
+            partner.get(*at).is_some_and(Option::is_none) && same(&rule.expressions, &state.expressions)
+        };
+        // The one at the same position first: of two equal rules neither is then out of order.
+        let same_place = rules.get(index).map(|state| (index, state)).filter(is_free);
+        let Some((at, _)) = same_place.or_else(|| rules.iter().enumerate().find(is_free)) else {
+            complete = false;
+            let text = describe(place.family, &rule.expressions);
+            found.push(Difference::MissingRule { place: place.clone(), position: index + 1, rule: text });
+            continue;
+        };
+        in_order &= at == index;
+        if let Some(slot) = partner.get_mut(at) {
+            *slot = Some(index);
+        }
+    }
+    for (index, state) in rules.iter().enumerate() {
+        if partner.get(index).is_some_and(Option::is_none) {
+            complete = false;
+            let text = describe(place.family, &state.expressions);
+            found.push(Difference::UnexpectedRule { place: place.clone(), position: index + 1, rule: text });
+        }
+    }
+    if complete && !in_order {
+        found.push(Difference::Order(place.clone()));
+    }
 }

@@ -1,2 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A hint at rules of the legacy back end, which nf_tables cannot see.
+//!
+//! The kernel lists the legacy tables that somebody used in a namespace. A table that is listed may be empty (`iptables-legacy -L`
+//! is enough to make it), so a hit says "look with iptables-legacy-save", not "there are rules"; no hit says for certain that
+//! there are none.
+
+use std::io;
+
+use redirect::ruleset::Family;
+
+/// The legacy tables that exist in the calling thread's namespace for a family. None where the kernel has no legacy back end.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn tables(family: Family) -> io::Result<Vec<String>> {
+    // The thread's own: /proc/net follows the main thread.
+    let path = match family {
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    match std::fs::read_to_string(path) {
+        Ok(names) => Ok(names.lines().map(str::to_owned).collect()),
+        // Only listed where the legacy back end is built in or loaded; a missing /proc is another matter.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::metadata("/proc/thread-self/net").map(|_| Vec::new())
+        }
+        Err(error) => Err(error),
+    }
+}

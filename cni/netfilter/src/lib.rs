@@ -31,9 +31,11 @@ pub mod ours;
 pub mod plan;
 pub mod read;
 pub mod snapshot;
+pub mod step;
 
 mod netlink;
 mod nft;
+mod wanted;
 mod wire;
 
 pub use apply::{Applied, ApplyError, apply};
@@ -41,5 +43,7 @@ pub use compare::{Difference, compare};
 pub use encode::EncodeError;
 pub use netns::{Netns, NetnsError, NetnsId};
 pub use ours::has_rules_of_ours;
+pub use plan::PlanError;
 pub use read::{ReadError, read};
 pub use snapshot::Snapshot;
+pub use step::Step;

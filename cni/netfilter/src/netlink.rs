@@ -1,2 +1,137 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Empty so far.
+//! A netlink socket of the calling thread's namespace: sends requests, receives datagrams. What is in them is up to others.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, sockopt};
+
+use crate::wire::{DONE, DUMP_INTERRUPTED, ERROR, Malformed, Message, acknowledgement, messages};
+
+/// What the kernel writes at most into one datagram of a list.
+const DATAGRAM: usize = 32 * 1024;
+/// Above this a batch may not fit a socket's default send buffer (212,992 bytes less overhead on most systems).
+const DEFAULT_SEND_BUFFER: usize = 96 * 1024;
+
+/// Why an exchange with the kernel failed.
+#[derive(Debug)]
+pub(crate) enum ExchangeError {
+    /// A system call failed.
+    System(Errno),
+    /// The kernel answered with this error number.
+    Refused(i32),
+    /// What is listed changed meanwhile.
+    Interrupted,
+    /// The answer cannot be read.
+    Malformed,
+}
+
+impl From<Malformed> for ExchangeError {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<Errno> for ExchangeError {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
+/// A netlink socket.
+pub(crate) struct Socket {
+    file: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Socket {
+    /// A socket to nfnetlink.
+    pub(crate) fn netfilter() -> Result<Self, Errno> {
+        Self::open(Some(netlink::NETFILTER))
+    }
+
+    /// A socket to rtnetlink.
+    pub(crate) fn route() -> Result<Self, Errno> {
+        Self::open(None)
+    }
+
+    fn open(protocol: Option<Protocol>) -> Result<Self, Errno> {
+        let file = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            protocol,
+        )?;
+        Ok(Self { file, buffer: Vec::new() })
+    }
+
+    /// Sends everything in one datagram. The kernel has acted on it when this returns.
+    pub(crate) fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
+        if bytes.len() > DEFAULT_SEND_BUFFER {
+            // Twice: each page of the copy has its own bookkeeping, which counts.
+            sockopt::set_socket_send_buffer_size_force(&self.file, bytes.len().saturating_mul(2))?;
+        }
+        let sent = rustix::net::send(&self.file, bytes, SendFlags::empty())?;
+        if sent == bytes.len() { Ok(()) } else { Err(Errno::MSGSIZE) }
+    }
+
+    /// Hands every acknowledgement and error that waits to `take` (sequence number of the message it is about, error number),
+    /// without waiting for more.
+    pub(crate) fn acknowledgements(&self, mut take: impl FnMut(u32, i32)) -> Result<(), ExchangeError> {
+        // An error repeats the message that it is about; of that only the head is looked at.
+        let mut head = [0; 64];
+        loop {
+            match rustix::net::recv(&self.file, &mut head, RecvFlags::DONTWAIT) {
+                Ok((length, _)) => {
+                    let (sequence, errno) = acknowledgement(head.get(..length).unwrap_or_default())?;
+                    take(sequence, errno);
+                }
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Sends one request and hands each message of the answer to `take`: the elements of a list up to its end, or what comes
+    /// before the acknowledgement.
+    pub(crate) fn ask(
+        &mut self,
+        request: &[u8],
+        mut take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), ExchangeError> {
+        self.send(request)?;
+        loop {
+            let datagram = match self.receive(RecvFlags::empty()) {
+                Ok(datagram) => datagram,
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+            for message in messages(datagram) {
+                let message = message?;
+                if message.flags & DUMP_INTERRUPTED != 0 {
+                    return Err(ExchangeError::Interrupted);
+                }
+                match message.kind {
+                    DONE => return Ok(()),
+                    ERROR => match message.errno()? {
+                        0 => return Ok(()),
+                        errno => return Err(ExchangeError::Refused(errno)),
+                    },
+                    _ => take(message)?,
+                }
+            }
+        }
+    }
+
+    /// One datagram. A longer one than was foreseen is an error, not a cut.
+    fn receive(&mut self, flags: RecvFlags) -> Result<&[u8], Errno> {
+        if self.buffer.is_empty() {
+            // From the allocator and not by writing zeros: pages that no datagram reaches are never touched.
+            self.buffer = vec![0; DATAGRAM];
+        }
+        let (_, length) =
+            rustix::net::recv(&self.file, self.buffer.as_mut_slice(), flags | RecvFlags::TRUNC)?;
+        self.buffer.get(..length).ok_or(Errno::MSGSIZE)
+    }
+}

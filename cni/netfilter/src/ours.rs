@@ -1,11 +1,258 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which rules are ours, this version's or another's, or upstream's; pure.
+//! Which of the rules in a namespace are ours: this version's, an older one's, upstream's, or half of any of them; pure.
+//!
+//! Ours are, in tables `filter`, `mangle`, `nat` and `raw` of families `ip` and `ip6`:
+//!
+//! * every chain whose name begins with `ISTIO_`, known here or not, with all that is in it;
+//! * in the built-in chains
+//!   * every rule that jumps to such a chain;
+//!   * every rule that equals a wanted rule of the same chain (so that half a rule set without any chain is recognised);
+//!   * in `mangle`, the TPROXY rules on marks 1337 and 1338 or on the wanted marks: saving and restoring the connection's
+//!     mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
+//!   * where the table has an `ISTIO_` chain: `-i X -j RETURN` in `PREROUTING` together with `-o X -j RETURN` in `OUTPUT` (an
+//!     excluded interface), and `-i X -j RETURN` together with a jump of ours for `-i X` (a virtual interface);
+//!
+//! and the tables `inet istio-proxy-nat`, `-mangle` and `-raw`. Everything else belongs to others: one of these forms alone, rules in
+//! chains of other names even if they jump to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could
+//! be anybody's).
 
-use crate::snapshot::Snapshot;
+use redirect::ruleset::{Family, Table};
 
-/// Whether the namespace holds redirection rules of any version and of either nf_tables back end.
+use crate::expression::{Expression, jumps_to, parse, same};
+use crate::nft::{meta, operation, verdict};
+use crate::snapshot::{ChainState, NfFamily, RuleState, Snapshot, TableState};
+use crate::wanted::{Wanted, WantedTable, nf_family};
+
+/// What every name of a chain of ours begins with.
+const PREFIX: &[u8] = b"ISTIO_";
+/// The tables of the native back end.
+const NATIVE: [&str; 3] = ["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"];
+/// Marks that upstream uses: inbound and outbound TPROXY.
+const MARKS: [u32; 2] = [1337, 1338];
+/// The chains that iptables calls built-in.
+const BUILT_IN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+
+/// Whether the namespace holds redirection rules of any version and of either nf_tables back end: a chain of ours with a rule
+/// in it, a jump to one, or a table of the native back end. Rules of the legacy back end cannot be seen in a snapshot: see
+/// [`crate::legacy`].
 #[must_use]
 pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
-    let _ = snapshot;
-    todo!()
+    native_tables(snapshot).next().is_some()
+        || iptables_tables(snapshot).any(|(_, _, table)| {
+            table.chains.iter().any(|chain| {
+                let own = is_own_chain(chain);
+                chain.rules.iter().any(|rule| own || is_jump_to_us(rule))
+            })
+        })
+}
+
+/// What is ours in one table.
+pub(crate) struct OwnTable<'a> {
+    pub(crate) family: Family,
+    pub(crate) table: Table,
+    pub(crate) state: &'a TableState,
+    /// Chains of ours.
+    pub(crate) chains: Vec<&'a ChainState>,
+    /// Built-in chains, and for each rule in them whether it is ours.
+    pub(crate) built_in: Vec<(&'a ChainState, Vec<bool>)>,
+}
+
+/// What is ours in a namespace, and the tables that it is in.
+pub(crate) struct Survey<'a> {
+    pub(crate) native: Vec<&'a TableState>,
+    pub(crate) tables: Vec<OwnTable<'a>>,
+}
+
+impl<'a> Survey<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, wanted: &Wanted<'_>) -> Self {
+        let marks: Vec<u32> = MARKS.into_iter().chain(wanted.marks()).collect();
+        let tables = iptables_tables(snapshot)
+            .map(|(family, table, state)| OwnTable {
+                family,
+                table,
+                state,
+                chains: state.chains.iter().filter(|chain| is_own_chain(chain)).collect(),
+                built_in: built_in(table, state, wanted.table(family, table), &marks),
+            })
+            .collect();
+        Self { native: native_tables(snapshot).collect(), tables }
+    }
+
+    pub(crate) fn table(&self, family: Family, table: Table) -> Option<&OwnTable<'a>> {
+        self.tables.iter().find(|own| own.family == family && own.table == table)
+    }
+
+    /// Whether anything of ours is there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.native.is_empty()
+            && self.tables.iter().all(|table| {
+                table.chains.is_empty() && !table.built_in.iter().any(|(_, own)| own.contains(&true))
+            })
+    }
+}
+
+impl<'a> OwnTable<'a> {
+    /// Our rules in a built-in chain.
+    pub(crate) fn own_rules(&self, chain: &str) -> impl Iterator<Item = &'a RuleState> {
+        let found = self.built_in.iter().find(|(state, _)| state.name == chain);
+        found.into_iter().flat_map(|(state, own)| {
+            state.rules.iter().zip(own).filter(|(_, own)| **own).map(|(rule, _)| rule)
+        })
+    }
+}
+
+fn native_tables(snapshot: &Snapshot) -> impl Iterator<Item = &TableState> {
+    snapshot
+        .tables
+        .iter()
+        .filter(|table| table.family == NfFamily::Inet && NATIVE.iter().any(|name| table.name == *name))
+}
+
+/// The tables that iptables works on.
+fn iptables_tables(snapshot: &Snapshot) -> impl Iterator<Item = (Family, Table, &TableState)> {
+    [Family::V4, Family::V6].into_iter().flat_map(move |family| {
+        Table::ALL.into_iter().filter_map(move |table| {
+            snapshot.table(nf_family(family), table.name()).map(|state| (family, table, state))
+        })
+    })
+}
+
+fn is_own_chain(chain: &ChainState) -> bool {
+    is_own_name(chain.name.as_bytes())
+}
+
+pub(crate) fn is_own_name(name: &[u8]) -> bool {
+    name.starts_with(PREFIX)
+}
+
+fn is_jump_to_us(rule: &RuleState) -> bool {
+    jumps_to(&rule.expressions).is_some_and(is_own_name)
+}
+
+fn built_in<'a>(
+    table: Table,
+    state: &'a TableState,
+    wanted: Option<&WantedTable<'_>>,
+    marks: &[u32],
+) -> Vec<(&'a ChainState, Vec<bool>)> {
+    let has_own_chain = state.chains.iter().any(is_own_chain);
+    let is_built_in = |chain: &&ChainState| BUILT_IN.iter().any(|name| chain.name == *name);
+    state
+        .chains
+        .iter()
+        .filter(is_built_in)
+        .map(|chain| {
+            let wanted = wanted.and_then(|wanted| wanted.chain(chain.name.as_bytes()));
+            let own = chain.rules.iter().map(|rule| {
+                is_jump_to_us(rule)
+                    || wanted.is_some_and(|chain| {
+                        chain.rules.iter().any(|wanted| same(&wanted.expressions, &rule.expressions))
+                    })
+                    || (table == Table::Mangle && is_tproxy(chain, rule, marks))
+                    || (has_own_chain && is_interface_rule(state, chain, rule))
+            });
+            (chain, own.collect())
+        })
+        .collect()
+}
+
+/// What counts in the forms of TPROXY's rules.
+#[derive(Default)]
+struct Facts {
+    on_loopback: bool,
+    owner: bool,
+    mark: Option<u32>,
+    connmark: Option<u32>,
+    set_mark: Option<u32>,
+    saves: bool,
+    restores: bool,
+    returns: bool,
+}
+
+fn number(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+fn facts(expressions: &[u8]) -> Facts {
+    let mut facts = Facts::default();
+    let mut loaded = None;
+    for expression in parse(expressions).unwrap_or_default() {
+        match expression {
+            Expression::Meta { key, .. } => loaded = Some(key),
+            Expression::Compare { operation: operation::EQUAL, value, .. } => match loaded.take() {
+                Some(meta::OUT_INTERFACE) => facts.on_loopback = value == b"lo\0",
+                Some(meta::MARK) => facts.mark = number(value),
+                _ => {}
+            },
+            Expression::Match(extension) => match extension.name {
+                b"owner" => facts.owner = true,
+                b"connmark" => facts.connmark = number(extension.info),
+                _ => {}
+            },
+            Expression::Target(extension) => match extension.name {
+                b"MARK" => facts.set_mark = number(extension.info),
+                b"CONNMARK" => {
+                    facts.saves = extension.info.get(14) == Some(&1);
+                    facts.restores = extension.info.get(14) == Some(&2);
+                }
+                _ => {}
+            },
+            Expression::Verdict { code: verdict::RETURN, .. } => facts.returns = true,
+            _ => {}
+        }
+    }
+    facts
+}
+
+fn is_tproxy(chain: &ChainState, rule: &RuleState, marks: &[u32]) -> bool {
+    let facts = facts(&rule.expressions);
+    let ours = |mark: Option<u32>| mark.is_some_and(|mark| marks.contains(&mark));
+    if chain.name == "PREROUTING" {
+        return facts.saves && ours(facts.mark);
+    }
+    chain.name == "OUTPUT"
+        && ((facts.restores && ours(facts.connmark))
+            || (facts.on_loopback && facts.returns && ours(facts.mark))
+            || (facts.on_loopback && facts.owner && ours(facts.set_mark)))
+}
+
+/// The interface of a rule that has no other condition and returns.
+fn returned_interface(rule: &RuleState, key: u32) -> Option<Vec<u8>> {
+    match parse(&rule.expressions).ok()?.as_slice() {
+        [
+            Expression::Meta { key: found, .. },
+            Expression::Compare { operation: operation::EQUAL, value, .. },
+            Expression::Counter,
+            Expression::Verdict { code: verdict::RETURN, .. },
+        ] if *found == key => Some(value.to_vec()),
+        _ => None,
+    }
+}
+
+/// The incoming interface of a jump to us.
+fn jumped_interface(rule: &RuleState) -> Option<Vec<u8>> {
+    match parse(&rule.expressions).ok()?.as_slice() {
+        [
+            Expression::Meta { key: meta::IN_INTERFACE, .. },
+            Expression::Compare { operation: operation::EQUAL, value, .. },
+            ..,
+        ] if is_jump_to_us(rule) => Some(value.to_vec()),
+        _ => None,
+    }
+}
+
+fn is_interface_rule(table: &TableState, chain: &ChainState, rule: &RuleState) -> bool {
+    let rules = |name: &str| table.chain(name).into_iter().flat_map(|chain| &chain.rules);
+    if chain.name == "PREROUTING" {
+        returned_interface(rule, meta::IN_INTERFACE).is_some_and(|name| {
+            rules("OUTPUT").any(|out| returned_interface(out, meta::OUT_INTERFACE).as_ref() == Some(&name))
+                || chain.rules.iter().any(|jump| jumped_interface(jump).as_ref() == Some(&name))
+        })
+    } else {
+        chain.name == "OUTPUT"
+            && returned_interface(rule, meta::OUT_INTERFACE).is_some_and(|name| {
+                rules("PREROUTING")
+                    .any(|inbound| returned_interface(inbound, meta::IN_INTERFACE).as_ref() == Some(&name))
+            })
+    }
 }

@@ -54,8 +54,6 @@ pub enum NfFamily {
     Ip,
     /// `ip6`, where `ip6tables` lives.
     Ip6,
-    /// Any other (arp, bridge, netdev), by number.
-    Other(u8),
 }
 
 impl fmt::Display for NfFamily {
@@ -64,7 +62,6 @@ impl fmt::Display for NfFamily {
             Self::Inet => out.write_str("inet"),
             Self::Ip => out.write_str("ip"),
             Self::Ip6 => out.write_str("ip6"),
-            Self::Other(number) => write!(out, "family {number}"),
         }
     }
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Restore text into rules, for the forms that occur; names of groups are looked up as iptables does. It does not share code with
+//! what writes text, so that both can be wrong only separately.
+
+use std::net::IpAddr;
+use std::str::SplitWhitespace;
+
+use nix::unistd::{Group, User};
+use redirect::ruleset::{
+    Chain, Cidr, CtStates, Family, Id, Match, Origin, Owner, Place, Port, Protocol, Rule, Scope, Sense,
+    Table, Target,
+};
+
+/// The rules of a table's lines (`-N`, `-A`, `-I`).
+pub(crate) fn rules<'a>(
+    family: Family,
+    table: Table,
+    lines: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = Rule> {
+    lines.into_iter().filter(|line| !line.starts_with("-N")).map(move |line| rule(family, table, line))
+}
+
+fn chain(name: &str) -> Option<Chain> {
+    use Chain::*;
+    let all = [
+        Prerouting,
+        Output,
+        IstioInbound,
+        IstioRedirect,
+        IstioInRedirect,
+        IstioOutput,
+        IstioOutputDns,
+        IstioDivert,
+        IstioTproxy,
+        IstioDrop,
+    ];
+    all.into_iter().find(|chain| chain.name() == name)
+}
+
+fn rule(family: Family, table: Table, line: &str) -> Rule {
+    let mut words = line.split_whitespace();
+    let verb = words.next().unwrap();
+    let chain = chain(words.next().unwrap()).unwrap();
+    let place = match verb {
+        "-A" => Place::Append,
+        "-I" => Place::Insert(words.next().unwrap().parse().unwrap()),
+        verb => panic!("what is {verb}?"),
+    };
+    let (mut matches, mut target, mut sense) = (Vec::new(), None, Sense::Is);
+    let mut module = "";
+    while let Some(word) = words.next() {
+        match word {
+            "!" => {
+                sense = Sense::Not;
+                continue;
+            }
+            "-m" => module = words.next().unwrap(),
+            "-j" => target = Some(self::target(&mut words)),
+            "--mark" if module == "connmark" => {
+                matches.push(Match::ConnMark(words.next().unwrap().parse().unwrap()));
+            }
+            option => matches.push(condition(option, sense, words.next().unwrap())),
+        }
+        sense = Sense::Is;
+    }
+    let target = target.unwrap();
+    Rule { table, chain, scope: Scope::Only(family), place, matches, target, origin: Origin::Always }
+}
+
+fn condition(option: &str, sense: Sense, value: &str) -> Match {
+    match option {
+        "-i" => Match::InInterface(value.to_owned().into()),
+        "-o" => Match::OutInterface(value.to_owned().into()),
+        "-p" => Match::Protocol(if value == "tcp" { Protocol::Tcp } else { Protocol::Udp }),
+        "-s" => Match::Source(sense, cidr(value)),
+        "-d" => Match::Destination(sense, cidr(value)),
+        "--sport" => Match::SourcePort(sense, port(value)),
+        "--dport" => Match::DestinationPort(sense, port(value)),
+        "--dports" => {
+            Match::DestinationPorts(sense, value.split(',').map(|port| port.parse().unwrap()).collect())
+        }
+        "--uid-owner" => Match::Owner(sense, Owner::Uid(Id::Number(user(value)))),
+        "--gid-owner" => Match::Owner(sense, Owner::Gid(Id::Number(group(value)))),
+        "--ctstate" if value == "INVALID" => Match::Conntrack(CtStates::Invalid),
+        "--ctstate" => Match::Conntrack(CtStates::RelatedEstablished),
+        "--mark" => Match::Mark(sense, value.parse().unwrap()),
+        option => panic!("what is {option}?"),
+    }
+}
+
+fn cidr(text: &str) -> Cidr {
+    let (address, length) = text.split_once('/').unwrap();
+    Cidr { address: address.parse::<IpAddr>().unwrap(), length: length.parse().unwrap() }
+}
+
+fn port(text: &str) -> Port {
+    match text.split_once(':') {
+        Some((low, high)) => Port::Range(low.parse().unwrap(), high.parse().unwrap()),
+        None => text.parse().map_or_else(|_| Port::Verbatim(text.to_owned()), Port::One),
+    }
+}
+
+/// A line whose groups this machine has: a name that is not in its database gets a number.
+pub(crate) fn with_known_groups(line: &str) -> String {
+    let mut after_option = false;
+    let words = line.split(' ').map(|word| {
+        let unknown =
+            after_option && word.parse::<u32>().is_err() && Group::from_name(word).unwrap().is_none();
+        after_option = word == "--gid-owner";
+        if unknown { "60001" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn user(name: &str) -> u32 {
+    name.parse().unwrap_or_else(|_| User::from_name(name).unwrap().unwrap().uid.as_raw())
+}
+
+fn group(name: &str) -> u32 {
+    name.parse().unwrap_or_else(|_| Group::from_name(name).unwrap().unwrap().gid.as_raw())
+}
+
+fn target(words: &mut SplitWhitespace<'_>) -> Target {
+    let name = words.next().unwrap();
+    let rest: Vec<&str> = words.collect();
+    let option = |option: &str| {
+        let at = rest.iter().position(|word| *word == option);
+        at.and_then(|at| rest.get(at + 1)).map(|value| value.split('/').next().unwrap())
+    };
+    let number = |name: &str| option(name).unwrap().parse().unwrap();
+    match name {
+        "ACCEPT" => Target::Accept,
+        "DROP" => Target::Drop,
+        "RETURN" => Target::Return,
+        "REDIRECT" => {
+            let port = option("--to-ports").or(option("--to-port")).unwrap();
+            Target::Redirect { port: port.parse().unwrap() }
+        }
+        "MARK" => Target::SetMark(number("--set-mark")),
+        "TPROXY" => Target::Tproxy {
+            mark: number("--tproxy-mark"),
+            port: option("--on-port").unwrap().parse().unwrap(),
+        },
+        "CONNMARK" if rest == ["--save-mark"] => Target::SaveMark,
+        "CONNMARK" => Target::RestoreMark,
+        "CT" => Target::CtZone(option("--zone").unwrap().parse().unwrap()),
+        name => Target::Jump(chain(name).unwrap()),
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fresh network namespaces, and rule sets that their users allow.
+
+use nix::sched::{CloneFlags, unshare};
+use redirect::ruleset::{Id, Match, Owner, Ruleset};
+
+/// Which users rules can name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Users {
+    /// Any.
+    Any,
+    /// Only 0.
+    One,
+}
+
+/// Where a case runs.
+#[derive(Clone, Copy)]
+pub(crate) struct World {
+    pub(crate) users: Users,
+}
+
+impl World {
+    /// Runs `work` in a fresh network namespace, on a thread of its own.
+    pub(crate) fn fresh<T: Send>(self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).unwrap();
+                work()
+            });
+            match worker.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    /// The rule set with users that exist here.
+    pub(crate) fn allow(self, mut ruleset: Ruleset) -> Ruleset {
+        if self.users == Users::One {
+            for rule in &mut ruleset.rules {
+                for condition in &mut rule.matches {
+                    if let Match::Owner(_, Owner::Uid(id) | Owner::Gid(id)) = condition {
+                        *id = Id::Number(0);
+                    }
+                }
+            }
+        }
+        ruleset
+    }
+}
