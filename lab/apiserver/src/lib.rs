@@ -1,1 +1,172 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0
+//! An embedded Kubernetes API: enough of one for a kube client in process, and for any HTTPS client with a bearer token.
+//!
+//! Objects are JSON, so fields that nobody here knows survive. Nothing is validated against a schema, and no controller
+//! runs: a lab brings its own.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`kinds`] | the table of resources |
+//! | [`store`] | objects, changes, history: pure |
+//! | [`access`] | tokens and what accounts may do: pure |
+//! | [`selector`], [`patch`], [`route`], [`error`] | the parts of a request and its failures: pure |
+//! | `operate`, `watch`, `server` | one request, from HTTP to the store and back |
+//! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
+//! | `serve`, `tls` | sockets and certificates |
+//! | `lab` | short cuts past HTTP for the lab itself |
+
+pub mod access;
+pub mod error;
+pub mod faults;
+mod ids;
+pub mod kinds;
+mod lab;
+pub mod log;
+mod operate;
+pub mod patch;
+pub mod route;
+pub mod selector;
+mod serve;
+mod server;
+pub mod store;
+mod tls;
+mod watch;
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use k8s_openapi::jiff::Timestamp;
+
+pub use self::access::{Account, Grant};
+pub use self::error::ApiError;
+pub use self::faults::{Effect, Fault, FaultId, Faults};
+pub use self::lab::Changes;
+pub use self::log::Logged;
+pub use self::route::Verb;
+pub use self::serve::{ServeError, ServerHandle};
+pub use self::server::{Clock, Unanswered};
+pub use self::tls::TlsError;
+
+use self::access::{Access, Identity};
+use self::ids::Ids;
+use self::log::Log;
+use self::server::{Shared, State};
+use self::store::Store;
+use self::tls::Authority;
+
+/// How an API server is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Uids, generated names and tokens follow from it.
+    pub seed: u64,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// How many changes are kept for watchers; older resource versions have expired.
+    pub history: usize,
+    /// How many requests the log keeps.
+    pub log: usize,
+    /// Names and addresses of the server's certificate.
+    pub names: Vec<String>,
+    /// How often watchers that want bookmarks get one.
+    pub bookmark_every: Duration,
+}
+
+impl Default for Options {
+    /// A seed of chance, the system's clock, loopback and the in-cluster names; the rest as large as a real server's.
+    fn default() -> Self {
+        let names =
+            ["127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        Self {
+            seed: RandomState::new().hash_one(0),
+            clock: Arc::new(Timestamp::now),
+            history: 10_000,
+            log: 100_000,
+            names: names.map(str::to_owned).to_vec(),
+            bookmark_every: Duration::from_secs(60),
+        }
+    }
+}
+
+/// An embedded API server: a handle that is cheap to clone.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+    authority: Arc<Authority>,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ApiServer")
+            .field("revision", &self.shared.lock().store.revision())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// An API server without any object.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the certificates cannot be made.
+    pub fn new(options: Options) -> Result<Self, TlsError> {
+        let authority = Arc::new(Authority::new(&options.names)?);
+        let mut ids = Ids::new(options.seed);
+        let access = Access::new(ids.token());
+        let state = State { access, store: Store::new(options.history, ids) };
+        let shared = Shared::new(state, Log::new(options.log), options.clock, options.bookmark_every);
+        Ok(Self { shared: Arc::new(shared), authority })
+    }
+
+    /// A client in process, as the administrator. Must be called inside of a tokio runtime.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.client_as(None)
+    }
+
+    /// A client in process that sends a bearer token. Must be called inside of a tokio runtime.
+    #[must_use]
+    pub fn client_with_token(&self, token: &str) -> kube::Client {
+        self.client_as(Some(format!("Bearer {token}")))
+    }
+
+    fn client_as(&self, authorization: Option<String>) -> kube::Client {
+        let shared = Arc::clone(&self.shared);
+        let authorization = authorization.and_then(|text| http::HeaderValue::try_from(text).ok());
+        let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+            if let Some(value) = &authorization {
+                request.headers_mut().insert(http::header::AUTHORIZATION, value.clone());
+            }
+            Arc::clone(&shared).answer(Some(Identity::Admin), request)
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Serves HTTPS on a listener until the handle is dropped. Must be called inside of a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the listener cannot be used.
+    pub fn serve_tls(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
+        serve::serve(Arc::clone(&self.shared), listener, Some(Arc::clone(&self.authority.server)))
+    }
+
+    /// The same without TLS.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the listener cannot be used.
+    pub fn serve_plain(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
+        serve::serve(Arc::clone(&self.shared), listener, None)
+    }
+
+    /// The certificate of the authority that signed the server's.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        &self.authority.ca_pem
+    }
+
+    /// A kubeconfig with an embedded token, as upstream's installer writes it.
+    #[must_use]
+    pub fn kubeconfig(&self, server_url: &str, token: &str) -> String {
+        self.authority.kubeconfig(server_url, token)
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the lab does to its API server without a request: set a scene, look, wait, allow, break. None of it is logged.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::ApiServer;
+use crate::access::{Account, Grant};
+use crate::error::ApiError;
+use crate::faults::Faults;
+use crate::kinds::{Kind, Scope};
+use crate::log::Logged;
+use crate::server::Shared;
+use crate::store::{Change, Collection, Key, Part};
+
+impl ApiServer {
+    /// Creates a namespace, and its `default` service account as a controller would; one that is there gets the labels.
+    ///
+    /// # Errors
+    /// [`ApiError`] as for any write.
+    pub fn create_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<Value, ApiError> {
+        let metadata = json!({"name": name, "labels": labels});
+        let namespace =
+            self.upsert(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+        let metadata = json!({"name": "default", "namespace": name});
+        self.upsert(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}))?;
+        Ok(namespace)
+    }
+
+    /// Creates an object or replaces it, status included; a replaced one keeps its uid, and its status if the new one has none.
+    ///
+    /// # Errors
+    /// [`ApiError`] as for any write; [`ApiError::NoSuchPath`] for a kind that is not served.
+    pub fn upsert(&self, mut object: Value) -> Result<Value, ApiError> {
+        let kind = Kind::of(&object).ok_or(ApiError::NoSuchPath)?;
+        let text =
+            |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let namespace = (kind.scope == Scope::Namespaced).then(|| text(&object, "namespace"));
+        let into = Collection { kind, namespace };
+        self.shared.change(|state, now| {
+            let status =
+                object.as_object_mut().and_then(|fields| fields.remove("status")).unwrap_or(Value::Null);
+            let old = match state.store.get(&into.key(&text(&object, "name"))) {
+                Ok(old) => old,
+                Err(_) => {
+                    let created = state.store.create(&into, object, now)?;
+                    object = (*created).clone();
+                    created
+                }
+            };
+            let status = if status.is_null() { old["status"].clone() } else { status };
+            if !status.is_null() {
+                object["status"] = status;
+            }
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("resourceVersion");
+            }
+            Ok((*state.store.update(&into.key(&text(&old, "name")), object, Part::Whole)?).clone())
+        })
+    }
+
+    /// A pod.
+    #[must_use]
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
+        let kind = Kind::find("", "v1", "pods")?;
+        self.object(&Key { kind, namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    /// Any object.
+    #[must_use]
+    pub fn object(&self, key: &Key) -> Option<Value> {
+        self.shared.lock().store.get(key).ok().map(|object| (*object).clone())
+    }
+
+    /// The changes from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> Changes {
+        let cursor = self.shared.lock().store.revision();
+        let changed = self.shared.revisions();
+        Changes { shared: Arc::clone(&self.shared), cursor, waiting: VecDeque::new(), changed }
+    }
+
+    /// Waits until `found` finds something; it looks now and after every change. The deadline is the caller's.
+    pub async fn until<T>(&self, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+        wait(self.shared.revisions(), || found(self)).await
+    }
+
+    /// The requests so far, in order of arrival.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Logged> {
+        self.shared.log().all()
+    }
+
+    /// How many of the requests so far match.
+    #[must_use]
+    pub fn count(&self, filter: impl FnMut(&Logged) -> bool) -> usize {
+        self.shared.log().count(filter)
+    }
+
+    /// How many requests the log no longer keeps.
+    #[must_use]
+    pub fn requests_dropped(&self) -> u64 {
+        self.shared.log().dropped()
+    }
+
+    /// Waits until at least `count` requests match (arrived, or answered if the filter looks at the code).
+    pub async fn until_requests(&self, count: usize, mut filter: impl FnMut(&Logged) -> bool) {
+        wait(self.shared.traffic(), || (self.count(&mut filter) >= count).then_some(())).await;
+    }
+
+    /// The faults.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        self.shared.faults()
+    }
+
+    /// The administrator's token.
+    #[must_use]
+    pub fn admin_token(&self) -> String {
+        self.shared.lock().access.admin_token().to_owned()
+    }
+
+    /// Sets what a service account may do. Without a call it may do nothing.
+    pub fn allow(&self, account: Account, grants: impl IntoIterator<Item = Grant>) {
+        let grants: BTreeSet<Grant> = grants.into_iter().collect();
+        self.shared.lock().access.set_grants(account, grants);
+    }
+
+    /// Makes a token for a service account, bound to a pod if one is named.
+    ///
+    /// # Errors
+    /// [`ApiError`] if the account or the pod is not there, or the pod runs under another account.
+    pub fn token(
+        &self,
+        account: &Account,
+        pod: Option<&str>,
+        lifetime: Duration,
+    ) -> Result<String, ApiError> {
+        let kind = Kind::find("", "v1", "serviceaccounts").ok_or(ApiError::NoSuchPath)?;
+        let key = Key { kind, namespace: account.namespace.clone(), name: account.name.clone() };
+        let bound = pod.map(|name| json!({"kind": "Pod", "apiVersion": "v1", "name": name}));
+        let request = json!({"spec": {"expirationSeconds": lifetime.as_secs(), "boundObjectRef": bound}});
+        let answer =
+            self.shared.change(|state, now| state.access.issue(&key, &request, &mut state.store, now))?;
+        Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Revokes a token at once; whether there was one.
+    #[expect(clippy::must_use_candidate, reason = "the token is dead either way")]
+    pub fn revoke(&self, token: &str) -> bool {
+        self.shared.lock().access.revoke(token)
+    }
+
+    /// Forgets the history of changes: watches from an older resource version get 410 Gone.
+    pub fn compact(&self) {
+        self.shared.lock().store.compact();
+    }
+}
+
+async fn wait<T>(mut moved: watch::Receiver<u64>, mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        moved.borrow_and_update();
+        if let Some(found) = look() {
+            return found;
+        }
+        if moved.changed().await.is_err() {
+            // The sender lives as long as the server, which the caller borrows.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A subscription to every change of every object.
+#[derive(Clone)]
+pub struct Changes {
+    shared: Arc<Shared>,
+    cursor: u64,
+    waiting: VecDeque<Arc<Change>>,
+    changed: watch::Receiver<u64>,
+}
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Changes").field("cursor", &self.cursor).finish_non_exhaustive()
+    }
+}
+
+impl Changes {
+    /// The next change, in order; none is missed.
+    ///
+    /// # Errors
+    /// [`ApiError::Expired`] if the caller came so late that the history no longer has it.
+    pub async fn next(&mut self) -> Result<Arc<Change>, ApiError> {
+        loop {
+            if let Some(change) = self.waiting.pop_front() {
+                return Ok(change);
+            }
+            self.changed.borrow_and_update();
+            self.catch_up()?;
+            if self.waiting.is_empty() && self.changed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn catch_up(&mut self) -> Result<(), ApiError> {
+        let state = self.shared.lock();
+        self.waiting.extend(state.store.since(self.cursor)?.cloned());
+        self.cursor = state.store.revision();
+        Ok(())
+    }
+}

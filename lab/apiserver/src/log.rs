@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every request in the order of arrival, for assertions and for evidence. Bounded: what was dropped is counted.
+
+use std::collections::VecDeque;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::route::Verb;
+
+/// A request that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// Its place in the order of arrival, from 0.
+    pub order: u64,
+    /// When, by the API server's clock.
+    pub at: Timestamp,
+    /// What it asked for.
+    pub verb: Verb,
+    /// The path.
+    pub path: String,
+    /// The query, if any.
+    pub query: Option<String>,
+    /// Who sent it (`system:anonymous` without valid credentials).
+    pub user: String,
+    /// The code that it was answered with; `None` while it has no answer, and for ever if its connection was dropped.
+    pub code: Option<u16>,
+}
+
+/// The log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    kept: VecDeque<Logged>,
+    next: u64,
+    limit: usize,
+}
+
+impl Log {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { kept: VecDeque::new(), next: 0, limit }
+    }
+
+    /// Notes an arrival; the number is for [`Log::answered`].
+    pub(crate) fn arrived(&mut self, mut entry: Logged) -> u64 {
+        entry.order = self.next;
+        self.next += 1;
+        self.kept.push_back(entry);
+        if self.kept.len() > self.limit {
+            // The oldest go: a scenario asserts on what it has just caused. `dropped` tells the report.
+            self.kept.pop_front();
+        }
+        self.next - 1
+    }
+
+    pub(crate) fn answered(&mut self, order: u64, code: u16) {
+        if let Some(entry) = self.kept.iter_mut().rev().find(|entry| entry.order == order) {
+            entry.code = Some(code);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Logged> {
+        self.kept.iter().cloned().collect()
+    }
+
+    pub(crate) fn count(&self, mut filter: impl FnMut(&Logged) -> bool) -> usize {
+        self.kept.iter().filter(|entry| filter(entry)).count()
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.next.saturating_sub(u64::try_from(self.kept.len()).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a request asks for: its verb, its target and its parameters, from method, path and query. No state.
+
+use std::fmt;
+
+use http::{Method, Uri};
+
+use crate::error::ApiError;
+use crate::kinds::{Kind, Scope};
+use crate::store::Collection;
+
+/// What a request does, in the words of RBAC and of audit logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names are Kubernetes' own")]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// All verbs.
+    pub const ALL: [Self; 8] = [
+        Self::Get,
+        Self::List,
+        Self::Watch,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+    ];
+
+    fn of(method: &Method, shape: Shape) -> Self {
+        match (method.as_str(), shape) {
+            (_, Shape::Watch) => Self::Watch,
+            ("POST", _) => Self::Create,
+            ("PUT", _) => Self::Update,
+            ("PATCH", _) => Self::Patch,
+            ("DELETE", Shape::Collection) => Self::DeleteCollection,
+            ("DELETE", _) => Self::Delete,
+            (_, Shape::Collection) => Self::List,
+            _ => Self::Get,
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Object,
+    Collection,
+    Watch,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// An object or a collection.
+    Resource { collection: Collection, name: Option<String>, subresource: Option<String> },
+    /// Discovery, version, health.
+    Path,
+    /// Nothing that is served.
+    Nothing,
+}
+
+/// A request, understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) verb: Verb,
+    pub(crate) target: Target,
+}
+
+impl Route {
+    pub(crate) fn of(method: &Method, path: &str, query: &Query) -> Self {
+        let target = target(path);
+        let shape = match &target {
+            Target::Resource { name: None, .. } if query.is_true("watch") && method == Method::GET => {
+                Shape::Watch
+            }
+            Target::Resource { name: None, .. } => Shape::Collection,
+            _ => Shape::Object,
+        };
+        Self { verb: Verb::of(method, shape), target }
+    }
+}
+
+fn target(path: &str) -> Target {
+    let parts: Vec<String> = path.split('/').skip(1).map(decoded).collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => return Target::Path,
+    };
+    if rest.iter().all(|part| part.is_empty()) {
+        return Target::Path;
+    }
+    let (namespace, plural, rest) = match rest {
+        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status"] => (None, "namespaces", &rest[1..]),
+        ["namespaces", namespace, plural, rest @ ..] => (Some((*namespace).to_owned()), *plural, rest),
+        [plural, rest @ ..] => (None, *plural, rest),
+        [] => return Target::Path,
+    };
+    let (name, subresource) = match rest {
+        [] => (None, None),
+        [name] => (Some((*name).to_owned()), None),
+        [name, sub] => (Some((*name).to_owned()), Some((*sub).to_owned())),
+        _ => return Target::Nothing,
+    };
+    let Some(kind) = Kind::find(group, version, plural) else { return Target::Nothing };
+    let served =
+        |sub: &String| (sub == "status" && kind.has_status()) || kind.actions().contains(&sub.as_str());
+    let placed = match kind.scope {
+        Scope::Cluster => namespace.is_none(),
+        Scope::Namespaced => namespace.is_some() || name.is_none(),
+    };
+    if !placed || !subresource.as_ref().is_none_or(served) || name.as_ref().is_some_and(String::is_empty) {
+        return Target::Nothing;
+    }
+    Target::Resource { collection: Collection { kind, namespace }, name, subresource }
+}
+
+/// Percent-decoding of one path segment; `+` stays.
+fn decoded(segment: &str) -> String {
+    let escaped = segment.replace('+', "%2B");
+    form_urlencoded::parse(format!("s={escaped}").as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+/// The parameters after `?`.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn of(uri: &Uri) -> Self {
+        Self(form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()).into_owned().collect())
+    }
+
+    /// A parameter that is there and not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        matches!(self.get(name), Some("true" | "1" | "True"))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let bad = |_| ApiError::BadRequest(format!("{name} is not a number"));
+        self.get(name).map(|text| text.parse().map_err(bad)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::{Query, Route, Target, Verb};
+
+    fn route(method: &Method, path: &str, query: &str) -> (Verb, Option<String>) {
+        let query = Query(form_urlencoded::parse(query.as_bytes()).into_owned().collect());
+        let route = Route::of(method, path, &query);
+        let seen = match route.target {
+            Target::Resource { collection, name, subresource } => Some(format!(
+                "{} {} {} {}",
+                collection.kind.qualified(),
+                collection.namespace.as_deref().unwrap_or("-"),
+                name.as_deref().unwrap_or("-"),
+                subresource.as_deref().unwrap_or("-")
+            )),
+            Target::Path => Some("path".to_owned()),
+            Target::Nothing => None,
+        };
+        (route.verb, seen)
+    }
+
+    #[test]
+    fn paths_and_methods_become_verbs_and_targets() {
+        let cases = [
+            (Method::GET, "/api/v1/pods", "", Verb::List, Some("pods - - -")),
+            (Method::GET, "/api/v1/pods", "watch=true", Verb::Watch, Some("pods - - -")),
+            (Method::GET, "/api/v1/namespaces/a/pods/b", "watch=1", Verb::Get, Some("pods a b -")),
+            (Method::PATCH, "/api/v1/namespaces/a/pods/b/status", "", Verb::Patch, Some("pods a b status")),
+            (Method::POST, "/api/v1/namespaces/a/pods", "", Verb::Create, Some("pods a - -")),
+            (Method::GET, "/api/v1/namespaces/a", "", Verb::Get, Some("namespaces - a -")),
+            (Method::PUT, "/api/v1/namespaces/a/status", "", Verb::Update, Some("namespaces - a status")),
+            (Method::DELETE, "/api/v1/namespaces/a/pods", "", Verb::DeleteCollection, Some("pods a - -")),
+            (Method::GET, "/apis/apps/v1/daemonsets", "", Verb::List, Some("daemonsets.apps - - -")),
+            (Method::GET, "/api/v1/namespaces/a/pods/b%2Bc", "", Verb::Get, Some("pods a b+c -")),
+            (Method::GET, "/apis/apps/v1", "", Verb::Get, Some("path")),
+            (Method::GET, "/api/v1/pods/b", "", Verb::Get, None),
+            (Method::GET, "/api/v1/namespaces/a/nodes/b", "", Verb::Get, None),
+            (Method::GET, "/api/v1/namespaces/a/configmaps/b/status", "", Verb::Get, None),
+            (Method::GET, "/api/v1/widgets", "", Verb::Get, None),
+        ];
+        for (method, path, query, verb, target) in cases {
+            let expected = (verb, target.map(str::to_owned));
+            assert_eq!(route(&method, path, query), expected, "{path}?{query}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the API holds, and every change of it within a window. Pure: the time is an argument, nothing is read or sent.
+//! `write` decides creates and updates, `delete` decides deletions; both end in [`Store::commit`].
+
+mod delete;
+mod write;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+pub use self::delete::{DeleteOptions, Deletion};
+pub use self::write::Part;
+pub(crate) use self::write::seconds;
+use crate::error::ApiError;
+use crate::ids::Ids;
+use crate::kinds::{Kind, Scope};
+use crate::selector::Selector;
+
+/// Which object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// Its namespace; empty for a cluster-wide kind.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::NotFound { kind: self.kind, name: self.name.clone() }
+    }
+
+    fn conflict(&self, why: impl Into<String>) -> ApiError {
+        ApiError::Conflict { kind: self.kind, name: self.name.clone(), why: why.into() }
+    }
+}
+
+/// All objects of a kind, in one namespace or in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    /// The kind.
+    pub kind: &'static Kind,
+    /// The namespace; `None` for all.
+    pub namespace: Option<String>,
+}
+
+impl Collection {
+    fn holds(&self, key: &Key) -> bool {
+        self.kind == key.kind && self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+    }
+
+    /// Whether nothing can be created in it for want of a namespace.
+    pub(crate) fn needs_namespace(&self) -> bool {
+        self.kind.scope == Scope::Namespaced && self.namespace.is_none()
+    }
+
+    /// The key of one of its objects.
+    #[must_use]
+    pub fn key(&self, name: &str) -> Key {
+        Key { kind: self.kind, namespace: self.namespace.clone().unwrap_or_default(), name: name.to_owned() }
+    }
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It came to be.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+impl Action {
+    /// The type of the watch event.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One change.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The resource version that it made.
+    pub revision: u64,
+    /// Of which object.
+    pub key: Key,
+    /// What happened.
+    pub action: Action,
+    /// The object after it; for a deletion, the last state.
+    pub object: Arc<Value>,
+    /// The object before it.
+    pub previous: Option<Arc<Value>>,
+}
+
+impl Change {
+    /// How a watcher of some objects sees this change: one that starts to match is added to them, one that ceases to match is
+    /// deleted from them.
+    #[must_use]
+    pub fn seen_by(&self, collection: &Collection, selector: &Selector) -> Option<Action> {
+        if !collection.holds(&self.key) {
+            return None;
+        }
+        let before = self.previous.as_ref().is_some_and(|previous| selector.matches(previous));
+        let after = self.action != Action::Deleted && selector.matches(&self.object);
+        match (before, after) {
+            (false, true) => Some(Action::Added),
+            (true, true) => Some(Action::Modified),
+            (true, false) => Some(Action::Deleted),
+            (false, false) => None,
+        }
+    }
+}
+
+/// The objects and their recent history.
+#[derive(Debug, Clone)]
+pub struct Store {
+    revision: u64,
+    objects: BTreeMap<Key, Arc<Value>>,
+    history: VecDeque<Arc<Change>>,
+    /// Changes up to this revision are forgotten.
+    forgotten: u64,
+    window: usize,
+    ids: Ids,
+}
+
+impl Store {
+    /// An empty store that keeps the last `window` changes and makes uids from `ids`.
+    pub(crate) fn new(window: usize, ids: Ids) -> Self {
+        Self { revision: 1, objects: BTreeMap::new(), history: VecDeque::new(), forgotten: 0, window, ids }
+    }
+
+    /// The newest resource version.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`].
+    pub fn get(&self, key: &Key) -> Result<Arc<Value>, ApiError> {
+        self.objects.get(key).cloned().ok_or_else(|| key.not_found())
+    }
+
+    /// The objects of a collection that match, in order of namespace and name.
+    pub fn list<'a>(
+        &'a self,
+        collection: &'a Collection,
+        selector: &'a Selector,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
+        self.objects
+            .range(collection.key("")..)
+            .take_while(|(key, _)| collection.holds(key))
+            .filter(|(_, object)| selector.matches(object))
+    }
+
+    /// The changes after a resource version, oldest first.
+    ///
+    /// # Errors
+    /// [`ApiError::Expired`] if some of them are forgotten, [`ApiError::TooLargeVersion`] if it is in the future.
+    pub fn since(&self, revision: u64) -> Result<impl Iterator<Item = &Arc<Change>>, ApiError> {
+        if revision < self.forgotten {
+            return Err(ApiError::Expired { asked: revision, oldest: self.forgotten });
+        }
+        if revision > self.revision {
+            return Err(ApiError::TooLargeVersion { asked: revision, current: self.revision });
+        }
+        let start = self.history.partition_point(|change| change.revision <= revision);
+        Ok(self.history.range(start..))
+    }
+
+    /// Forgets the history, as compaction does: every older resource version has expired.
+    pub fn compact(&mut self) {
+        self.history.clear();
+        self.forgotten = self.revision;
+    }
+
+    pub(crate) fn ids(&mut self) -> &mut Ids {
+        &mut self.ids
+    }
+
+    fn require_namespace(&self, key: &Key) -> Result<(), ApiError> {
+        let Some(kind) = Kind::find("", "v1", "namespaces").filter(|_| key.kind.scope == Scope::Namespaced)
+        else {
+            return Ok(());
+        };
+        self.get(&Key { kind, namespace: String::new(), name: key.namespace.clone() }).map(drop)
+    }
+
+    /// Makes a change: the next resource version is stamped on the object, the change joins the history.
+    fn commit(&mut self, key: Key, action: Action, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        let object = Arc::new(object);
+        let previous = match action {
+            Action::Deleted => self.objects.remove(&key),
+            Action::Added | Action::Modified => self.objects.insert(key.clone(), Arc::clone(&object)),
+        };
+        let change = Change { revision: self.revision, key, action, object: Arc::clone(&object), previous };
+        self.history.push_back(Arc::new(change));
+        if self.history.len() > self.window {
+            // A watcher that has not seen it yet is told that its resource version has expired.
+            self.forgotten = self.history.pop_front().map_or(self.forgotten, |change| change.revision);
+        }
+        object
+    }
+}

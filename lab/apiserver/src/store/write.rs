@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Creates and updates: what the server fills in, what it keeps from before, and which preconditions it checks.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{Action, Collection, Key, Store};
+use crate::error::ApiError;
+use crate::kinds::{Kind, Scope, StatusRule};
+
+/// Which part of an object an update may change. The rest is kept, whatever was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All but `status`, where that is a subresource.
+    Main,
+    /// `status` and metadata (the real server takes labels and annotations through it, too).
+    Status,
+    /// Everything: for the lab itself, no request can do this.
+    Whole,
+}
+
+/// What the server sets once and nobody changes.
+const FIXED: [&str; 6] =
+    ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+
+impl Store {
+    /// Creates an object in a collection.
+    ///
+    /// # Errors
+    /// The namespace is not there, the name is taken, or the object does not fit the collection.
+    pub fn create(
+        &mut self,
+        into: &Collection,
+        mut object: Value,
+        now: Timestamp,
+    ) -> Result<Arc<Value>, ApiError> {
+        let (name, namespace) = identify(into.kind, &mut object)?;
+        let key = self.vacant_key(into, &mut object, name, namespace)?;
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = json!(self.ids.uid());
+        metadata["creationTimestamp"] = json!(seconds(now));
+        if key.kind.scope == Scope::Namespaced {
+            metadata["namespace"] = json!(key.namespace);
+        }
+        if let Some(metadata) = metadata.as_object_mut() {
+            for given in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+                metadata.remove(given);
+            }
+        }
+        first_status(key.kind, &mut object);
+        fill_in(&key, &mut object);
+        Ok(self.commit(key, Action::Added, object))
+    }
+
+    fn vacant_key(
+        &mut self,
+        into: &Collection,
+        object: &mut Value,
+        name: Option<String>,
+        namespace: Option<String>,
+    ) -> Result<Key, ApiError> {
+        let prefix = object["metadata"]["generateName"].as_str().map(str::to_owned);
+        let mut key = into.key(&name.clone().unwrap_or_default());
+        if namespace.is_some_and(|namespace| namespace != key.namespace) {
+            return Err(ApiError::BadRequest(
+                "the namespace of the provided object does not match the namespace sent on the request"
+                    .to_owned(),
+            ));
+        }
+        self.require_namespace(&key)?;
+        match (name, prefix) {
+            (Some(name), _) if self.objects.contains_key(&key) => {
+                return Err(ApiError::AlreadyExists { kind: key.kind, name });
+            }
+            (Some(_), _) => {}
+            (None, Some(prefix)) => {
+                while key.name.is_empty() || self.objects.contains_key(&key) {
+                    key.name = format!("{prefix}{}", self.ids.suffix());
+                }
+                object["metadata"]["name"] = json!(key.name);
+            }
+            (None, None) => {
+                let why = "metadata.name: Required value: name or generateName is required".to_owned();
+                return Err(ApiError::Invalid { kind: key.kind, name: String::new(), why });
+            }
+        }
+        Ok(key)
+    }
+
+    /// Replaces part of an object. An update that changes nothing makes no resource version and no event.
+    ///
+    /// # Errors
+    /// It is not there, or a resource version or uid in the object is not the current one.
+    pub fn update(&mut self, key: &Key, mut object: Value, part: Part) -> Result<Arc<Value>, ApiError> {
+        let old = self.get(key)?;
+        let (name, namespace) = identify(key.kind, &mut object)?;
+        if name.is_some_and(|name| name != key.name) || namespace.is_some_and(|one| one != key.namespace) {
+            return Err(ApiError::BadRequest(
+                "the object's name or namespace does not match the URL".to_owned(),
+            ));
+        }
+        self.check_versions(key, &old, &object["metadata"])?;
+        if key.kind.has_status() {
+            keep_other_part(&old, &mut object, part);
+        }
+        fill_in(key, &mut object);
+        for field in FIXED.iter().chain(&["resourceVersion", "generation"]) {
+            carry(&old["metadata"], &mut object["metadata"], field);
+        }
+        if object == *old {
+            return Ok(old);
+        }
+        if key.kind.has_status() && object["spec"] != old["spec"] {
+            let generation = old["metadata"]["generation"].as_u64().unwrap_or(1);
+            object["metadata"]["generation"] = json!(generation + 1);
+        }
+        let last_finalizer_gone = !old["metadata"]["deletionTimestamp"].is_null()
+            && old["metadata"]["deletionGracePeriodSeconds"].as_u64() == Some(0)
+            && !super::delete::has_finalizers(&object);
+        let action = if last_finalizer_gone { Action::Deleted } else { Action::Modified };
+        Ok(self.commit(key.clone(), action, object))
+    }
+
+    /// Gives a pod to a node, as a scheduler does through the `binding` subresource.
+    ///
+    /// # Errors
+    /// The pod is not there, or has a node.
+    pub fn bind(&mut self, key: &Key, binding: &Value) -> Result<(), ApiError> {
+        let old = self.get(key)?;
+        let Some(node) = binding["target"]["name"].as_str() else {
+            return Err(ApiError::BadRequest("target.name is required".to_owned()));
+        };
+        if let Some(assigned) = old["spec"]["nodeName"].as_str() {
+            let why = format!("pod {} is already assigned to node \"{assigned}\"", key.name);
+            return Err(key.conflict(why));
+        }
+        let mut object = (*old).clone();
+        object["spec"]["nodeName"] = json!(node);
+        object["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True"}]);
+        self.commit(key.clone(), Action::Modified, object);
+        Ok(())
+    }
+
+    /// Refuses preconditions (`uid`, `resourceVersion`) that do not hold.
+    pub(super) fn check_versions(&self, key: &Key, old: &Value, wanted: &Value) -> Result<(), ApiError> {
+        let differs = |field: &str| {
+            let wanted = wanted[field].as_str().filter(|text| !text.is_empty());
+            wanted.is_some_and(|wanted| old["metadata"][field] != *wanted)
+        };
+        if differs("uid") {
+            let (wanted, had) = (&wanted["uid"], &old["metadata"]["uid"]);
+            return Err(key.conflict(format!(
+                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {had}"
+            )));
+        }
+        if differs("resourceVersion") {
+            let why =
+                "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(key.conflict(why));
+        }
+        Ok(())
+    }
+}
+
+/// The name and the namespace in an object; `kind` and `apiVersion` are checked, or set if absent.
+fn identify(kind: &Kind, object: &mut Value) -> Result<(Option<String>, Option<String>), ApiError> {
+    if !object.is_object() {
+        return Err(ApiError::BadRequest("the body is not an object".to_owned()));
+    }
+    if !object["metadata"].is_object() {
+        object["metadata"] = Value::Object(Map::new());
+    }
+    for (field, wanted) in [("kind", kind.name.to_owned()), ("apiVersion", kind.api_version())] {
+        match object[field].as_str() {
+            None | Some("") => object[field] = json!(wanted),
+            Some(given) if given == wanted => {}
+            Some(given) => {
+                return Err(ApiError::BadRequest(format!("{field} is {given:?}, {wanted:?} was expected")));
+            }
+        }
+    }
+    let maps = [&object["spec"], &object["status"], &object["metadata"]["labels"]];
+    if kind.has_status() && maps.iter().any(|map| !map.is_object() && !map.is_null()) {
+        return Err(ApiError::BadRequest("spec, status and metadata.labels must be objects".to_owned()));
+    }
+    let text =
+        |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    Ok((text("name"), text("namespace")))
+}
+
+fn first_status(kind: &Kind, object: &mut Value) {
+    match kind.status {
+        StatusRule::Absent => {}
+        StatusRule::Kept => set_if_absent(object, "status", json!({})),
+        StatusRule::Reset(phase) => {
+            object["status"] = phase.map_or_else(|| json!({}), |phase| json!({"phase": phase}));
+        }
+    }
+    if kind.name == "DaemonSet" {
+        object["metadata"]["generation"] = json!(1);
+    }
+}
+
+/// The few defaults that a node or a plugin looks at.
+fn fill_in(key: &Key, object: &mut Value) {
+    match key.kind.name {
+        "Namespace" => object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(key.name),
+        "Pod" if object["spec"].is_object() => {
+            set_if_absent(&mut object["spec"], "serviceAccountName", json!("default"));
+            set_if_absent(&mut object["spec"], "restartPolicy", json!("Always"));
+            set_if_absent(&mut object["spec"], "terminationGracePeriodSeconds", json!(30));
+        }
+        _ => {}
+    }
+}
+
+fn set_if_absent(object: &mut Value, field: &str, value: Value) {
+    if object[field].is_null() {
+        object[field] = value;
+    }
+}
+
+fn keep_other_part(old: &Value, object: &mut Value, part: Part) {
+    match part {
+        Part::Main => carry(old, object, "status"),
+        Part::Status => {
+            let sent = std::mem::replace(object, old.clone());
+            carry(&sent, object, "metadata");
+            carry(&sent, object, "status");
+            carry(&old["metadata"], &mut object["metadata"], "ownerReferences");
+        }
+        Part::Whole => {}
+    }
+}
+
+/// Makes a field what it was.
+fn carry(old: &Value, new: &mut Value, field: &str) {
+    match (old.get(field), new.as_object_mut()) {
+        (Some(value), Some(new)) => drop(new.insert(field.to_owned(), value.clone())),
+        (None, Some(new)) => drop(new.remove(field)),
+        (_, None) => {}
+    }
+}
+
+/// RFC 3339 in whole seconds, as `metav1.Time` is written.
+pub(crate) fn seconds(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The certificates of one API server, and the kubeconfig that trusts them.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Why certificates could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Making one failed (a name that is none, for example).
+    #[error("make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// rustls refused them.
+    #[error("set up TLS")]
+    Setup(#[from] rustls::Error),
+}
+
+/// A certificate authority of its own, and the server's certificate.
+pub(crate) struct Authority {
+    pub(crate) ca_pem: String,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+impl Authority {
+    /// For a server that is reached under these names and addresses.
+    pub(crate) fn new(names: &[String]) -> Result<Self, TlsError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "kubernetes");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &ca)?;
+
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { ca_pem: ca.pem(), server: Arc::new(server) })
+    }
+
+    /// The file that upstream's installer writes for its plugin: the same names, keys in the same (alphabetical) order.
+    pub(crate) fn kubeconfig(&self, server_url: &str, token: &str) -> String {
+        let ca = STANDARD.encode(&self.ca_pem);
+        let (server, token) = (scalar(server_url), scalar(token));
+        format!(
+            "\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: {ca}
+    server: {server}
+  name: local
+contexts:
+- context:
+    cluster: local
+    user: istio-cni
+  name: istio-cni-context
+current-context: istio-cni-context
+kind: Config
+preferences: {{}}
+users:
+- name: istio-cni
+  user:
+    token: {token}
+"
+        )
+    }
+}
+
+/// A YAML scalar: plain where that is safe, else double-quoted (a JSON string is one).
+fn scalar(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._/[]:".contains(c))
+        && !text.ends_with(':');
+    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}

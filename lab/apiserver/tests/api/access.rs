@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tokens, and what a service account may do.
+
+use std::time::Duration;
+
+use crate::common::{World, pod, refusal};
+use apiserver::{Account, Grant, Verb};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{from_value, json};
+
+fn account() -> Account {
+    Account { namespace: "shop".into(), name: "default".into() }
+}
+
+fn with_agent() -> World {
+    let world = World::new();
+    world.server.upsert(pod("agent")).unwrap();
+    world.server.allow(account(), [Grant::new(Verb::Get, "pods"), Grant::new(Verb::Patch, "pods/status")]);
+    world
+}
+
+async fn read(world: &World, token: &str) -> kube::Result<Pod> {
+    Api::namespaced(world.server.client_with_token(token), "shop").get("agent").await
+}
+
+#[tokio::test]
+async fn a_bound_token_dies_with_its_pod_even_if_the_name_returns() {
+    let world = with_agent();
+    let token = world.server.token(&account(), Some("agent"), Duration::from_secs(600)).unwrap();
+    read(&world, &token).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    pods.delete("agent", &DeleteParams::default()).await.unwrap();
+    assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
+    world.server.upsert(pod("agent")).unwrap();
+    assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
+}
+
+#[tokio::test]
+async fn a_token_ends_with_its_time_or_when_revoked() {
+    let world = with_agent();
+    let token = || world.server.token(&account(), None, Duration::from_secs(60)).unwrap();
+    let (first, second) = (token(), token());
+    world.pass(59);
+    read(&world, &first).await.unwrap();
+    assert!(world.server.revoke(&second) && !world.server.revoke(&second));
+    assert_eq!(refusal(read(&world, &second).await), (401, "Unauthorized".into()));
+    world.pass(1);
+    assert_eq!(refusal(read(&world, &first).await), (401, "Unauthorized".into()));
+    assert_eq!(refusal(read(&world, "nonsense").await), (401, "Unauthorized".into()));
+    read(&world, &world.server.admin_token()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_account_may_do_what_it_was_granted_and_no_more() {
+    let world = with_agent();
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client_with_token(&token), "shop");
+    pods.get("agent").await.unwrap();
+    let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    pods.patch_status("agent", &PatchParams::default(), &status).await.unwrap();
+    assert_eq!(
+        refusal(pods.patch("agent", &PatchParams::default(), &status).await),
+        (403, "Forbidden".into())
+    );
+    assert_eq!(refusal(pods.list(&ListParams::default()).await), (403, "Forbidden".into()));
+    let Err(kube::Error::Api(refused)) = pods.delete("agent", &DeleteParams::default()).await else {
+        panic!()
+    };
+    let expected = "pods \"agent\" is forbidden: User \"system:serviceaccount:shop:default\" cannot delete \
+                    resource \"pods\" in API group \"\" in the namespace \"shop\"";
+    assert_eq!(refused.message, expected);
+    let users: Vec<_> =
+        world.server.requests().into_iter().map(|logged| (logged.user, logged.code)).collect();
+    assert_eq!(users[0], ("system:serviceaccount:shop:default".into(), Some(200)));
+    assert_eq!(users.last().unwrap().1, Some(403));
+}
+
+#[tokio::test]
+async fn a_token_request_binds_to_the_pod_it_names() {
+    let world = with_agent();
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.server.client(), "shop");
+    let request = |bound: serde_json::Value| -> TokenRequest {
+        let spec = json!({"audiences": ["x"], "expirationSeconds": 900, "boundObjectRef": bound});
+        from_value(json!({"metadata": {}, "spec": spec})).unwrap()
+    };
+    let ask =
+        async |bound| accounts.create_token_request("default", &PostParams::default(), &request(bound)).await;
+    let answer = ask(json!({"kind": "Pod", "name": "agent"})).await.unwrap().status.unwrap();
+    assert_eq!(answer.expiration_timestamp.unwrap().0.as_second(), 1_700_000_900);
+    read(&world, &answer.token.unwrap()).await.unwrap();
+    let wrong_uid = json!({"kind": "Pod", "name": "agent", "uid": "another"});
+    assert_eq!(refusal(ask(wrong_uid).await), (409, "Conflict".into()));
+    assert_eq!(refusal(ask(json!({"kind": "Pod", "name": "gone"})).await), (404, "NotFound".into()));
+    let mut foreign = pod("foreign");
+    foreign["spec"]["serviceAccountName"] = json!("robot");
+    world.server.upsert(foreign).unwrap();
+    assert_eq!(refusal(ask(json!({"kind": "Pod", "name": "foreign"})).await), (403, "Forbidden".into()));
+}

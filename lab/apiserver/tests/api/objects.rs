@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A kube client in process: reading and writing objects.
+
+use crate::common::{World, pod, refusal};
+use apiserver::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::{Value, from_value, json};
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    from_value(value).unwrap()
+}
+
+fn pods(world: &World) -> Api<Pod> {
+    Api::namespaced(world.server.client(), "shop")
+}
+
+#[tokio::test]
+async fn create_fills_in_what_the_server_owns() {
+    let world = World::new();
+    let mut given = pod("cart");
+    given["status"] = json!({"phase": "Running"});
+    given["metadata"]["uid"] = json!("mine");
+    let made = pods(&world).create(&PostParams::default(), &typed(given)).await.unwrap();
+    let uid = made.metadata.uid.unwrap();
+    assert_eq!(uid.len(), 36);
+    assert_eq!(made.metadata.creation_timestamp.unwrap().0, Timestamp::from_second(1_700_000_000).unwrap());
+    assert_eq!(made.status.unwrap().phase.as_deref(), Some("Pending"), "the creator's status is dropped");
+    assert_eq!(made.spec.unwrap().service_account_name.as_deref(), Some("default"));
+    let read = pods(&world).get("cart").await.unwrap();
+    assert_eq!(read.metadata.uid, Some(uid));
+    assert_eq!(refusal(pods(&world).get("gone").await), (404, "NotFound".into()));
+}
+
+#[tokio::test]
+async fn create_refuses_a_taken_name_and_an_unknown_namespace() {
+    let world = World::new();
+    let create = PostParams::default();
+    pods(&world).create(&create, &typed(pod("cart"))).await.unwrap();
+    assert_eq!(
+        refusal(pods(&world).create(&create, &typed(pod("cart"))).await),
+        (409, "AlreadyExists".into())
+    );
+    let mut nowhere = pod("cart");
+    nowhere["metadata"]["namespace"] = json!("nowhere");
+    let api: Api<Pod> = Api::namespaced(world.server.client(), "nowhere");
+    assert_eq!(refusal(api.create(&create, &typed(nowhere.clone())).await), (404, "NotFound".into()));
+    assert_eq!(refusal(pods(&world).create(&create, &typed(nowhere)).await), (400, "BadRequest".into()));
+    let nameless = json!({"metadata": {}, "spec": {"containers": []}});
+    assert_eq!(refusal(pods(&world).create(&create, &typed(nameless)).await), (422, "Invalid".into()));
+}
+
+#[tokio::test]
+async fn generate_name_makes_distinct_names_and_a_dry_run_makes_none() {
+    let world = World::new();
+    let template: Pod = typed(json!({"metadata": {"generateName": "cart-"}, "spec": {"containers": []}}));
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    pods(&world).create(&dry, &template).await.unwrap();
+    let first = pods(&world).create(&PostParams::default(), &template).await.unwrap().metadata.name.unwrap();
+    let second = pods(&world).create(&PostParams::default(), &template).await.unwrap().metadata.name.unwrap();
+    assert!(first.starts_with("cart-") && first.len() == 10 && first != second, "{first} {second}");
+    assert_eq!(pods(&world).list(&ListParams::default()).await.unwrap().items.len(), 2);
+}
+
+#[tokio::test]
+async fn list_selects_by_label_and_field_over_one_or_all_namespaces() {
+    let world = World::new();
+    world.server.create_namespace("other", &Default::default()).unwrap();
+    for (namespace, name, node) in [("shop", "a", "n1"), ("shop", "b", "n2"), ("other", "c", "n1")] {
+        let mut pod = pod(name);
+        pod["metadata"]["namespace"] = json!(namespace);
+        pod["metadata"]["labels"] = json!({"app": name});
+        pod["spec"]["nodeName"] = json!(node);
+        pod["status"] = json!({"phase": "Running"});
+        world.server.upsert(pod).unwrap();
+    }
+    let all: Api<Pod> = Api::all(world.server.client());
+    let names = async |api: &Api<Pod>, labels: &str, fields: &str| {
+        let found = api.list(&ListParams::default().labels(labels).fields(fields)).await.unwrap();
+        assert!(found.metadata.resource_version.is_some());
+        found.items.into_iter().filter_map(|pod| pod.metadata.name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&all, "", "").await, "c a b", "in order of namespace and name");
+    assert_eq!(names(&pods(&world), "", "").await, "a b");
+    assert_eq!(names(&all, "", "spec.nodeName=n1").await, "c a");
+    assert_eq!(names(&all, "app in (a,b)", "status.phase=Running,spec.nodeName!=n1").await, "b");
+    assert_eq!(names(&all, "", "metadata.name=c").await, "c");
+    let bad = all.list(&ListParams::default().fields("spec.hostname=x")).await;
+    assert_eq!(refusal(bad), (400, "BadRequest".into()));
+    let future = ListParams { resource_version: Some("9999".into()), ..ListParams::default() };
+    assert_eq!(refusal(all.list(&future).await), (504, "Timeout".into()));
+}
+
+#[tokio::test]
+async fn an_update_needs_the_version_it_was_made_from() {
+    let world = World::new();
+    let api: Api<ConfigMap> = Api::namespaced(world.server.client(), "shop");
+    let map = typed(json!({"metadata": {"name": "m"}, "data": {"k": "1"}}));
+    let old = api.create(&PostParams::default(), &map).await.unwrap();
+    let mut new = old.clone();
+    new.data.as_mut().unwrap().insert("k".into(), "2".into());
+    let updated = api.replace("m", &PostParams::default(), &new).await.unwrap();
+    assert_ne!(updated.metadata.resource_version, old.metadata.resource_version);
+    assert_eq!(refusal(api.replace("m", &PostParams::default(), &new).await), (409, "Conflict".into()));
+    let same = api.replace("m", &PostParams::default(), &updated).await.unwrap();
+    assert_eq!(same, updated, "an update without a change makes no version");
+    let stale = json!({"metadata": {"resourceVersion": old.metadata.resource_version}, "data": {"k": "3"}});
+    let patch = api.patch("m", &PatchParams::default(), &Patch::Merge(stale)).await;
+    assert_eq!(refusal(patch), (409, "Conflict".into()));
+}
+
+#[tokio::test]
+async fn patches_merge_and_unknown_fields_survive() {
+    let world = World::new();
+    let mut given = pod("cart");
+    given["spec"]["fieldOfTheFuture"] = json!({"x": [1, 2]});
+    given["metadata"]["labels"] = json!({"a": "1", "b": "2"});
+    world.server.upsert(given).unwrap();
+    let params = PatchParams::default();
+    let labels = json!({"metadata": {"labels": {"a": null, "c": "3"}}});
+    pods(&world).patch("cart", &params, &Patch::Merge(&labels)).await.unwrap();
+    let strategic = json!({"metadata": {"annotations": {"x": "y"}}, "status": {"phase": "Failed"}});
+    pods(&world).patch("cart", &params, &Patch::Strategic(&strategic)).await.unwrap();
+    let stored = world.server.pod("shop", "cart").unwrap();
+    assert_eq!(stored["metadata"]["labels"], json!({"b": "2", "c": "3"}));
+    assert_eq!(stored["metadata"]["annotations"], json!({"x": "y"}));
+    assert_eq!(stored["spec"]["fieldOfTheFuture"], json!({"x": [1, 2]}));
+    assert_eq!(stored["status"]["phase"], "Pending", "the main resource does not take a status");
+    let gone = pods(&world).patch("gone", &params, &Patch::Merge(&labels)).await;
+    assert_eq!(refusal(gone), (404, "NotFound".into()));
+}
+
+#[tokio::test]
+async fn apply_creates_then_merges() {
+    let world = World::new();
+    let apply = PatchParams::apply("lab");
+    for (key, expected) in [("a", json!({"a": "1"})), ("b", json!({"a": "1", "b": "1"}))] {
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {key: "1"}});
+        let api: Api<ConfigMap> = Api::namespaced(world.server.client(), "shop");
+        let made = api.patch("m", &apply, &Patch::Apply(map)).await.unwrap();
+        assert_eq!(json!(made.data), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_status_subresource_changes_status_and_labels_but_not_spec() {
+    let world = World::new();
+    world.server.upsert(pod("cart")).unwrap();
+    let patch = json!({"metadata": {"labels": {"cni": "broken"}}, "spec": {"nodeName": "n9"}, "status": {"phase": "Running"}});
+    let after =
+        pods(&world).patch_status("cart", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    assert_eq!(after.status.unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(after.spec.unwrap().node_name, None);
+    assert_eq!(after.metadata.labels.unwrap()["cni"], "broken");
+}
+
+#[tokio::test]
+async fn a_pod_on_a_node_is_deleted_when_its_kubelet_says_so() {
+    let world = World::new();
+    let mut on_node = pod("cart");
+    on_node["spec"]["nodeName"] = json!("n1");
+    world.server.upsert(on_node).unwrap();
+    let first = pods(&world).delete("cart", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!(first.metadata.deletion_grace_period_seconds, Some(30));
+    let expected = Timestamp::from_second(1_700_000_030).unwrap();
+    assert_eq!(first.metadata.deletion_timestamp.clone().unwrap().0, expected);
+    let again = pods(&world).delete("cart", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!(again.metadata.resource_version, first.metadata.resource_version);
+    let wrong = Preconditions { uid: Some("another".into()), resource_version: None };
+    let now = DeleteParams::default().grace_period(0);
+    let refused = pods(&world).delete("cart", &now.clone().preconditions(wrong)).await;
+    assert_eq!(refusal(refused), (409, "Conflict".into()));
+    pods(&world).delete("cart", &now).await.unwrap();
+    assert_eq!(refusal(pods(&world).delete("cart", &now).await), (404, "NotFound".into()));
+}
+
+#[tokio::test]
+async fn a_pod_without_a_node_goes_at_once_but_not_before_its_finalizers() {
+    let world = World::new();
+    world.server.upsert(pod("free")).unwrap();
+    pods(&world).delete("free", &DeleteParams::default()).await.unwrap();
+    assert_eq!(world.server.pod("shop", "free"), None);
+    let mut held = pod("held");
+    held["metadata"]["finalizers"] = json!(["lab/wait"]);
+    world.server.upsert(held).unwrap();
+    pods(&world).delete("held", &DeleteParams::default()).await.unwrap();
+    assert!(world.server.pod("shop", "held").unwrap()["metadata"]["deletionTimestamp"].is_string());
+    let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    pods(&world).patch("held", &PatchParams::default(), &none).await.unwrap();
+    assert_eq!(world.server.pod("shop", "held"), None);
+}
+
+#[tokio::test]
+async fn a_namespace_takes_its_objects_with_it() {
+    let world = World::new();
+    let api: Api<Namespace> = Api::all(world.server.client());
+    assert_eq!(
+        api.get("shop").await.unwrap().metadata.labels.unwrap()["kubernetes.io/metadata.name"],
+        "shop"
+    );
+    world.server.upsert(pod("cart")).unwrap();
+    let status = api.delete("shop", &DeleteParams::default()).await.unwrap().right().unwrap();
+    assert!(status.is_success());
+    assert_eq!(pods(&world).list(&ListParams::default()).await.unwrap().items.len(), 0);
+    let late = pods(&world).create(&PostParams::default(), &typed(pod("late"))).await;
+    assert_eq!(refusal(late), (404, "NotFound".into()));
+}
+
+#[tokio::test]
+async fn nodes_keep_their_first_status_and_daemonsets_count_generations() {
+    let world = World::new();
+    let nodes: Api<Node> = Api::all(world.server.client());
+    let node = json!({"metadata": {"name": "n1"}, "status": {"nodeInfo": null, "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
+    let made = nodes.create(&PostParams::default(), &typed(node)).await.unwrap();
+    assert_eq!(made.status.unwrap().addresses.unwrap()[0].address, "10.0.0.1");
+    let sets: Api<DaemonSet> = Api::namespaced(world.server.client(), "shop");
+    let set = json!({"metadata": {"name": "agent"}, "spec": {"selector": {}, "template": {}}});
+    let made = sets.create(&PostParams::default(), &typed(set)).await.unwrap();
+    assert_eq!(made.metadata.generation, Some(1));
+    let wait = Patch::Merge(json!({"spec": {"minReadySeconds": 5}}));
+    let changed = sets.patch("agent", &PatchParams::default(), &wait).await.unwrap();
+    assert_eq!(changed.metadata.generation, Some(2));
+    assert_eq!(changed.status.unwrap().desired_number_scheduled, 0);
+}
+
+#[tokio::test]
+async fn a_binding_gives_a_pod_a_node_once() {
+    let world = World::new();
+    world.server.upsert(pod("cart")).unwrap();
+    let binding = json!({"metadata": {"name": "cart"}, "target": {"kind": "Node", "name": "n1"}});
+    let bind = async || {
+        let params = PostParams::default();
+        pods(&world).create_subresource::<Value, Value>("binding", "cart", &params, &binding).await
+    };
+    bind().await.unwrap();
+    assert_eq!(world.server.pod("shop", "cart").unwrap()["spec"]["nodeName"], "n1");
+    assert_eq!(refusal(bind().await), (409, "Conflict".into()));
+}
+
+#[tokio::test]
+async fn discovery_names_what_is_served() {
+    let world = World::new();
+    let client = world.server.client();
+    assert_eq!(client.apiserver_version().await.unwrap().minor, "34");
+    let core = client.list_core_api_resources("v1").await.unwrap();
+    let names: Vec<_> = core.resources.iter().map(|resource| resource.name.as_str()).collect();
+    for name in ["pods", "pods/status", "pods/binding", "serviceaccounts/token", "nodes"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(client.list_api_groups().await.unwrap().groups.iter().any(|group| group.name == "apps"));
+    assert_eq!(client.list_api_group_resources("apps/v1").await.unwrap().resources[0].name, "daemonsets");
+    let nothing = http::Request::get("/apis/widgets.example.com/v1/widgets").body(Vec::new()).unwrap();
+    assert_eq!(refusal(client.request::<Value>(nothing).await), (404, "NotFound".into()));
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Watches: through a kube client, from a version, out of the window, with bookmarks; and the lab's own subscription.
+
+use std::time::Duration;
+
+use crate::common::{World, pod, soon};
+use apiserver::store::Action;
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use serde_json::json;
+
+/// `ADDED name`, or what else it is.
+fn short(event: &WatchEvent<Pod>) -> String {
+    let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
+    match event {
+        WatchEvent::Added(pod) => format!("ADDED {}", name(pod)),
+        WatchEvent::Modified(pod) => format!("MODIFIED {}", name(pod)),
+        WatchEvent::Deleted(pod) => format!("DELETED {}", name(pod)),
+        WatchEvent::Bookmark(bookmark) => format!("BOOKMARK {}", bookmark.metadata.resource_version),
+        WatchEvent::Error(status) => format!("ERROR {} {}", status.code, status.reason),
+    }
+}
+
+async fn take(world: &World, params: WatchParams, from: &str, count: usize) -> Vec<String> {
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let stream = pods.watch(&params, from).await.unwrap().take(count);
+    soon(stream.map_ok(|event| short(&event)).try_collect()).await.unwrap()
+}
+
+async fn version(world: &World) -> String {
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    pods.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap()
+}
+
+fn plain() -> WatchParams {
+    WatchParams { bookmarks: false, ..WatchParams::default() }
+}
+
+#[tokio::test]
+async fn a_watch_from_a_version_sees_exactly_the_later_events() {
+    let world = World::new();
+    world.server.upsert(pod("before")).unwrap();
+    let from = version(&world).await;
+    world.server.upsert(pod("past")).unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let mut stream = pods.watch(&plain(), &from).await.unwrap().boxed();
+    world.server.create_namespace("other", &Default::default()).unwrap();
+    pods.delete("before", &DeleteParams::default()).await.unwrap();
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    pods.patch("past", &PatchParams::default(), &label).await.unwrap();
+    pods.patch("past", &PatchParams::default(), &label).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.push(short(&soon(stream.next()).await.unwrap().unwrap()));
+    }
+    assert_eq!(seen, ["ADDED past", "DELETED before", "MODIFIED past"]);
+    let nothing_more = tokio::time::timeout(Duration::from_millis(50), stream.next()).await;
+    assert!(nothing_more.is_err(), "a patch without a change made an event");
+}
+
+#[tokio::test]
+async fn a_watch_without_a_version_begins_with_what_is_there() {
+    let world = World::new();
+    world.server.upsert(pod("a")).unwrap();
+    world.server.upsert(pod("b")).unwrap();
+    for from in ["0", ""] {
+        assert_eq!(take(&world, plain(), from, 2).await, ["ADDED a", "ADDED b"]);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_begins_or_ceases_to_match_is_added_or_deleted() {
+    let world = World::new();
+    let from = version(&world).await;
+    let mut moved = pod("cart");
+    world.server.upsert(moved.clone()).unwrap();
+    for phase in ["Running", "Succeeded"] {
+        moved["status"] = json!({"phase": phase});
+        world.server.upsert(moved.clone()).unwrap();
+    }
+    let running = plain().fields("status.phase=Running");
+    assert_eq!(take(&world, running, &from, 2).await, ["ADDED cart", "DELETED cart"]);
+}
+
+#[tokio::test]
+async fn a_version_out_of_the_window_has_expired() {
+    let world = World::with(|options| options.history = 2);
+    let from = version(&world).await;
+    for name in ["a", "b"] {
+        world.server.upsert(pod(name)).unwrap();
+    }
+    assert_eq!(take(&world, plain(), &from, 2).await, ["ADDED a", "ADDED b"], "still within the window");
+    world.server.upsert(pod("c")).unwrap();
+    assert_eq!(take(&world, plain(), &from, 9).await, ["ERROR 410 Expired"]);
+    assert_eq!(take(&world, plain(), "9999", 9).await, ["ERROR 504 Timeout"]);
+    let newest = version(&world).await;
+    world.server.upsert(pod("d")).unwrap();
+    world.server.compact();
+    assert_eq!(take(&world, plain(), &newest, 9).await, ["ERROR 410 Expired"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_to_those_who_ask_and_the_limit_ends_a_watch() {
+    let world = World::new();
+    let from = version(&world).await;
+    let limited = WatchParams { timeout: Some(90), ..WatchParams::default() };
+    let bookmark = format!("BOOKMARK {from}");
+    let both = vec![bookmark.clone(), bookmark];
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let stream = pods.watch(&limited, &from).await.unwrap();
+    let seen: Vec<String> = stream.map_ok(|event| short(&event)).try_collect().await.unwrap();
+    assert_eq!(seen, both, "one after a minute and one at the end");
+    let silent = pods.watch(&WatchParams { bookmarks: false, ..limited }, &from).await.unwrap();
+    assert_eq!(silent.boxed().next().await.map(|event| short(&event.unwrap())), None);
+}
+
+#[tokio::test]
+async fn a_streaming_list_ends_with_a_marked_bookmark() {
+    let world = World::new();
+    world.server.upsert(pod("a")).unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let params = WatchParams::default().initial_events();
+    let stream = pods.watch(&params, "0").await.unwrap();
+    let seen: Vec<_> = soon(stream.take(2).try_collect()).await.unwrap();
+    let WatchEvent::Bookmark(bookmark) = &seen[1] else { panic!("{seen:?}") };
+    assert_eq!(bookmark.metadata.annotations["k8s.io/initial-events-end"], "true");
+}
+
+#[tokio::test]
+async fn the_lab_subscribes_and_waits_without_polling() {
+    let world = World::new();
+    let mut changes = world.server.subscribe();
+    let server = world.server.clone();
+    let running = tokio::spawn(async move {
+        soon(
+            server
+                .until(|server| server.pod("shop", "cart").filter(|pod| pod["status"]["phase"] == "Running")),
+        )
+        .await
+    });
+    world.server.upsert(pod("cart")).unwrap();
+    let mut up = pod("cart");
+    up["status"] = json!({"phase": "Running"});
+    world.server.upsert(up).unwrap();
+    assert_eq!(running.await.unwrap()["metadata"]["name"], "cart");
+    for action in [Action::Added, Action::Modified] {
+        let change = soon(changes.next()).await.unwrap();
+        assert_eq!((change.action, change.key.name.as_str()), (action, "cart"));
+    }
+}
