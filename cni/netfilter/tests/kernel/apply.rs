@@ -1,6 +1,203 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To come.
+//! Applying: twice, over halves, with failures, by two at once.
 
-use crate::Case;
+use std::sync::Barrier;
 
-pub(crate) const CASES: &[Case] = &[];
+use netfilter::{Applied, ApplyError, Netns, apply, compare, has_rules_of_ours, read};
+use redirect::ruleset::{Family, Id, Match, Owner, Port, Protocol, Ruleset, Sense, Target};
+use redirect::text;
+
+use crate::parity::{equal, shape};
+use crate::world::World;
+use crate::{Case, Needs, rules, tools};
+
+pub(crate) const CASES: &[Case] = &[
+    Case("a_second_apply_changes_nothing", Needs::Namespace, second_apply),
+    Case("another_ruleset_replaces_the_first", Needs::Namespace, another_ruleset),
+    Case("a_ruleset_without_rules_removes_ours", Needs::Namespace, removal),
+    Case("a_half_applied_state_is_replaced_at_every_cut", Needs::Tools, every_cut),
+    Case("a_refused_rule_leaves_everything_as_it_was", Needs::Namespace, refused_rule),
+    Case("what_cannot_be_encoded_is_refused_before_anything_is_sent", Needs::Namespace, unencodable),
+    Case("two_writers_leave_the_rules_of_one", Needs::Namespace, two_writers),
+    Case("a_thousand_rules_are_one_transaction", Needs::Namespace, thousand_rules),
+];
+
+fn second_apply(world: World) {
+    for (name, ruleset) in rules::all() {
+        let ruleset = world.allow(ruleset);
+        world.fresh(|| {
+            assert_eq!(read().unwrap().generation, 1, "{name}: a fresh namespace");
+            assert_eq!(apply(&ruleset).unwrap(), Applied::Created, "{name}");
+            let first = read().unwrap();
+            assert_eq!(compare(&first, &ruleset), [], "{name}");
+            assert!(has_rules_of_ours(&first), "{name}");
+            assert_eq!(apply(&ruleset).unwrap(), Applied::Unchanged, "{name}");
+            assert_eq!(read().unwrap(), first, "{name}: generation, handles and all");
+        });
+    }
+}
+
+fn another_ruleset(world: World) {
+    let every = rules::all().map(|(name, ruleset)| (name, world.allow(ruleset)));
+    for (first, one) in &every {
+        for (second, other) in every.iter().filter(|(second, _)| second != first) {
+            world.fresh(|| {
+                apply(one).unwrap();
+                assert_eq!(apply(other).unwrap(), Applied::Replaced, "{second} over {first}");
+                let held = read().unwrap();
+                assert_eq!(compare(&held, other), [], "{second} over {first}");
+                assert_eq!(apply(other).unwrap(), Applied::Unchanged, "{second} over {first}");
+            });
+        }
+    }
+}
+
+fn removal(world: World) {
+    let ruleset = world.allow(rules::everything());
+    let nothing = Ruleset { rules: Vec::new(), ..ruleset.clone() };
+    world.fresh(|| {
+        assert_eq!(apply(&nothing).unwrap(), Applied::Unchanged);
+        apply(&ruleset).unwrap();
+        assert_eq!(apply(&nothing).unwrap(), Applied::Replaced);
+        let held = read().unwrap();
+        assert!(!has_rules_of_ours(&held));
+        assert_eq!(held.counters().count(), 0, "no rule is left");
+        assert_eq!(apply(&nothing).unwrap(), Applied::Unchanged);
+    });
+}
+
+/// The restore text of one family, cut behind its `rules`th rule; whole tables after the cut are missing.
+fn cut(text: &str, rules: usize) -> String {
+    let mut kept = String::new();
+    let mut seen = 0;
+    for line in text.lines() {
+        if line.starts_with("-A") || line.starts_with("-I") {
+            seen += 1;
+            if seen > rules {
+                return kept + "COMMIT\n";
+            }
+        }
+        kept += line;
+        kept += "\n";
+    }
+    kept
+}
+
+fn every_cut(world: World) {
+    for (name, ruleset) in rules::all() {
+        let ruleset = world.allow(ruleset);
+        let whole = world.fresh(|| {
+            apply(&ruleset).unwrap();
+            [Family::V4, Family::V6].map(tools::save)
+        });
+        let [v4, v6] = [Family::V4, Family::V6].map(|family| text::restore(&ruleset, family));
+        let count = v4.lines().filter(|line| line.starts_with("-A") || line.starts_with("-I")).count();
+        for rules in 0..=count {
+            world.fresh(|| {
+                tools::restore(Family::V4, &cut(&v4, rules)).unwrap();
+                assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "{name} cut at {rules}");
+                check_whole(&format!("{name} cut at {rules}"), &ruleset, &whole);
+            });
+        }
+        world.fresh(|| {
+            tools::restore(Family::V4, &v4).unwrap();
+            tools::restore(Family::V6, &cut(&v6, 3)).unwrap();
+            assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "{name}: IPv4 whole, IPv6 cut");
+            check_whole(name, &ruleset, &whole);
+        });
+        world.fresh(|| {
+            tools::restore(Family::V4, &v4).unwrap();
+            tools::restore(Family::V6, &v6).unwrap();
+            assert_eq!(apply(&ruleset).unwrap(), Applied::Unchanged, "{name}: whole, by iptables");
+        });
+    }
+}
+
+fn check_whole(what: &str, ruleset: &Ruleset, whole: &[Vec<String>; 2]) {
+    let [v4, v6] = [Family::V4, Family::V6].map(tools::save);
+    equal(what, &v4, &whole[0]);
+    equal(what, &v6, &whole[1]);
+    assert_eq!(compare(&read().unwrap(), ruleset), [], "{what}");
+    assert_eq!(apply(ruleset).unwrap(), Applied::Unchanged, "{what}");
+}
+
+fn refused_rule(world: World) {
+    let ruleset = world.allow(rules::ordinary());
+    let mut bad = ruleset.clone();
+    // A mark cannot be set in a table whose chains run where TPROXY does not.
+    let last = bad.rules.last_mut().unwrap();
+    last.matches = vec![Match::Protocol(Protocol::Tcp)];
+    last.target = Target::Tproxy { mark: 1, port: 1 };
+    let refused = |before: &str| match apply(&bad) {
+        Err(ApplyError::Refused { step, .. }) => {
+            assert!(step.to_string().contains("TPROXY --on-port 1"), "{before}: {step}");
+        }
+        other => panic!("{before}: {other:?}"),
+    };
+    world.fresh(|| {
+        refused("into a fresh namespace");
+        assert_eq!(shape(&read().unwrap()), Vec::<String>::new());
+        apply(&ruleset).unwrap();
+        let before = read().unwrap();
+        refused("over rules of ours");
+        assert_eq!(read().unwrap(), before);
+    });
+}
+
+fn unencodable(world: World) {
+    let verbatim = Match::DestinationPort(Sense::Is, Port::Verbatim("http".to_owned()));
+    let named = Match::Owner(Sense::Is, Owner::Gid(Id::Name("www-data".to_owned())));
+    for (condition, value) in [(verbatim, "http"), (named, "www-data")] {
+        let mut bad = rules::ordinary();
+        let last = bad.rules.last_mut().unwrap();
+        last.matches = vec![Match::Protocol(Protocol::Tcp), condition];
+        world.fresh(|| {
+            let Err(ApplyError::Encode(error)) = apply(&bad) else { panic!("{value} was encoded") };
+            let source = std::error::Error::source(&error).unwrap().to_string();
+            assert!(error.to_string().contains(&format!("{value} -j ")), "{error}");
+            assert!(source.contains(value), "{source}");
+            assert_eq!(read().unwrap().generation, 1, "nothing was sent");
+        });
+    }
+}
+
+fn two_writers(world: World) {
+    let one = world.allow(rules::ordinary());
+    let other = world.allow(rules::everything());
+    for _ in 0..20 {
+        world.fresh(|| {
+            let here = Netns::current().unwrap();
+            let start = Barrier::new(2);
+            std::thread::scope(|scope| {
+                for ruleset in [&one, &other] {
+                    let (here, start) = (&here, &start);
+                    scope.spawn(move || {
+                        here.enter_for_good().unwrap();
+                        start.wait();
+                        apply(ruleset).unwrap();
+                    });
+                }
+            });
+            let held = read().unwrap();
+            let holds = [&one, &other].map(|ruleset| compare(&held, ruleset).is_empty());
+            assert!(holds[0] != holds[1], "one of them, whole: {holds:?}");
+        });
+    }
+}
+
+fn thousand_rules(world: World) {
+    let mut ruleset = world.allow(rules::ordinary());
+    let rule = ruleset.rules.iter().find(|rule| rule.matches.len() == 2).unwrap().clone();
+    for port in 1..=1000 {
+        let condition = Match::DestinationPort(Sense::Is, Port::One(port));
+        ruleset.rules.push(redirect::ruleset::Rule {
+            matches: vec![Match::Protocol(Protocol::Tcp), condition],
+            ..rule.clone()
+        });
+    }
+    world.fresh(|| {
+        assert_eq!(apply(&ruleset).unwrap(), Applied::Created);
+        assert_eq!(compare(&read().unwrap(), &ruleset), []);
+        assert_eq!(apply(&ruleset).unwrap(), Applied::Unchanged);
+    });
+}

@@ -69,7 +69,7 @@ pub(crate) fn edges() -> Ruleset {
                 }
                 let protocol = Match::Protocol(protocol);
                 add(vec![protocol.clone(), Match::DestinationPort(sense, port.clone())]);
-                add(vec![Match::SourcePort(sense, port.clone()), protocol]);
+                add(vec![protocol, Match::SourcePort(sense, port.clone())]);
             }
         }
         let multiport = Match::DestinationPorts(Sense::Is, (1..=15).collect());

@@ -69,11 +69,11 @@ pub(crate) fn save(family: Family) -> Vec<String> {
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// `nft ARGUMENT...`, the arguments as one script.
+/// `nft -f -`
 pub(crate) fn nft(script: &str) {
     let mut command = Command::new("nft");
-    command.arg(script);
-    output(command, "").unwrap();
+    command.args(["-f", "-"]);
+    output(command, script).unwrap();
 }
 
 /// `nft -j list ruleset` without handles, which say only in which order something was made.
