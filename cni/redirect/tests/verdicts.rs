@@ -68,6 +68,19 @@ fn judged(config: &Config, packet: &Packet) -> Verdict {
     verdict(&ruleset(config).unwrap(), packet)
 }
 
+/// A rule that drops what a local process sends if `condition` holds.
+fn drop_if(condition: Match) -> Rule {
+    Rule {
+        table: Table::Mangle,
+        chain: Chain::Output,
+        scope: Scope::Both,
+        place: Place::Append,
+        matches: vec![condition],
+        target: Target::Drop,
+        origin: Origin::Always,
+    }
+}
+
 const UNTOUCHED: Outcome = Outcome::Untouched;
 const OUTBOUND: Outcome = Outcome::Redirected { port: 15001 };
 const INBOUND: Outcome = Outcome::Redirected { port: 15006 };
@@ -135,15 +148,7 @@ fn a_packet_without_a_socket_has_no_owner_to_match_and_none_to_exempt() {
         verdict_on_lo.steps.iter().any(|step| step.rule == "-o lo -m owner ! --uid-owner 1337 -j RETURN")
     );
     assert_eq!(judged(&sidecar(), &unowned(out("eth0", "10.1.2.3", 443))).outcome, OUTBOUND);
-    let rule = Rule {
-        table: Table::Mangle,
-        chain: Chain::Output,
-        scope: Scope::Both,
-        place: Place::Append,
-        matches: vec![Match::Owner(Sense::Not, Owner::Uid(redirect::ruleset::Id::Number(1337)))],
-        target: Target::Drop,
-        origin: Origin::Always,
-    };
+    let rule = drop_if(Match::Owner(Sense::Not, Owner::Uid(Id::Number(1337))));
     for (dialect, outcome) in [(Dialect::Iptables, Outcome::Dropped), (Dialect::Nft, UNTOUCHED)] {
         let ruleset = Ruleset { dialect, ipv6: false, rules: vec![rule.clone()] };
         assert_eq!(verdict(&ruleset, &unowned(out("eth0", "10.1.2.3", 443))).outcome, outcome);
@@ -238,6 +243,9 @@ fn a_port_that_no_kernel_can_hold_matches_nothing() {
     assert_eq!(judged(&config, &out("eth0", "10.1.2.3", 443)).outcome, OUTBOUND);
     assert_eq!(judged(&config, &out("eth0", "10.1.2.3", 8010)).outcome, UNTOUCHED);
     assert_eq!(judged(&config, &out("eth0", "10.1.2.3", 8011)).outcome, OUTBOUND);
+    let verbatim = Match::DestinationPort(Sense::Not, Port::Verbatim("*".to_owned()));
+    let ruleset = Ruleset { dialect: Dialect::Iptables, ipv6: false, rules: vec![drop_if(verbatim)] };
+    assert_eq!(verdict(&ruleset, &out("eth0", "10.1.2.3", 443)).outcome, UNTOUCHED, "not even inverted");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn new(config: &Config) -> Self {
-        // The default sidecar has 17 rules for one family, 20 for two; TPROXY adds a dozen.
+        // A default sidecar has 20 rules, with IPv6 24; TPROXY makes them 32 and 40.
         Self { rules: Vec::with_capacity(40), ipv6: config.ipv6, loopback: config.loopback }
     }
 

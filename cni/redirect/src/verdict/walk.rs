@@ -71,6 +71,7 @@ impl<'a> Walk<'a> {
 
     /// Whether this packet meets the nat table: only the first of a connection does, and only once for its destination. A
     /// packet that arrives from `lo` has been through OUTPUT with the same conntrack entry, which settled it.
+    /// (The first packet of a connection that a conntrack helper expected would meet it, too; no namespace of ours has one.)
     fn meets_nat(&self) -> bool {
         self.packet.connection == Connection::New && !self.is_looped()
     }

@@ -2,7 +2,7 @@
 
 // Records what Go says of pseudo-random text, for wordings.json. Run it again only to change the recording:
 //
-//	go run record.go 500 1 > wordings.json
+//	go run record.go 600 1 > wordings.json
 //
 // Arguments: how many texts, seed.
 package main
