@@ -10,7 +10,7 @@ use redirect::generate::ruleset;
 use redirect::list::{Selection, inbound_ports, ports, ranges};
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet, Verdict};
 use redirect::ruleset::{
-    Chain, Dialect, Match, Origin, Owner, Place, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Dialect, Id, Match, Origin, Owner, Place, Port, Rule, Ruleset, Scope, Sense, Table, Target,
 };
 use redirect::verdict::verdict;
 
