@@ -76,9 +76,12 @@ fn interface(interface: &Interface, family: Family) -> Value {
 }
 
 fn listed_ip(ip: &Ip, family: Family) -> Value {
-    let mut object = unknown(&ip.extra, &["address", "gateway", "interface"]);
+    let known: &[_] = match family {
+        Family::Current => &["address", "gateway", "interface"],
+        Family::Single | Family::Listed => &["address", "gateway", "interface", "version"],
+    };
+    let mut object = unknown(&ip.extra, known);
     if family == Family::Listed {
-        object.retain(|key, _| !key.eq_ignore_ascii_case("version"));
         let version = if ip.address.addr.is_ipv4() { "4" } else { "6" };
         object.insert("version".to_owned(), version.into());
     }

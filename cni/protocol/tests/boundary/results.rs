@@ -182,6 +182,19 @@ fn unknown_keys_stay_where_they_are() {
 }
 
 #[test]
+fn an_unknown_key_yields_to_one_that_the_version_knows() {
+    let current = json!({
+        "cniVersion": "1.0.0", "ip4": "x", "ips": [{"address": "10.0.0.1/8", "Version": "x", "Routes": 7}],
+    });
+    let listed = convert(&current, CniVersion::V1_0_0, CniVersion::V0_3_1);
+    assert_eq!(listed["ips"], json!([{"version": "4", "address": "10.0.0.1/8", "Routes": 7}]));
+    assert_eq!(listed["ip4"], "x");
+    let single = convert(&current, CniVersion::V1_0_0, CniVersion::V0_2_0);
+    assert_eq!(single["ip4"], json!({"ip": "10.0.0.1/8", "Version": "x"}));
+    assert_eq!(convert(&current, CniVersion::V1_0_0, CniVersion::V1_1_0)["ips"], current["ips"]);
+}
+
+#[test]
 fn a_version_of_another_family_is_refused() {
     for (named, as_version, fits) in [
         ("0.1.0", CniVersion::V0_2_0, true),
