@@ -81,11 +81,13 @@ pub trait Agent {
 pub struct SocketAgent<'c> {
     /// Drives the deadlines.
     pub clock: &'c dyn Clock,
+    /// Whose agent is trusted; asked for when somebody listens.
+    pub own_uid: fn() -> u32,
 }
 
 impl Agent for SocketAgent<'_> {
     fn ask(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<Response, AgentError> {
-        let call = Call { clock: self.clock, limit, deadline: Deadline::after(self.clock, limit) };
+        let call = Call { agent: self, limit, deadline: Deadline::after(self.clock, limit) };
         let socket = call.connect(socket)?;
         call.send(&socket, kind)?;
         let reply: Reply = decode_line(&call.read_line(&socket)?)?;
@@ -96,7 +98,7 @@ impl Agent for SocketAgent<'_> {
     }
 
     fn tell(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<(), AgentError> {
-        let call = Call { clock: self.clock, limit, deadline: Deadline::after(self.clock, limit) };
+        let call = Call { agent: self, limit, deadline: Deadline::after(self.clock, limit) };
         let socket = call.connect(socket)?;
         // What is in the socket's buffer reaches the agent after we are gone.
         call.send(&socket, kind)
@@ -104,8 +106,8 @@ impl Agent for SocketAgent<'_> {
 }
 
 /// One exchange and its deadline.
-struct Call<'c> {
-    clock: &'c dyn Clock,
+struct Call<'a> {
+    agent: &'a SocketAgent<'a>,
     limit: Duration,
     deadline: Deadline,
 }
@@ -129,16 +131,16 @@ impl Call<'_> {
             }
         }
         let listener = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
-        let own = rustix::process::geteuid().as_raw();
+        let own = (self.agent.own_uid)();
         if listener == own { Ok(socket) } else { Err(AgentError::Stranger { listener, own }) }
     }
 
     fn pause(&self) -> Result<(), AgentError> {
-        let left = self.deadline.left(self.clock);
+        let left = self.deadline.left(self.agent.clock);
         if left.is_zero() {
             return Err(AgentError::Late(self.limit));
         }
-        self.clock.wait(left.min(QUEUE_FULL_WAIT));
+        self.agent.clock.wait(left.min(QUEUE_FULL_WAIT));
         Ok(())
     }
 
@@ -181,7 +183,7 @@ impl Call<'_> {
     }
 
     fn await_socket(&self, socket: &OwnedFd, flags: PollFlags) -> Result<(), AgentError> {
-        let left = self.deadline.left(self.clock);
+        let left = self.deadline.left(self.agent.clock);
         match rustix::event::poll(&mut [PollFd::new(socket, flags)], Some(&timespec(left))) {
             Ok(0) => Err(AgentError::Late(self.limit)),
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -189,3 +191,6 @@ impl Call<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -180,3 +180,6 @@ fn backoff(attempt: u32, noise: u64) -> Duration {
     let share = u32::try_from(noise % 1024).unwrap_or(0);
     half + half * share / 1024
 }
+
+#[cfg(test)]
+mod tests;

@@ -188,3 +188,6 @@ impl Resolver for LiteralFirst {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests;

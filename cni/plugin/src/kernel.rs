@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use netfilter::address::{self, AddressError};
-use netfilter::{Applied, ApplyError, Netns, NetnsError, ReadError};
-use redirect::ruleset::Ruleset;
+use netfilter::{Applied, ApplyError, Netns, NetnsError, ReadError, legacy};
+use redirect::ruleset::{Family, Ruleset};
 
 /// Opens network namespaces.
 pub trait Kernel {
@@ -88,16 +88,7 @@ impl Namespace for Netns {
     }
 
     fn has_legacy_tables(&self) -> io::Result<bool> {
-        // A namespace that nobody used the legacy back end in lists no tables; a kernel without it has no list.
-        for list in ["/proc/thread-self/net/ip_tables_names", "/proc/thread-self/net/ip6_tables_names"] {
-            match std::fs::read(list) {
-                Ok(tables) if tables.is_empty() => {}
-                Ok(_) => return Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
+        Ok(!legacy::tables(Family::V4)?.is_empty() || !legacy::tables(Family::V6)?.is_empty())
     }
 
     fn add_inbound_address(&self) -> Result<(), AddressError> {

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         stdout: &mut Standard(rustix::stdio::stdout()),
         stderr: &mut Standard(rustix::stdio::stderr()),
         clock: &SystemClock,
-        agent: &SocketAgent { clock: &SystemClock },
+        agent: &SocketAgent { clock: &SystemClock, own_uid: || rustix::process::geteuid().as_raw() },
         api: &HttpApi,
         kernel: &RealKernel,
     });
