@@ -136,3 +136,6 @@ fn print(stdout: &mut dyn Write, outcome: Result<&str, &CniError>) -> Exit {
         Err(_) => Exit::Failure,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,22 @@
 //! Stand-ins for the world, for tests.
 
 use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use netfilter::address::AddressError;
+use netfilter::{Applied, ApplyError, NetnsError, ReadError};
+use protocol::agent::{RequestKind, Response};
+use redirect::ruleset::Ruleset;
+
+use crate::agent::{Agent, AgentError};
 use crate::clock::Clock;
+use crate::http::{Answer, Api, Connection, HttpError};
+use crate::kernel::{Kernel, Namespace};
+use crate::kubeconfig::Endpoint;
 
 /// A clock that moves only when somebody waits or pushes it.
 pub(crate) struct FakeClock {
@@ -41,5 +54,120 @@ impl Clock for FakeClock {
 
     fn noise(&self) -> u64 {
         self.noise
+    }
+}
+
+/// An agent that says one thing, and notes what it is asked and told.
+pub(crate) struct FakeAgent {
+    pub(crate) answer: fn() -> Result<Response, AgentError>,
+    pub(crate) heard: RefCell<Vec<RequestKind>>,
+}
+
+impl Agent for FakeAgent {
+    fn ask(&self, _: &Path, kind: RequestKind, _: Duration) -> Result<Response, AgentError> {
+        self.heard.borrow_mut().push(kind);
+        (self.answer)()
+    }
+
+    fn tell(&self, _: &Path, kind: RequestKind, _: Duration) -> Result<(), AgentError> {
+        self.heard.borrow_mut().push(kind);
+        (self.answer)().map(drop)
+    }
+}
+
+/// An API server that gives one answer, and counts requests.
+pub(crate) struct FakeApi {
+    pub(crate) answer: fn() -> Result<Answer, HttpError>,
+    pub(crate) requests: Rc<Cell<usize>>,
+}
+
+impl Api for FakeApi {
+    fn open(&self, _: &Endpoint) -> Result<Box<dyn Connection>, HttpError> {
+        Ok(Box::new(FakeConnection { answer: self.answer, requests: Rc::clone(&self.requests) }))
+    }
+}
+
+struct FakeConnection {
+    answer: fn() -> Result<Answer, HttpError>,
+    requests: Rc<Cell<usize>>,
+}
+
+impl Connection for FakeConnection {
+    fn get(&mut self, _: &str, _: Duration) -> Result<Answer, HttpError> {
+        self.requests.set(self.requests.get() + 1);
+        (self.answer)()
+    }
+}
+
+/// What the one namespace of a [`FakeKernel`] is like.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub(crate) path: &'static str,
+    pub(crate) own: bool,
+    pub(crate) addresses: Vec<&'static str>,
+    pub(crate) legacy: bool,
+    pub(crate) ours: bool,
+    pub(crate) fails: bool,
+}
+
+/// A kernel with one namespace, that notes what is done in it.
+pub(crate) struct FakeKernel {
+    pub(crate) site: Site,
+    pub(crate) done: Rc<RefCell<Vec<&'static str>>>,
+}
+
+impl Kernel for FakeKernel {
+    fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
+        if path == Path::new(self.site.path) {
+            return Ok(Box::new(FakeNamespace { site: self.site.clone(), done: Rc::clone(&self.done) }));
+        }
+        Err(NetnsError::Open { path: path.to_owned(), reason: io::ErrorKind::NotFound.into() })
+    }
+}
+
+struct FakeNamespace {
+    site: Site,
+    done: Rc<RefCell<Vec<&'static str>>>,
+}
+
+impl FakeNamespace {
+    fn note(&self, what: &'static str) {
+        self.done.borrow_mut().push(what);
+    }
+}
+
+impl Namespace for FakeNamespace {
+    fn is_own(&self) -> Result<bool, NetnsError> {
+        Ok(self.site.own)
+    }
+
+    fn enter(&self) -> Result<(), NetnsError> {
+        self.note("enter");
+        Ok(())
+    }
+
+    fn addresses(&self) -> Result<Vec<IpAddr>, AddressError> {
+        Ok(self.site.addresses.iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    fn has_legacy_tables(&self) -> io::Result<bool> {
+        Ok(self.site.legacy)
+    }
+
+    fn add_inbound_address(&self) -> Result<(), AddressError> {
+        self.note("address");
+        Ok(())
+    }
+
+    fn apply(&self, _: &Ruleset) -> Result<Applied, ApplyError> {
+        if self.site.fails {
+            return Err(ApplyError::NoNfTables);
+        }
+        self.note("rules");
+        Ok(Applied::Created)
+    }
+
+    fn has_rules_of_ours(&self) -> Result<bool, ReadError> {
+        if self.site.fails { Err(ReadError::NoNfTables) } else { Ok(self.site.ours) }
     }
 }

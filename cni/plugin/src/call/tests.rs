@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whole calls, in a world of stand-ins: what is asked, what is done, and what the runtime gets.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use protocol::agent::{RequestKind, Response};
+use protocol::pod::PodFacts;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::agent::AgentError;
+use crate::http::{Answer, HttpError};
+use crate::testing::{FakeAgent, FakeApi, FakeClock, FakeKernel, Site};
+
+const NETNS: &str = "/run/netns/x";
+
+/// One call that is to be made. [`Scene::new`] is an ADD of a mesh pod that the agent knows.
+struct Scene {
+    command: &'static str,
+    env: Vec<(&'static str, String)>,
+    conf: Value,
+    kubeconfig: bool,
+    agent: fn() -> Result<Response, AgentError>,
+    api: fn() -> Result<Answer, HttpError>,
+    site: Site,
+}
+
+/// What came of it.
+struct Outcome {
+    exit: Exit,
+    stdout: String,
+    stderr: String,
+    heard: Vec<RequestKind>,
+    requests: usize,
+    done: Vec<&'static str>,
+    waited: Duration,
+    log: String,
+}
+
+fn pod_json() -> Value {
+    json!({"metadata": {"name": "cart", "namespace": "shop", "uid": "u1",
+            "annotations": {"sidecar.istio.io/status": "{}"}},
+        "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}})
+}
+
+fn found(change: impl Fn(&mut Value)) -> Result<Response, AgentError> {
+    let mut pod = pod_json();
+    change(&mut pod);
+    let pod: PodFacts = serde_json::from_value(pod).unwrap();
+    Ok(Response::Found { pod: Box::new(pod) })
+}
+
+fn mesh_pod() -> Result<Response, AgentError> {
+    found(|_| {})
+}
+
+fn no_agent() -> Result<Response, AgentError> {
+    Err(AgentError::Absent)
+}
+
+fn api_pod() -> Result<Answer, HttpError> {
+    Ok(Answer { status: 200, retry_after: None, body: pod_json().to_string().into_bytes() })
+}
+
+fn api_status(status: u16) -> Result<Answer, HttpError> {
+    Ok(Answer { status, ..Answer::default() })
+}
+
+impl Scene {
+    fn new(command: &'static str) -> Self {
+        let addresses = vec!["127.0.0.1", "10.9.0.2"];
+        Self {
+            command,
+            env: Vec::new(),
+            conf: json!({"cniVersion": "1.1.0", "name": "k8s", "type": "istio-cni", "plugin_log_level": "debug",
+                "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system",
+                "prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.9.0.2/24"}]}}),
+            kubeconfig: true,
+            agent: mesh_pod,
+            api: || api_status(500),
+            site: Site { path: NETNS, own: false, addresses, legacy: false, ours: false, fails: false },
+        }
+    }
+
+    fn set(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+
+    fn pod(self, namespace: &str, name: &str) -> Self {
+        self.set(
+            "CNI_ARGS",
+            &format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={name};K8S_POD_UID=u1"),
+        )
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn run(mut self) -> Outcome {
+        let dir = tempfile::tempdir().unwrap();
+        self.conf["cni_agent_run_dir"] = dir.path().to_str().unwrap().into();
+        if self.kubeconfig {
+            let text = "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: s3cret}}], contexts: [{name: x, context: {cluster: c, user: u}}]}";
+            std::fs::write(dir.path().join("istio-cni-kubeconfig"), text).unwrap();
+        }
+        let stdin = self.conf.to_string();
+        self.run_in(dir.path(), stdin.as_bytes())
+    }
+
+    fn run_in(self, dir: &Path, mut stdin: &[u8]) -> Outcome {
+        let defaults = [
+            ("CNI_COMMAND", self.command),
+            ("CNI_CONTAINERID", "c1"),
+            ("CNI_NETNS", NETNS),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", "/opt/cni/bin"),
+            ("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=cart;K8S_POD_UID=u1"),
+        ];
+        let env = |name: &str| {
+            let own = self.env.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
+            own.or_else(|| {
+                defaults.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let clock = FakeClock::new();
+        let agent = FakeAgent { answer: self.agent, heard: RefCell::default() };
+        let requests = Rc::new(Cell::new(0));
+        let api = FakeApi { answer: self.api, requests: Rc::clone(&requests) };
+        let done = Rc::default();
+        let kernel = FakeKernel { site: self.site.clone(), done: Rc::clone(&done) };
+        let exit = run(World {
+            env: &env,
+            stdin: &mut stdin,
+            stdout: &mut stdout,
+            stderr: &mut stderr,
+            clock: &clock,
+            agent: &agent,
+            api: &api,
+            kernel: &kernel,
+        });
+        Outcome {
+            exit,
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
+            heard: agent.heard.take(),
+            requests: requests.get(),
+            done: done.take(),
+            waited: clock.waits.borrow().iter().sum(),
+            log: std::fs::read_to_string(dir.join("istio-cni.log")).unwrap_or_default(),
+        }
+    }
+}
+
+impl Outcome {
+    /// The result, of an ADD that succeeded.
+    fn result(&self) -> Value {
+        assert_eq!(self.exit, Exit::Success, "{}{}", self.stdout, self.stderr);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// Code and message, of a call that failed.
+    fn error(&self) -> (u64, String) {
+        assert_eq!(self.exit, Exit::Failure, "{}", self.stdout);
+        let error: Value = serde_json::from_str(&self.stdout).unwrap();
+        (error["code"].as_u64().unwrap(), format!("{}; {}", error["msg"], error["details"]))
+    }
+
+    fn silent_success(&self) {
+        assert_eq!((self.exit, self.stdout.as_str()), (Exit::Success, ""), "{}", self.stderr);
+    }
+}
+
+#[test]
+fn a_mesh_pod_gets_rules_and_the_runtime_its_result() {
+    let outcome = Scene::new("ADD").run();
+    assert_eq!(outcome.result()["ips"][0]["address"], "10.9.0.2/24");
+    assert_eq!(outcome.done, ["enter", "rules"]);
+    assert_eq!((outcome.heard.len(), outcome.requests), (1, 0));
+    assert!(outcome.log.contains("\"told_by\":\"agent\""), "{}", outcome.log);
+}
+
+#[test]
+fn a_pod_with_ipv6_gets_the_inbound_address_before_its_rules() {
+    let outcome = Scene::new("ADD").with(|scene| scene.site.addresses = vec!["::1", "fd00::2"]).run();
+    outcome.result();
+    assert_eq!(outcome.done, ["enter", "address", "rules"]);
+}
+
+#[test]
+fn pods_that_are_told_by_their_name_need_neither_agent_nor_server() {
+    for (namespace, name) in
+        [("kube-system", "dns"), ("istio-system", "istio-cni-node-x"), ("", ""), ("shop", "")]
+    {
+        let scene = Scene::new("ADD").pod(namespace, name).with(|scene| scene.kubeconfig = false);
+        let outcome = scene.set("CNI_NETNS", "/gone").run();
+        outcome.result();
+        assert_eq!(
+            (outcome.heard.len(), outcome.requests, outcome.done.len()),
+            (0, 0, 0),
+            "{namespace}/{name}"
+        );
+    }
+}
+
+#[test]
+fn a_pod_outside_the_mesh_is_left_alone() {
+    let scene = Scene::new("ADD").with(|scene| {
+        scene.agent = || found(|pod| pod["spec"]["containers"] = json!([{"name": "app"}]));
+    });
+    let outcome = scene.run();
+    outcome.result();
+    assert!(outcome.done.is_empty());
+    assert!(outcome.log.contains("\"reason\":\"no-proxy\""), "{}", outcome.log);
+}
+
+#[test]
+fn the_server_is_asked_where_the_agent_does_not_help() {
+    let misses: [(&str, fn() -> Result<Response, AgentError>); 7] = [
+        ("absent", no_agent),
+        ("late", || Err(AgentError::Late(Duration::from_secs(1)))),
+        ("stranger", || Err(AgentError::Stranger { listener: 1000, own: 0 })),
+        ("unknown", || Ok(Response::Unknown)),
+        ("old", || Ok(Response::Unsupported)),
+        ("another uid", || found(|pod| pod["metadata"]["uid"] = "u0".into())),
+        ("no pod at all", || Ok(Response::Found { pod: Box::default() })),
+    ];
+    for (what, agent) in misses {
+        let outcome = Scene::new("ADD").with(|scene| (scene.agent, scene.api) = (agent, api_pod)).run();
+        outcome.result();
+        assert_eq!((outcome.requests, outcome.done.as_slice()), (1, &["enter", "rules"][..]), "{what}");
+        assert!(outcome.log.contains("\"told_by\":\"api-server\""), "{what}: {}", outcome.log);
+    }
+}
+
+#[test]
+fn a_static_pod_is_known_by_its_mirror() {
+    let scene = Scene::new("ADD").with(|scene| {
+        scene.agent = || {
+            found(|pod| {
+                pod["metadata"]["uid"] = "of-the-mirror".into();
+                pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "u1".into();
+            })
+        };
+    });
+    assert_eq!(scene.run().done, ["enter", "rules"]);
+}
+
+#[test]
+fn without_facts_there_is_no_success_but_another_try() {
+    let scenes: [(&str, bool, fn() -> Result<Answer, HttpError>, &str); 4] = [
+        ("no kubeconfig", false, api_pod, "istio-cni-kubeconfig"),
+        ("denied", true, || api_status(401), "token"),
+        ("failing", true, || api_status(503), "503"),
+        (
+            "unreachable",
+            true,
+            || Err(HttpError::Connection(std::io::ErrorKind::ConnectionRefused.into())),
+            "gave up",
+        ),
+    ];
+    for (what, kubeconfig, api, said) in scenes {
+        let scene = Scene::new("ADD")
+            .with(|scene| (scene.kubeconfig, scene.agent, scene.api) = (kubeconfig, no_agent, api));
+        let outcome = scene.run();
+        let (code, message) = outcome.error();
+        assert_eq!(code, 11, "{what}: {message}");
+        assert!(message.contains(said), "{what}: {message}");
+        assert!(outcome.done.is_empty(), "{what}");
+        assert!(outcome.waited <= Duration::from_secs(10), "{what}: {:?}", outcome.waited);
+        let everything = [&outcome.stdout, &outcome.stderr, &outcome.log].map(String::as_str).concat();
+        assert!(!everything.contains("s3cret"), "{what}: {everything}");
+    }
+}
+
+#[test]
+fn the_plugin_s_own_namespace_is_refused_before_anything_is_done() {
+    let own = |scene: Scene| scene.with(|scene| scene.site.own = true);
+    let outcome = own(Scene::new("ADD")).run();
+    assert_eq!(outcome.error().0, 8);
+    assert_eq!((outcome.heard.len(), outcome.done.len()), (0, 0));
+    let outcome = own(Scene::new("ADD")).pod("kube-system", "dns").run();
+    assert_eq!(outcome.error().0, 8);
+    let outcome = own(Scene::new("ADD")).set("CNI_NETNS_OVERRIDE", "true").run();
+    assert_eq!(outcome.done, ["enter", "rules"]);
+}
+
+#[test]
+fn a_bad_annotation_fails_before_the_namespace_is_entered() {
+    let scene = Scene::new("ADD").with(|scene| {
+        scene.agent = || {
+            found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "NONE".into())
+        };
+    });
+    let outcome = scene.run();
+    let (code, message) = outcome.error();
+    assert_eq!(code, 999);
+    assert!(message.contains("annotation value error for value redirectMode"), "{message}");
+    assert!(outcome.done.is_empty());
+}
+
+#[test]
+fn a_result_that_cannot_be_written_fails_before_anything_is_done() {
+    let scene = Scene::new("ADD").with(|scene| {
+        scene.conf["cniVersion"] = "0.2.0".into();
+        scene.conf["prevResult"] = Value::Null;
+    });
+    let outcome = scene.run();
+    outcome.error();
+    assert_eq!((outcome.heard.len(), outcome.done.len()), (0, 0));
+}
+
+#[test]
+fn what_this_build_cannot_do_changes_nothing() {
+    let tproxy: fn() -> Result<Response, AgentError> =
+        || found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "TPROXY".into());
+    let cases: [(&str, Scene, u64); 3] = [
+        ("TPROXY", Scene::new("ADD").with(|scene| scene.agent = tproxy), 999),
+        ("native_nftables", Scene::new("ADD").with(|scene| scene.conf["native_nftables"] = true.into()), 2),
+        ("legacy", Scene::new("ADD").with(|scene| scene.site.legacy = true), 999),
+    ];
+    for (said, scene, code) in cases {
+        let outcome = scene.run();
+        let (got, message) = outcome.error();
+        assert_eq!(got, code, "{message}");
+        assert!(message.contains(said), "{message}");
+        assert!(
+            !outcome.done.contains(&"rules") && !outcome.done.contains(&"address"),
+            "{said}: {:?}",
+            outcome.done
+        );
+    }
+}
+
+#[test]
+fn a_kernel_that_refuses_fails_the_call() {
+    let outcome = Scene::new("ADD").with(|scene| scene.site.fails = true).run();
+    assert_eq!(outcome.error().0, 999);
+    let outcome = Scene::new("ADD").with(|scene| scene.site.addresses = vec!["127.0.0.1", "fe80::1"]).run();
+    let (code, message) = outcome.error();
+    assert_eq!(code, 999);
+    assert!(message.contains("no valid local IP address found"), "{message}");
+    let outcome = Scene::new("ADD").set("CNI_NETNS", "/gone").run();
+    let (code, message) = outcome.error();
+    assert_eq!(code, 5);
+    assert!(message.contains("/gone"), "{message}");
+}
+
+#[test]
+fn a_dry_run_writes_the_rules_down_and_applies_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rules");
+    let scene = Scene::new("ADD").set("DRY_RUN_FILE_PATH", path.to_str().unwrap()).with(|scene| {
+        scene.site.addresses = vec!["fd00::2"];
+        scene.agent = || {
+            found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "TPROXY".into())
+        };
+    });
+    let outcome = scene.run();
+    outcome.result();
+    assert_eq!(outcome.done, ["enter"]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("* nat\n").count(), 2, "{text}");
+    assert!(text.contains("-j TPROXY"), "{text}");
+}
+
+#[test]
+fn ambient_mode_is_tolerated_with_one_warning() {
+    let outcome = Scene::new("ADD").with(|scene| scene.conf["ambient_enabled"] = true.into()).run();
+    outcome.result();
+    assert_eq!(outcome.done, ["enter", "rules"]);
+    assert_eq!(outcome.log.matches("ambient mode is not supported").count(), 1, "{}", outcome.log);
+}
+
+#[test]
+fn only_the_result_goes_to_stdout_whatever_is_logged() {
+    for level in ["debug", "none", "nonsense"] {
+        let outcome = Scene::new("ADD").with(|scene| scene.conf["plugin_log_level"] = level.into()).run();
+        outcome.result();
+        for line in outcome.stderr.lines().chain(outcome.log.lines()) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["pod"], "shop/cart");
+        }
+        assert_eq!(outcome.stderr.is_empty(), level == "none");
+        assert!(!outcome.log.is_empty());
+    }
+}
+
+#[test]
+fn a_del_tells_the_agent_and_never_fails() {
+    let outcome = Scene::new("DEL").run();
+    outcome.silent_success();
+    assert!(
+        matches!(&outcome.heard[..], [RequestKind::Deleted(key)] if key.name == "cart" && key.container_id == "c1")
+    );
+    let scenes = [
+        Scene::new("DEL").set("CNI_NETNS", ""),
+        Scene::new("DEL").set("CNI_ARGS", "garbage"),
+        Scene::new("DEL").set("CNI_ARGS", ""),
+        Scene::new("DEL").with(|scene| scene.site.own = true),
+        Scene::new("DEL").with(|scene| scene.agent = no_agent),
+        Scene::new("DEL").with(|scene| scene.agent = || Err(AgentError::Late(Duration::from_millis(50)))),
+        Scene::new("DEL").with(|scene| scene.conf["exclude_namespaces"] = 7.into()),
+        Scene::new("DEL").with(|scene| scene.conf["prevResult"] = "garbage".into()),
+        Scene::new("DEL").with(|scene| scene.conf["cni.dev/valid-attachments"] = Value::Null),
+    ];
+    for scene in scenes {
+        let outcome = scene.run();
+        outcome.silent_success();
+        assert_eq!((outcome.requests, outcome.done.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_gc_changes_nothing() {
+    for attachments in [Value::Null, json!([]), json!([{"containerID": "c1", "ifname": "eth0"}])] {
+        let outcome = Scene::new("GC")
+            .with(|scene| {
+                scene.conf["cni.dev/valid-attachments"] = attachments.clone();
+                scene.conf["cni.dev/attachments"] = attachments;
+            })
+            .run();
+        outcome.silent_success();
+        assert_eq!((outcome.heard.len(), outcome.requests, outcome.done.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
+    let missing = Scene::new("CHECK").run();
+    assert_eq!(missing.error().0, 100);
+    assert_eq!(missing.done, ["enter"]);
+    let through_the_server =
+        Scene::new("CHECK").with(|scene| (scene.agent, scene.api) = (no_agent, api_pod)).run();
+    assert_eq!((through_the_server.error().0, through_the_server.requests), (100, 1));
+    let not_injected: fn() -> Result<Response, AgentError> =
+        || found(|pod| pod["metadata"]["annotations"] = json!({}));
+    let bad: fn() -> Result<Response, AgentError> =
+        || found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "NONE".into());
+    let fine = [
+        ("rules", Scene::new("CHECK").with(|scene| scene.site.ours = true)),
+        ("skipped", Scene::new("CHECK").with(|scene| scene.agent = not_injected)),
+        ("excluded", Scene::new("CHECK").pod("kube-system", "dns")),
+        ("unknown", Scene::new("CHECK").with(|scene| (scene.agent, scene.kubeconfig) = (no_agent, false))),
+        ("server fails", Scene::new("CHECK").with(|scene| scene.agent = no_agent)),
+        ("bad annotation", Scene::new("CHECK").with(|scene| scene.agent = bad)),
+        ("no namespace", Scene::new("CHECK").set("CNI_NETNS", "/gone")),
+        ("unreadable", Scene::new("CHECK").with(|scene| scene.site.fails = true)),
+        ("legacy", Scene::new("CHECK").with(|scene| scene.site.legacy = true)),
+        ("bad args", Scene::new("CHECK").set("CNI_ARGS", "x")),
+        ("bad config", Scene::new("CHECK").with(|scene| scene.conf["ambient_enabled"] = "yes".into())),
+    ];
+    for (what, scene) in fine {
+        let outcome = scene.run();
+        assert_eq!((outcome.exit, outcome.stdout.as_str()), (Exit::Success, ""), "{what}");
+        assert!(outcome.waited <= Duration::from_secs(1), "{what}: {:?}", outcome.waited);
+    }
+}
+
+#[test]
+fn a_status_depends_on_the_configuration_alone_unless_asked_otherwise() {
+    let bare = || Scene::new("STATUS").with(|scene| (scene.agent, scene.kubeconfig) = (no_agent, false));
+    let outcome = bare().run();
+    outcome.silent_success();
+    assert!(outcome.log.contains("neither agent nor kubeconfig"), "{}", outcome.log);
+    bare().with(|scene| scene.conf["millrace_status_gate"] = "of tomorrow".into()).run().silent_success();
+    let gate = |scene: Scene| scene.with(|scene| scene.conf["millrace_status_gate"] = "agent".into());
+    assert_eq!(gate(bare()).run().error().0, 50);
+    gate(Scene::new("STATUS").with(|scene| scene.agent = || Ok(Response::Unknown))).run().silent_success();
+    let broken = Scene::new("STATUS").with(|scene| scene.conf["exclude_namespaces"] = 7.into());
+    assert!(matches!(broken.run().error().0, 6 | 7));
+}
+
+#[test]
+fn calls_that_the_configuration_s_version_does_not_know_are_refused() {
+    for (command, version) in [("CHECK", "0.3.1"), ("STATUS", "1.0.0"), ("GC", "1.0.0")] {
+        let outcome = Scene::new(command).with(|scene| scene.conf["cniVersion"] = version.into()).run();
+        assert_eq!(outcome.error().0, 1, "{command}");
+    }
+}
+
+#[test]
+fn version_and_about_read_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = Scene::new("VERSION").run_in(dir.path(), b"garbage");
+    assert_eq!(outcome.result()["cniVersion"], "1.1.0");
+    let outcome = Scene::new("").run_in(dir.path(), b"garbage");
+    outcome.silent_success();
+    assert!(outcome.stderr.starts_with("CNI plugin istio-cni "), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("0.1.0, 0.2.0"), "{}", outcome.stderr);
+}
