@@ -1,1 +1,47 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0
+//! The lab's runner: features in, verdicts out.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`cli`], [`exit`] | the command line and the exit codes |
+//! | [`locate`], [`sut`], [`elf`] | the workspace, the binaries under test |
+//! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
+//! | [`catalogue`], [`list`] | features found, parsed, selected, listed |
+//! | [`probe`], [`doctor`] | what the environment can do, with evidence |
+//! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
+//! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
+//! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
+//! | [`world`], [`tier`], [`pod`], [`steps`] | a scenario's world, and the steps that act on it |
+//! | [`truth`] | the truth table: the evaluator and the kernel on the same packets |
+//! | [`net`] | the sandbox' own network |
+
+pub mod board;
+pub mod catalogue;
+pub mod cli;
+pub mod doctor;
+pub mod elf;
+pub mod evidence;
+pub mod exit;
+pub mod junit;
+pub mod ledger;
+pub mod list;
+pub mod locate;
+pub mod net;
+pub mod plan;
+pub mod pod;
+pub mod probe;
+pub mod report;
+pub mod run;
+pub mod sandbox;
+pub mod steps;
+pub mod stop;
+pub mod sut;
+pub mod tier;
+pub mod truth;
+pub mod verdict;
+pub mod world;
+pub mod writer;
+
+mod start;
+
+pub use start::start;

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The features: found, parsed, expanded and selected. One scenario of the catalogue is one row of examples.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use cucumber::feature::Ext as _;
+use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
+use cucumber::tag::Ext as _;
+
+use crate::cli::Selection;
+use crate::probe::NEEDS;
+use crate::verdict::{Record, Verdict};
+
+/// The prefix of tags that name a defect which the scenario must catch.
+const MUTANT: &str = "mutant:";
+
+/// A scenario that was selected.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// `redirection/outbound:12`
+    pub id: String,
+    /// The feature's directory.
+    pub group: String,
+    /// The feature's name.
+    pub feature: String,
+    /// The feature file, relative to the workspace.
+    pub file: String,
+    /// The scenario, placeholders filled in.
+    pub scenario: gherkin::Scenario,
+    /// All tags, inherited ones included.
+    pub tags: Vec<String>,
+}
+
+impl Entry {
+    /// What it needs of the environment, by its tags.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        self.tags.iter().map(String::as_str).filter(|tag| NEEDS.contains(tag))
+    }
+
+    /// The defects that it must catch.
+    pub fn mutants(&self) -> impl Iterator<Item = &str> {
+        self.tags.iter().filter_map(|tag| tag.strip_prefix(MUTANT))
+    }
+
+    /// A record of it with a verdict and nothing else yet.
+    #[must_use]
+    pub fn record(&self, verdict: Verdict, reason: Option<String>) -> Record {
+        Record {
+            id: self.id.clone(),
+            group: self.group.clone(),
+            feature: self.feature.clone(),
+            name: self.scenario.name.clone(),
+            file: self.file.clone(),
+            line: self.scenario.position.line,
+            tags: self.tags.clone(),
+            verdict,
+            reason,
+            step: None,
+            seconds: 0.0,
+            notes: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+}
+
+/// The features below a directory, with the scenarios that a selection names.
+#[derive(Debug, Clone)]
+pub struct Catalogue {
+    /// The features; scenarios that were not selected are gone.
+    pub features: Vec<gherkin::Feature>,
+    /// The selected scenarios, in the order of the files.
+    pub entries: Vec<Entry>,
+}
+
+impl Catalogue {
+    /// Reads all features of a workspace and keeps what is selected.
+    pub fn read(root: &Path, selection: &Selection) -> anyhow::Result<Self> {
+        let tags = selection.tags.as_deref().map(parse_tags).transpose()?;
+        let places = selection.only.iter().map(|text| parse_place(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut catalogue = Self { features: Vec::new(), entries: Vec::new() };
+        for path in feature_files(&root.join("features"))? {
+            if !below(&path, selection.feature.as_deref(), root)? {
+                continue;
+            }
+            let mut feature = parse(&path)?;
+            if !feature.rules.is_empty() {
+                bail!("{}: the keyword Rule is not used here: one behaviour a file", path.display());
+            }
+            let scenarios = std::mem::take(&mut feature.scenarios);
+            for scenario in scenarios {
+                let entry = entry(root, &path, &feature, &scenario)?;
+                let wanted = tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
+                    && (places.is_empty() || places.iter().any(|place| place.names(&entry)));
+                if wanted {
+                    feature.scenarios.push(scenario);
+                    catalogue.entries.push(entry);
+                }
+            }
+            if !feature.scenarios.is_empty() {
+                catalogue.features.push(feature);
+            }
+        }
+        Ok(catalogue)
+    }
+
+    /// The entry of a scenario that cucumber hands out.
+    #[must_use]
+    pub fn find(&self, feature: &gherkin::Feature, scenario: &gherkin::Scenario) -> Option<&Entry> {
+        let path = feature.path.as_deref()?;
+        self.entries
+            .iter()
+            .find(|entry| entry.scenario.position == scenario.position && path.ends_with(&entry.file))
+    }
+
+    /// The groups, in order of first appearance, with the number of their scenarios.
+    #[must_use]
+    pub fn groups(&self) -> Vec<(String, usize)> {
+        let mut groups: Vec<(String, usize)> = Vec::new();
+        for entry in &self.entries {
+            match groups.iter_mut().find(|(name, _)| *name == entry.group) {
+                Some((_, count)) => *count += 1,
+                None => groups.push((entry.group.clone(), 1)),
+            }
+        }
+        groups
+    }
+}
+
+/// A line of a feature, as `--only` names it.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    file: String,
+    line: usize,
+}
+
+impl Place {
+    /// Whether this names the entry: by its own line, or by the line of the outline that its row belongs to.
+    fn names(&self, entry: &Entry) -> bool {
+        let stem = entry.id.rsplit_once(':').map_or(entry.id.as_str(), |(stem, _)| stem);
+        let outline = entry.scenario.steps.first().map_or(0, |step| step.position.line.saturating_sub(1));
+        let file = self.file.trim_end_matches(".feature");
+        let file = file.strip_prefix("features/").unwrap_or(file);
+        file == stem && (self.line == entry.scenario.position.line || self.line == outline)
+    }
+}
+
+fn parse_place(text: &str) -> anyhow::Result<Place> {
+    let (file, line) = text.rsplit_once(':').with_context(|| format!("--only {text}: no `:LINE` at its end"))?;
+    let line = line.parse().with_context(|| format!("--only {text}: {line:?} is not a line"))?;
+    Ok(Place { file: file.to_owned(), line })
+}
+
+fn parse_tags(text: &str) -> anyhow::Result<TagOperation> {
+    text.parse().map_err(|error| anyhow::anyhow!("--tags {text:?}: {error}"))
+}
+
+fn below(path: &Path, wanted: Option<&Path>, root: &Path) -> anyhow::Result<bool> {
+    let Some(wanted) = wanted else { return Ok(true) };
+    let found = [wanted.to_owned(), root.join(wanted), root.join("features").join(wanted)]
+        .into_iter()
+        .find_map(|candidate| candidate.canonicalize().ok())
+        .with_context(|| format!("--feature {}: no such file or directory", wanted.display()))?;
+    Ok(path.canonicalize()?.starts_with(found))
+}
+
+/// All feature files below a directory, sorted by path.
+fn feature_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(at) = pending.pop() {
+        for entry in std::fs::read_dir(&at).with_context(|| format!("cannot list {}", at.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "feature") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn parse(path: &Path) -> anyhow::Result<gherkin::Feature> {
+    let feature = gherkin::Feature::parse_path(path, GherkinEnv::default())
+        .with_context(|| format!("cannot parse {}", path.display()))?;
+    feature.expand_examples().with_context(|| format!("cannot fill in the examples of {}", path.display()))
+}
+
+fn entry(
+    root: &Path,
+    path: &Path,
+    feature: &gherkin::Feature,
+    scenario: &gherkin::Scenario,
+) -> anyhow::Result<Entry> {
+    let file = path.strip_prefix(root)?.to_string_lossy().into_owned();
+    let stem = file.trim_start_matches("features/").trim_end_matches(".feature");
+    let group = stem.rsplit_once('/').map_or("features", |(group, _)| group).to_owned();
+    let mut tags = vec![group.clone()];
+    for tag in feature.tags.iter().chain(&scenario.tags) {
+        if !NEEDS.contains(&tag.as_str()) && !tag.starts_with(MUTANT) {
+            bail!(
+                "{file}:{}: the tag @{tag} is no need that anything probes, and names no defect",
+                scenario.position.line
+            );
+        }
+        if !tags.contains(tag) {
+            tags.push(tag.clone());
+        }
+    }
+    let id = format!("{stem}:{}", scenario.position.line);
+    Ok(Entry { id, group, feature: feature.name.clone(), file, scenario: scenario.clone(), tags })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FEATURE: &str = "\
+@real-kernel
+Feature: A thing
+
+  Scenario: plain
+    Given x
+
+  @mutant:late
+  Scenario Outline: row <a>
+    Given <a>
+
+    @ipv6
+    Examples:
+      | a   |
+      | one |
+      | two |
+";
+
+    fn catalogue(selection: &Selection) -> anyhow::Result<Catalogue> {
+        let root = tempfile::tempdir()?;
+        std::fs::create_dir_all(root.path().join("features/group"))?;
+        std::fs::write(root.path().join("features/group/thing.feature"), FEATURE)?;
+        Catalogue::read(root.path(), selection)
+    }
+
+    fn ids(selection: &Selection) -> Vec<String> {
+        catalogue(selection).unwrap().entries.into_iter().map(|entry| entry.id).collect()
+    }
+
+    #[test]
+    fn each_row_of_examples_is_a_scenario_with_a_line_of_its_own() {
+        assert_eq!(ids(&Selection::default()), ["group/thing:4", "group/thing:14", "group/thing:15"]);
+    }
+
+    #[test]
+    fn tags_are_inherited_and_tell_needs_from_mutants() {
+        let all = catalogue(&Selection::default()).unwrap();
+        let row = &all.entries[1];
+        assert_eq!(row.needs().collect::<Vec<_>>(), ["real-kernel", "ipv6"]);
+        assert_eq!(row.mutants().collect::<Vec<_>>(), ["late"]);
+        assert_eq!(all.groups(), [("group".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn a_tag_expression_selects_and_the_group_is_a_tag() {
+        let select = |tags: &str| Selection { tags: Some(tags.to_owned()), ..Selection::default() };
+        assert_eq!(ids(&select("@group and not @ipv6")), ["group/thing:4"]);
+        assert!(catalogue(&select("@a and")).is_err());
+    }
+
+    #[test]
+    fn only_selects_a_row_or_a_whole_outline() {
+        let select = |only: &str| Selection { only: vec![only.to_owned()], ..Selection::default() };
+        assert_eq!(ids(&select("group/thing:15")), ["group/thing:15"]);
+        assert_eq!(ids(&select("features/group/thing.feature:8")), ["group/thing:14", "group/thing:15"]);
+        assert!(catalogue(&select("group/thing")).is_err());
+    }
+
+    #[test]
+    fn a_feature_that_is_not_there_is_an_error() {
+        let selection = Selection { feature: Some("elsewhere".into()), ..Selection::default() };
+        assert!(catalogue(&selection).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
+
+const EXAMPLES: &str = "\
+Examples:
+  cnilab run                                        every feature, against the binaries of this workspace
+  cnilab run --tags '@redirection and not @ipv6'    some of them
+  cnilab run --only redirection/outbound:12         one scenario, by its feature and line
+  cnilab run --sut /opt/cni/bin                     against somebody else's binaries
+  cnilab list                                       features, scenarios, their needs and steps
+  cnilab doctor                                     what this machine can do, with evidence
+
+Exit codes: 0 ok, 1 the system under test failed, 2 usage, 3 inconclusive (the harness failed), 4 partial (something could
+not run here), 130 interrupted.";
+
+/// Runs features against production CNI binaries and says which behaviours hold.
+#[derive(Debug, Parser)]
+#[command(name = "cnilab", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Builds the binaries, enters a sandbox and runs features
+    #[command(after_help = EXAMPLES)]
+    Run(RunArgs),
+    /// Lists features, scenarios, what they need and the defects that they must catch
+    List(Selection),
+    /// Says what this machine can do, and how that was found out
+    Doctor,
+    /// The first process of the sandbox; its orders come over standard input
+    #[command(hide = true)]
+    Inside,
+    /// Gives the process PID a range of users and groups, once standard input says that it is in its namespace
+    #[command(hide = true)]
+    MapIds {
+        /// The process.
+        pid: u32,
+    },
+}
+
+/// Which scenarios.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+pub struct Selection {
+    /// Only scenarios whose tags satisfy this expression, as in `@redirection and not @ipv6`
+    #[arg(long, value_name = "EXPR")]
+    pub tags: Option<String>,
+    /// Only this feature file, or the features below this directory
+    #[arg(long, value_name = "PATH")]
+    pub feature: Option<PathBuf>,
+    /// Only the scenario at this line of a feature, as in `redirection/outbound:12`
+    #[arg(long, value_name = "FILE:LINE")]
+    pub only: Vec<String>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct RunArgs {
+    /// Which scenarios.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// The directory with the binaries under test; without it they are built from this workspace
+    #[arg(long, value_name = "DIR")]
+    pub sut: Option<PathBuf>,
+    /// Leaves the sandbox standing after the last scenario, until Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
+    /// Where reports and evidence go [default: target/lab/last]
+    #[arg(long, value_name = "DIR")]
+    pub report_dir: Option<PathBuf>,
+    /// Scenarios at a time [default: twice the number of cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+    /// Repeats a run's order of events
+    #[arg(long, value_name = "HEX", value_parser = parse_seed)]
+    pub seed: Option<u32>,
+}
+
+fn parse_seed(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 16).map_err(|_| "a seed is up to eight hexadecimal digits".to_owned())
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a failed scenario leaves for whoever looks into it: its rules, CNI calls, API requests, traffic and objects. And
+//! the end of every scenario's world.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use cluster::Cluster;
+use cucumber::gherkin;
+use serde::Serialize;
+
+use crate::ledger::Extra;
+use crate::world::{Lab, LabWorld};
+
+/// Ends a scenario: gathers evidence if it failed, takes its world down unless it is to be kept, and notes the rest.
+pub async fn conclude(
+    lab: &Lab,
+    feature: &gherkin::Feature,
+    scenario: &gherkin::Scenario,
+    failed: bool,
+    world: Option<&mut LabWorld>,
+) {
+    let Some(entry) = lab.catalogue.find(feature, scenario) else { return };
+    let Some(world) = world else { return };
+    let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
+    if failed {
+        let name = format!("evidence/{}", entry.id.replace(['/', ':'], "-"));
+        extra.evidence = gather(&lab.plan.report_dir, &name, world).await;
+    }
+    if !lab.plan.args.keep {
+        extra.leak = world.end().await.err();
+    }
+    lab.ledger.note(&entry.id, extra);
+}
+
+/// Writes everything that is known of a world. A file that cannot be written is missing; the verdict stays.
+async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> {
+    let mut files = vec![("traffic.json", json(&world.traffic)), ("objects.json", json(&world.objects))];
+    if let Some(tier) = world.cluster.as_deref() {
+        let cluster: &dyn Cluster = &**tier;
+        files.push(("api.log", cluster.api_requests().join("\n") + "\n"));
+        let calls: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::cni_calls).collect();
+        files.push(("cni-calls.txt", calls_text(&calls)));
+        files.push(("rules.txt", rules_text(world, cluster).await));
+    }
+    let dir = report_dir.join(name);
+    if std::fs::create_dir_all(&dir).is_err() {
+        return Vec::new();
+    }
+    files
+        .into_iter()
+        .filter(|(file, text)| !text.trim().is_empty() && std::fs::write(dir.join(file), text).is_ok())
+        .map(|(file, _)| format!("{name}/{file}"))
+        .collect()
+}
+
+fn json(value: &(impl Serialize + ?Sized)) -> String {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) if text == "[]" => String::new(),
+        Ok(text) => text + "\n",
+        Err(error) => format!("{error}\n"),
+    }
+}
+
+fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
+    let mut text = String::new();
+    for (call, answer) in calls {
+        let command = call.env.get("CNI_COMMAND").map_or("(no command)", String::as_str);
+        let _ = writeln!(text, "== {} {command}: exit {:?} after {:?}", call.plugin, answer.exit, answer.took);
+        for (key, value) in &call.env {
+            let _ = writeln!(text, "{key}={value}");
+        }
+        for (name, bytes) in [
+            ("stdin", String::from_utf8_lossy(&call.stdin)),
+            ("stdout", answer.stdout.as_str().into()),
+            ("stderr", answer.stderr.as_str().into()),
+        ] {
+            let _ = writeln!(text, "-- {name}\n{}", bytes.trim_end());
+        }
+    }
+    text
+}
+
+async fn rules_text(world: &LabWorld, cluster: &dyn Cluster) -> String {
+    let mut text = String::new();
+    for (name, pod) in &world.pods {
+        let Ok(workload) = cluster.workload(&pod.namespace, name).await else { continue };
+        let _ = writeln!(text, "== {name} ({})", workload.netns());
+        match workload.rules().await {
+            Ok(rules) => {
+                for rule in rules {
+                    let _ = writeln!(
+                        text,
+                        "{:8} {} {} {} {}",
+                        rule.packets, rule.family, rule.table, rule.chain, rule.position
+                    );
+                }
+            }
+            Err(error) => {
+                let _ = writeln!(text, "{error}");
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where results come together: the writer knows verdicts, hooks know evidence, the report wants both. Shared, so that an
+//! interrupted run still has everything up to that moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::verdict::{Record, Verdict};
+
+/// What a scenario's world knows and the writer does not.
+#[derive(Debug, Clone, Default)]
+pub struct Extra {
+    /// What a reader should know, passed or not.
+    pub notes: Vec<String>,
+    /// Files, relative to the report's directory.
+    pub evidence: Vec<String>,
+    /// The scenario's world could not be taken down, and why.
+    pub leak: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    records: Vec<Record>,
+    extras: HashMap<String, Extra>,
+}
+
+/// The shared ledger.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger(Arc<Mutex<Inner>>);
+
+impl Ledger {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a scenario's world knows.
+    pub fn note(&self, id: &str, extra: Extra) {
+        self.inner().extras.insert(id.to_owned(), extra);
+    }
+
+    /// Enters a finished scenario, with what its world left.
+    pub fn enter(&self, mut record: Record) -> Record {
+        let mut inner = self.inner();
+        if let Some(extra) = inner.extras.remove(&record.id) {
+            record.notes = extra.notes;
+            record.evidence = extra.evidence;
+            if let (Verdict::Pass, Some(leak)) = (record.verdict, extra.leak) {
+                record.verdict = Verdict::Inconclusive;
+                record.reason = Some(leak);
+            }
+        }
+        inner.records.push(record.clone());
+        record
+    }
+
+    /// Everything entered so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.inner().records.clone()
+    }
+}

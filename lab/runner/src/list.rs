@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cnilab list`: what there is to run, what it needs, and which defects it must catch.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::catalogue::{Catalogue, Entry};
+
+/// The catalogue as text.
+#[must_use]
+pub fn render(catalogue: &Catalogue) -> String {
+    let mut text = String::new();
+    let mut file = "";
+    for entry in &catalogue.entries {
+        if entry.file != file {
+            file = &entry.file;
+            let _ = writeln!(text, "{file}: {}", entry.feature);
+        }
+        render_entry(&mut text, entry);
+    }
+    let mutants: BTreeSet<_> = catalogue.entries.iter().flat_map(Entry::mutants).collect();
+    let steps: usize = catalogue.entries.iter().map(|entry| entry.scenario.steps.len()).sum();
+    let _ = writeln!(
+        text,
+        "{} features, {} scenarios, {steps} steps, {} named defects: {}",
+        catalogue.features.len(),
+        catalogue.entries.len(),
+        mutants.len(),
+        mutants.into_iter().collect::<Vec<_>>().join(", "),
+    );
+    text
+}
+
+fn render_entry(text: &mut String, entry: &Entry) {
+    let needs: Vec<_> = entry.needs().map(|need| format!("@{need}")).collect();
+    let mutants: Vec<_> = entry.mutants().collect();
+    let _ = write!(text, "  {} {}", entry.id, entry.scenario.name);
+    if !needs.is_empty() {
+        let _ = write!(text, "  needs {}", needs.join(" "));
+    }
+    if !mutants.is_empty() {
+        let _ = write!(text, "  catches {}", mutants.join(" "));
+    }
+    text.push('\n');
+    for step in &entry.scenario.steps {
+        let _ = writeln!(text, "      {} {}", step.keyword.trim(), step.value);
+    }
+}

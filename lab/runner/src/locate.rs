@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the workspace is: features, scenarios and the packages to build are found from it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+/// The places that a run reads and writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// The directory of the root `Cargo.toml`.
+    pub root: PathBuf,
+    /// Cargo's target directory.
+    pub target: PathBuf,
+}
+
+impl Workspace {
+    /// Finds the workspace: from where `cargo run` says this package is, else from where it was when this binary was built.
+    pub fn find() -> anyhow::Result<Self> {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = package
+            .ancestors()
+            .find(|at| at.join("features").is_dir() && at.join("Cargo.lock").is_file())
+            .with_context(|| format!("no workspace with features at or above {}", package.display()))?
+            .to_owned();
+        let target = target_dir(&root)?;
+        Ok(Self { root, target })
+    }
+
+    /// The features.
+    #[must_use]
+    pub fn features(&self) -> PathBuf {
+        self.root.join("features")
+    }
+
+    /// The truth table's data.
+    #[must_use]
+    pub fn truth(&self) -> PathBuf {
+        self.root.join("scenarios/truth")
+    }
+}
+
+/// Cargo's target directory: the environment's, else the one that this very binary lies in, else the default.
+fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("CARGO_TARGET_DIR") {
+        let dir = PathBuf::from(dir);
+        if dir.as_os_str().is_empty() {
+            bail!("CARGO_TARGET_DIR is empty");
+        }
+        return Ok(if dir.is_absolute() { dir } else { std::env::current_dir()?.join(dir) });
+    }
+    let exe = std::env::current_exe().context("no path of this program")?;
+    let marked = exe.ancestors().skip(1).find(|at| at.join("CACHEDIR.TAG").is_file());
+    Ok(marked.map_or_else(|| root.join("target"), Path::to_owned))
+}

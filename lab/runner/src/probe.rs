@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the environment can do, and how that was found out. A scenario's tags name what it needs; a need that is not met
+//! makes it `inapplicable`, with the evidence that is gathered here.
+
+use std::net::{Ipv6Addr, TcpListener};
+
+use cluster::Probe;
+use redirect::Config;
+
+use crate::catalogue::Entry;
+use crate::plan::{Place, Privilege};
+
+/// The needs that a tag may name.
+pub const NEEDS: [&str; 3] = ["real-kernel", "ipv6", "any-uid"];
+
+/// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
+const PROXY_UID: u32 = 1337;
+
+/// A user out of the range that OpenShift gives to a namespace.
+const RANGE_UID: u32 = 1_000_659_999;
+
+/// Looks at everything, in the order of [`NEEDS`].
+#[must_use]
+pub fn all(privilege: &Privilege) -> Vec<Probe> {
+    vec![real_kernel(privilege), ipv6(), any_uid(privilege)]
+}
+
+/// Looks at everything without holding up the runtime.
+pub async fn gather(place: &Place) -> anyhow::Result<Vec<Probe>> {
+    let privilege = place.privilege.clone();
+    Ok(tokio::task::spawn_blocking(move || all(&privilege)).await?)
+}
+
+/// Why a scenario cannot run here, if it cannot.
+#[must_use]
+pub fn unmet(entry: &Entry, probes: &[Probe]) -> Option<String> {
+    entry
+        .needs()
+        .filter_map(|need| probes.iter().find(|probe| probe.need == need && !probe.met))
+        .map(|probe| format!("no {}: {}", probe.need, probe.evidence))
+        .next()
+}
+
+fn real_kernel(privilege: &Privilege) -> Probe {
+    let (met, evidence) = match privilege {
+        Privilege::Denied { reason } => (false, reason.clone()),
+        Privilege::Root => try_rules().map_or_else(
+            |why| (false, format!("namespaces as root, but {why}")),
+            |how| (true, format!("namespaces as root; {how}")),
+        ),
+        Privilege::UserNamespace { mapping } if !is_mapped(PROXY_UID) => {
+            (false, format!("a rule on uid {PROXY_UID} needs that user in the namespace: {mapping}"))
+        }
+        Privilege::UserNamespace { mapping } => try_rules().map_or_else(
+            |why| (false, format!("user namespace, {mapping}, but {why}")),
+            |how| (true, format!("user namespace, {mapping}; {how}")),
+        ),
+    };
+    Probe { need: "real-kernel".into(), met, evidence }
+}
+
+fn ipv6() -> Probe {
+    let (met, evidence) = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) {
+        Ok(_) => (true, "a TCP socket was bound to ::".to_owned()),
+        Err(error) => (false, format!("bind to :: failed: {error}")),
+    };
+    Probe { need: "ipv6".into(), met, evidence }
+}
+
+fn any_uid(privilege: &Privilege) -> Probe {
+    let met = matches!(privilege, Privilege::Root) || is_mapped(RANGE_UID);
+    let map = uid_map();
+    Probe { need: "any-uid".into(), met, evidence: format!("uid {RANGE_UID} against uid_map {map:?}") }
+}
+
+fn uid_map() -> String {
+    let text = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn is_mapped(uid: u32) -> bool {
+    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps(&map, uid))
+}
+
+/// Whether a `uid_map` has this user on its inner side.
+fn maps(map: &str, uid: u32) -> bool {
+    map.lines().any(|line| {
+        let mut fields = line.split_whitespace().map_while(|field| field.parse::<u64>().ok());
+        let (Some(inner), Some(_), Some(count)) = (fields.next(), fields.next(), fields.next()) else {
+            return false;
+        };
+        (inner..inner + count).contains(&u64::from(uid))
+    })
+}
+
+/// Puts a rule on the proxy's user into a namespace that nobody else sees: on a thread that ends with it.
+fn try_rules() -> Result<String, String> {
+    let tried = std::thread::spawn(|| {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| format!("unshare(network): {errno}"))?;
+        let rules = redirect::generate::ruleset(&Config::default()).map_err(|error| error.to_string())?;
+        netfilter::apply(&rules).map_err(|error| error.to_string())
+    });
+    match tried.join() {
+        Ok(Ok(applied)) => Ok(format!("a ruleset on uid {PROXY_UID} was applied ({applied:?})")),
+        Ok(Err(why)) => Err(why),
+        Err(_) => Err("applying a ruleset panicked".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_of_one_user_does_not_hold_the_proxys() {
+        assert!(!maps("         0       1000          1\n", PROXY_UID));
+        assert!(maps("0 1000 1\n1 100000 65536\n", PROXY_UID));
+        assert!(!maps("0 1000 1\n1 100000 65536\n", RANGE_UID));
+        assert!(maps("0 0 4294967295\n", RANGE_UID));
+    }
+
+    #[test]
+    fn a_denied_sandbox_meets_no_kernel_need_and_says_why() {
+        let probe = real_kernel(&Privilege::Denied { reason: "EPERM".into() });
+        assert_eq!((probe.met, probe.evidence.as_str()), (false, "EPERM"));
+    }
+
+    #[test]
+    fn every_need_is_probed() {
+        let probes = all(&Privilege::Denied { reason: String::new() });
+        assert!(NEEDS.iter().all(|need| probes.iter().any(|probe| probe.need == *need)));
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run leaves for machines: `report.json` and `junit.xml` in the report's directory.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use cluster::Probe;
+use serde::Serialize;
+
+use crate::junit;
+use crate::plan::{Binary, Place, Plan, Privilege};
+use crate::verdict::{Record, Totals};
+
+/// The version of the report's shape; raised when a field changes its meaning.
+const SCHEMA: u32 = 1;
+
+/// What ran, on what.
+#[derive(Debug, Clone, Serialize)]
+pub struct Header {
+    /// The suite's version.
+    pub suite: &'static str,
+    /// The tier.
+    pub tier: &'static str,
+    /// The kernel's release.
+    pub kernel: String,
+    /// How rules get into the kernel, or why that is not known.
+    pub back_end: String,
+    /// The seed.
+    pub seed: String,
+    /// The plugin under test.
+    pub plugin: Binary,
+    /// How the sandbox was made.
+    pub privilege: Privilege,
+    /// What the environment can do.
+    pub probes: Vec<Probe>,
+    /// Scenarios at a time.
+    pub jobs: usize,
+}
+
+impl Header {
+    /// Gathers what is known before the first scenario.
+    #[must_use]
+    pub fn new(plan: &Plan, place: &Place, probes: Vec<Probe>, back_end: String) -> Self {
+        Self {
+            suite: env!("CARGO_PKG_VERSION"),
+            tier: "netns",
+            kernel: kernel_release(),
+            back_end,
+            seed: plan.seed_text(),
+            plugin: plan.plugin.clone(),
+            privilege: place.privilege.clone(),
+            probes,
+            jobs: plan.jobs,
+        }
+    }
+
+    /// The one line that a run starts with.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Binary { name, version, sha256, .. } = &self.plugin;
+        let short = sha256.get(..8).unwrap_or(sha256);
+        format!(
+            "cnilab {} · {} · kernel {} · back end {} · seed {} · {name} {version} (sha256 {short}…)",
+            self.suite, self.tier, self.kernel, self.back_end, self.seed,
+        )
+    }
+}
+
+/// The kernel's release, as `uname -r` prints it.
+#[must_use]
+pub fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The version of this shape.
+    pub schema: u32,
+    /// What ran, on what.
+    pub header: Header,
+    /// How many scenarios got which verdict.
+    pub totals: Totals,
+    /// The exit code.
+    pub exit: u8,
+    /// Wall-clock time of all scenarios together.
+    pub seconds: f64,
+    /// The scenarios, in the order of the files.
+    pub scenarios: Vec<Record>,
+}
+
+impl Report {
+    /// Puts a report together.
+    #[must_use]
+    pub fn new(header: Header, scenarios: Vec<Record>, seconds: f64) -> Self {
+        let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
+        let exit = totals.exit().code();
+        Self { schema: SCHEMA, header, totals, exit, seconds, scenarios }
+    }
+
+    /// Writes both files.
+    pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        for (name, text) in [("report.json", json), ("junit.xml", junit::render(self))] {
+            let path = dir.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}

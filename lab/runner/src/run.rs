@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A run, inside the sandbox: probes, scenarios, reports.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use cluster::Probe;
+use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
+use futures::FutureExt as _;
+use futures::stream;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::board::{self, Board};
+use crate::catalogue::Catalogue;
+use crate::exit::Exit;
+use crate::ledger::Ledger;
+use crate::plan::{Place, Plan};
+use crate::report::{Header, Report};
+use crate::verdict::{Record, Verdict};
+use crate::world::{Lab, LabWorld};
+use crate::writer::Writer;
+use crate::{evidence, net, probe};
+
+/// Runs a plan to its end, or to an interruption.
+pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
+    let plan = Arc::new(plan);
+    if place.is_sandbox() {
+        net::raise_loopback().await.context("cannot bring lo up")?;
+    }
+    let catalogue = Arc::new(Catalogue::read(&plan.root, &plan.args.selection)?);
+    let probes = probe::gather(&place).await?;
+    let header = Header::new(&plan, &place, probes.clone(), "nft-compat".to_owned());
+    board::say(&header.line());
+
+    let started = Instant::now();
+    let ledger = Ledger::default();
+    let interrupted = {
+        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes));
+        tokio::select! {
+            () = scenarios => false,
+            () = termination()? => true,
+        }
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    let records = in_order(&catalogue, ledger.records());
+    let exit = conclude(&plan, Report::new(header, records, seconds), interrupted)?;
+    if plan.args.keep && !interrupted {
+        board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
+        termination()?.await;
+    }
+    Ok(exit)
+}
+
+/// Resolves when the run is told to end.
+fn termination() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    })
+}
+
+/// Runs every selected scenario that can run here; the others are entered with the reason.
+async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger, probes: &[Probe]) {
+    let mut writer =
+        Writer::new(Arc::clone(catalogue), ledger.clone(), Board::new(&catalogue.groups()));
+    let mut features = catalogue.features.clone();
+    for feature in &mut features {
+        let all = std::mem::take(&mut feature.scenarios);
+        for scenario in all {
+            let entry = catalogue.find(feature, &scenario);
+            match entry.and_then(|entry| Some((entry, probe::unmet(entry, probes)?))) {
+                Some((entry, why)) => writer.enter(entry.record(Verdict::Inapplicable, Some(why))),
+                None => feature.scenarios.push(scenario),
+            }
+        }
+    }
+    features.retain(|feature| !feature.scenarios.is_empty());
+    let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone());
+    let after = Arc::clone(&lab);
+    let runner = runner::Basic::default()
+        .steps(LabWorld::collection())
+        .max_concurrent_scenarios(plan.jobs)
+        .before(move |feature, _, scenario, world: &mut LabWorld| {
+            world.begin(&lab, feature, scenario);
+            async {}.boxed_local()
+        })
+        .after(move |feature, _, scenario, finished, world| {
+            let lab = Arc::clone(&after);
+            async move { evidence::conclude(&lab, feature, scenario, failed(finished), world).await }
+                .boxed_local()
+        });
+    Cucumber::<LabWorld, _, (), _, _>::custom(Parsed(features), runner, writer.fail_on_skipped())
+        .with_default_cli()
+        .run(())
+        .await;
+}
+
+fn failed(finished: &event::ScenarioFinished) -> bool {
+    !matches!(finished, event::ScenarioFinished::StepPassed)
+}
+
+/// Features that are parsed already.
+struct Parsed(Vec<gherkin::Feature>);
+
+impl cucumber::Parser<()> for Parsed {
+    type Cli = cli::Empty;
+    type Output = stream::Iter<std::vec::IntoIter<cucumber::parser::Result<gherkin::Feature>>>;
+
+    fn parse(self, (): (), _: cli::Empty) -> Self::Output {
+        stream::iter(self.0.into_iter().map(Ok).collect::<Vec<_>>())
+    }
+}
+
+/// Writes the reports and says what came of it all.
+fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Result<Exit> {
+    let exit = if interrupted { Exit::Interrupted } else { report.totals.exit() };
+    report.exit = exit.code();
+    report.write(&plan.report_dir)?;
+    show(plan, &report, exit);
+    Ok(exit)
+}
+
+/// Every selected scenario in the order of the files; one that an interruption left out was skipped by the operator.
+fn in_order(catalogue: &Catalogue, mut done: Vec<Record>) -> Vec<Record> {
+    let interrupted = || Some("interrupted before its end".to_owned());
+    catalogue
+        .entries
+        .iter()
+        .map(|entry| {
+            let found = done.iter().position(|record| record.id == entry.id);
+            found.map_or_else(|| entry.record(Verdict::Skipped, interrupted()), |at| done.swap_remove(at))
+        })
+        .collect()
+}
+
+fn show(plan: &Plan, report: &Report, exit: Exit) {
+    let dir = plan.report_dir.strip_prefix(&plan.root).unwrap_or(&plan.report_dir).display().to_string();
+    let mut again = format!("--seed {}", plan.seed_text());
+    if let Some(sut) = &plan.args.sut {
+        again.push_str(&format!(" --sut {}", sut.display()));
+    }
+    for record in &report.scenarios {
+        for note in &record.notes {
+            board::say(&format!("  {note}"));
+        }
+    }
+    for record in &report.scenarios {
+        if matches!(record.verdict, Verdict::Fail | Verdict::Flaky | Verdict::Inconclusive) {
+            board::say(&board::failure(record, &dir, &again));
+        }
+    }
+    board::say(&board::summary(&report.totals, report.seconds, exit));
+    board::say(&board::last_line(&report.totals));
+}

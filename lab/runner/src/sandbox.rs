@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The outer process: makes the namespaces that a run lives in, starts their first process, forwards signals to it and
+//! waits. When it dies, however it dies, the kernel kills that first process, and with it everything that a run made.
+//!
+//! The namespaces are made before any thread exists, because a process with threads can neither enter a user namespace
+//! nor give its children another pid namespace.
+
+pub mod ids;
+pub mod inside;
+mod signals;
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::sched::CloneFlags;
+use nix::unistd::geteuid;
+
+use crate::exit::Exit;
+use crate::plan::{Orders, Place, Privilege, Task};
+use signals::Signals;
+
+/// The file that is executed: this very program, even if its path has been overwritten since.
+const SELF: &str = "/proc/self/exe";
+
+/// How long the first process of the sandbox may take to say that it lives.
+const HELLO: Duration = Duration::from_secs(20);
+
+const NAMESPACES: CloneFlags =
+    CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWNET).union(CloneFlags::CLONE_NEWPID);
+
+/// Does a task in a sandbox and says how it ended.
+pub fn run(task: Task) -> anyhow::Result<Exit> {
+    let signals = Signals::block().context("cannot take over signals")?;
+    let privilege = enter();
+    let (ours, theirs) = UnixStream::pair().context("no socket pair")?;
+    let mut child = Command::new(SELF)
+        .arg("inside")
+        .stdin(OwnedFd::from(theirs))
+        // Ctrl-C reaches this process only, and it passes it on once, in its own words.
+        .process_group(0)
+        .spawn()
+        .context("cannot start the sandbox")?;
+    hand_over(ours, &Orders { task, place: Place { privilege, outer_pid: child.id() } })?;
+    signals.wait_for(&mut child)
+}
+
+/// Enters the namespaces. A refusal is not an error: it is what the report has to say.
+fn enter() -> Privilege {
+    if geteuid().is_root() {
+        return match nix::sched::unshare(NAMESPACES) {
+            Ok(()) => Privilege::Root,
+            Err(errno) => {
+                Privilege::Denied { reason: format!("unshare(pid, mount, network) as root: {errno}") }
+            }
+        };
+    }
+    match ids::enter_user_namespace(NAMESPACES) {
+        Ok(mapping) => Privilege::UserNamespace { mapping },
+        Err(error) => Privilege::Denied { reason: format!("no user namespace without root: {error:#}") },
+    }
+}
+
+/// Gives the child its orders, but only once it has said that it will die with this process: a child that was started
+/// and never got orders ends by itself.
+fn hand_over(mut socket: UnixStream, orders: &Orders) -> anyhow::Result<()> {
+    socket.set_read_timeout(Some(HELLO))?;
+    socket.read_exact(&mut [0]).context("the sandbox did not start")?;
+    serde_json::to_writer(&mut socket, orders).context("cannot hand over the orders")?;
+    socket.flush()?;
+    socket.shutdown(Shutdown::Write)?;
+    Ok(())
+}
+
+/// What the child's end says of the run.
+fn outcome(child: &mut Child, interrupted: bool) -> anyhow::Result<Exit> {
+    let status = child.wait()?;
+    Ok(match status.code().and_then(Exit::from_code) {
+        Some(exit) => exit,
+        None if interrupted => Exit::Interrupted,
+        None => {
+            eprintln!("cnilab: the sandbox ended with {status}");
+            Exit::Inconclusive
+        }
+    })
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! User namespaces for people without root: with the range of users that the machine grants them, or else with one user.
+//!
+//! A rule that names user 1337 can only be set where 1337 is mapped, so the range decides how much can run.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use nix::sched::CloneFlags;
+use nix::unistd::{Gid, Pid, Uid, User};
+
+use super::SELF;
+
+/// A range of `/etc/subuid` or `/etc/subgid`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    start: u32,
+    count: u32,
+}
+
+/// Enters a user namespace together with others, as its root. Returns the mapping and where it comes from.
+pub(super) fn enter_user_namespace(others: CloneFlags) -> anyhow::Result<String> {
+    let (uid, gid) = (Uid::current(), Gid::current());
+    // Only a process outside the namespace may write a mapping of several users.
+    let helper = start_helper()?;
+    nix::sched::unshare(CloneFlags::CLONE_NEWUSER | others).context("unshare(user, pid, mount, network)")?;
+    let how = match finish(helper) {
+        Ok(()) => "by newuidmap and newgidmap".to_owned(),
+        Err(error) => {
+            map_one(uid, gid)?;
+            format!("one user only, because {error:#}")
+        }
+    };
+    let map = std::fs::read_to_string("/proc/self/uid_map")?;
+    let lines: Vec<_> = map.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    Ok(format!("uid_map {:?} {how}", lines.join(", ")))
+}
+
+fn start_helper() -> anyhow::Result<Child> {
+    Command::new(SELF)
+        .args(["map-ids", &std::process::id().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start a helper")
+}
+
+fn finish(mut helper: Child) -> anyhow::Result<()> {
+    if let Some(mut stdin) = helper.stdin.take() {
+        stdin.write_all(b"!")?;
+    }
+    let output = helper.wait_with_output()?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+fn map_one(uid: Uid, gid: Gid) -> anyhow::Result<()> {
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {gid} 1"))?;
+    Ok(())
+}
+
+/// The helper: waits until the process is in its namespace, then maps its users and groups.
+pub fn map_ids(pid: Pid) -> anyhow::Result<()> {
+    std::io::stdin().read_exact(&mut [0]).context("nobody asked for a mapping")?;
+    let (uid, gid) = (Uid::current(), Gid::current());
+    let user = User::from_uid(uid)?.map(|user| user.name).unwrap_or_default();
+    map("newuidmap", pid, uid.as_raw(), granted("/etc/subuid", &user, uid)?)?;
+    map("newgidmap", pid, gid.as_raw(), granted("/etc/subgid", &user, uid)?)
+}
+
+fn granted(file: &str, user: &str, uid: Uid) -> anyhow::Result<Range> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("{file} cannot be read"))?;
+    range_of(&text, user, uid.as_raw()).with_context(|| format!("{file} grants nothing to uid {uid}"))
+}
+
+/// The largest range that a line `user:start:count` grants, by name or by number.
+fn range_of(text: &str, user: &str, uid: u32) -> Option<Range> {
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.split(':');
+            let owner = fields.next()?;
+            let range = Range { start: fields.next()?.parse().ok()?, count: fields.next()?.parse().ok()? };
+            (owner == user || owner == uid.to_string()).then_some(range)
+        })
+        .max_by_key(|range| range.count)
+}
+
+fn map(tool: &str, pid: Pid, own: u32, range: Range) -> anyhow::Result<()> {
+    let output = Command::new(tool)
+        .args([pid.to_string(), "0".into(), own.to_string(), "1".into()])
+        .args(["1".to_owned(), range.start.to_string(), range.count.to_string()])
+        .output()
+        .with_context(|| format!("{tool} cannot be run"))?;
+    if !output.status.success() {
+        bail!("{tool} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_range_of_a_name_or_number_is_taken() {
+        let text = "root:1:2\nann:100000:10\nann:200000:65536\n1000:5:5\nbroken\n";
+        assert_eq!(range_of(text, "ann", 7), Some(Range { start: 200_000, count: 65_536 }));
+        assert_eq!(range_of(text, "bob", 1000), Some(Range { start: 5, count: 5 }));
+        assert_eq!(range_of(text, "bob", 1001), None);
+    }
+}

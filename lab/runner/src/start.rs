@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the command line to what it asks for. What a run needs is decided and built here, before any namespace exists.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, bail};
+use nix::unistd::Pid;
+
+use crate::catalogue::Catalogue;
+use crate::cli::{Cli, Command, RunArgs, Selection};
+use crate::exit::Exit;
+use crate::locate::Workspace;
+use crate::plan::{Plan, Task};
+use crate::sandbox::{self, ids, inside};
+use crate::{board, list, sut};
+
+/// Scenarios at a time, per core: most of a scenario's time is waiting.
+const JOBS_PER_CORE: usize = 2;
+
+/// Does what the command line says.
+pub fn start(cli: Cli) -> anyhow::Result<Exit> {
+    match cli.command {
+        Command::Run(args) => run(args),
+        Command::List(selection) => list(&selection),
+        Command::Doctor => sandbox::run(Task::Doctor),
+        Command::Inside => inside::main(),
+        Command::MapIds { pid } => {
+            ids::map_ids(Pid::from_raw(i32::try_from(pid)?))?;
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// What the command line selects. What is wrong with a selection is the caller's to mend.
+fn select(workspace: &Workspace, selection: &Selection) -> Result<Catalogue, Exit> {
+    let catalogue = Catalogue::read(&workspace.root, selection).map_err(|error| {
+        eprintln!("cnilab: {error:#}");
+        Exit::Usage
+    })?;
+    if catalogue.entries.is_empty() {
+        eprintln!("cnilab: nothing is selected");
+        return Err(Exit::Usage);
+    }
+    Ok(catalogue)
+}
+
+fn list(selection: &Selection) -> anyhow::Result<Exit> {
+    Ok(match select(&Workspace::find()?, selection) {
+        Ok(catalogue) => {
+            board::say(list::render(&catalogue).trim_end());
+            Exit::Ok
+        }
+        Err(exit) => exit,
+    })
+}
+
+fn run(args: RunArgs) -> anyhow::Result<Exit> {
+    let workspace = Workspace::find()?;
+    if let Err(exit) = select(&workspace, &args.selection) {
+        return Ok(exit);
+    }
+    let plugin = match &args.sut {
+        Some(dir) => dir.join(sut::PLUGIN),
+        None => sut::build_plugin(&workspace)?,
+    };
+    let plugin = match sut::inspect(&plugin) {
+        Ok(plugin) => plugin,
+        Err(error) if args.sut.is_some() => {
+            eprintln!("cnilab: --sut: {error:#}");
+            return Ok(Exit::Usage);
+        }
+        Err(error) => return Err(error),
+    };
+    if args.sut.is_none() && !plugin.is_static {
+        bail!("{} is not static: a node has no libraries that it could rely on", plugin.path.display());
+    }
+    let workload = sut::build_workload(&workspace)?;
+    for path in [&plugin.path, &workload] {
+        if path.starts_with("/run") {
+            bail!("{} lies below /run, which the sandbox replaces", path.display());
+        }
+    }
+    let report_dir = fresh_report_dir(&args, &workspace)?;
+    sandbox::run(Task::Run(Box::new(Plan {
+        jobs: args.jobs.map_or_else(default_jobs, usize::from),
+        seed: args.seed.unwrap_or_else(new_seed),
+        args,
+        root: workspace.root,
+        report_dir,
+        plugin,
+        workload,
+    })))
+}
+
+fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) * JOBS_PER_CORE
+}
+
+/// Sixteen bits that differ from run to run: enough to tell runs apart, short enough to read out.
+fn new_seed() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.subsec_nanos() ^ std::process::id().rotate_left(7)) & 0xffff
+}
+
+/// The report's directory without what an earlier run left there. Only what a run writes is removed.
+fn fresh_report_dir(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    let dir = args.report_dir.clone().unwrap_or_else(|| workspace.root.join("target/lab/last"));
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for name in ["report.json", "junit.xml", "evidence"] {
+        remove(&dir.join(name))?;
+    }
+    Ok(dir.canonicalize()?)
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps of features: each file speaks of one noun. Steps act through the traits of `cluster` and say what they expected
+//! and what they saw.
+//!
+//! | module | speaks of |
+//! |---|---|
+//! | [`pod`] | pods: what they look like, how they start |
+//! | [`traffic`] | who answers whom, through which hops |
+//! | [`rules`] | the rules in a pod's namespace, ours and others' |
+//! | [`call`] | calls of the plugin: commands, versions, errors |
+//! | [`chain`] | calls that the runtime makes of its chain |
+//! | [`faults`] | the API server and the agent misbehaving |
+//! | [`truth`] | the truth table |
+
+pub mod call;
+pub mod chain;
+pub mod faults;
+pub mod pod;
+pub mod rules;
+pub mod traffic;
+pub mod truth;

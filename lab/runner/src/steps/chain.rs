@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls that the runtime makes of its whole chain, as it does outside of a pod's usual life.
+
+use cluster::{Cluster as _, PodName, RuntimeCall};
+use cucumber::{then, when};
+
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::world::LabWorld;
+
+#[when(regex = "^the runtime calls (CHECK|DEL) of it$")]
+async fn about_it(world: &mut LabWorld, command: String) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let pod = PodName::new(&world.it()?.namespace, &name);
+    let call = if command == "CHECK" { RuntimeCall::Check(pod) } else { RuntimeCall::Del(pod) };
+    make(world, call).await
+}
+
+#[when(regex = "^the runtime calls (STATUS|GC)$")]
+async fn about_all(world: &mut LabWorld, command: String) -> Step {
+    make(world, if command == "STATUS" { RuntimeCall::Status } else { RuntimeCall::Gc }).await
+}
+
+async fn make(world: &mut LabWorld, call: RuntimeCall) -> Step {
+    let tier = world.cluster().await?;
+    world.chain = Some(tier.node()?.runtime_call(call).await?);
+    Ok(())
+}
+
+#[when("it is deleted")]
+async fn delete(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    let namespace = world.it()?.namespace.clone();
+    world.cluster().await?.delete_pod(&namespace, &name).await?;
+    world.starts.remove(&name);
+    Ok(())
+}
+
+#[then("the runtime is content")]
+fn content(world: &mut LabWorld) -> Step {
+    match &world.chain {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(failure)) => Err(Stop::wrong(format!("it was told {failure:?}"))),
+        None => Err(Stop::harness("the runtime was not asked to call anything")),
+    }
+}
+
+#[then(regex = r#"^the runtime is told: code (\d+), "(.*)"$"#)]
+fn told(world: &mut LabWorld, code: u32, fragment: String) -> Step {
+    match &world.chain {
+        Some(Err(failure)) if failure.code == Some(code) && failure.message.contains(&fragment) => Ok(()),
+        Some(other) => Err(Stop::wrong(format!("it was told {other:?}"))),
+        None => Err(Stop::harness("the runtime was not asked to call anything")),
+    }
+}
+
+/// The plugin was really called, and really succeeded: a chain that leaves it out would be content, too.
+#[then(regex = "^the plugin's last ([A-Z]+) succeeded$")]
+async fn last(world: &mut LabWorld, command: String) -> Step {
+    let calls = world.cluster().await?.node()?.cni_calls();
+    let last = calls.iter().rfind(|(call, _)| {
+        call.plugin == PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|found| *found == command)
+    });
+    match last {
+        Some((_, answer)) if answer.exit == Some(0) => Ok(()),
+        Some((_, answer)) => Err(Stop::wrong(format!("{command} was answered {answer:?}"))),
+        None => Err(Stop::wrong(format!("the runtime never called {command}"))),
+    }
+}

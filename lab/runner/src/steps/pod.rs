@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pods: what they look like, and how their starts end.
+
+use std::time::{Duration, Instant};
+
+use cluster::PodStart;
+use cucumber::{given, then, when};
+
+use crate::pod::{Pod, Proxy};
+use crate::stop::{Step, Stop};
+use crate::tier::Families;
+use crate::world::LabWorld;
+
+fn introduce(world: &mut LabWorld, pod: Pod) {
+    world.it.clone_from(&pod.name);
+    world.pods.insert(pod.name.clone(), pod);
+}
+
+/// The proxy of the pod that `its` means.
+fn proxy(world: &mut LabWorld) -> Result<&mut Proxy, Stop> {
+    world.it()?.proxy.as_mut().ok_or_else(|| Stop::harness("the pod has no proxy"))
+}
+
+#[given(regex = r#"^pod "([^"]+)" of the mesh$"#)]
+fn meshed(world: &mut LabWorld, name: String) {
+    introduce(world, Pod::meshed(&name, "shop"));
+}
+
+#[given(regex = r#"^pod "([^"]+)" outside the mesh$"#)]
+fn plain(world: &mut LabWorld, name: String) {
+    introduce(world, Pod::plain(&name, "default"));
+}
+
+#[given(regex = r"^its addresses are (IPv4|IPv6|IPv4 and IPv6|IPv6 and IPv4)$")]
+fn addresses(world: &mut LabWorld, families: Families) -> Step {
+    world.it()?.families = families;
+    Ok(())
+}
+
+#[given(regex = r#"^it is in namespace "([^"]+)"$"#)]
+fn namespace(world: &mut LabWorld, name: String) -> Step {
+    world.it()?.namespace = name;
+    Ok(())
+}
+
+#[given(regex = r#"^its annotation "([^"]+)" is "([^"]*)"$"#)]
+fn annotation(world: &mut LabWorld, key: String, value: String) -> Step {
+    world.it()?.annotations.insert(key, value);
+    Ok(())
+}
+
+#[given(regex = r#"^it has no annotation "([^"]+)"$"#)]
+fn no_annotation(world: &mut LabWorld, key: String) -> Step {
+    world.it()?.annotations.remove(&key);
+    Ok(())
+}
+
+#[given(regex = r#"^its label "([^"]+)" is "([^"]*)"$"#)]
+fn label(world: &mut LabWorld, key: String, value: String) -> Step {
+    world.it()?.labels.insert(key, value);
+    Ok(())
+}
+
+#[given(regex = r"^its proxy runs as user (\d+) and group (\d+)$")]
+fn identity(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
+    let proxy = proxy(world)?;
+    (proxy.uid, proxy.gid) = (Some(uid), Some(gid));
+    Ok(())
+}
+
+#[given("its proxy is a native sidecar")]
+fn native(world: &mut LabWorld) -> Step {
+    proxy(world)?.native = true;
+    Ok(())
+}
+
+#[given(regex = r#"^its proxy's environment has ([A-Z_]+) = "([^"]*)"$"#)]
+fn environment(world: &mut LabWorld, name: String, value: String) -> Step {
+    proxy(world)?.env.insert(name, value);
+    Ok(())
+}
+
+#[given(regex = r#"^its proxy's arguments are "([^"]+)"$"#)]
+fn arguments(world: &mut LabWorld, words: String) -> Step {
+    proxy(world)?.args = words.split(' ').map(str::to_owned).collect();
+    Ok(())
+}
+
+#[given(regex = r#"^its proxy's container is called "([^"]+)"$"#)]
+fn proxy_name(world: &mut LabWorld, name: String) -> Step {
+    proxy(world)?.name = name;
+    Ok(())
+}
+
+#[given(regex = r#"^it has an init container "([^"]+)"$"#)]
+fn init(world: &mut LabWorld, name: String) -> Step {
+    world.it()?.init.push(name);
+    Ok(())
+}
+
+#[when(regex = r#"^"([^"]+)" starts$"#)]
+async fn start(world: &mut LabWorld, name: String) -> Step {
+    world.it.clone_from(&name);
+    world.start(&name).await.map(drop)
+}
+
+#[given("it starts")]
+#[when("it starts")]
+async fn start_it(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    world.start(&name).await.map(drop)
+}
+
+#[given("it runs")]
+#[then("it runs")]
+async fn runs(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await
+}
+
+#[then(regex = r#"^it does not start: code (\d+), "(.*)"$"#)]
+async fn refused(world: &mut LabWorld, wanted: u32, fragment: String) -> Step {
+    let name = world.it.clone();
+    match world.start(&name).await? {
+        PodStart::SandboxFailed { code: Some(code), message }
+            if code == wanted && message.contains(&fragment) =>
+        {
+            Ok(())
+        }
+        other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
+    }
+}
+
+#[then(regex = r"^it starts within (\d+) s$")]
+async fn starts_within(world: &mut LabWorld, seconds: u64) -> Step {
+    let limit = Duration::from_secs(seconds);
+    let since = Instant::now();
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    within(since.elapsed(), limit)
+}
+
+#[then(regex = r#"^it fails to start within (\d+) s: code (\d+), "(.*)"$"#)]
+async fn fails_within(world: &mut LabWorld, seconds: u64, code: u32, fragment: String) -> Step {
+    let since = Instant::now();
+    refused(world, code, fragment).await?;
+    within(since.elapsed(), Duration::from_secs(seconds))
+}
+
+fn within(took: Duration, limit: Duration) -> Step {
+    if took <= limit { Ok(()) } else { Err(Stop::wrong(format!("it took {took:?}, more than {limit:?}"))) }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rules in a pod's namespace: ours compared with what is wanted, and others' before and after.
+
+use std::path::PathBuf;
+
+use cluster::CniCall;
+use cucumber::{given, then, when};
+use netfilter::snapshot::{ChainState, RuleState, TableState};
+use netfilter::{Netns, Snapshot};
+use redirect::ruleset::{
+    Chain, Match, Origin, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+};
+
+use crate::stop::{Step, Stop, expect_eq};
+use crate::tier::Tier;
+use crate::truth::evaluate::ruleset_of;
+use crate::world::LabWorld;
+
+/// A rule of somebody else, with everything by which one could notice that it was touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignRule {
+    /// Family, table and chain.
+    pub place: String,
+    /// The rule as a person knows it.
+    pub text: String,
+    /// The kernel's number of it: a rule that was removed and put back has another.
+    pub handle: u64,
+}
+
+/// Does something in a pod's namespace, on a thread of its own.
+async fn inside<T: Send + 'static>(
+    world: &mut LabWorld,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, Stop> {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let path = PathBuf::from(world.workload(&name).await?.netns());
+    let done = tokio::task::spawn_blocking(move || {
+        Netns::open(path).and_then(|netns| netns.enter(work)).map_err(|error| error.to_string())
+    });
+    done.await.map_err(Stop::harness)?.map_err(Stop::harness)?.map_err(Stop::harness)
+}
+
+async fn snapshot(world: &mut LabWorld) -> Result<Snapshot, Stop> {
+    inside(world, || netfilter::read().map_err(|error| error.to_string())).await
+}
+
+async fn wanted(world: &mut LabWorld) -> Result<Ruleset, Stop> {
+    let name = world.it.clone();
+    let addresses = world.workload(&name).await?.addresses();
+    ruleset_of(world.it()?, &addresses).map_err(Stop::harness)
+}
+
+#[then("its namespace holds no rule")]
+async fn none(world: &mut LabWorld) -> Step {
+    let snapshot = snapshot(world).await?;
+    let rules: Vec<String> = snapshot.tables.iter().flat_map(texts).collect();
+    expect_eq("the list of its rules", &rules, &Vec::new())
+}
+
+#[then("its namespace holds exactly the rules that it wants")]
+#[then("its rules are complete")]
+async fn complete(world: &mut LabWorld) -> Step {
+    let wanted = wanted(world).await?;
+    let differences = netfilter::compare(&snapshot(world).await?, &wanted);
+    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    expect_eq("the list of differences", &texts, &Vec::new())
+}
+
+fn texts(table: &TableState) -> Vec<String> {
+    table
+        .chains
+        .iter()
+        .flat_map(|chain| {
+            chain.rules.iter().map(move |rule| {
+                format!("{} {} -A {} {}", table.family, table.name, chain.name, text(table, rule))
+            })
+        })
+        .collect()
+}
+
+fn text(table: &TableState, rule: &RuleState) -> String {
+    netfilter::describe::describe(table.family, &rule.expressions)
+}
+
+/// A rule that none of our generators writes, by a port that nothing else here uses.
+fn foreign(table: Table, chain: Chain, port: u16, target: Target) -> Rule {
+    Rule {
+        table,
+        chain,
+        scope: Scope::Both,
+        place: Place::Append,
+        matches: vec![
+            Match::Protocol(Protocol::Tcp),
+            Match::DestinationPort(Sense::Is, Port::One(port)),
+        ],
+        target,
+        origin: Origin::Always,
+    }
+}
+
+fn before_ours() -> Vec<Rule> {
+    vec![
+        foreign(Table::Nat, Chain::Output, 9901, Target::Return),
+        foreign(Table::Nat, Chain::Prerouting, 9902, Target::Accept),
+        foreign(Table::Mangle, Chain::Output, 9903, Target::SetMark(77)),
+    ]
+}
+
+fn behind_ours() -> Vec<Rule> {
+    vec![
+        foreign(Table::Nat, Chain::Output, 9911, Target::Accept),
+        foreign(Table::Nat, Chain::Prerouting, 9912, Target::Return),
+        foreign(Table::Filter, Chain::Output, 9913, Target::Drop),
+    ]
+}
+
+#[given(regex = "^its namespace holds rules of others around (all|half|none) of ours$")]
+async fn around(world: &mut LabWorld, how_many: String) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let ours = wanted(world).await?;
+    let kept = match how_many.as_str() {
+        "all" => ours.rules.len(),
+        "half" => ours.rules.len() / 2,
+        _ => 0,
+    };
+    let rules: Vec<Rule> =
+        before_ours().into_iter().chain(ours.rules.iter().take(kept).cloned()).chain(behind_ours()).collect();
+    let mixed = Ruleset { rules, ..ours };
+    inside(world, move || netfilter::apply(&mixed).map_err(|error| error.to_string())).await?;
+    let snapshot = snapshot(world).await?;
+    world.foreign = others(&snapshot);
+    let planted = before_ours().len() + behind_ours().len();
+    if world.foreign.len() < planted {
+        return Err(Stop::harness(format!("of {planted} rules of others only {:?} are there", world.foreign)));
+    }
+    Ok(())
+}
+
+/// Rules that are neither in a chain of ours nor lead to one.
+fn others(snapshot: &Snapshot) -> Vec<ForeignRule> {
+    let is_ours = |name: &str, text: &str| name.starts_with("ISTIO_") || text.contains("ISTIO_");
+    let rules = |table: &TableState, chain: &ChainState| -> Vec<ForeignRule> {
+        chain
+            .rules
+            .iter()
+            .map(|rule| ForeignRule {
+                place: format!("{} {} {}", table.family, table.name, chain.name),
+                text: text(table, rule),
+                handle: rule.handle,
+            })
+            .filter(|rule| !is_ours(&chain.name.to_string(), &rule.text))
+            .collect()
+    };
+    let mut found: Vec<_> = snapshot
+        .tables
+        .iter()
+        .flat_map(|table| table.chains.iter().flat_map(move |chain| rules(table, chain)))
+        .collect();
+    // Within a chain order is meaning; between chains it is the order in which they were made.
+    found.sort_by(|a, b| a.place.cmp(&b.place));
+    found
+}
+
+#[then("the rules of others are the same, in the same order")]
+async fn unchanged(world: &mut LabWorld) -> Step {
+    let now = others(&snapshot(world).await?);
+    expect_eq("the list of others' rules", &now, &world.foreign.clone())
+}
+
+/// The plugin's own ADD of a pod, as the runtime made it.
+fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
+    let calls = tier.node()?.cni_calls();
+    calls
+        .into_iter()
+        .map(|(call, _)| call)
+        .rfind(|call| {
+            call.plugin == crate::sut::PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|it| it == "ADD")
+        })
+        .ok_or_else(|| Stop::harness("the runtime has not called ADD"))
+}
+
+#[when("the plugin's ADD is repeated")]
+async fn repeat(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    world.before = Some(snapshot(world).await?);
+    let tier = world.cluster().await?;
+    let call = recorded_add(&tier)?;
+    world.answer = Some(tier.node()?.call_plugin(call).await?);
+    Ok(())
+}
+
+#[then("nothing in its namespace was written")]
+async fn untouched(world: &mut LabWorld) -> Step {
+    let now = snapshot(world).await?;
+    let before = world.before.as_ref().ok_or_else(|| Stop::harness("nothing was repeated"))?;
+    expect_eq("the generation of its rules", &now.generation, &before.generation)
+}

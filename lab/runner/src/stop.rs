@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a step stopped its scenario. cucumber knows only a panic's text, so the class travels as the text's first words.
+
+use std::fmt;
+
+use cluster::LabError;
+
+use crate::verdict::Verdict;
+
+/// What a step returns.
+pub type Step = Result<(), Stop>;
+
+/// Why a step did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The system under test did something else than the step says.
+    Wrong(String),
+    /// The environment lacks something; nothing is known about the system under test.
+    Inapplicable(String),
+    /// The harness failed; nothing is known about the system under test.
+    Harness(String),
+}
+
+const WRONG: &str = "wrong: ";
+const INAPPLICABLE: &str = "inapplicable: ";
+const HARNESS: &str = "inconclusive: ";
+
+impl Stop {
+    /// The system under test did something else than wanted.
+    pub fn wrong(reason: impl Into<String>) -> Self {
+        Self::Wrong(reason.into())
+    }
+
+    /// The harness failed.
+    pub fn harness(reason: impl fmt::Display) -> Self {
+        Self::Harness(reason.to_string())
+    }
+
+    /// The verdict and the reason in a panic's text. A panic that no step made is the harness' own.
+    #[must_use]
+    pub fn classify(text: &str) -> (Verdict, String) {
+        let classes =
+            [(WRONG, Verdict::Fail), (INAPPLICABLE, Verdict::Inapplicable), (HARNESS, Verdict::Inconclusive)];
+        classes
+            .into_iter()
+            .find_map(|(prefix, verdict)| Some((verdict, text.strip_prefix(prefix)?.to_owned())))
+            .unwrap_or_else(|| (Verdict::Inconclusive, format!("a step panicked: {text}")))
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(reason) => write!(out, "{WRONG}{reason}"),
+            Self::Inapplicable(reason) => write!(out, "{INAPPLICABLE}{reason}"),
+            Self::Harness(reason) => write!(out, "{HARNESS}{reason}"),
+        }
+    }
+}
+
+impl From<LabError> for Stop {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Unsupported { .. } => Self::Inapplicable(error.to_string()),
+            // What was awaited and did not come is something that the system under test did not do.
+            LabError::Deadline { .. } => Self::Wrong(error.to_string()),
+            LabError::Harness { .. } => Self::Harness(error.to_string()),
+        }
+    }
+}
+
+/// Compares what was observed with what the step says.
+pub fn expect_eq<T: PartialEq + fmt::Debug>(what: &str, found: &T, wanted: &T) -> Step {
+    if found == wanted { Ok(()) } else { Err(Stop::wrong(format!("{what} is {found:?}, not {wanted:?}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_survives_the_way_through_a_panic() {
+        for (stop, verdict) in [
+            (Stop::wrong("x"), Verdict::Fail),
+            (Stop::Inapplicable("x".into()), Verdict::Inapplicable),
+            (Stop::harness("x"), Verdict::Inconclusive),
+        ] {
+            assert_eq!(Stop::classify(&stop.to_string()), (verdict, "x".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_foreign_panic_is_the_harness_own() {
+        assert_eq!(Stop::classify("index out of bounds").0, Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn a_deadline_is_a_failure_and_a_harness_error_is_not() {
+        let late = LabError::Deadline { what: "start".into(), deadline: std::time::Duration::from_secs(1) };
+        assert!(matches!(Stop::from(late), Stop::Wrong(_)));
+        let broken = LabError::Harness { what: "make a veth".into(), why: "EPERM".into() };
+        assert!(matches!(Stop::from(broken), Stop::Harness(_)));
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`; only faults of the
+//! API server have no trait, because no other tier could be asked for them.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use std::fmt;
+
+use apiserver::{Fault, Faults};
+use cluster::{AgentStandIn, Cluster as _, LabError, Node, PodStart};
+use kubelet::{NetnsCluster, Options};
+use redirect::ruleset::Family;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::plan::Plan;
+
+/// How long a pod may take to start or to fail. The plugin's own deadline is well below.
+const POD_START: Duration = Duration::from_secs(60);
+
+/// Where the clusters of a run keep their files: in the sandbox' own `/run`.
+const ROOT: &str = "/run/cnilab";
+
+/// Where pods of the mesh live unless a feature says otherwise.
+pub const MESH_NAMESPACE: &str = "shop";
+
+/// The addresses that a pod gets, in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub enum Families {
+    /// IPv4 only.
+    #[default]
+    #[serde(rename = "IPv4")]
+    V4,
+    /// IPv6 only.
+    #[serde(rename = "IPv6")]
+    V6,
+    /// Both, IPv4 first.
+    #[serde(rename = "IPv4 and IPv6")]
+    V4V6,
+    /// Both, IPv6 first.
+    #[serde(rename = "IPv6 and IPv4")]
+    V6V4,
+}
+
+impl Families {
+    /// The families, in order.
+    #[must_use]
+    pub fn list(self) -> Vec<Family> {
+        match self {
+            Self::V4 => vec![Family::V4],
+            Self::V6 => vec![Family::V6],
+            Self::V4V6 => vec![Family::V4, Family::V6],
+            Self::V6V4 => vec![Family::V6, Family::V4],
+        }
+    }
+
+    /// The value of the annotation that the lab's base plugin reads.
+    #[must_use]
+    pub fn annotation(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+            Self::V4V6 => "v4,v6",
+            Self::V6V4 => "v6,v4",
+        }
+    }
+}
+
+impl FromStr for Families {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "IPv4" => Ok(Self::V4),
+            "IPv6" => Ok(Self::V6),
+            "IPv4 and IPv6" => Ok(Self::V4V6),
+            "IPv6 and IPv4" => Ok(Self::V6V4),
+            other => Err(format!("{other:?} names no families")),
+        }
+    }
+}
+
+/// What a scenario wants of its node, before the node exists.
+#[derive(Debug, Clone, Default)]
+pub struct NodePlan {
+    /// What listens on the agent's socket.
+    pub agent: AgentStandIn,
+    /// What every plugin finds in its environment.
+    pub plugin_env: BTreeMap<String, String>,
+}
+
+/// A cluster of real namespaces and processes.
+pub struct Tier {
+    cluster: NetnsCluster,
+    directory: PathBuf,
+}
+
+impl fmt::Debug for Tier {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Tier").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Deref for Tier {
+    type Target = NetnsCluster;
+
+    fn deref(&self) -> &NetnsCluster {
+        &self.cluster
+    }
+}
+
+impl Tier {
+    /// Sets a cluster up for a scenario.
+    pub async fn start(plan: &Plan, id: &str, node: &NodePlan) -> Result<Self, LabError> {
+        let directory = Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"));
+        let sut = plan.plugin.path.parent().unwrap_or(Path::new("/"));
+        let mut options = Options::new(&directory, &plan.workload, sut);
+        options.agent = node.agent;
+        options.plugin_env.clone_from(&node.plugin_env);
+        let cluster = NetnsCluster::start(options).await?;
+        let refused = |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };
+        cluster.api().create_namespace(MESH_NAMESPACE, &BTreeMap::new()).map_err(refused)?;
+        Ok(Self { cluster, directory })
+    }
+
+    /// The only node.
+    pub fn node(&self) -> Result<&dyn Node, LabError> {
+        self.cluster.nodes().into_iter().next().ok_or_else(|| LabError::Harness {
+            what: "find the node".to_owned(),
+            why: "the cluster has none".to_owned(),
+        })
+    }
+
+    /// Lets something go wrong for the plugin's requests; the lab's own are left alone.
+    pub fn add_fault(&self, fault: Fault) {
+        self.faults().add(Fault { user: Some(NetnsCluster::plugin_user()), ..fault });
+    }
+
+    /// What goes wrong at the API server on purpose.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        self.cluster.api().faults()
+    }
+
+    /// Creates a pod for the node and waits until its start has ended.
+    pub async fn start_pod(&self, namespace: &str, name: &str, mut object: Value) -> Result<PodStart, LabError> {
+        let node = self.node()?;
+        object["spec"]["nodeName"] = json!(node.name());
+        self.cluster.apply(object).await?;
+        node.pod_started(namespace, name, POD_START).await
+    }
+
+    /// Ends everything that runs and removes every file.
+    pub async fn end(self) -> Result<(), LabError> {
+        Ok(self.cluster.stop().await?)
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The same packets in real namespaces: pods are started through the real plugin, every packet is a real one, and the
+//! counters of all rules are read before and after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, bail};
+use cluster::{Answer, Cluster as _, LiveRule, PodStart, Traffic, Transport, Workload};
+use futures::{StreamExt as _, TryStreamExt as _};
+use redirect::packet::Outcome;
+use redirect::ruleset::Family;
+
+use super::data::{Group, PacketSpec, Peer, PodSpec, Way};
+use super::evaluate::{self, Addresses, Expected, RuleId};
+use crate::plan::Plan;
+use crate::pod::{Pod, Proxy, ProxyMode};
+use crate::tier::{Families, Tier};
+
+/// Ports that the proxy itself listens on: the app must leave them alone.
+const PROXY_PORTS: [u16; 6] = [15001, 15006, 15020, 15021, 15053, 15090];
+
+/// What was seen of one packet.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The packet, as the data writes it.
+    pub packet: String,
+    /// The family that it was sent in.
+    pub family: Family,
+    /// What the evaluator expects.
+    pub expected: Expected,
+    /// What the answer says of the outcome; a sentence if it says something else.
+    pub outcome: Result<Outcome, String>,
+    /// The rules whose counters moved.
+    pub moved: BTreeSet<RuleId>,
+}
+
+/// What was seen of one pod.
+#[derive(Debug, Clone)]
+pub struct PodSeen {
+    /// Its group.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// All rules that it must have, with their texts.
+    pub rules: Vec<(RuleId, String)>,
+    /// Rules that the namespace holds, and the evaluator does not know, or the reverse.
+    pub strangers: Vec<RuleId>,
+    /// Its packets.
+    pub packets: Vec<Seen>,
+}
+
+/// Runs every group on one node: pods side by side, a pod's packets one after the other.
+pub async fn run(plan: &Plan, tier: &Tier, groups: &[Group]) -> anyhow::Result<Vec<PodSeen>> {
+    let pods: Vec<_> =
+        groups.iter().flat_map(|group| group.pods.iter().map(move |pod| (group, pod))).collect();
+    let ports = outside_ports(&pods);
+    let (outside, beyond) =
+        futures::try_join!(outsider(tier, "outside", &ports), outsider(tier, "beyond", &ports))?;
+    let surroundings = Surroundings { tier, outside: outside.as_ref(), beyond: beyond.as_ref(), plan };
+    let work = pods.into_iter().map(|(group, spec)| surroundings.pod(group, spec));
+    futures::stream::iter(work).buffered(plan.jobs.max(1)).try_collect().await
+}
+
+/// What the pods outside the mesh must listen on.
+fn outside_ports(pods: &[(&Group, &PodSpec)]) -> Vec<String> {
+    let packets = pods.iter().flat_map(|(group, spec)| group.packets.iter().chain(&spec.packets));
+    let ports: BTreeSet<String> =
+        packets.filter(|packet| matches!(packet.way, Way::Out(_))).map(endpoint).collect();
+    ports.into_iter().collect()
+}
+
+fn endpoint(packet: &PacketSpec) -> String {
+    match packet.transport {
+        Transport::Tcp => format!("tcp:{}", packet.port),
+        Transport::Udp => format!("udp:{}", packet.port),
+    }
+}
+
+async fn outsider(tier: &Tier, name: &str, ports: &[String]) -> anyhow::Result<Box<dyn Workload>> {
+    let mut pod = Pod::plain(name, "default");
+    pod.families = Families::V4V6;
+    pod.ports = ports.to_vec();
+    started(tier, &pod).await
+}
+
+async fn started(tier: &Tier, pod: &Pod) -> anyhow::Result<Box<dyn Workload>> {
+    match tier.start_pod(&pod.namespace, &pod.name, pod.object()).await? {
+        PodStart::Running { .. } => Ok(tier.workload(&pod.namespace, &pod.name).await?),
+        other => bail!("pod {:?} did not start: {other:?}", pod.name),
+    }
+}
+
+/// What the pods of one node share.
+struct Surroundings<'a> {
+    tier: &'a Tier,
+    outside: &'a dyn Workload,
+    beyond: &'a dyn Workload,
+    plan: &'a Plan,
+}
+
+impl Surroundings<'_> {
+    async fn pod(&self, group: &Group, spec: &PodSpec) -> anyhow::Result<PodSeen> {
+        let mut packets: Vec<(PacketSpec, Family)> = group
+            .packets
+            .iter()
+            .chain(&spec.packets)
+            .flat_map(|packet| packet.families(spec.families).map(|family| (packet.clone(), family)))
+            .collect();
+        shuffle(&mut packets, self.plan.seed);
+        let pod = self.describe(spec, &packets)?;
+        let workload = started(self.tier, &pod).await?;
+        let addresses = Addresses {
+            pod: workload.addresses(),
+            outside: self.outside.addresses(),
+            beyond: self.beyond.addresses(),
+        };
+        let rules = evaluate::ruleset_of(&pod, &addresses.pod).with_context(|| spec.name.clone())?;
+        let known = evaluate::all_rules(&rules);
+        let mut before = counters(workload.rules().await?);
+        let mut seen = PodSeen {
+            group: group.group.clone(),
+            name: spec.name.clone(),
+            strangers: strangers(&known, &before),
+            rules: known,
+            packets: Vec::with_capacity(packets.len()),
+        };
+        for (packet, family) in packets {
+            let flow = evaluate::flow(&packet, family, &pod, &addresses)?;
+            let traffic = Traffic {
+                transport: flow.transport,
+                destination: flow.destination.ip(),
+                port: flow.destination.port(),
+                uid: flow.client.uid,
+                gid: flow.client.gid,
+                source: packet.source,
+            };
+            let from = if packet.way == Way::In { self.outside } else { workload.as_ref() };
+            let answer = from.send(&traffic).await?;
+            let after = counters(workload.rules().await?);
+            seen.packets.push(Seen {
+                packet: packet.to_string(),
+                family,
+                expected: evaluate::expect(&rules, &flow, family),
+                outcome: classify(&answer, &flow.destination.to_string(), packet.port),
+                moved: moved(&before, &after),
+            });
+            before = after;
+        }
+        Ok(seen)
+    }
+
+    /// The pod of a specification, with its app listening on everything that is sent to it.
+    fn describe(&self, spec: &PodSpec, packets: &[(PacketSpec, Family)]) -> anyhow::Result<Pod> {
+        let mut pod = Pod::meshed(&spec.name, "shop");
+        pod.families = spec.families;
+        let proxy = Proxy::default();
+        pod.proxy = Some(Proxy {
+            uid: spec.uid.or(proxy.uid),
+            gid: spec.gid.or(proxy.gid),
+            env: spec.env.clone(),
+            mode: ProxyMode::Sink,
+            ..proxy
+        });
+        let ports: BTreeSet<String> = packets
+            .iter()
+            .map(|(packet, _)| packet)
+            .filter(|packet| !matches!(packet.way, Way::Out(_)))
+            .filter(|packet| packet.transport == Transport::Udp || !PROXY_PORTS.contains(&packet.port))
+            .map(endpoint)
+            .collect();
+        pod.ports = ports.into_iter().collect();
+        for (key, value) in &spec.annotations {
+            pod.annotations.insert(key.clone(), self.fill_in(value, spec.families)?);
+        }
+        Ok(pod)
+    }
+
+    fn fill_in(&self, text: &str, families: Families) -> anyhow::Result<String> {
+        let mut text = text.to_owned();
+        for family in families.list() {
+            for (peer, workload) in [(Peer::Outside, self.outside), (Peer::Beyond, self.beyond)] {
+                let name = match (peer, family) {
+                    (Peer::Outside, Family::V4) => "{outside}",
+                    (Peer::Outside, Family::V6) => "{outside6}",
+                    (Peer::Beyond, Family::V4) => "{beyond}",
+                    (Peer::Beyond, Family::V6) => "{beyond6}",
+                };
+                let address = Addresses::pick(&workload.addresses(), family)?;
+                text = text.replace(name, &address.to_string());
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Puts packets into an order that the seed decides: what one leaves behind must not matter to the next.
+fn shuffle<T>(items: &mut [T], seed: u32) {
+    // splitmix64: https://prng.di.unimi.it/splitmix64.c
+    let mut state = u64::from(seed);
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    for last in (1..items.len()).rev() {
+        let bound = u64::try_from(last + 1).unwrap_or(u64::MAX);
+        let other = usize::try_from(next() % bound).unwrap_or(0);
+        items.swap(last, other);
+    }
+}
+
+/// What an answer says of the outcome: only positive evidence counts.
+fn classify(answer: &Answer, destination: &str, port: u16) -> Result<Outcome, String> {
+    match answer {
+        Answer::App { port: on, via, .. } if via.is_empty() && *on == port => Ok(Outcome::Untouched),
+        Answer::Proxy { hop } if hop.port == port => Ok(Outcome::Untouched),
+        // The kernel does not tell a datagram's original destination.
+        Answer::Proxy { hop } if hop.original == destination || hop.port == 15053 => {
+            Ok(Outcome::Redirected { port: hop.port })
+        }
+        other => Err(format!("{other:?}")),
+    }
+}
+
+type Counters = BTreeMap<RuleId, u64>;
+
+fn counters(rules: Vec<LiveRule>) -> Counters {
+    rules
+        .into_iter()
+        .filter_map(|rule| {
+            let family = match rule.family.as_str() {
+                "ip" => "ip",
+                "ip6" => "ip6",
+                _ => return None,
+            };
+            let LiveRule { table, chain, position, packets, .. } = rule;
+            Some((RuleId { family, table, chain, position }, packets))
+        })
+        .collect()
+}
+
+fn moved(before: &Counters, after: &Counters) -> BTreeSet<RuleId> {
+    after.iter().filter(|(id, count)| before.get(id) != Some(count)).map(|(id, _)| id.clone()).collect()
+}
+
+fn strangers(known: &[(RuleId, String)], live: &Counters) -> Vec<RuleId> {
+    let known: BTreeSet<&RuleId> = known.iter().map(|(id, _)| id).collect();
+    let live: BTreeSet<&RuleId> = live.keys().collect();
+    known.symmetric_difference(&live).map(|id| (*id).clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::ProxyHop;
+
+    use super::*;
+
+    fn proxy(port: u16, original: &str) -> Answer {
+        Answer::Proxy { hop: ProxyHop { port, original: original.into(), peer: "10.0.0.1:5".into() } }
+    }
+
+    #[test]
+    fn only_positive_evidence_is_an_outcome() {
+        let app = Answer::App { port: 80, peer: String::new(), via: Vec::new() };
+        assert_eq!(classify(&app, "10.0.0.2:80", 80), Ok(Outcome::Untouched));
+        assert!(classify(&app, "10.0.0.2:81", 81).is_err());
+        assert!(classify(&Answer::Silence, "10.0.0.2:80", 80).is_err());
+        assert!(classify(&Answer::Refused, "10.0.0.2:80", 80).is_err());
+    }
+
+    #[test]
+    fn a_hop_counts_only_with_the_right_original_destination() {
+        assert_eq!(
+            classify(&proxy(15001, "10.0.0.2:80"), "10.0.0.2:80", 80),
+            Ok(Outcome::Redirected { port: 15001 })
+        );
+        assert!(classify(&proxy(15001, "10.0.0.3:80"), "10.0.0.2:80", 80).is_err());
+        assert_eq!(classify(&proxy(15021, "10.0.0.2:15021"), "10.0.0.2:15021", 15021), Ok(Outcome::Untouched));
+    }
+
+    #[test]
+    fn a_seed_repeats_an_order_and_loses_nothing() {
+        let order = |seed| {
+            let mut items: Vec<u32> = (0..50).collect();
+            shuffle(&mut items, seed);
+            items
+        };
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+        let mut sorted = order(7);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+    }
+}

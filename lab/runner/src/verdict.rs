@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What became of a scenario, and of a run.
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+
+/// What became of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The behaviour holds.
+    Pass,
+    /// The system under test does something else.
+    Fail,
+    /// The system under test does not claim this behaviour.
+    Unsupported,
+    /// The environment lacks something; the reason carries the probe's evidence.
+    Inapplicable,
+    /// The operator left it out.
+    Skipped,
+    /// The harness failed.
+    Inconclusive,
+    /// It held only in some of several attempts.
+    Flaky,
+}
+
+impl Verdict {
+    /// All of them, in the order in which people want to read them.
+    pub const ALL: [Self; 7] = [
+        Self::Pass,
+        Self::Fail,
+        Self::Flaky,
+        Self::Inconclusive,
+        Self::Inapplicable,
+        Self::Unsupported,
+        Self::Skipped,
+    ];
+
+    /// The word that reports use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Unsupported => "unsupported",
+            Self::Inapplicable => "inapplicable",
+            Self::Skipped => "skipped",
+            Self::Inconclusive => "inconclusive",
+            Self::Flaky => "flaky",
+        }
+    }
+}
+
+/// A scenario that was selected, and what became of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Record {
+    /// `redirection/outbound:12`: stable as long as the line is.
+    pub id: String,
+    /// The group: the feature's directory.
+    pub group: String,
+    /// The feature's name.
+    pub feature: String,
+    /// The scenario's name, placeholders filled in.
+    pub name: String,
+    /// The feature file, relative to the workspace.
+    pub file: String,
+    /// The line of the scenario, or of its row of examples.
+    pub line: usize,
+    /// All tags, inherited ones included.
+    pub tags: Vec<String>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Why, unless it passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The step that stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// What steps wanted a reader to know, passed or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Files with evidence, relative to the report's directory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+}
+
+/// How many scenarios got each verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the verdicts")]
+pub struct Totals {
+    pub selected: usize,
+    pub pass: usize,
+    pub fail: usize,
+    pub flaky: usize,
+    pub inconclusive: usize,
+    pub inapplicable: usize,
+    pub unsupported: usize,
+    pub skipped: usize,
+}
+
+impl Totals {
+    /// Counts verdicts.
+    pub fn of(verdicts: impl Iterator<Item = Verdict>) -> Self {
+        let mut totals = Self::default();
+        for verdict in verdicts {
+            totals.selected += 1;
+            *totals.slot(verdict) += 1;
+        }
+        totals
+    }
+
+    fn slot(&mut self, verdict: Verdict) -> &mut usize {
+        match verdict {
+            Verdict::Pass => &mut self.pass,
+            Verdict::Fail => &mut self.fail,
+            Verdict::Flaky => &mut self.flaky,
+            Verdict::Inconclusive => &mut self.inconclusive,
+            Verdict::Inapplicable => &mut self.inapplicable,
+            Verdict::Unsupported => &mut self.unsupported,
+            Verdict::Skipped => &mut self.skipped,
+        }
+    }
+
+    /// How many got this verdict.
+    #[must_use]
+    pub fn count(mut self, verdict: Verdict) -> usize {
+        *self.slot(verdict)
+    }
+
+    /// The exit code that these verdicts add up to: a failure outweighs a harness that failed elsewhere, and both outweigh
+    /// what could not run. Nothing selected proves nothing.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.selected == 0 {
+            Exit::Usage
+        } else if self.fail + self.flaky > 0 {
+            Exit::Failed
+        } else if self.inconclusive > 0 {
+            Exit::Inconclusive
+        } else if self.inapplicable + self.skipped > 0 {
+            Exit::Partial
+        } else {
+            Exit::Ok
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(verdicts: &[Verdict]) -> Exit {
+        Totals::of(verdicts.iter().copied()).exit()
+    }
+
+    #[test]
+    fn every_verdict_is_counted_once() {
+        let totals = Totals::of(Verdict::ALL.into_iter());
+        assert_eq!(totals.selected, 7);
+        assert!(Verdict::ALL.into_iter().all(|verdict| totals.count(verdict) == 1));
+    }
+
+    #[test]
+    fn the_worst_verdict_decides_the_exit_code() {
+        use Verdict::{Fail, Inapplicable, Inconclusive, Pass, Skipped, Unsupported};
+        assert_eq!(exit(&[Pass, Unsupported]), Exit::Ok);
+        assert_eq!(exit(&[Pass, Inapplicable]), Exit::Partial);
+        assert_eq!(exit(&[Pass, Skipped]), Exit::Partial);
+        assert_eq!(exit(&[Pass, Inapplicable, Inconclusive]), Exit::Inconclusive);
+        assert_eq!(exit(&[Pass, Inconclusive, Fail]), Exit::Failed);
+    }
+
+    #[test]
+    fn a_run_without_scenarios_is_not_green() {
+        assert_eq!(exit(&[]), Exit::Usage);
+    }
+}
