@@ -36,7 +36,7 @@ impl PatchKind {
 /// The object after the patch.
 ///
 /// # Errors
-/// [`ApiError::BadRequest`] for a patch that is not an object, or has strategic directives.
+/// [`ApiError::BadRequest`] for a patch that is not an object, has strategic directives or takes the metadata away.
 pub fn patched(object: &Value, patch: &Value, kind: PatchKind) -> Result<Value, ApiError> {
     if !patch.is_object() {
         return Err(ApiError::BadRequest("a patch must be an object".to_owned()));
@@ -46,6 +46,9 @@ pub fn patched(object: &Value, patch: &Value, kind: PatchKind) -> Result<Value, 
     }
     let mut result = object.clone();
     merge(&mut result, patch);
+    if !result["metadata"].is_object() {
+        return Err(ApiError::BadRequest("metadata must be an object".to_owned()));
+    }
     Ok(result)
 }
 
@@ -83,17 +86,20 @@ mod tests {
 
     #[test]
     fn maps_merge_null_removes_and_lists_are_replaced() {
-        let object = json!({"a": {"b": 1, "c": [1, 2]}, "d": "x"});
+        let object = json!({"a": {"b": 1, "c": [1, 2]}, "d": "x", "metadata": {}});
         let patch = json!({"a": {"c": [3], "e": {"f": null, "g": 1}}, "d": null});
         let result = patched(&object, &patch, PatchKind::Merge).unwrap();
-        assert_eq!(result, json!({"a": {"b": 1, "c": [3], "e": {"g": 1}}}));
+        assert_eq!(result, json!({"a": {"b": 1, "c": [3], "e": {"g": 1}}, "metadata": {}}));
     }
 
     #[test]
     fn strategic_directives_are_refused_not_stored() {
         let patch = json!({"spec": {"$setElementOrder/containers": []}});
-        assert!(patched(&json!({}), &patch, PatchKind::Strategic).is_err());
-        assert!(patched(&json!({}), &json!([]), PatchKind::Merge).is_err());
+        let object = json!({"metadata": {}});
+        assert!(patched(&object, &patch, PatchKind::Strategic).is_err());
+        assert!(patched(&object, &patch, PatchKind::Merge).is_ok());
+        assert!(patched(&object, &json!([]), PatchKind::Merge).is_err());
+        assert!(patched(&object, &json!({"metadata": "x"}), PatchKind::Merge).is_err());
         assert!(PatchKind::of("application/json-patch+json").is_err());
     }
 }

@@ -3,6 +3,8 @@
 //! `write` decides creates and updates, `delete` decides deletions; both end in [`Store::commit`].
 
 mod delete;
+#[cfg(test)]
+mod properties;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -4,7 +4,7 @@
 use crate::common::{World, pod, refusal};
 use apiserver::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, from_value, json};
 
@@ -253,4 +253,79 @@ async fn discovery_names_what_is_served() {
     assert_eq!(client.list_api_group_resources("apps/v1").await.unwrap().resources[0].name, "daemonsets");
     let nothing = http::Request::get("/apis/widgets.example.com/v1/widgets").body(Vec::new()).unwrap();
     assert_eq!(refusal(client.request::<Value>(nothing).await), (404, "NotFound".into()));
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_selector() {
+    let world = World::new();
+    for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        let mut pod = pod(name);
+        pod["metadata"]["labels"] = json!({"app": app});
+        world.server.upsert(pod).unwrap();
+    }
+    let chosen = ListParams::default().labels("app=x");
+    let gone =
+        pods(&world).delete_collection(&DeleteParams::default(), &chosen).await.unwrap().left().unwrap();
+    assert_eq!(gone.items.len(), 2);
+    let left = pods(&world).list(&ListParams::default()).await.unwrap();
+    assert_eq!(left.items[0].metadata.name.as_deref(), Some("b"));
+    assert_eq!(left.items.len(), 1);
+}
+
+#[tokio::test]
+async fn events_are_found_by_what_they_are_about() {
+    let world = World::new();
+    let api: Api<Event> = Api::namespaced(world.server.client(), "shop");
+    for name in ["cart", "basket"] {
+        let about = json!({"kind": "Pod", "namespace": "shop", "name": name});
+        let event =
+            json!({"metadata": {"generateName": "e-"}, "involvedObject": about, "reason": "Repaired"});
+        api.create(&PostParams::default(), &typed(event)).await.unwrap();
+    }
+    let params = ListParams::default().fields("involvedObject.name=cart,reason=Repaired");
+    assert_eq!(api.list(&params).await.unwrap().items.len(), 1);
+}
+
+/// Whatever is sent, the answer is a `Status` with its own code, and the server lives.
+#[tokio::test]
+async fn odd_bodies_are_refused() {
+    let world = World::new();
+    world.server.upsert(pod("cart")).unwrap();
+    let client = world.server.client();
+    let (merge, json, cart) =
+        ("application/merge-patch+json", "application/json", "/api/v1/namespaces/shop/pods/cart");
+    let list = "/api/v1/namespaces/shop/pods";
+    let deep = "[".repeat(100_000);
+    let huge = format!("\"{}\"", "x".repeat(4 << 20));
+    let cases = [
+        ("POST", list, json, "", 400),
+        ("POST", list, json, "[]", 400),
+        ("POST", list, json, "{", 400),
+        ("POST", list, json, &deep, 400),
+        ("POST", list, json, &huge, 413),
+        ("POST", list, "application/vnd.kubernetes.protobuf", "k8s", 415),
+        ("POST", list, json, r#"{"metadata":7}"#, 422),
+        ("POST", list, json, r#"{"metadata":{"name":"x","labels":[1]}}"#, 400),
+        ("POST", list, json, r#"{"metadata":{"name":"x"},"spec":"s"}"#, 400),
+        ("POST", list, json, r#"{"kind":"Node","metadata":{"name":"x"}}"#, 400),
+        ("POST", "/api/v1/pods", json, r#"{"metadata":{"name":"x"}}"#, 405),
+        ("PUT", list, json, "{}", 405),
+        ("PUT", cart, json, r#"{"metadata":{"name":"x"}}"#, 400),
+        ("PATCH", cart, merge, r#"{"metadata":"x"}"#, 400),
+        ("PATCH", cart, merge, r#"{"metadata":null}"#, 400),
+        ("PATCH", cart, merge, r#"{"spec":[1]}"#, 400),
+        ("PATCH", cart, merge, "7", 400),
+        ("PATCH", cart, "application/json-patch+json", "[]", 415),
+        ("GET", "/api/v1/pods?watch=true&resourceVersion=x", json, "", 400),
+        ("GET", "/api/v1/pods?labelSelector=%28", json, "", 400),
+        ("GET", "/api/v1/widgets", json, "", 404),
+        ("GET", "/elsewhere", json, "", 404),
+    ];
+    for (method, path, content_type, body, code) in cases {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
+        let answer = client.request::<Value>(request.body(body.into()).unwrap()).await;
+        let shown = body.get(..body.len().min(60));
+        assert_eq!(refusal(answer).0, code, "{method} {path} {content_type} {shown:?}");
+    }
+    pods(&world).get("cart").await.unwrap();
 }
