@@ -92,7 +92,7 @@ pub enum Helper {
 pub fn list() -> Result<Vec<Address>, AddressError> {
     let mut request = Writer::with_capacity(32);
     request.message(RTM_GETADDR, DUMP);
-    request.raw(&[AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
+    request.raw([AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
     let request = request.into_bytes();
     for _ in 0..ATTEMPTS {
         let mut socket = Socket::route().map_err(|errno| AddressError::Socket(errno.into()))?;
@@ -150,11 +150,11 @@ fn ip(family: u8, payload: &[u8]) -> Result<Option<IpAddr>, Malformed> {
 pub fn add_loopback_helper() -> Result<Helper, AddressError> {
     let mut request = Writer::with_capacity(80);
     request.message(RTM_NEWADDR, CREATE | EXCL | ACK);
-    request.raw(&[AF_INET6, 128, 0, 0]);
-    request.raw(&LOOPBACK.to_ne_bytes());
-    request.attribute(IFA_LOCAL, &HELPER.octets());
-    request.attribute(IFA_ADDRESS, &HELPER.octets());
-    request.attribute(IFA_FLAGS, &NO_DUPLICATE_DETECTION.to_ne_bytes());
+    request.raw([AF_INET6, 128, 0, 0]);
+    request.raw(LOOPBACK.to_ne_bytes());
+    request.attribute(IFA_LOCAL, HELPER.octets());
+    request.attribute(IFA_ADDRESS, HELPER.octets());
+    request.attribute(IFA_FLAGS, NO_DUPLICATE_DETECTION.to_ne_bytes());
     let mut socket = Socket::route().map_err(|errno| AddressError::Socket(errno.into()))?;
     let errno = match socket.ask(&request.into_bytes(), |_| Ok(())) {
         Ok(()) => return Ok(Helper::Added),

@@ -5,12 +5,14 @@
 //! | part | what it does |
 //! |---|---|
 //! | `encode` | tables, chains, batches |
-//! | `encode/rule` | a rule and its expressions |
+//! | `encode/rule` | a rule, and which expressions it has |
+//! | `encode/list` | expressions as bytes |
 //! | `encode/extension` | the C structures of xtables extensions |
 //! | `encode/error` | what cannot be encoded |
 
 mod error;
 mod extension;
+mod list;
 mod rule;
 
 use redirect::ruleset::{Chain, ChainRules, Dialect, Family, Rule, Ruleset, Table};
@@ -66,8 +68,8 @@ pub(crate) fn begin(ruleset: &Ruleset, generation: Option<u32>) -> Result<Writer
     }
     let mut out = Writer::with_capacity(CAPACITY);
     out.message(message::BATCH_BEGIN, 0);
-    out.raw(&[nft::family::UNSPECIFIED, 0]);
-    out.raw(&nft::BATCH_SUBSYSTEM);
+    let [high, low] = nft::BATCH_SUBSYSTEM;
+    out.raw([nft::family::UNSPECIFIED, 0, high, low]);
     if let Some(generation) = generation {
         out.be32(attribute::BATCH_GENERATION, generation);
     }
@@ -78,15 +80,15 @@ pub(crate) fn begin(ruleset: &Ruleset, generation: Option<u32>) -> Result<Writer
 pub(crate) fn end(mut out: Writer) -> Vec<u8> {
     out.acknowledge();
     out.message(message::BATCH_END, 0);
-    out.raw(&[nft::family::UNSPECIFIED, 0]);
-    out.raw(&nft::BATCH_SUBSYSTEM);
+    let [high, low] = nft::BATCH_SUBSYSTEM;
+    out.raw([nft::family::UNSPECIFIED, 0, high, low]);
     out.into_bytes()
 }
 
 /// Begins a message of nf_tables: `nfgenmsg` with version and resource id 0.
 pub(crate) fn begin_message(out: &mut Writer, kind: u16, flags: u16, family: u8) {
     out.message(kind, flags);
-    out.raw(&[family, 0, 0, 0]);
+    out.raw([family, 0, 0, 0]);
 }
 
 /// The kernel's number of a family.
@@ -118,7 +120,7 @@ pub(crate) fn base_chain(out: &mut Writer, family: Family, table: Table, chain: 
     out.name(attribute::CHAIN_NAME, chain.name().as_bytes());
     let open = out.nest(attribute::CHAIN_HOOK);
     out.be32(attribute::HOOK_NUMBER, hook.number);
-    out.attribute(attribute::HOOK_PRIORITY, &hook.priority.to_be_bytes());
+    out.attribute(attribute::HOOK_PRIORITY, hook.priority.to_be_bytes());
     out.close(open);
     out.name(attribute::CHAIN_TYPE, hook.kind.as_bytes());
 }

@@ -137,7 +137,7 @@ fn one(element: &[u8]) -> Result<Expression<'_>, Malformed> {
 }
 
 /// A kernel's attribute that this reader does not know may change the meaning, so the expression is not taken for a known one.
-fn known<'a, const N: usize>(data: &'a [u8]) -> Result<Option<[Option<&'a [u8]>; N]>, Malformed> {
+fn known<const N: usize>(data: &[u8]) -> Result<Option<[Option<&[u8]>; N]>, Malformed> {
     let mut fields = [None; N];
     for attribute in attributes(data) {
         let (kind, payload) = attribute?;

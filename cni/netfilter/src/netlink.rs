@@ -14,7 +14,7 @@ const DATAGRAM: usize = 32 * 1024;
 const DEFAULT_SEND_BUFFER: usize = 96 * 1024;
 
 /// Why an exchange with the kernel failed.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum ExchangeError {
     /// A system call failed.
     System(Errno),

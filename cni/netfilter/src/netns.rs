@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FsWord, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// `NSFS_MAGIC`: the file system that every namespace file belongs to.
-const NSFS_MAGIC: i64 = 0x6e73_6673;
+const NSFS_MAGIC: FsWord = 0x6e73_6673;
 
 /// The calling thread's own network namespace. Not `/proc/self`: that is the main thread's.
 const CURRENT: &str = "/proc/thread-self/ns/net";
@@ -32,7 +32,7 @@ pub enum NetnsError {
         /// The path as given.
         path: PathBuf,
         /// Magic number of the file system that it lies on.
-        magic: i64,
+        magic: FsWord,
     },
     /// The namespace cannot be entered; a namespace of another kind ends here, too.
     #[error("failed to enter netns {path:?}: {reason}")]
@@ -72,7 +72,7 @@ impl Netns {
         // NONBLOCK: a path that turns out to be a FIFO must not hold the caller for ever.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-        let magic = i64::from(rustix::fs::fstatfs(&file).map_err(failed)?.f_type);
+        let magic = rustix::fs::fstatfs(&file).map_err(failed)?.f_type;
         if magic != NSFS_MAGIC {
             return Err(NetnsError::NotANamespace { path: path.to_owned(), magic });
         }

@@ -98,9 +98,9 @@ impl Step {
             _ => return None,
         };
         let (header, body) = message.body.split_at_checked(nft::GENERIC_HEADER)?;
-        let family = match header.first()? {
-            &nft::family::INET => NfFamily::Inet,
-            &nft::family::IPV6 => NfFamily::Ip6,
+        let family = match *header.first()? {
+            nft::family::INET => NfFamily::Inet,
+            nft::family::IPV6 => NfFamily::Ip6,
             _ => NfFamily::Ip,
         };
         let mut step = Self { action, family, ..Self::commit() };

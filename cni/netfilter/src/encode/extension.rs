@@ -2,7 +2,7 @@
 //! The C structures of xtables extensions, as the kernel's headers lay them out on 64-bit machines: host byte order except where
 //! noted, padded to 8 bytes.
 
-use redirect::ruleset::{CtStates, Family, Id, Owner, Sense};
+use redirect::ruleset::{CtStates, Id, Owner, Sense};
 
 use super::Unencodable;
 
@@ -98,20 +98,23 @@ pub(super) fn any_port() -> [u8; 16] {
     info
 }
 
-/// `struct nf_nat_ipv4_multi_range_compat` or `struct nf_nat_range`, and its length. Ports in network order.
-pub(super) fn redirect(family: Family, port: u16) -> ([u8; 40], usize) {
+/// `struct nf_nat_ipv4_multi_range_compat` with one range. Ports in network order.
+pub(super) fn redirect_v4(port: u16) -> [u8; 24] {
+    let mut info = [0; 24];
+    put(&mut info, 0, 1_u32.to_ne_bytes());
+    put(&mut info, 4, NAT_RANGE_PORT.to_ne_bytes());
+    put(&mut info, 16, port.to_be_bytes());
+    put(&mut info, 18, port.to_be_bytes());
+    info
+}
+
+/// `struct nf_nat_range`. Ports in network order.
+pub(super) fn redirect_v6(port: u16) -> [u8; 40] {
     let mut info = [0; 40];
-    let (flags, ports, length) = match family {
-        Family::V4 => {
-            put(&mut info, 0, 1_u32.to_ne_bytes());
-            (4, 16, 24)
-        }
-        Family::V6 => (0, 36, 40),
-    };
-    put(&mut info, flags, NAT_RANGE_PORT.to_ne_bytes());
-    put(&mut info, ports, port.to_be_bytes());
-    put(&mut info, ports + 2, port.to_be_bytes());
-    (info, length)
+    put(&mut info, 0, NAT_RANGE_PORT.to_ne_bytes());
+    put(&mut info, 36, port.to_be_bytes());
+    put(&mut info, 38, port.to_be_bytes());
+    info
 }
 
 /// `struct xt_mark_tginfo2`

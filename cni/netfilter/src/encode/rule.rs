@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use redirect::ruleset::{Cidr, Family, Match, Port, Protocol, Rule, Sense, Target};
 
 use super::extension::{self, ConnMark};
+use super::list::{self, Content, List, Template};
 use super::{EncodeError, Unencodable, begin_message, command, family_number};
 use crate::nft::{self, attribute, header, meta, operation, verdict};
 use crate::wire::{APPEND, CREATE, Writer};
@@ -16,6 +17,20 @@ const INTERFACE_LENGTH: usize = 15;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+
+// Each with the revision that iptables 1.8.9 picks, and the lengths of the whole and of its structure.
+const ANY_TCP: Template<56, 16> = list::extension("match", "tcp", 0);
+const ANY_UDP: Template<56, 16> = list::extension("match", "udp", 0);
+const OWNER: Template<68, 24> = list::extension("match", "owner", 1);
+const MULTIPORT: Template<96, 48> = list::extension("match", "multiport", 1);
+const CONNTRACK: Template<216, 168> = list::extension("match", "conntrack", 3);
+const CONNMARK: Template<64, 16> = list::extension("match", "connmark", 1);
+const REDIRECT_V4: Template<72, 24> = list::extension("target", "REDIRECT", 0);
+const REDIRECT_V6: Template<88, 40> = list::extension("target", "REDIRECT", 0);
+const SET_MARK: Template<52, 8> = list::extension("target", "MARK", 2);
+const SET_CONNMARK: Template<64, 16> = list::extension("target", "CONNMARK", 2);
+const TPROXY: Template<76, 32> = list::extension("target", "TPROXY", 1);
+const CT: Template<112, 72> = list::extension("target", "CT", 2);
 
 /// Where a rule goes in the kernel's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +76,9 @@ pub fn expressions(family: Family, wanted: &Rule) -> Result<Vec<u8>, EncodeError
 
 fn list(out: &mut Writer, family: Family, wanted: &Rule) -> Result<(), EncodeError> {
     let open = out.nest(attribute::RULE_EXPRESSIONS);
-    let mut rule = Expressions { out, family, protocol: protocol(wanted), count: 0 };
+    let mut rule = Expressions { list: List::new(out), family, protocol: protocol(wanted) };
     let written = rule.all(wanted);
-    let count = rule.count;
+    let count = rule.list.count();
     out.close(open);
     written
         .and_then(|()| {
@@ -96,10 +111,9 @@ fn rank(condition: &Match) -> u8 {
 
 /// The expressions of one rule while they are written.
 struct Expressions<'a> {
-    out: &'a mut Writer,
+    list: List<'a>,
     family: Family,
     protocol: Option<u8>,
-    count: usize,
 }
 
 impl Expressions<'_> {
@@ -109,10 +123,7 @@ impl Expressions<'_> {
                 self.condition(condition)?;
             }
         }
-        self.expression("counter", |out| {
-            out.be64(attribute::COUNTER_BYTES, 0);
-            out.be64(attribute::COUNTER_PACKETS, 0);
-        });
+        self.list.counter();
         self.target(&wanted.target);
         Ok(())
     }
@@ -122,8 +133,8 @@ impl Expressions<'_> {
             Match::InInterface(name) => self.interface(meta::IN_INTERFACE, name),
             Match::OutInterface(name) => self.interface(meta::OUT_INTERFACE, name),
             Match::Protocol(_) => {
-                self.meta(meta::PROTOCOL);
-                self.compare(operation::EQUAL, &[self.protocol.unwrap_or_default()]);
+                self.list.meta(meta::PROTOCOL);
+                self.list.compare(operation::EQUAL, Content::new(&[self.protocol.unwrap_or_default()]));
                 Ok(())
             }
             Match::Source(sense, cidr) => self.address(Side::Source, *sense, *cidr),
@@ -132,50 +143,45 @@ impl Expressions<'_> {
             Match::DestinationPort(sense, port) => self.port(Side::Destination, *sense, port),
             Match::DestinationPorts(sense, ports) => {
                 self.protocol.ok_or(Unencodable::PortWithoutProtocol)?;
-                self.extension("match", "multiport", 1, &extension::multiport(*sense, ports)?);
+                self.list.extension(MULTIPORT, extension::multiport(*sense, ports)?);
                 Ok(())
             }
             Match::Owner(sense, owner) => {
-                self.extension("match", "owner", 1, &extension::owner(*sense, owner)?);
+                self.list.extension(OWNER, extension::owner(*sense, owner)?);
                 Ok(())
             }
             Match::Conntrack(states) => {
-                self.extension("match", "conntrack", 3, &extension::conntrack(*states));
+                self.list.extension(CONNTRACK, extension::conntrack(*states));
                 Ok(())
             }
             Match::Mark(sense, mark) => {
-                self.meta(meta::MARK);
-                self.compare(equality(*sense), &mark.to_ne_bytes());
+                self.list.meta(meta::MARK);
+                self.list.compare(equality(*sense), Content::new(&mark.to_ne_bytes()));
                 Ok(())
             }
             Match::ConnMark(mark) => {
-                self.extension("match", "connmark", 1, &extension::connmark(*mark));
+                self.list.extension(CONNMARK, extension::connmark(*mark));
                 Ok(())
             }
         }
     }
 
     fn target(&mut self, target: &Target) {
+        let list = &mut self.list;
         match target {
-            Target::Accept => self.verdict(verdict::ACCEPT, None),
-            Target::Drop => self.verdict(verdict::DROP, None),
-            Target::Return => self.verdict(verdict::RETURN, None),
-            Target::Jump(chain) => self.verdict(verdict::JUMP, Some(chain.name())),
-            Target::Redirect { port } => {
-                let (info, length) = extension::redirect(self.family, *port);
-                self.extension("target", "REDIRECT", 0, info.get(..length).unwrap_or(&info));
-            }
-            Target::SetMark(mark) => self.extension("target", "MARK", 2, &extension::set_mark(*mark)),
-            Target::Tproxy { mark, port } => {
-                self.extension("target", "TPROXY", 1, &extension::tproxy(*mark, *port));
-            }
-            Target::SaveMark => {
-                self.extension("target", "CONNMARK", 2, &extension::set_connmark(ConnMark::Save));
-            }
-            Target::RestoreMark => {
-                self.extension("target", "CONNMARK", 2, &extension::set_connmark(ConnMark::Restore));
-            }
-            Target::CtZone(zone) => self.extension("target", "CT", 2, &extension::zone(*zone)),
+            Target::Accept => list.verdict(verdict::ACCEPT),
+            Target::Drop => list.verdict(verdict::DROP),
+            Target::Return => list.verdict(verdict::RETURN),
+            Target::Jump(chain) => list.jump(chain.name()),
+            Target::Redirect { port } => match self.family {
+                Family::V4 => list.extension(REDIRECT_V4, extension::redirect_v4(*port)),
+                Family::V6 => list.extension(REDIRECT_V6, extension::redirect_v6(*port)),
+            },
+            Target::SetMark(mark) => list.extension(SET_MARK, extension::set_mark(*mark)),
+            Target::Tproxy { mark, port } => list.extension(TPROXY, extension::tproxy(*mark, *port)),
+            Target::SaveMark => list.extension(SET_CONNMARK, extension::set_connmark(ConnMark::Save)),
+            Target::RestoreMark => list.extension(SET_CONNMARK, extension::set_connmark(ConnMark::Restore)),
+            Target::CtZone(zone) => list.extension(CT, extension::zone(*zone)),
         }
     }
 
@@ -185,15 +191,11 @@ impl Expressions<'_> {
         if bytes.is_empty() || bytes.len() > INTERFACE_LENGTH || bytes.contains(&0) {
             return Err(Unencodable::Interface(name.to_owned()));
         }
-        self.meta(key);
+        self.list.meta(key);
         match bytes.split_last() {
             Some((b'+', [])) => {}
-            Some((b'+', prefix)) => self.compare(operation::EQUAL, prefix),
-            _ => {
-                let mut whole = [0; INTERFACE_LENGTH + 1];
-                whole[..bytes.len()].copy_from_slice(bytes);
-                self.compare(operation::EQUAL, whole.get(..=bytes.len()).unwrap_or(&whole));
-            }
+            Some((b'+', prefix)) => self.list.compare(operation::EQUAL, Content::new(prefix)),
+            _ => self.list.compare(operation::EQUAL, Content::with_nul(bytes)),
         }
         Ok(())
     }
@@ -228,11 +230,11 @@ impl Expressions<'_> {
             *byte &= *mask;
         }
         let length = if bits.is_multiple_of(8) { bits / 8 } else { whole };
-        self.payload(header::NETWORK, offset, length);
+        self.list.payload(header::NETWORK, offset, length);
         if !bits.is_multiple_of(8) {
-            self.mask(mask.get(..length).unwrap_or(&mask));
+            self.list.mask(Content::new(mask.get(..length).unwrap_or(&mask)));
         }
-        self.compare(equality(sense), address.get(..length).unwrap_or(&address));
+        self.list.compare(equality(sense), Content::new(address.get(..length).unwrap_or(&address)));
         Ok(())
     }
 
@@ -247,20 +249,15 @@ impl Expressions<'_> {
         if (low, high) == (0, u16::MAX) {
             return self.any_port(protocol, sense);
         }
-        self.payload(header::TRANSPORT, if side == Side::Source { 0 } else { 2 }, 2);
+        self.list.payload(header::TRANSPORT, if side == Side::Source { 0 } else { 2 }, 2);
         let same = equality(sense);
         if low == high {
-            self.compare(same, &low.to_be_bytes());
+            self.list.compare(same, Content::new(&low.to_be_bytes()));
         } else if low == 0 {
             let outside = if sense == Sense::Is { operation::AT_MOST } else { operation::GREATER };
-            self.compare(outside, &high.to_be_bytes());
+            self.list.compare(outside, Content::new(&high.to_be_bytes()));
         } else {
-            self.expression("range", |out| {
-                out.be32(attribute::RANGE_SOURCE, nft::REGISTER);
-                out.be32(attribute::RANGE_OPERATION, same);
-                value(out, attribute::RANGE_FROM, &low.to_be_bytes());
-                value(out, attribute::RANGE_TO, &high.to_be_bytes());
-            });
+            self.list.range(same, low.to_be_bytes(), high.to_be_bytes());
         }
         Ok(())
     }
@@ -270,75 +267,9 @@ impl Expressions<'_> {
         if sense == Sense::Not {
             return Err(Unencodable::NoPortLeft);
         }
-        self.extension("match", if protocol == TCP { "tcp" } else { "udp" }, 0, &extension::any_port());
+        let template = if protocol == TCP { ANY_TCP } else { ANY_UDP };
+        self.list.extension(template, extension::any_port());
         Ok(())
-    }
-
-    fn expression(&mut self, name: &str, data: impl FnOnce(&mut Writer)) {
-        let element = self.out.nest(attribute::LIST_ELEMENT);
-        self.out.name(attribute::EXPRESSION_NAME, name.as_bytes());
-        let open = self.out.nest(attribute::EXPRESSION_DATA);
-        data(self.out);
-        self.out.close(open);
-        self.out.close(element);
-        self.count += 1;
-    }
-
-    fn meta(&mut self, key: u32) {
-        self.expression("meta", |out| {
-            out.be32(attribute::META_KEY, key);
-            out.be32(attribute::META_DESTINATION, nft::REGISTER);
-        });
-    }
-
-    fn payload(&mut self, base: u32, offset: u32, length: usize) {
-        self.expression("payload", |out| {
-            out.be32(attribute::PAYLOAD_DESTINATION, nft::REGISTER);
-            out.be32(attribute::PAYLOAD_BASE, base);
-            out.be32(attribute::PAYLOAD_OFFSET, offset);
-            out.be32(attribute::PAYLOAD_LENGTH, u32::try_from(length).unwrap_or(u32::MAX));
-        });
-    }
-
-    fn mask(&mut self, mask: &[u8]) {
-        const NOTHING: [u8; 16] = [0; 16];
-        self.expression("bitwise", |out| {
-            out.be32(attribute::BITWISE_SOURCE, nft::REGISTER);
-            out.be32(attribute::BITWISE_DESTINATION, nft::REGISTER);
-            out.be32(attribute::BITWISE_LENGTH, u32::try_from(mask.len()).unwrap_or(u32::MAX));
-            value(out, attribute::BITWISE_MASK, mask);
-            value(out, attribute::BITWISE_XOR, NOTHING.get(..mask.len()).unwrap_or(&NOTHING));
-        });
-    }
-
-    fn compare(&mut self, operation: u32, data: &[u8]) {
-        self.expression("cmp", |out| {
-            out.be32(attribute::COMPARE_SOURCE, nft::REGISTER);
-            out.be32(attribute::COMPARE_OPERATION, operation);
-            value(out, attribute::COMPARE_DATA, data);
-        });
-    }
-
-    fn verdict(&mut self, code: i32, chain: Option<&str>) {
-        self.expression("immediate", |out| {
-            out.be32(attribute::IMMEDIATE_DESTINATION, nft::VERDICT_REGISTER);
-            let data = out.nest(attribute::IMMEDIATE_DATA);
-            let verdict = out.nest(attribute::DATA_VERDICT);
-            out.attribute(attribute::VERDICT_CODE, &code.to_be_bytes());
-            if let Some(chain) = chain {
-                out.name(attribute::VERDICT_CHAIN, chain.as_bytes());
-            }
-            out.close(verdict);
-            out.close(data);
-        });
-    }
-
-    fn extension(&mut self, kind: &str, name: &str, revision: u32, info: &[u8]) {
-        self.expression(kind, |out| {
-            out.name(attribute::EXTENSION_NAME, name.as_bytes());
-            out.be32(attribute::EXTENSION_REVISION, revision);
-            out.attribute(attribute::EXTENSION_INFO, info);
-        });
     }
 }
 
@@ -354,11 +285,4 @@ fn equality(sense: Sense) -> u32 {
         Sense::Is => operation::EQUAL,
         Sense::Not => operation::NOT_EQUAL,
     }
-}
-
-/// A register's content.
-fn value(out: &mut Writer, kind: u16, bytes: &[u8]) {
-    let open = out.nest(kind);
-    out.attribute(attribute::DATA_VALUE, bytes);
-    out.close(open);
 }
