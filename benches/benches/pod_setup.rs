@@ -59,8 +59,11 @@ fn main() -> Result<()> {
     let world = World::create(scratch.path(), plugin)?;
 
     let mut contenders = world.contenders()?;
-    contenders.extend(options.other_build.as_deref().map(|path| world.add("plugin, other build", path, &world.with_agent)));
-    contenders.extend(options.peer.as_deref().map(|path| world.add("peer, API server", path, &world.with_api)));
+    contenders.extend(
+        options.other_build.as_deref().map(|path| world.add("plugin, other build", path, &world.with_agent)),
+    );
+    contenders
+        .extend(options.peer.as_deref().map(|path| world.add("peer, API server", path, &world.with_api)));
     let rounds = RefCell::new(Rounds::new(contenders));
     if options.quick {
         (0..3).try_for_each(|_| rounds.borrow_mut().round())?;
@@ -76,13 +79,14 @@ fn main() -> Result<()> {
 /// Lets criterion consume the interleaved samples: statistics and comparison with the last run are its business.
 fn sample(rounds: &RefCell<Rounds>) -> Result<()> {
     let mut criterion = Criterion::default()
-        .sample_size(30)
-        .warm_up_time(Duration::from_millis(100))
-        .measurement_time(Duration::from_millis(300));
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(20))
+        .measurement_time(Duration::from_millis(60));
     let mut group = criterion.benchmark_group("pod_setup");
     group.sampling_mode(SamplingMode::Flat);
     let mut failure = None;
-    for (index, name) in rounds.borrow().names().into_iter().enumerate() {
+    let names = rounds.borrow().names();
+    for (index, name) in names.into_iter().enumerate() {
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|count| match rounds.borrow_mut().take(index, count) {
                 Ok(took) => took,
@@ -119,7 +123,15 @@ impl World {
         let (url, api) = peers::api(POD)?;
         fs::write(api_dir.join("istio-cni-kubeconfig"), kubeconfig(&url).to_string())?;
         let floor = floor::build(&ruleset, scratch)?;
-        Ok(Self { plugin, floor, ruleset, with_agent: netconf(&agent_dir), with_api: netconf(&api_dir), agent, api })
+        Ok(Self {
+            plugin,
+            floor,
+            ruleset,
+            with_agent: netconf(&agent_dir),
+            with_api: netconf(&api_dir),
+            agent,
+            api,
+        })
     }
 
     fn add(&self, name: &str, binary: &Path, netconf: &Value) -> Contender {
@@ -133,7 +145,13 @@ impl World {
             contender::floor(&self.floor),
             self.add("plugin, agent up", &self.plugin, &self.with_agent),
             self.add("plugin, API server", &self.plugin, &self.with_api),
-            contender::plugin("plugin, excluded namespace", &self.plugin, "ADD", ("kube-system", "dns"), &self.with_agent),
+            contender::plugin(
+                "plugin, excluded namespace",
+                &self.plugin,
+                "ADD",
+                ("kube-system", "dns"),
+                &self.with_agent,
+            ),
             contender::plugin("plugin DEL", &self.plugin, "DEL", ("shop", "cart"), &self.with_agent),
             contender::plugin("plugin VERSION", &self.plugin, "VERSION", ("", ""), &self.with_agent),
         ];
@@ -147,7 +165,8 @@ impl World {
         for contender in contenders {
             let pod = PodNamespace::create()?;
             contender.set_up(&pod)?;
-            let differences = pod.inside(netfilter::read)?.map(|found| netfilter::compare(&found, &self.ruleset))?;
+            let differences =
+                pod.inside(netfilter::read)?.map(|found| netfilter::compare(&found, &self.ruleset))?;
             ensure!(differences.is_empty(), "{} left other rules: {differences:?}", contender.name);
         }
         Ok(())
@@ -156,26 +175,40 @@ impl World {
     fn report_cost(&self) -> Result<()> {
         println!("process | system calls | peak RSS KiB | bytes on disk\n---|---|---|---");
         let asked = (self.agent.count(), self.api.count());
-        let pairs = [(contender::floor(&self.floor), &self.floor), (self.add("plugin, agent up", &self.plugin, &self.with_agent), &self.plugin)];
+        let pairs = [
+            (contender::floor(&self.floor), &self.floor),
+            (self.add("plugin, agent up", &self.plugin, &self.with_agent), &self.plugin),
+        ];
         for (contender, binary) in pairs {
             let pod = PodNamespace::create()?;
             let process = contender.processes[0].in_namespace(&pod.path());
             let arguments: Vec<&str> = process.arguments.iter().map(String::as_str).collect();
             let cost = meter::measure(&process.binary, &arguments, &process.env, &process.input)?;
             ensure!(cost.exit == 0, "{} failed with {} under ptrace", contender.name, cost.exit);
-            println!("{} | {} | {} | {}", contender.name, cost.calls.len(), cost.peak_kib, fs::metadata(binary)?.len());
+            println!(
+                "{} | {} | {} | {}",
+                contender.name,
+                cost.calls.len(),
+                cost.peak_kib,
+                fs::metadata(binary)?.len()
+            );
             if contender.name == "floor" {
                 let names: Vec<&str> = cost.calls.iter().map(|number| meter::name(*number)).collect();
                 ensure!(names == floor::SYSTEM_CALLS, "the floor does more than it must: {names:?}");
             }
         }
-        println!("requests of one ADD with the agent up: {} to the agent, {} to the API server\n", self.agent.count() - asked.0, self.api.count() - asked.1);
+        println!(
+            "requests of one ADD with the agent up: {} to the agent, {} to the API server\n",
+            self.agent.count() - asked.0,
+            self.api.count() - asked.1
+        );
         ensure!(self.api.count() == asked.1, "an ADD with the agent up asked the API server");
         Ok(())
     }
 
     fn report_burst(&self, times: usize) -> Result<()> {
-        let (floor, plugin) = (contender::floor(&self.floor), self.add("plugin, agent up", &self.plugin, &self.with_agent));
+        let (floor, plugin) =
+            (contender::floor(&self.floor), self.add("plugin, agent up", &self.plugin, &self.with_agent));
         let mut ratios = Vec::new();
         let mut millis = Vec::new();
         for _ in 0..times {
@@ -185,7 +218,12 @@ impl World {
             millis.push((floor * 1e3, plugin * 1e3));
         }
         let median = |pick: fn(&(f64, f64)) -> f64| quantile(&sorted(millis.iter().map(pick).collect()), 0.5);
-        println!("110 pods, 16 at a time ({times} times): floor {:.1} ms, plugin {:.1} ms, ratio {:.2}", median(|m| m.0), median(|m| m.1), quantile(&sorted(ratios), 0.5));
+        println!(
+            "110 pods, 16 at a time ({times} times): floor {:.1} ms, plugin {:.1} ms, ratio {:.2}",
+            median(|m| m.0),
+            median(|m| m.1),
+            quantile(&sorted(ratios), 0.5)
+        );
         Ok(())
     }
 }
@@ -193,7 +231,9 @@ impl World {
 fn ruleset(pod: &PodFacts) -> Result<Ruleset> {
     let Enrolment::Enrol(redirect) = enrol(pod)? else { anyhow::bail!("the bench's pod is not enrolled") };
     let addresses = AddressFamilies { first: [10, 9, 0, 2].into(), ipv6: true };
-    Ok(redirect::generate::ruleset(&redirect.config(&Host { addresses, environment: Environment::default() }))?)
+    Ok(redirect::generate::ruleset(
+        &redirect.config(&Host { addresses, environment: Environment::default() }),
+    )?)
 }
 
 fn netconf(run_dir: &Path) -> Value {
@@ -210,7 +250,8 @@ fn kubeconfig(url: &str) -> Value {
 
 /// The production plugin, built as the lab builds it.
 fn build_plugin() -> Result<PathBuf> {
-    let output = Command::new("cargo").args(["lab", "build"]).stderr(std::process::Stdio::inherit()).output()?;
+    let output =
+        Command::new("cargo").args(["lab", "build"]).stderr(std::process::Stdio::inherit()).output()?;
     ensure!(output.status.success(), "`cargo lab build` failed: {}", output.status);
     let directory = String::from_utf8(output.stdout)?;
     Ok(Path::new(directory.lines().last().context("`cargo lab build` printed nothing")?).join("istio-cni"))

@@ -83,7 +83,8 @@ impl Contender {
     /// Sets up one pod and says how long that took.
     pub fn set_up(&self, pod: &PodNamespace) -> Result<Duration> {
         let path = pod.path();
-        let processes: Vec<Process> = self.processes.iter().map(|process| process.in_namespace(&path)).collect();
+        let processes: Vec<Process> =
+            self.processes.iter().map(|process| process.in_namespace(&path)).collect();
         let timed = || -> Result<Duration> {
             let start = Instant::now();
             processes.iter().try_for_each(Process::run)?;
@@ -100,11 +101,8 @@ impl Contender {
 /// The floor.
 #[must_use]
 pub fn floor(binary: &Path) -> Contender {
-    let process = Process {
-        binary: binary.display().to_string(),
-        arguments: vec![NETNS.into()],
-        ..Process::default()
-    };
+    let process =
+        Process { binary: binary.display().to_string(), arguments: vec![NETNS.into()], ..Process::default() };
     Contender { name: "floor".into(), place: Where::Node, processes: vec![process] }
 }
 
@@ -112,8 +110,16 @@ pub fn floor(binary: &Path) -> Contender {
 #[must_use]
 pub fn restore(v4: String, v6: String) -> Option<Contender> {
     let process = |tool: &str, text: String| {
-        let binary = ["/usr/sbin", "/sbin"].iter().map(|dir| format!("{dir}/{tool}")).find(|path| Path::new(path).exists())?;
-        Some(Process { binary, arguments: vec!["--noflush".into()], input: text.into_bytes(), ..Process::default() })
+        let binary = ["/usr/sbin", "/sbin"]
+            .iter()
+            .map(|dir| format!("{dir}/{tool}"))
+            .find(|path| Path::new(path).exists())?;
+        Some(Process {
+            binary,
+            arguments: vec!["--noflush".into()],
+            input: text.into_bytes(),
+            ..Process::default()
+        })
     };
     let processes = vec![process("iptables-nft-restore", v4)?, process("ip6tables-nft-restore", v6)?];
     Some(Contender { name: "iptables-nft-restore v4+v6".into(), place: Where::Pod, processes })
@@ -121,7 +127,13 @@ pub fn restore(v4: String, v6: String) -> Option<Contender> {
 
 /// A CNI plugin's ADD (or another command) with a configuration.
 #[must_use]
-pub fn plugin(name: &str, binary: &Path, command: &str, pod: (&str, &str), netconf: &serde_json::Value) -> Contender {
+pub fn plugin(
+    name: &str,
+    binary: &Path,
+    command: &str,
+    pod: (&str, &str),
+    netconf: &serde_json::Value,
+) -> Contender {
     let (namespace, pod) = pod;
     let env = [
         ("CNI_COMMAND", command),
@@ -129,7 +141,10 @@ pub fn plugin(name: &str, binary: &Path, command: &str, pod: (&str, &str), netco
         ("CNI_NETNS", NETNS),
         ("CNI_IFNAME", "eth0"),
         ("CNI_PATH", "/opt/cni/bin"),
-        ("CNI_ARGS", &format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={pod};K8S_POD_UID=u")),
+        (
+            "CNI_ARGS",
+            &format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={pod};K8S_POD_UID=u"),
+        ),
         ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()));

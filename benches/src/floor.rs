@@ -17,7 +17,16 @@ pub fn build(ruleset: &Ruleset, directory: &Path) -> Result<PathBuf> {
     let binary = directory.join("floor");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("floor/floor.rs");
     let status = Command::new("rustc")
-        .args(["--edition", "2024", "-C", "opt-level=3", "-C", "panic=abort", "-C", "relocation-model=static"])
+        .args([
+            "--edition",
+            "2024",
+            "-C",
+            "opt-level=3",
+            "-C",
+            "panic=abort",
+            "-C",
+            "relocation-model=static",
+        ])
         .args(["-C", "link-arg=-nostartfiles", "-C", "link-arg=-nostdlib", "-C", "link-arg=-static"])
         .arg("-o")
         .args([&binary, &source])

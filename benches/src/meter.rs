@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -48,12 +49,12 @@ pub fn measure(binary: &str, arguments: &[&str], env: &[(String, String)], input
     ensure!(input.len() < 60_000, "input of {} bytes does not fit a pipe", input.len());
     stdin.write_all(input)?;
     drop(stdin);
-    let cost = follow(pid);
+    let cost = follow(pid, &fs::canonicalize(binary)?);
     child.wait().ok();
     cost
 }
 
-fn follow(pid: Pid) -> Result<Cost> {
+fn follow(pid: Pid, binary: &Path) -> Result<Cost> {
     let mut cost = Cost::default();
     let mut started = false;
     let mut inside = false;
@@ -61,9 +62,10 @@ fn follow(pid: Pid) -> Result<Cost> {
         let status = waitpid(pid, Some(WaitPidFlag::__WALL))?;
         match status {
             WaitStatus::PtraceEvent(_, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
-                started = true;
-                inside = true; // the stop that follows is the end of this execve
-                ptrace::syscall(pid, None)?;
+                // The shell's own execve may still be under way when it is seized.
+                started = fs::read_link(format!("/proc/{pid}/exe"))? == binary;
+                inside = started; // the stop that follows is the end of this execve
+                resume(pid, started, None)?;
             }
             WaitStatus::PtraceEvent(_, _, event) if event == ptrace::Event::PTRACE_EVENT_EXIT as i32 => {
                 cost.peak_kib = peak_kib(pid)?;
@@ -88,7 +90,11 @@ fn follow(pid: Pid) -> Result<Cost> {
 }
 
 fn resume(pid: Pid, started: bool, signal: Option<Signal>) -> Result<()> {
-    if started { ptrace::syscall(pid, signal)? } else { ptrace::cont(pid, signal)? }
+    if started {
+        ptrace::syscall(pid, signal)?
+    } else {
+        ptrace::cont(pid, signal)?
+    }
     Ok(())
 }
 

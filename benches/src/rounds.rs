@@ -60,9 +60,13 @@ impl Rounds {
     /// A table: times in microseconds and the ratio to the first contender, as medians over rounds.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut table = String::from("contender | p50 us | p90 us | x floor (median of rounds)\n---|---|---|---\n");
+        let mut table =
+            String::from("contender | p50 us | p90 us | x floor (median of rounds)\n---|---|---|---\n");
         for (contender, samples) in self.contenders.iter().zip(&self.samples) {
-            let ratios = samples.iter().zip(&self.samples[0]).map(|(own, floor)| own.as_secs_f64() / floor.as_secs_f64());
+            let ratios = samples
+                .iter()
+                .zip(&self.samples[0])
+                .map(|(own, floor)| own.as_secs_f64() / floor.as_secs_f64());
             let micros = samples.iter().map(|sample| sample.as_secs_f64() * 1e6);
             let micros = sorted(micros.collect());
             let (p50, p90) = (quantile(&micros, 0.5), quantile(&micros, 0.9));
@@ -83,7 +87,12 @@ pub fn sorted(mut values: Vec<f64>) -> Vec<f64> {
 
 /// The value at a quantile (0..=1) of sorted figures, by nearest rank; 0 for none.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small counts")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "small counts"
+)]
 pub fn quantile(sorted: &[f64], quantile: f64) -> f64 {
     let rank = (sorted.len().saturating_sub(1) as f64 * quantile).round() as usize;
     sorted.get(rank).copied().unwrap_or_default()
