@@ -38,7 +38,7 @@ impl Effect {
     }
 }
 
-/// A rule: which requests, how many of them, and what is done. The default meets every request, and drops it.
+/// A rule: which requests, how many of them, and what is done.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// Only this verb.
