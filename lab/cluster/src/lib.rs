@@ -229,7 +229,12 @@ pub trait Node: Send + Sync {
     async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError>;
 
     /// Waits until a pod's start has ended, well or badly.
-    async fn pod_started(&self, namespace: &str, name: &str, deadline: Duration) -> Result<PodStart, LabError>;
+    async fn pod_started(
+        &self,
+        namespace: &str,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<PodStart, LabError>;
 
     /// Calls a CNI plugin as the runtime would, outside of any pod's life.
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError>;
@@ -240,6 +245,11 @@ pub trait Node: Send + Sync {
     /// Its directories, where the tier has them in reach.
     fn paths(&self) -> Option<NodePaths> {
         None
+    }
+
+    /// Its default network: base plugin and plugin under test, for [`Node::write_conflist`] after edits.
+    fn network(&self) -> Value {
+        Value::Null
     }
 
     /// Sets a failed sandbox up again, as a kubelet does after its back-off, and waits until that start has ended.

@@ -69,9 +69,7 @@ impl Error {
 pub fn main() -> ExitCode {
     let (output, code) = match answer() {
         Ok(output) => (output, ExitCode::SUCCESS),
-        Err(error) => {
-            (Some(json!({ "code": error.code(), "msg": error.to_string() })), ExitCode::FAILURE)
-        }
+        Err(error) => (Some(json!({ "code": error.code(), "msg": error.to_string() })), ExitCode::FAILURE),
     };
     if let Some(output) = output
         && let Err(error) = writeln!(io::stdout().lock(), "{output}")

@@ -46,9 +46,10 @@ pub async fn send(traffic: &Traffic, deadline: Duration) -> io::Result<Answer> {
 fn classify(error: io::Error) -> io::Result<Answer> {
     use io::ErrorKind as Kind;
     match error.kind() {
-        Kind::ConnectionRefused | Kind::ConnectionReset | Kind::NetworkUnreachable | Kind::HostUnreachable => {
-            Ok(Answer::Refused)
-        }
+        Kind::ConnectionRefused
+        | Kind::ConnectionReset
+        | Kind::NetworkUnreachable
+        | Kind::HostUnreachable => Ok(Answer::Refused),
         // EPERM on sending: a rule of the output hook dropped the packet.
         Kind::PermissionDenied | Kind::TimedOut | Kind::UnexpectedEof => Ok(Answer::Silence),
         _ => Err(error),

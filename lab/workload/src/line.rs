@@ -4,7 +4,9 @@
 use std::io::{self, Write as _};
 
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 
 /// What a client says first. Nobody looks at its content.
 pub const HELLO: &[u8] = b"{\"hello\":1}\n";

@@ -249,8 +249,9 @@ mod tests {
     use super::*;
 
     fn conf(extra: &str) -> Conf {
-        let text =
-            format!(r#"{{"ranges":["10.0.0.0/24","fd00::/64"],"cniVersion":"1.0.0","stateDir":"/x"{extra}}}"#);
+        let text = format!(
+            r#"{{"ranges":["10.0.0.0/24","fd00::/64"],"cniVersion":"1.0.0","stateDir":"/x"{extra}}}"#
+        );
         Conf::parse(text.as_bytes()).unwrap()
     }
 

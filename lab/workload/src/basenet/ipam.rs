@@ -157,8 +157,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::new(dir.path());
         assert!(store.allocate(&[from("10.0.0.0/24"), from("10.1.0.0/31")], "a").is_err());
-        assert_eq!(store.allocate(&[from("10.0.0.0/24")], "b").unwrap(), [
-            "10.0.0.2".parse::<IpAddr>().unwrap()
-        ]);
+        assert_eq!(
+            store.allocate(&[from("10.0.0.0/24")], "b").unwrap(),
+            ["10.0.0.2".parse::<IpAddr>().unwrap()]
+        );
     }
 }

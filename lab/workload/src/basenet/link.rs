@@ -186,7 +186,9 @@ impl Side {
         self.link = link.header.index;
         self.up(self.link).await?;
         let mac = link.attributes.iter().find_map(|attribute| match attribute {
-            LinkAttribute::Address(bytes) => Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>()),
+            LinkAttribute::Address(bytes) => {
+                Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>())
+            }
             _ => None,
         });
         Ok(mac.unwrap_or_default().join(":"))
@@ -198,7 +200,8 @@ impl Side {
         let wait = async {
             loop {
                 let request = self.handle.link().get().match_index(self.link);
-                let found = request.execute().try_next().await.map_err(|e| Error::Netlink("find a link", e))?;
+                let found =
+                    request.execute().try_next().await.map_err(|e| Error::Netlink("find a link", e))?;
                 if found.is_some_and(|link| link.header.flags.contains(LinkFlags::Running)) {
                     return Ok(());
                 }

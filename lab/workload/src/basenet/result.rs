@@ -73,10 +73,7 @@ fn by_interface(version: &str, call: &Call, wired: &Wired, addresses: &[IpAddr])
 pub fn addresses(result: &Value) -> Vec<IpAddr> {
     let listed = result["ips"].as_array().into_iter().flatten().map(|ip| &ip["address"]);
     let by_family = ["ip4", "ip6"].map(|key| &result[key]["ip"]);
-    listed
-        .chain(by_family)
-        .filter_map(|text| text.as_str()?.split('/').next()?.parse().ok())
-        .collect()
+    listed.chain(by_family).filter_map(|text| text.as_str()?.split('/').next()?.parse().ok()).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stand-in for the agent on a node: a process that serves the pods whose facts the node writes down for it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use cluster::{AgentStandIn, PodName};
+use protocol::agent::SOCKET;
+use protocol::pod::PodFacts;
+use serde_json::Value;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::error::Error;
+use crate::process::{Process, Program};
+
+/// The stand-in of a node.
+#[derive(Debug)]
+pub struct Agent {
+    workload: PathBuf,
+    netns: PathBuf,
+    socket: PathBuf,
+    pods: PathBuf,
+    process: AsyncMutex<Option<Process>>,
+    /// Its output is looked at without waiting for a replacement that goes on.
+    output: Mutex<Vec<crate::process::Output>>,
+}
+
+impl Agent {
+    /// A node without an agent. Pods' facts are kept in the directory `pods`.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(workload: &Path, netns: &Path, run_dir: &Path, pods: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(pods).map_err(Error::file("make", pods))?;
+        Ok(Self {
+            workload: workload.to_owned(),
+            netns: netns.to_owned(),
+            socket: run_dir.join(SOCKET),
+            pods: pods.to_owned(),
+            process: AsyncMutex::default(),
+            output: Mutex::default(),
+        })
+    }
+
+    /// Replaces the agent; the former one is gone before the next one listens.
+    ///
+    /// # Errors
+    /// It did not come up before the deadline.
+    pub async fn become_(&self, agent: AgentStandIn, deadline: Duration) -> Result<(), Error> {
+        let mut process = self.process.lock().await;
+        if let Some(former) = process.take() {
+            former.kill().await;
+        }
+        remove(&self.socket)?;
+        let how: &[&str] = match agent {
+            AgentStandIn::Absent => return Ok(()),
+            AgentStandIn::Serving => &[],
+            AgentStandIn::Silent => &["--silent"],
+            AgentStandIn::Garbage => &["--garbage"],
+            AgentStandIn::Old => &["--old"],
+            AgentStandIn::WrongUid => &["--wrong-uid"],
+        };
+        let (socket, pods) = (self.socket.display().to_string(), self.pods.display().to_string());
+        let args = ["agent", "--socket", &socket, "--pods", &pods].into_iter().chain(how.iter().copied());
+        let started = Process::start(&Program::new(&self.workload, args), &self.netns).await?;
+        if let Some(exit) = started.ready(deadline).await? {
+            let why = format!("ended with {exit:?}: {:?}", started.output().lines());
+            return Err(Error::Process { program: self.workload.clone(), why });
+        }
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).push(started.output().clone());
+        *process = Some(started);
+        Ok(())
+    }
+
+    /// The requests so far, those of former stand-ins first.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Value> {
+        let outputs = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = outputs.iter().flat_map(|output| output.lines().into_iter().skip(1));
+        lines.map(|line| serde_json::from_str(&line).unwrap_or(Value::String(line))).collect()
+    }
+
+    /// Lets the agent know a pod.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn learn(&self, facts: &PodFacts) -> Result<(), Error> {
+        let file = self.file(&PodName::new(&facts.metadata.namespace, &facts.metadata.name));
+        let next = file.with_extension("next");
+        let text = serde_json::to_vec(facts)?;
+        let written = fs::write(&next, text).and_then(|()| fs::rename(&next, &file));
+        written.map_err(Error::file("write", file))
+    }
+
+    /// Lets the agent forget a pod.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn forget(&self, pod: &PodName) -> Result<(), Error> {
+        remove(&self.file(pod))
+    }
+
+    fn file(&self, pod: &PodName) -> PathBuf {
+        self.pods.join(format!("{}_{}.json", pod.namespace, pod.name))
+    }
+}
+
+fn remove(file: &Path) -> Result<(), Error> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::file("remove", file)),
+    }
+}

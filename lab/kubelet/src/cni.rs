@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The container runtime's side of CNI: which configuration is used, how its plugins are called, what is remembered.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`conflist`] | the configuration directory, and what each plugin of a list is given |
+//! | [`call`] | one call of one plugin |
+//! | [`chain`] | a whole list, as a runtime calls it |
+//! | [`cache`] | results of earlier calls |
+
+pub mod cache;
+pub mod call;
+pub mod chain;
+pub mod conflist;

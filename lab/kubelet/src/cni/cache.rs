@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results of earlier calls, one file for each sandbox, in the form that CNI's own library writes: other programs look
+//! into these files to learn which plugin and which namespace a sandbox had.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::chain::Attachment;
+use super::conflist::List;
+use crate::error::Error;
+
+/// What is remembered of a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    kind: String,
+    container_id: String,
+    /// The list's text, base64.
+    config: String,
+    if_name: String,
+    network_name: String,
+    netns: String,
+    cni_args: Vec<(String, String)>,
+    capability_args: Value,
+    /// The result of the whole chain.
+    pub result: Value,
+}
+
+impl Entry {
+    /// What to remember of an ADD.
+    #[must_use]
+    pub fn new(list: &List, attachment: &Attachment, result: &Value) -> Self {
+        Self {
+            kind: "cniCacheV1".to_owned(),
+            container_id: attachment.container_id.clone(),
+            config: base64(&list.text),
+            if_name: attachment.ifname.clone(),
+            network_name: list.name.clone(),
+            netns: attachment.netns.clone(),
+            cni_args: attachment.args.clone(),
+            capability_args: serde_json::to_value(&attachment.capabilities).unwrap_or_default(),
+            result: result.clone(),
+        }
+    }
+
+    /// The list that the ADD was made with.
+    #[must_use]
+    pub fn list(&self) -> Option<List> {
+        List::from_text(&unbase64(&self.config)?).ok()
+    }
+}
+
+/// The cache of a node.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    directory: PathBuf,
+}
+
+impl Cache {
+    /// The cache below `directory` (as `/var/lib/cni`).
+    #[must_use]
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.join("results") }
+    }
+
+    /// Remembers a result.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn put(&self, entry: &Entry) -> Result<(), Error> {
+        fs::create_dir_all(&self.directory).map_err(Error::file("make", &self.directory))?;
+        let name = format!("{}-{}-{}", entry.network_name, entry.container_id, entry.if_name);
+        let path = self.directory.join(name);
+        fs::write(&path, serde_json::to_vec(entry)?).map_err(Error::file("write", &path))
+    }
+
+    /// The entry of a sandbox, whatever its network is called.
+    #[must_use]
+    pub fn get(&self, attachment: &Attachment) -> Option<Entry> {
+        serde_json::from_slice(&fs::read(self.find(attachment)?).ok()?).ok()
+    }
+
+    /// Forgets a sandbox.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn forget(&self, attachment: &Attachment) -> Result<(), Error> {
+        let Some(path) = self.find(attachment) else { return Ok(()) };
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(Error::file("remove", path)),
+        }
+    }
+
+    fn find(&self, attachment: &Attachment) -> Option<PathBuf> {
+        let end = format!("-{}-{}", attachment.container_id, attachment.ifname);
+        let entries = fs::read_dir(&self.directory).ok()?.flatten();
+        entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(&end))
+    }
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let letter = ALPHABET[(group >> (18 - 6 * place)) as usize & 63];
+            text.push(if place > chunk.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
+}
+
+fn unbase64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in text.trim_end_matches('=').as_bytes().chunks(4) {
+        let mut group = 0_u32;
+        for place in 0..4 {
+            let value = match chunk.get(place) {
+                Some(letter) => ALPHABET.iter().position(|known| known == letter)?,
+                None => 0,
+            };
+            group = group << 6 | u32::try_from(value).ok()?;
+        }
+        bytes.extend_from_slice(&group.to_be_bytes()[1..chunk.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_the_usual_one_and_survives_the_round_trip() {
+        for (plain, coded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(plain.as_bytes()), coded);
+            assert_eq!(unbase64(coded).unwrap(), plain.as_bytes());
+        }
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(unbase64(&base64(&all)).unwrap(), all);
+        assert_eq!(unbase64("*"), None);
+    }
+
+    #[test]
+    fn an_entry_brings_its_list_back_and_is_forgotten_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path());
+        let list = List::from_text(br#"{"name":"n-1","plugins":[{"type":"x"}]}"#).unwrap();
+        let attachment = Attachment { container_id: "c".to_owned(), ..Attachment::default() };
+        cache.put(&Entry::new(&list, &attachment, &serde_json::json!({"ips": []}))).unwrap();
+        assert!(directory.path().join("results/n-1-c-eth0").exists());
+        assert_eq!(cache.get(&attachment).unwrap().list().unwrap(), list);
+        cache.forget(&attachment).unwrap();
+        cache.forget(&attachment).unwrap();
+        assert!(cache.get(&attachment).is_none());
+    }
+}

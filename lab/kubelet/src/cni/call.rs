@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One call of one plugin: a process in the node's namespace with nothing but CNI's environment, and its answer.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cluster::{ChainFailure, CniAnswer, CniCall};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::error::Error;
+use crate::process::Program;
+
+/// Runs plugins.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The directory of plugins.
+    pub bin_dir: PathBuf,
+    /// The node's namespace.
+    pub netns: PathBuf,
+    /// How long a plugin may take; the kubelet's patience with a runtime is 4 minutes, ours is shorter.
+    pub deadline: Duration,
+}
+
+impl Caller {
+    /// Calls a plugin and waits for it. One that takes too long is killed: its answer has no exit code.
+    ///
+    /// # Errors
+    /// The plugin cannot be started at all.
+    pub async fn call(&self, call: &CniCall) -> Result<CniAnswer, Error> {
+        let mut program = Program::new(&self.bin_dir.join(&call.plugin), None::<String>);
+        program.env = call.env.clone();
+        let started = Instant::now();
+        let mut child = program.spawn(&self.netns).await?;
+        let stdin = child.stdin.take();
+        let exchange = async {
+            let write = async {
+                if let Some(mut stdin) = stdin {
+                    // A plugin that ends without reading all of its input is within its rights.
+                    let _ = stdin.write_all(&call.stdin).await;
+                }
+            };
+            tokio::join!(write, child.wait_with_output()).1
+        };
+        let Ok(output) = tokio::time::timeout(self.deadline, exchange).await else {
+            let took = started.elapsed();
+            return Ok(CniAnswer {
+                exit: None,
+                stdout: String::new(),
+                stderr: "killed: too slow".to_owned(),
+                took,
+            });
+        };
+        let output = output.map_err(Error::system("wait for a plugin"))?;
+        Ok(CniAnswer {
+            exit: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            took: started.elapsed(),
+        })
+    }
+}
+
+/// What a failed answer means to a runtime, in its words.
+#[must_use]
+pub fn failure(call: &CniCall, answer: &CniAnswer) -> ChainFailure {
+    let command = match call.env.get("CNI_COMMAND").map_or("", String::as_str) {
+        "DEL" => "delete".to_owned(),
+        other => other.to_lowercase(),
+    };
+    let error = answer.json();
+    let (code, why) = match (&error, answer.stdout.trim().is_empty()) {
+        (Value::Object(_), _) => {
+            let text = |key: &str| error[key].as_str().filter(|text| !text.is_empty());
+            let message = text("msg").unwrap_or_default();
+            let details = text("details").map(|details| format!("; {details}")).unwrap_or_default();
+            let code = error["code"].as_u64().and_then(|code| u32::try_from(code).ok());
+            (code, format!("{message}{details}"))
+        }
+        (_, true) => (None, format!("netplugin failed with no error message: {:?}", answer.stderr)),
+        (_, false) => {
+            (None, format!("netplugin failed but error parsing its diagnostic message {:?}", answer.stdout))
+        }
+    };
+    let message = format!("plugin type={:?} failed ({command}): {why}", call.plugin);
+    ChainFailure { plugin: Some(call.plugin.clone()), code, message }
+}
+
+/// The failure of a plugin that is not there.
+#[must_use]
+pub fn not_found(plugin: &str, bin_dir: &Path) -> ChainFailure {
+    let message = format!("failed to find plugin {plugin:?} in path [{}]", bin_dir.display());
+    ChainFailure { plugin: Some(plugin.to_owned()), code: None, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported(stdout: &str) -> ChainFailure {
+        let call = CniCall {
+            plugin: "p".to_owned(),
+            env: [("CNI_COMMAND".to_owned(), "DEL".to_owned())].into(),
+            stdin: Vec::new(),
+        };
+        let answer = CniAnswer {
+            exit: Some(1),
+            stdout: stdout.to_owned(),
+            stderr: "e".to_owned(),
+            took: Duration::ZERO,
+        };
+        failure(&call, &answer)
+    }
+
+    #[test]
+    fn an_error_is_reported_with_code_message_and_details() {
+        let failure = reported(r#"{"code":11,"msg":"try again","details":"d"}"#);
+        assert_eq!(failure.code, Some(11));
+        assert_eq!(failure.message, "plugin type=\"p\" failed (delete): try again; d");
+    }
+
+    #[test]
+    fn no_error_or_no_json_is_told_apart() {
+        assert!(reported("").message.contains("no error message: \"e\""));
+        assert!(reported("oops").message.contains("error parsing its diagnostic message"));
+    }
+}

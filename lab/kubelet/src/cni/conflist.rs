@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The configuration directory: files in order of name, the first valid one is the node's network.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+/// Why there is no network to use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfError {
+    /// No file of the directory is valid; with the reason for each that is not.
+    #[error("no valid networks found in {}{}", directory.display(), reasons(rejected))]
+    NoNetwork {
+        /// The directory.
+        directory: PathBuf,
+        /// File name and reason.
+        rejected: Vec<(String, String)>,
+    },
+}
+
+fn reasons(rejected: &[(String, String)]) -> String {
+    rejected.iter().map(|(file, why)| format!("; {file}: {why}")).collect()
+}
+
+/// A network: a list of plugins. A single configuration is a list of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct List {
+    /// The network's name.
+    pub name: String,
+    /// The version that every plugin of the list is called with.
+    pub version: String,
+    /// The plugins' configurations, in order.
+    pub plugins: Vec<Map<String, Value>>,
+    /// `disableCheck`
+    pub disable_check: bool,
+    /// `disableGC`
+    pub disable_gc: bool,
+    /// The list's text, as the cache keeps it.
+    pub text: Vec<u8>,
+}
+
+/// What one plugin gets beside its own configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extra<'a> {
+    /// `prevResult`
+    pub previous: Option<&'a Value>,
+    /// What the runtime has for each capability that a plugin may declare.
+    pub capabilities: Option<&'a BTreeMap<String, Value>>,
+    /// `cni.dev/valid-attachments`, under both names that runtimes use.
+    pub attachments: Option<&'a Value>,
+}
+
+impl List {
+    /// The first valid network of a directory.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn load(directory: &Path) -> Result<Self, ConfError> {
+        let mut rejected = Vec::new();
+        for file in files(directory) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read(&file).map_err(|error| error.to_string());
+            match text.and_then(|text| Self::parse(&text, file.extension().is_some_and(|e| e == "conflist")))
+            {
+                Ok(list) => return Ok(list),
+                Err(why) => rejected.push((name, why)),
+            }
+        }
+        Err(ConfError::NoNetwork { directory: directory.to_owned(), rejected })
+    }
+
+    /// Reads a list (`is_list`) or a single configuration.
+    fn parse(text: &[u8], is_list: bool) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if is_list { Self::from_list(&value, text.to_vec()) } else { Self::from_single(&value) }
+    }
+
+    /// Reads the text of a list, as it comes from the cache.
+    ///
+    /// # Errors
+    /// It is no list.
+    pub fn from_text(text: &[u8]) -> Result<Self, String> {
+        Self::parse(text, true)
+    }
+
+    fn from_single(value: &Value) -> Result<Self, String> {
+        if value["type"].as_str().is_none_or(str::is_empty) {
+            return Err("no 'type' (perhaps this is a list that should be named .conflist?)".to_owned());
+        }
+        let list = serde_json::json!({
+            "cniVersion": value["cniVersion"].as_str().unwrap_or_default(),
+            "name": value["name"],
+            "plugins": [value],
+        });
+        Self::from_list(&list, list.to_string().into_bytes())
+    }
+
+    fn from_list(value: &Value, text: Vec<u8>) -> Result<Self, String> {
+        let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("no name")?;
+        let plugins = value["plugins"].as_array().filter(|all| !all.is_empty()).ok_or("no plugins")?;
+        let plugins = plugins.iter().map(|plugin| {
+            let typed = plugin["type"].as_str().is_some_and(|name| !name.is_empty());
+            plugin.as_object().filter(|_| typed).cloned().ok_or("a plugin without type")
+        });
+        Ok(Self {
+            name: name.to_owned(),
+            version: version(value),
+            plugins: plugins.collect::<Result<_, _>>()?,
+            disable_check: value["disableCheck"] == true,
+            disable_gc: value["disableGC"] == true,
+            text,
+        })
+    }
+
+    /// Whether the list's version is at least `major.minor`.
+    #[must_use]
+    pub fn speaks(&self, major: u32, minor: u32) -> bool {
+        order(&self.version) >= vec![major, minor]
+    }
+
+    /// What a plugin of the list reads on its standard input.
+    #[must_use]
+    pub fn input(&self, plugin: &Map<String, Value>, extra: Extra<'_>) -> Vec<u8> {
+        let mut input = plugin.clone();
+        input.insert("name".to_owned(), Value::from(self.name.as_str()));
+        input.insert("cniVersion".to_owned(), Value::from(self.version.as_str()));
+        if let Some(previous) = extra.previous {
+            input.insert("prevResult".to_owned(), previous.clone());
+        }
+        if let Some(attachments) = extra.attachments {
+            input.insert("cni.dev/valid-attachments".to_owned(), attachments.clone());
+            input.insert("cni.dev/attachments".to_owned(), attachments.clone());
+        }
+        let declared = plugin.get("capabilities").and_then(Value::as_object);
+        let has = |name: &str| declared.is_some_and(|all| all.get(name).is_some_and(|on| on == true));
+        let given: Map<String, Value> = extra
+            .capabilities
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| has(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if !given.is_empty() {
+            input.insert("runtimeConfig".to_owned(), Value::Object(given));
+        }
+        Value::Object(input).to_string().into_bytes()
+    }
+}
+
+/// The configuration files of a directory, in order of name.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|e| e == "conf" || e == "conflist" || e == "json"))
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    files
+}
+
+/// The version that a list is used with: its `cniVersion`, or the highest of `cniVersions` that we know.
+fn version(list: &Value) -> String {
+    let offered = list["cniVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let own = list["cniVersion"].as_str().filter(|version| !version.is_empty());
+    let known = offered.filter(|version| order(version) <= vec![1, 1, 0]).chain(own);
+    known.max_by_key(|version| order(version)).unwrap_or("0.1.0").to_owned()
+}
+
+fn order(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn the_first_valid_file_in_order_of_name_wins() {
+        let directory = directory(&[
+            ("30-c.conflist", r#"{"name":"c","plugins":[{"type":"x"}]}"#),
+            ("20-b.conf", r#"{"name":"b","type":"x","cniVersion":"0.3.1"}"#),
+            ("10-a.conflist", r#"{"name":"a","plugins":[]}"#),
+            ("05-torn.conflist", r#"{"name":"a","#),
+            ("00-note.txt", r#"{"name":"no","type":"x"}"#),
+        ]);
+        let list = List::load(directory.path()).unwrap();
+        assert_eq!((list.name.as_str(), list.version.as_str()), ("b", "0.3.1"));
+        assert_eq!(List::from_text(&list.text).unwrap().plugins, list.plugins, "the cache can read it back");
+    }
+
+    #[test]
+    fn a_directory_without_a_network_names_each_files_fault() {
+        let directory =
+            directory(&[("1.conf", r#"{"name":"b"}"#), ("2.conflist", r#"{"plugins":[{"type":"x"}]}"#)]);
+        let text = List::load(directory.path()).unwrap_err().to_string();
+        assert!(text.contains("1.conf: no 'type'") && text.contains("2.conflist: no name"), "{text}");
+    }
+
+    #[test]
+    fn a_plugin_gets_the_lists_name_and_version_and_what_it_asks_for() {
+        let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[
+            {"type":"x","cniVersion":"0.1.0","capabilities":{"a":true,"b":false}}]}"#;
+        let list = List::from_text(text.as_bytes()).unwrap();
+        let capabilities =
+            BTreeMap::from([("a".to_owned(), Value::from(1)), ("b".to_owned(), Value::from(2))]);
+        let previous = serde_json::json!({"ips": []});
+        let extra = Extra { previous: Some(&previous), capabilities: Some(&capabilities), attachments: None };
+        let input: Value = serde_json::from_slice(&list.input(&list.plugins[0], extra)).unwrap();
+        assert_eq!((&input["name"], &input["cniVersion"]), (&Value::from("n"), &Value::from("1.0.0")));
+        assert_eq!(input["runtimeConfig"], serde_json::json!({"a": 1}));
+        assert_eq!(input["prevResult"], previous);
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        let of = |text: &str| List::from_text(text.as_bytes()).unwrap();
+        let list = of(
+            r#"{"name":"n","cniVersion":"1.0.0","cniVersions":["1.1.0","2.0.0"],"plugins":[{"type":"x"}]}"#,
+        );
+        assert_eq!(list.version, "1.1.0");
+        assert!(
+            list.speaks(1, 1)
+                && !of(r#"{"name":"n","cniVersion":"0.4.0","plugins":[{"type":"x"}]}"#).speaks(1, 0)
+        );
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong in the lab's own machinery. The system under test failing is never one of these.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::LabError;
+
+/// The harness failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory.
+    #[error("failed to {what} {path:?}: {source}")]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A system call that concerns no file.
+    #[error("failed to {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A network namespace cannot be entered.
+    #[error(transparent)]
+    Netns(#[from] netfilter::NetnsError),
+    /// The rules of a namespace cannot be read.
+    #[error(transparent)]
+    Rules(#[from] netfilter::ReadError),
+    /// The kernel refused a change of a link.
+    #[error("failed to set lo up: {0}")]
+    Link(#[from] rtnetlink::Error),
+    /// The embedded API refused a request of ours.
+    #[error("failed to ask the API: {0}")]
+    Api(#[source] Box<kube::Error>),
+    /// JSON of ours cannot be written or read.
+    #[error("failed to convert to or from JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A process could not be started or said something unexpected.
+    #[error("failed to run {program:?}: {why}")]
+    Process {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// Nothing came before the deadline.
+    #[error("{what} did not happen within {deadline:?}")]
+    Deadline {
+        /// What was awaited.
+        what: String,
+        /// For how long.
+        deadline: Duration,
+    },
+    /// There is no such thing in this cluster.
+    #[error("there is no {0}")]
+    Missing(String),
+}
+
+impl Error {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+
+    pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { what, path: path.into(), source }
+    }
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(Box::new(error))
+    }
+}
+
+impl From<Error> for LabError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
+            other => Self::Harness { what: "run the node".to_owned(), why: other.to_string() },
+        }
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of a network namespace: made on a thread of its own and kept by a bind mount, entered on a thread of its own,
+//! gone when the mount is.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use futures::TryStreamExt as _;
+use netfilter::Netns;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use rtnetlink::LinkUnspec;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+
+/// A network namespace that this process made and keeps.
+#[derive(Debug)]
+pub struct Namespace {
+    path: PathBuf,
+}
+
+/// What a namespace is for: its sysctls follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A node: forwards between its pods.
+    Node,
+    /// A pod: any user may listen on any port, as container runtimes have it.
+    Pod,
+}
+
+impl Role {
+    fn sysctls(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Node => &[
+                ("ipv4/ip_forward", "1"),
+                ("ipv6/conf/all/forwarding", "1"),
+                ("ipv4/conf/all/rp_filter", "0"),
+                ("ipv4/conf/default/rp_filter", "0"),
+            ],
+            // No router is ever there to advertise: without this each pod asks for one.
+            Self::Pod => &[
+                ("ipv4/ip_unprivileged_port_start", "0"),
+                ("ipv6/conf/default/accept_ra", "0"),
+                ("ipv4/conf/all/rp_filter", "0"),
+                ("ipv4/conf/default/rp_filter", "0"),
+            ],
+        }
+    }
+}
+
+impl Namespace {
+    /// Makes a namespace with `lo` up and keeps it at `path`, whose directory must exist.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub async fn create(path: &Path, role: Role) -> Result<Self, Error> {
+        File::create_new(path).map_err(Error::file("make", path))?;
+        let at = path.to_owned();
+        let made = on_a_thread(move || {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|e| Error::system("make a namespace")(e.into()))?;
+            let own = Path::new("/proc/thread-self/ns/net");
+            mount(Some(own), &at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+                .map_err(|errno| Error::file("mount", at)(errno.into()))?;
+            set_sysctls(role)?;
+            rtnetlink::new_connection().map_err(Error::system("open a netlink socket"))
+        });
+        let namespace = Self { path: path.to_owned() };
+        let (connection, handle, _) = made.await??;
+        let connection = tokio::spawn(connection);
+        let up = loopback_up(&handle).await;
+        connection.abort();
+        up?;
+        Ok(namespace)
+    }
+
+    /// Where it is kept: what `CNI_NETNS` says.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs `work` inside.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        inside(&self.path, work).await
+    }
+}
+
+impl Namespace {
+    /// Keeps it no longer: it lives on until the last process and the last socket in it are gone. Once is enough.
+    pub fn let_go(&self) {
+        // Nothing useful can be done about a failure: the mount namespace of the lab ends with the lab.
+        let _ = umount2(&self.path, MntFlags::MNT_DETACH);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// Runs `work` on a thread that is inside the namespace at `path`, within the current runtime's context. A process that it
+/// starts is inside as well.
+///
+/// # Errors
+/// The namespace cannot be entered.
+pub async fn inside<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let path = path.to_owned();
+    on_a_thread(move || {
+        Netns::open(&path)?.enter_for_good()?;
+        Ok::<T, Error>(work())
+    })
+    .await?
+}
+
+/// Binds a TCP listener inside the namespace at `path`: a socket stays in the namespace that it was made in.
+///
+/// # Errors
+/// The namespace cannot be entered, or the address is taken.
+pub async fn listen(path: &Path, address: &'static str) -> Result<TcpListener, Error> {
+    let bind = move || {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok::<_, io::Error>(listener)
+    };
+    inside(path, bind).await?.map_err(Error::system("listen for the API"))
+}
+
+async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let (send, receive) = oneshot::channel();
+    let runtime = Handle::current();
+    thread::Builder::new()
+        .name("netns".to_owned())
+        .spawn(move || {
+            let _context = runtime.enter();
+            let _nobody_waits = send.send(work());
+        })
+        .map_err(Error::system("start a thread"))?;
+    receive.await.map_err(|_| Error::system("finish on a thread")(io::ErrorKind::BrokenPipe.into()))
+}
+
+fn set_sysctls(role: Role) -> Result<(), Error> {
+    for (name, value) in role.sysctls() {
+        // `/proc/sys/net` shows the namespace of the thread that looks.
+        let path = Path::new("/proc/sys/net").join(name);
+        match fs::write(&path, value) {
+            // A kernel without IPv6, or one that ties a setting to the first namespace.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            written => written.map_err(Error::file("write", path))?,
+        }
+    }
+    Ok(())
+}
+
+async fn loopback_up(handle: &rtnetlink::Handle) -> Result<(), Error> {
+    let lo = handle.link().get().match_name("lo").execute().try_next().await?;
+    let index = lo.map_or(1, |link| link.header.index);
+    handle.link().change(LinkUnspec::new_with_index(index).up().build()).execute().await?;
+    Ok(())
+}

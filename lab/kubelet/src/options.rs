@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a cluster of this tier is set up.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cluster::AgentStandIn;
+
+use crate::pod::Binaries;
+
+/// How long things may take before the lab says that they did not happen. Far above what they take, because a wrong
+/// "did not happen" is worse than a late one.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// One call of a plugin. The plugin under test has a deadline of its own, below this one.
+    pub plugin: Duration,
+    /// A process until its first line, an init container until its end.
+    pub process: Duration,
+    /// A pod's whole start, where a caller names no deadline.
+    pub pod: Duration,
+    /// One exchange of a client: what is silent so long is silence.
+    pub exchange: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            plugin: Duration::from_secs(60),
+            process: Duration::from_secs(10),
+            pod: Duration::from_secs(90),
+            exchange: Duration::from_secs(1),
+        }
+    }
+}
+
+/// How a cluster is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// A directory of the cluster's own, made by it, below `/run`.
+    pub directory: PathBuf,
+    /// The binaries.
+    pub binaries: Binaries,
+    /// The nodes' names.
+    pub nodes: Vec<String>,
+    /// What stands in for the agent at first.
+    pub agent: AgentStandIn,
+    /// What every plugin gets in its environment beside CNI's own variables.
+    pub plugin_env: BTreeMap<String, String>,
+    /// Deadlines.
+    pub deadlines: Deadlines,
+}
+
+impl Options {
+    /// One node, without an agent, with the default network.
+    #[must_use]
+    pub fn new(directory: &Path, workload: &Path, sut: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            binaries: Binaries { workload: workload.to_owned(), sut: sut.to_owned() },
+            nodes: vec!["node-1".to_owned()],
+            agent: AgentStandIn::Absent,
+            plugin_env: BTreeMap::new(),
+            deadlines: Deadlines::default(),
+        }
+    }
+}

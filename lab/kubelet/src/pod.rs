@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a pod's object asks of the node: which processes, in which order, under which user. Images are ignored: a
+//! container's command names a subcommand of the workload binary, or a binary of the system under test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cluster::PodName;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext};
+use protocol::pod::PodFacts;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::process::Program;
+
+/// Where programs are found.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    /// The workload binary.
+    pub workload: PathBuf,
+    /// The directory of the system under test.
+    pub sut: PathBuf,
+}
+
+/// How a container takes part in its pod's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Runs to its end before the next one starts.
+    Init,
+    /// A native sidecar: an init container that starts and stays.
+    Sidecar,
+    /// A usual container.
+    Main,
+}
+
+/// One container.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// Its name.
+    pub name: String,
+    /// Its part.
+    pub role: Role,
+    /// What runs.
+    pub program: Program,
+}
+
+/// A pod as the node sees it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Namespace and name.
+    pub pod: PodName,
+    /// `metadata.uid`
+    pub uid: String,
+    /// Annotations, which some plugins ask the runtime for.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it uses the node's own network.
+    pub host_network: bool,
+    /// Containers in the order in which they start.
+    pub containers: Vec<Planned>,
+    /// What the agent's stand-in serves of it.
+    pub facts: PodFacts,
+}
+
+impl Plan {
+    /// Reads a pod's object.
+    ///
+    /// # Errors
+    /// It is no pod.
+    pub fn new(object: &Value, binaries: &Binaries) -> Result<Self, Error> {
+        let facts: PodFacts = serde_json::from_value(object.clone())?;
+        let pod: Pod = serde_json::from_value(object.clone())?;
+        let spec = pod.spec.unwrap_or_default();
+        let context = spec.security_context.unwrap_or_default();
+        let planned = |container: &Container, role| Planned {
+            name: container.name.clone(),
+            role,
+            program: program(container, &context, binaries),
+        };
+        let init = spec.init_containers.iter().flatten().map(|container| {
+            let stays = container.restart_policy.as_deref() == Some("Always");
+            planned(container, if stays { Role::Sidecar } else { Role::Init })
+        });
+        let main = spec.containers.iter().map(|container| planned(container, Role::Main));
+        Ok(Self {
+            pod: PodName::new(&facts.metadata.namespace, &facts.metadata.name),
+            uid: facts.metadata.uid.clone(),
+            annotations: facts.metadata.annotations.clone(),
+            host_network: facts.spec.host_network,
+            containers: init.chain(main).collect(),
+            facts,
+        })
+    }
+}
+
+fn program(container: &Container, pod: &PodSecurityContext, binaries: &Binaries) -> Program {
+    let mut words = container.command.iter().flatten().chain(container.args.iter().flatten()).peekable();
+    let base = |word: &String| Path::new(word).file_name().map(PathBuf::from).unwrap_or_default();
+    let first = words.peek().map(|word| base(word)).unwrap_or_default();
+    let under_test = binaries.sut.join(&first);
+    let mut program = if !first.as_os_str().is_empty() && under_test.is_file() {
+        words.next();
+        Program::new(&under_test, words.cloned())
+    } else {
+        if first == Path::new("workload") {
+            words.next();
+        }
+        let mut args: Vec<String> = words.cloned().collect();
+        if args.is_empty() {
+            args.push("pause".to_owned());
+        }
+        Program::new(&binaries.workload, args)
+    };
+    let own = container.security_context.as_ref();
+    let id =
+        |own: Option<i64>, pods: Option<i64>| u32::try_from(own.or(pods).unwrap_or(0)).unwrap_or(u32::MAX);
+    program.uid = id(own.and_then(|own| own.run_as_user), pod.run_as_user);
+    program.gid = id(own.and_then(|own| own.run_as_group), pod.run_as_group);
+    let literal = container.env.iter().flatten();
+    program.env = literal.filter_map(|env| Some((env.name.clone(), env.value.clone()?))).collect();
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn plan(spec: &Value) -> Plan {
+        let sut = tempfile::tempdir().unwrap();
+        std::fs::write(sut.path().join("istio-iptables"), "").unwrap();
+        let binaries = Binaries { workload: "/w".into(), sut: sut.path().to_owned() };
+        let pod = json!({ "metadata": { "name": "p", "namespace": "n", "uid": "u" }, "spec": spec });
+        Plan::new(&pod, &binaries).unwrap()
+    }
+
+    #[test]
+    fn containers_start_init_first_and_sidecars_stay() {
+        let plan = plan(&json!({
+            "initContainers": [{ "name": "i" }, { "name": "s", "restartPolicy": "Always" }],
+            "containers": [{ "name": "m" }],
+        }));
+        let order: Vec<_> = plan.containers.iter().map(|c| (c.name.as_str(), c.role)).collect();
+        assert_eq!(order, [("i", Role::Init), ("s", Role::Sidecar), ("m", Role::Main)]);
+    }
+
+    #[test]
+    fn a_containers_user_wins_over_the_pods() {
+        let plan = plan(&json!({
+            "securityContext": { "runAsUser": 7, "runAsGroup": 8 },
+            "containers": [{ "name": "a" }, { "name": "b", "securityContext": { "runAsUser": 9 } }],
+        }));
+        let users: Vec<_> = plan.containers.iter().map(|c| (c.program.uid, c.program.gid)).collect();
+        assert_eq!(users, [(7, 8), (9, 8)]);
+    }
+
+    #[test]
+    fn a_command_is_a_subcommand_or_a_binary_under_test() {
+        let plan = plan(&json!({ "containers": [
+            { "name": "a", "command": ["/usr/bin/workload", "app"], "args": ["--listen", "tcp:1"] },
+            { "name": "b", "args": ["proxy", "sidecar"] },
+            { "name": "c", "args": ["istio-iptables", "-p", "1"] },
+            { "name": "d" },
+        ]}));
+        let programs: Vec<_> = plan.containers.iter().map(|c| &c.program).collect();
+        assert_eq!(programs[0].args, ["app", "--listen", "tcp:1"]);
+        assert_eq!(programs[1].args, ["proxy", "sidecar"]);
+        assert!(programs[2].path.ends_with("istio-iptables"));
+        assert_eq!(programs[2].args, ["-p", "1"]);
+        assert_eq!(programs[3].args, ["pause"]);
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One process in a namespace: started under a user, awaited until its first line says that it is up, killed, its output
+//! kept for evidence.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{Notify, watch};
+
+use crate::error::Error;
+use crate::netns;
+
+/// How many lines of a process' output are kept: enough to explain a failure.
+const KEPT_LINES: usize = 1000;
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The binary.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its whole environment.
+    pub env: BTreeMap<String, String>,
+    /// The user that it runs as.
+    pub uid: u32,
+    /// The primary group; there are no others.
+    pub gid: u32,
+}
+
+impl Program {
+    /// `path` with `args`, as root, without an environment.
+    pub fn new<A: Into<String>>(path: &Path, args: impl IntoIterator<Item = A>) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self { path: path.to_owned(), args, env: BTreeMap::new(), uid: 0, gid: 0 }
+    }
+
+    /// The same under another user and group.
+    #[must_use]
+    pub fn as_user(self, uid: u32, gid: u32) -> Self {
+        Self { uid, gid, ..self }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.args).env_clear().envs(&self.env).current_dir("/").kill_on_drop(true);
+        if (self.uid, self.gid) != (0, 0) {
+            command.uid(self.uid).gid(self.gid);
+        }
+        command
+    }
+
+    /// Starts it in the namespace at `netns`, with all its standard streams piped.
+    pub(crate) async fn spawn(&self, netns: &Path) -> Result<Child, Error> {
+        let mut command = self.command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = netns::inside(netns, move || command.spawn()).await?;
+        started.map_err(|error| Error::Process { program: self.path.clone(), why: error.to_string() })
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    fn of(status: ExitStatus) -> Self {
+        status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or_default()), Self::Code)
+    }
+
+    /// The code as a container runtime reports it.
+    #[must_use]
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// The lines that a process printed, oldest first; the oldest are dropped when there are too many.
+#[derive(Debug, Clone, Default)]
+pub struct Output(Arc<Mutex<VecDeque<String>>>);
+
+impl Output {
+    /// What is kept.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+}
+
+/// A process that was started; dropping it kills it.
+#[derive(Debug)]
+pub struct Process {
+    exit: watch::Receiver<Option<Exit>>,
+    printed: watch::Receiver<bool>,
+    kill: Arc<Notify>,
+    output: Output,
+    path: PathBuf,
+}
+
+impl Process {
+    /// Starts `program` in the namespace at `netns`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start(program: &Program, netns: &Path) -> Result<Self, Error> {
+        let mut child = program.spawn(netns).await?;
+        drop(child.stdin.take());
+        let output = Output::default();
+        let (printed_first, printed) = watch::channel(false);
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(keep(stdout, output.clone(), Some(printed_first)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(keep(stderr, output.clone(), None));
+        }
+        let (ended, exit) = watch::channel(None);
+        let kill = Arc::new(Notify::new());
+        tokio::spawn(attend(child, Arc::clone(&kill), ended));
+        Ok(Self { exit, printed, kill, output, path: program.path.clone() })
+    }
+
+    /// Waits for the first line on its standard output: it is up. `Some` if it ended instead.
+    ///
+    /// # Errors
+    /// Neither happened before the deadline.
+    pub async fn ready(&self, deadline: Duration) -> Result<Option<Exit>, Error> {
+        let (mut printed, mut exit) = (self.printed.clone(), self.exit.clone());
+        let either = async {
+            tokio::select! {
+                biased;
+                Ok(_) = printed.wait_for(|printed| *printed) => None,
+                ended = exit.wait_for(Option::is_some) => ended.ok().and_then(|exit| *exit),
+            }
+        };
+        self.within(deadline, "the first line", either).await
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// It has not before the deadline.
+    pub async fn ended(&self, deadline: Duration) -> Result<Exit, Error> {
+        let mut exit = self.exit.clone();
+        let ended = async { exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit) };
+        // The task that waits for the child always says how it ended; without that it was killed with the runtime.
+        Ok(self.within(deadline, "the end", ended).await?.unwrap_or(Exit::Signal(9)))
+    }
+
+    async fn within<T>(
+        &self,
+        deadline: Duration,
+        what: &str,
+        event: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        tokio::time::timeout(deadline, event)
+            .await
+            .map_err(|_| Error::Deadline { what: format!("{what} of {}", self.path.display()), deadline })
+    }
+
+    /// Kills it and waits until it is gone.
+    pub async fn kill(&self) {
+        self.kill.notify_one();
+        let mut exit = self.exit.clone();
+        let _ = exit.wait_for(Option::is_some).await;
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn exit(&self) -> Option<Exit> {
+        *self.exit.borrow()
+    }
+
+    /// Tells when it ends.
+    #[must_use]
+    pub fn exits(&self) -> watch::Receiver<Option<Exit>> {
+        self.exit.clone()
+    }
+
+    /// What it printed.
+    #[must_use]
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill.notify_one();
+    }
+}
+
+async fn attend(mut child: Child, kill: Arc<Notify>, ended: watch::Sender<Option<Exit>>) {
+    let status = tokio::select! {
+        status = child.wait() => status,
+        () = kill.notified() => {
+            // It may have ended meanwhile; waiting tells.
+            let _ = child.start_kill();
+            child.wait().await
+        }
+    };
+    ended.send_replace(Some(status.map_or(Exit::Signal(9), Exit::of)));
+}
+
+async fn keep(stream: impl AsyncRead + Unpin, output: Output, first: Option<watch::Sender<bool>>) {
+    let mut lines = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        output.push(line);
+        if let Some(first) = &first {
+            first.send_replace(true);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pod's sandbox: its network namespace and its place in the network.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cni::chain::{Attachment, Chain, ChainError};
+use crate::error::Error;
+use crate::netns::{Namespace, Role};
+use crate::pod::Plan;
+
+/// The capability by which containerd hands a pod's annotations to plugins.
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+
+/// A sandbox that is set up.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// Its own namespace; `None` on the node's network.
+    namespace: Option<Namespace>,
+    netns: PathBuf,
+    attachment: Attachment,
+    addresses: Vec<IpAddr>,
+}
+
+impl Sandbox {
+    /// Makes the namespace and adds it to the network. `attempt` tells the sandboxes of one pod apart.
+    ///
+    /// # Errors
+    /// The chain failed: nothing of the sandbox stays. Or the harness did.
+    pub async fn create(
+        plan: &Plan,
+        attempt: u32,
+        node: &Path,
+        netns_dir: &Path,
+        chain: &Chain,
+    ) -> Result<Self, ChainError> {
+        if plan.host_network {
+            let netns = node.to_owned();
+            return Ok(Self {
+                namespace: None,
+                netns,
+                attachment: Attachment::default(),
+                addresses: Vec::new(),
+            });
+        }
+        let path = netns_dir.join(format!("cni-{}-{attempt}", plan.uid));
+        let namespace = Namespace::create(&path, Role::Pod).await?;
+        let attachment = attachment(plan, attempt, namespace.path());
+        let result = chain.add(&attachment).await?;
+        Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses: addresses(&result) })
+    }
+
+    /// Takes it from the network and lets the namespace go. A failing DEL does not keep it: the kubelet would try again,
+    /// and the chain's record has the failure.
+    ///
+    /// # Errors
+    /// The harness failed.
+    pub async fn remove(self, chain: &Chain) -> Result<(), Error> {
+        if self.namespace.is_none() {
+            return Ok(());
+        }
+        match chain.del(&self.attachment).await {
+            Ok(()) | Err(ChainError::Chain(_)) => Ok(()),
+            Err(ChainError::Lab(error)) => Err(error),
+        }
+    }
+
+    /// The path of the namespace that the pod's processes live in.
+    #[must_use]
+    pub fn netns(&self) -> &Path {
+        &self.netns
+    }
+
+    /// The pod's addresses, in the order of the result.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// Its place in the network; `None` on the node's.
+    #[must_use]
+    pub fn attachment(&self) -> Option<&Attachment> {
+        self.namespace.as_ref().map(|_| &self.attachment)
+    }
+}
+
+fn attachment(plan: &Plan, attempt: u32, netns: &Path) -> Attachment {
+    let hex: String = plan.uid.chars().filter(char::is_ascii_hexdigit).collect();
+    let container_id = format!("{attempt:08x}{hex:0>56}");
+    let args = [
+        ("IgnoreUnknown", "1"),
+        ("K8S_POD_NAMESPACE", &plan.pod.namespace),
+        ("K8S_POD_NAME", &plan.pod.name),
+        ("K8S_POD_INFRA_CONTAINER_ID", &container_id),
+        ("K8S_POD_UID", &plan.uid),
+    ];
+    let args = args.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    let annotations = plan.annotations.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    let capabilities = BTreeMap::from([(ANNOTATIONS.to_owned(), Value::Object(annotations.collect()))]);
+    Attachment {
+        container_id,
+        netns: netns.display().to_string(),
+        args,
+        capabilities,
+        ..Attachment::default()
+    }
+}
+
+/// The addresses of a result of any version, in order.
+fn addresses(result: &Value) -> Vec<IpAddr> {
+    let listed = result["ips"].as_array().into_iter().flatten().map(|ip| &ip["address"]);
+    let oldest = ["ip4", "ip6"].map(|key| &result[key]["ip"]);
+    let all = listed.chain(oldest).filter_map(Value::as_str);
+    all.filter_map(|text| text.split('/').next()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_in_the_order_of_the_result() {
+        let result =
+            serde_json::json!({ "ips": [{ "address": "fd00::2/64" }, { "address": "10.0.0.2/24" }] });
+        assert_eq!(addresses(&result), ["fd00::2".parse::<IpAddr>().unwrap(), "10.0.0.2".parse().unwrap()]);
+        let oldest = serde_json::json!({ "ip4": { "ip": "10.0.0.2/24" } });
+        assert_eq!(addresses(&oldest), ["10.0.0.2".parse::<IpAddr>().unwrap()]);
+    }
+}

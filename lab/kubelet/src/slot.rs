@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One pod on a node, from the moment it is seen until it is gone.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use cluster::PodStart;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+use crate::containers::Container;
+use crate::error::Error;
+use crate::pod::Plan;
+use crate::process::Output;
+use crate::sandbox::Sandbox;
+
+/// How far a pod is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stage {
+    /// Its start has not ended.
+    Starting,
+    /// Its start ended so.
+    Started(PodStart),
+    /// Its sandbox is gone.
+    Gone,
+}
+
+/// What a pod consists of while it is there.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// How many sandboxes it has had.
+    pub attempts: u32,
+    /// Its sandbox.
+    pub sandbox: Option<Sandbox>,
+    /// Its containers.
+    pub containers: Vec<Container>,
+}
+
+/// One pod.
+#[derive(Debug)]
+pub struct Slot {
+    /// What it asked for.
+    pub plan: Plan,
+    /// What it consists of; held for as long as a start or an end takes.
+    pub parts: AsyncMutex<Parts>,
+    stage: watch::Sender<Stage>,
+    shown: Mutex<Shown>,
+}
+
+/// What others may look at while a start or an end goes on.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// The namespace.
+    pub netns: PathBuf,
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Each container's output.
+    pub outputs: Vec<(String, Output)>,
+}
+
+impl Slot {
+    /// A pod that was just seen.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        let (stage, _) = watch::channel(Stage::Starting);
+        Self { plan, parts: AsyncMutex::default(), stage, shown: Mutex::default() }
+    }
+
+    /// Says how far the pod is.
+    pub fn reach(&self, stage: Stage) {
+        self.stage.send_replace(stage);
+    }
+
+    /// Whether the pod is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        *self.stage.borrow() == Stage::Gone
+    }
+
+    /// Shows what others may look at.
+    pub fn show(&self, parts: &Parts) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sandbox) = &parts.sandbox {
+            shown.netns = sandbox.netns().to_owned();
+            shown.addresses = sandbox.addresses().to_vec();
+        }
+        // An ended pod's output is kept: it is evidence.
+        if !parts.containers.is_empty() {
+            let outputs = parts.containers.iter().map(|c| (c.name.clone(), c.process.output().clone()));
+            shown.outputs = outputs.collect();
+        }
+    }
+
+    /// What others may look at.
+    #[must_use]
+    pub fn shown(&self) -> Shown {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until the pod's start has ended.
+    ///
+    /// # Errors
+    /// It has not before the deadline, or the pod is gone.
+    pub async fn started(&self, deadline: Duration) -> Result<PodStart, Error> {
+        let what = || format!("the start of pod {}/{}", self.plan.pod.namespace, self.plan.pod.name);
+        match self.wait(deadline, what, |stage| *stage != Stage::Starting).await? {
+            Stage::Started(start) => Ok(start),
+            Stage::Starting | Stage::Gone => {
+                Err(Error::Missing(format!("pod {} any more", self.plan.pod.name)))
+            }
+        }
+    }
+
+    /// Waits until the pod is gone.
+    ///
+    /// # Errors
+    /// It is not before the deadline.
+    pub async fn gone(&self, deadline: Duration) -> Result<(), Error> {
+        let what = || format!("the end of pod {}/{}", self.plan.pod.namespace, self.plan.pod.name);
+        self.wait(deadline, what, |stage| *stage == Stage::Gone).await.map(drop)
+    }
+
+    async fn wait(
+        &self,
+        deadline: Duration,
+        what: impl FnOnce() -> String,
+        until: impl FnMut(&Stage) -> bool,
+    ) -> Result<Stage, Error> {
+        let mut stage = self.stage.subscribe();
+        let reached = tokio::time::timeout(deadline, stage.wait_for(until)).await;
+        match reached {
+            Ok(Ok(stage)) => Ok(stage.clone()),
+            // The sender lives in `self`.
+            Ok(Err(_)) | Err(_) => Err(Error::Deadline { what: what(), deadline }),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tier `netns`: a cluster of real namespaces and processes in one directory, around an embedded API. Several live
+//! side by side; nothing of one is visible to another.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
+use cluster::{PodName, Probe};
+use futures::future::join_all;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::controller;
+use crate::error::Error;
+use crate::netns;
+use crate::node::{KUBECONFIG, NetnsNode};
+use crate::options::Options;
+use crate::probes;
+use crate::workload::NetnsWorkload;
+
+/// Where the agent and its service account live.
+pub const SYSTEM_NAMESPACE: &str = "istio-system";
+/// The service account of agent and plugin.
+pub const SERVICE_ACCOUNT: &str = "istio-cni";
+/// Where the API is served on every node.
+const API: &str = "127.0.0.1:6443";
+/// How long the plugin's token lives: longer than any lab.
+const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// A cluster.
+#[derive(Debug)]
+pub struct NetnsCluster {
+    api: ApiServer,
+    pub(crate) nodes: Vec<Arc<NetnsNode>>,
+    pub(crate) probes: Vec<Probe>,
+    pub(crate) options: Options,
+    controller: JoinHandle<()>,
+    /// The API's sockets; closed when dropped.
+    #[expect(dead_code, reason = "held for its drop")]
+    served: Vec<ServerHandle>,
+}
+
+impl NetnsCluster {
+    /// Makes a cluster: its API, its nodes, each with a kubeconfig and the default network.
+    ///
+    /// # Errors
+    /// The harness failed; what was made so far is gone again, or goes with the lab.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
+        let api = ApiServer::new(apiserver::Options::default())
+            .map_err(|error| Error::Missing(format!("API server: {error}")))?;
+        let token = seed(&api)?;
+        let mut nodes = Vec::new();
+        let mut served = Vec::new();
+        for (number, name) in (1..).zip(&options.nodes) {
+            let node = NetnsNode::create(&options, name, number, api.client()).await?;
+            let listener = netns::listen(node.netns.path(), API).await?;
+            let handle = api.serve_tls(listener);
+            served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
+            let kubeconfig = api.kubeconfig(&format!("https://{API}"), &token);
+            secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
+            let network = node.paths.conf_dir.join("10-lab.conflist");
+            fs::write(&network, node.default_network().to_string())
+                .map_err(Error::file("write", &network))?;
+            node.agent.become_(options.agent, options.deadlines.process).await?;
+            register(&api, name)?;
+            nodes.push(Arc::new(node));
+        }
+        let changes = api.subscribe();
+        let controller = tokio::spawn(controller::run(api.clone(), nodes.clone(), changes));
+        Ok(Self { api, nodes, probes: probes::all(), options, controller, served })
+    }
+
+    /// The API: for faults, waits and looks that no [`cluster::Cluster`] has.
+    #[must_use]
+    pub fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// The user that the plugin's requests come from; a fault that names it leaves the lab's own requests alone.
+    #[must_use]
+    pub fn plugin_user() -> String {
+        format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{SERVICE_ACCOUNT}")
+    }
+
+    pub(crate) async fn find(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
+        let deadline = self.options.deadlines.pod;
+        let seen = self.nodes.iter().map(|node| Box::pin(node.until_seen(pod)));
+        let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
+        let slot = tokio::time::timeout(deadline, futures::future::select_all(seen))
+            .await
+            .map_err(|_| Error::Deadline { what: what(), deadline })?
+            .0;
+        slot.started(deadline).await?;
+        if slot.shown().netns.as_os_str().is_empty() {
+            return Err(Error::Missing(format!("sandbox of pod {}", pod.name)));
+        }
+        let client = self.options.binaries.workload.clone();
+        Ok(NetnsWorkload { slot, client, exchange: self.options.deadlines.exchange })
+    }
+
+    /// Ends everything: pods, agents, API, namespaces, the directory.
+    ///
+    /// # Errors
+    /// The directory cannot be removed.
+    pub async fn stop(self) -> Result<(), Error> {
+        self.controller.abort();
+        for node in &self.nodes {
+            let slots = node.slots();
+            join_all(slots.iter().map(|slot| node.stop(slot))).await;
+            node.agent.become_(cluster::AgentStandIn::Absent, self.options.deadlines.process).await?;
+            // Tasks that still look at the node must not keep its namespace.
+            node.netns.let_go();
+        }
+        let directory = self.options.directory.clone();
+        drop(self);
+        fs::remove_dir_all(&directory).map_err(Error::file("remove", directory))
+    }
+}
+
+impl Drop for NetnsCluster {
+    fn drop(&mut self) {
+        self.controller.abort();
+    }
+}
+
+/// What every cluster has from the start: namespaces, the plugin's account and what it may do. Returns its token.
+fn seed(api: &ApiServer) -> Result<String, Error> {
+    let refused = |error| Error::Missing(format!("initial object: {error}"));
+    let none = std::collections::BTreeMap::new();
+    for name in ["default", "kube-system", SYSTEM_NAMESPACE] {
+        api.create_namespace(name, &none).map_err(refused)?;
+    }
+    let metadata = json!({ "name": SERVICE_ACCOUNT, "namespace": SYSTEM_NAMESPACE });
+    api.upsert(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
+        .map_err(refused)?;
+    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
+    api.allow(account.clone(), [Grant::new(Verb::Get, "pods")]);
+    api.token(&account, None, TOKEN_LIFE).map_err(refused)
+}
+
+fn register(api: &ApiServer, name: &str) -> Result<(), Error> {
+    let labels = json!({ "kubernetes.io/hostname": name });
+    let ready = json!([{ "type": "Ready", "status": "True" }]);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": labels },
+        "status": { "conditions": ready },
+    });
+    api.upsert(node).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))
+}
+
+/// Writes a file that only root reads.
+fn secret(path: &Path, text: &str) -> Result<(), Error> {
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::file("write", path))
+}

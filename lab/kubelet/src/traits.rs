@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The vocabulary of features, spoken by this tier.
+
+use std::fs;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cluster::{
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart,
+    Probe, RuntimeCall, Workload,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::Value;
+
+use crate::cni::chain::{Attachment, ChainError};
+use crate::error::Error;
+use crate::node::NetnsNode;
+use crate::tier::NetnsCluster;
+
+#[async_trait]
+impl Cluster for NetnsCluster {
+    fn tier(&self) -> &'static str {
+        "netns"
+    }
+
+    fn probes(&self) -> Vec<Probe> {
+        self.probes.clone()
+    }
+
+    async fn apply(&self, object: Value) -> Result<Value, LabError> {
+        let refused = |error: apiserver::ApiError| LabError::Harness {
+            what: "apply an object".to_owned(),
+            why: error.to_string(),
+        };
+        if object["kind"] == "Namespace" {
+            let labels = serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default();
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            return self.api().create_namespace(name, &labels).map_err(refused);
+        }
+        self.api().upsert(object).map_err(refused)
+    }
+
+    async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
+        let slot = self.nodes.iter().find_map(|node| node.slot(&PodName::new(namespace, name)));
+        let pods: Api<Pod> = Api::namespaced(self.api().client(), namespace);
+        pods.delete(name, &DeleteParams::default()).await.map_err(Error::from)?;
+        match slot {
+            Some(slot) => Ok(slot.gone(self.options.deadlines.pod).await?),
+            None => Ok(()),
+        }
+    }
+
+    fn nodes(&self) -> Vec<&dyn Node> {
+        self.nodes.iter().map(|node| &**node as &dyn Node).collect()
+    }
+
+    async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
+        Ok(Box::new(self.find(&PodName::new(namespace, name)).await?))
+    }
+
+    fn api_requests(&self) -> Vec<String> {
+        let requests = self.api().requests().into_iter().filter(|request| request.user != "system:admin");
+        requests
+            .map(|request| format!("{} {}", request.verb.to_string().to_uppercase(), request.path))
+            .collect()
+    }
+}
+
+#[async_trait]
+impl Node for NetnsNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError> {
+        let path = self.paths.conf_dir.join(file);
+        let next = self.paths.conf_dir.join(format!(".{file}.next"));
+        let written = fs::write(&next, text).and_then(|()| fs::rename(&next, &path));
+        Ok(written.map_err(Error::file("write", path))?)
+    }
+
+    async fn pod_started(
+        &self,
+        namespace: &str,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<PodStart, LabError> {
+        let pod = PodName::new(namespace, name);
+        let start = async { self.until_seen(&pod).await.started(deadline).await };
+        let late = || Error::Deadline { what: format!("the start of pod {namespace}/{name}"), deadline };
+        Ok(tokio::time::timeout(deadline, start).await.map_err(|_| late())??)
+    }
+
+    async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
+        Ok(self.chain.call(call).await?)
+    }
+
+    fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)> {
+        self.chain.calls()
+    }
+
+    fn paths(&self) -> Option<NodePaths> {
+        Some(self.paths.clone())
+    }
+
+    fn network(&self) -> Value {
+        self.default_network()
+    }
+
+    async fn retry_pod(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
+        let slot = self.slot(pod).ok_or_else(|| Error::Missing(format!("pod {}", pod.name)))?;
+        let late = || Error::Deadline { what: format!("the start of pod {}", pod.name), deadline };
+        Ok(tokio::time::timeout(deadline, self.start(&slot)).await.map_err(|_| late())?)
+    }
+
+    async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
+        let done = match call {
+            RuntimeCall::Add(pod) => self.chain.add(&self.attachment(&pod).await?).await,
+            RuntimeCall::Check(pod) => self.chain.check(&self.attachment(&pod).await?).await.map(null),
+            RuntimeCall::Del(pod) => self.chain.del(&self.attachment(&pod).await?).await.map(null),
+            RuntimeCall::Status => self.chain.status().await.map(null),
+            RuntimeCall::Gc => self.chain.gc(&self.attachments().await).await.map(null),
+        };
+        match done {
+            Ok(result) => Ok(Ok(result)),
+            Err(ChainError::Chain(failure)) => Ok(Err(failure)),
+            Err(ChainError::Lab(error)) => Err(error.into()),
+        }
+    }
+
+    async fn set_agent(&self, agent: AgentStandIn) -> Result<(), LabError> {
+        Ok(self.agent.become_(agent, self.options.deadlines.process).await?)
+    }
+
+    fn agent_requests(&self) -> Vec<Value> {
+        self.agent.requests()
+    }
+}
+
+fn null((): ()) -> Value {
+    Value::Null
+}
+
+impl NetnsNode {
+    async fn attachment(&self, pod: &PodName) -> Result<Attachment, Error> {
+        let missing = || Error::Missing(format!("sandbox of pod {}", pod.name));
+        let slot = self.slot(pod).ok_or_else(missing)?;
+        let parts = slot.parts.lock().await;
+        parts.sandbox.as_ref().and_then(|sandbox| sandbox.attachment()).cloned().ok_or_else(missing)
+    }
+
+    async fn attachments(&self) -> Vec<Attachment> {
+        let mut all = Vec::new();
+        for slot in self.slots() {
+            let parts = slot.parts.lock().await;
+            all.extend(parts.sandbox.as_ref().and_then(|sandbox| sandbox.attachment()).cloned());
+        }
+        all
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cluster and short words for what tests do with it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cluster::{Cluster as _, Node, PodStart, Traffic, Transport, Workload};
+use kubelet::{NetnsCluster, Options};
+use serde_json::{Value, json};
+
+use crate::isolation;
+
+/// Enough for anything here, on a busy machine as well.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+static CLUSTERS: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) struct Lab {
+    pub(crate) cluster: NetnsCluster,
+    pub(crate) directory: PathBuf,
+}
+
+impl Lab {
+    /// A cluster whose network is the base plugin alone.
+    pub(crate) async fn start() -> Self {
+        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+        let directory = PathBuf::from(format!("/run/lab-{number}"));
+        let sut = directory.join("no-sut");
+        let options = Options::new(&directory, &isolation::workload(), &sut);
+        let cluster = NetnsCluster::start(options).await.unwrap();
+        let lab = Self { cluster, directory };
+        let mut network = lab.node().network();
+        network["plugins"].as_array_mut().unwrap().truncate(1);
+        lab.write(&network).await;
+        lab
+    }
+
+    pub(crate) async fn write(&self, network: &Value) {
+        self.node().write_conflist("10-lab.conflist", &network.to_string()).await.unwrap();
+    }
+
+    pub(crate) fn node(&self) -> &dyn Node {
+        self.cluster.nodes()[0]
+    }
+
+    /// Makes a plugin out of a shell script.
+    pub(crate) fn script(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.node().paths().unwrap().bin_dir.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub(crate) async fn pod(&self, name: &str, spec: Value) -> PodStart {
+        self.annotated(name, spec, json!({})).await
+    }
+
+    pub(crate) async fn annotated(&self, name: &str, spec: Value, annotations: Value) -> PodStart {
+        let metadata = json!({ "name": name, "namespace": "default", "annotations": annotations });
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec });
+        self.cluster.apply(pod).await.unwrap();
+        self.node().pod_started("default", name, SOON).await.unwrap()
+    }
+
+    /// A pod that must run; returns it as a probe.
+    pub(crate) async fn running(&self, name: &str, spec: Value) -> Box<dyn Workload> {
+        let start = self.pod(name, spec).await;
+        assert!(matches!(start, PodStart::Running { .. }), "{start:?}");
+        self.cluster.workload("default", name).await.unwrap()
+    }
+
+    pub(crate) fn status(&self, name: &str) -> Value {
+        self.cluster.api().pod("default", name).unwrap()["status"].clone()
+    }
+}
+
+/// A pod of one container with these arguments.
+pub(crate) fn one(args: &str) -> Value {
+    json!({ "containers": [container("main", args)] })
+}
+
+pub(crate) fn container(name: &str, args: &str) -> Value {
+    json!({ "name": name, "args": args.split(' ').collect::<Vec<_>>() })
+}
+
+pub(crate) fn to(transport: Transport, destination: IpAddr, port: u16) -> Traffic {
+    Traffic { transport, destination, port, uid: 1000, gid: 1000, source: None }
+}

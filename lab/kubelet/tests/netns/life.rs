@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of a pod: its containers, its status, its end.
+
+use std::fs;
+
+use cluster::{Cluster as _, PodStart};
+use serde_json::json;
+
+use crate::lab::{Lab, SOON, container, one};
+
+/// Names of the links in the node's namespace.
+async fn links(lab: &Lab) -> Vec<String> {
+    let netns = lab.directory.join("node-1/node.netns");
+    let text = kubelet::netns::inside(&netns, || fs::read_to_string("/proc/thread-self/net/dev")).await;
+    let text = text.unwrap().unwrap();
+    text.lines().skip(2).map(|line| line.split(':').next().unwrap().trim().to_owned()).collect()
+}
+
+fn entries(path: std::path::PathBuf) -> usize {
+    fs::read_dir(path).unwrap().count()
+}
+
+/// Running processes that have `word` among their arguments, with their real uid and gid.
+fn processes(word: &str) -> Vec<(u32, u32)> {
+    let of = |entry: fs::DirEntry| {
+        let arguments = fs::read(entry.path().join("cmdline")).ok()?;
+        let found = arguments.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes());
+        let status = fs::read_to_string(entry.path().join("status")).ok().filter(|_| found)?;
+        let id = |field: &str| {
+            status.lines().find(|l| l.starts_with(field))?.split_whitespace().nth(1)?.parse().ok()
+        };
+        Some((id("Uid:")?, id("Gid:")?))
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
+}
+
+pub(crate) async fn a_deleted_pod_leaves_nothing() {
+    let lab = Lab::start().await;
+    let paths = lab.node().paths().unwrap();
+    lab.running("gone", one("app --listen tcp:7007")).await;
+    assert_eq!(processes("tcp:7007").len(), 1);
+    assert_eq!((links(&lab).await.len(), entries(paths.netns_dir.clone())), (2, 1), "lo and one veth");
+    lab.cluster.delete_pod("default", "gone").await.unwrap();
+    assert_eq!(processes("tcp:7007"), []);
+    assert_eq!(links(&lab).await, ["lo"]);
+    assert_eq!(entries(paths.netns_dir), 0);
+    assert_eq!(entries(paths.cache_dir.join("results")), 0);
+    assert!(lab.cluster.api().pod("default", "gone").is_none());
+    let held = fs::read_to_string(lab.directory.join("node-1/ipam/addresses.json")).unwrap();
+    assert!(held.contains(r#""held":{}"#), "{held}");
+    let directory = lab.directory.clone();
+    lab.cluster.stop().await.unwrap();
+    assert!(!directory.exists());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(&*directory.to_string_lossy()), "{mounts}");
+}
+
+pub(crate) async fn init_containers_run_in_order_before_the_rest() {
+    let lab = Lab::start().await;
+    let mut sidecar = container("sidecar", "app --listen tcp:8081");
+    sidecar["restartPolicy"] = json!("Always");
+    let client = r#"client --deadline-ms 1000"#;
+    let spec = json!({
+        // An init container whose standard input is closed ends well at once.
+        "initContainers": [container("first", "exit 0"), sidecar, container("last", client)],
+        "containers": [container("main", "app --listen tcp:8080")],
+    });
+    lab.running("p", spec).await;
+    let status = lab.status("p");
+    let state = |list: &str, at: usize| status[list][at]["state"].clone();
+    assert_eq!(state("initContainerStatuses", 0)["terminated"]["exitCode"], 0);
+    assert!(state("initContainerStatuses", 1)["running"].is_object(), "{status}");
+    assert_eq!(state("initContainerStatuses", 2)["terminated"]["exitCode"], 0);
+    assert!(state("containerStatuses", 0)["running"].is_object());
+    assert_eq!(status["phase"], "Running");
+    assert_eq!(status["podIPs"].as_array().unwrap().len(), 2);
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn a_failing_init_container_fails_the_pod() {
+    let lab = Lab::start().await;
+    let spec = json!({
+        "initContainers": [container("istio-validation", "exit 126")],
+        "containers": [container("main", "app --listen tcp:8080")],
+    });
+    let start = lab.pod("p", spec).await;
+    let PodStart::ContainerFailed { container, exit, .. } = start else { panic!("{start:?}") };
+    assert_eq!((container.as_str(), exit), ("istio-validation", Some(126)));
+    let status = lab.status("p");
+    assert_eq!(status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 126);
+    assert!(status["containerStatuses"][0]["state"]["waiting"].is_object(), "{status}");
+    assert_eq!(status["phase"], "Pending");
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn a_container_that_ends_is_reported() {
+    let lab = Lab::start().await;
+    let spec = json!({ "containers": [container("stays", "pause"), container("ends", "exit 3")] });
+    let start = lab.pod("p", spec).await;
+    assert!(matches!(&start, PodStart::ContainerFailed { exit: Some(3), .. }), "{start:?}");
+    lab.running("q", one("app --listen tcp:7008")).await;
+    let pid = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .find(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.ends_with(b"tcp:7008\0")));
+    let pid = pid.unwrap().file_name().to_str().unwrap().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    let failed = lab.cluster.api().until(|api| {
+        let status = api.pod("default", "q")?["status"].clone();
+        (status["phase"] == "Failed").then_some(status)
+    });
+    let status = tokio::time::timeout(SOON, failed).await.unwrap();
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], 137);
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn processes_run_as_their_containers_user() {
+    let lab = Lab::start().await;
+    let mut proxy = container("istio-proxy", "proxy sidecar --domain x");
+    proxy["securityContext"] = json!({ "runAsUser": 1337, "runAsGroup": 1338 });
+    let spec = json!({
+        "securityContext": { "runAsUser": 1000 },
+        "containers": [proxy, container("main", "app --listen tcp:80")],
+    });
+    lab.running("p", spec).await;
+    assert_eq!(processes("sidecar"), [(1337, 1338)]);
+    assert_eq!(processes("tcp:80"), [(1000, 0)], "any user may listen on a low port");
+    lab.cluster.stop().await.unwrap();
+}

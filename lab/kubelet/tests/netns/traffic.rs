@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packets between pods.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
+
+use cluster::{Answer, PodStart, Transport};
+use serde_json::json;
+
+use crate::lab::{Lab, one, to};
+
+pub(crate) async fn pods_reach_each_other_in_both_families() {
+    let lab = Lab::start().await;
+    let began = Instant::now();
+    let server = lab.running("server", one("app --listen tcp:8080 --listen udp:9000")).await;
+    println!("  a pod's start took {:.1?}", began.elapsed());
+    let client = lab.running("client", one("pause")).await;
+    assert_eq!(server.addresses().len(), 2);
+    let mut traffic = Vec::new();
+    for address in server.addresses() {
+        traffic.extend([to(Transport::Tcp, address, 8080), to(Transport::Udp, address, 9000)]);
+        traffic.extend([to(Transport::Tcp, address, 1), to(Transport::Udp, address, 1)]);
+    }
+    let began = Instant::now();
+    let answers = client.send_all(&traffic).await.unwrap();
+    println!("  {} exchanges took {:.1?}", traffic.len(), began.elapsed());
+    for (sent, answer) in traffic.iter().zip(answers) {
+        let Answer::App { port, peer, via } = answer else {
+            assert_eq!((sent.port, answer), (1, Answer::Refused));
+            continue;
+        };
+        assert_eq!((port, via), (sent.port, Vec::new()));
+        let peer: std::net::SocketAddr = peer.parse().unwrap();
+        assert!(client.addresses().contains(&peer.ip()), "seen as {peer}");
+    }
+    let far = to(Transport::Tcp, "192.0.2.1".parse().unwrap(), 80);
+    assert_eq!(client.send(&far).await.unwrap(), Answer::Refused, "the node has no route to it");
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn a_pod_has_the_families_that_it_asks_for() {
+    let lab = Lab::start().await;
+    for (families, v4, v6) in [("v4", true, false), ("v6", false, true)] {
+        let start =
+            lab.annotated(families, one("pause"), json!({ "lab.millrace.dev/families": families })).await;
+        let PodStart::Running { addresses } = start else { panic!("{start:?}") };
+        assert_eq!(addresses.iter().any(IpAddr::is_ipv4), v4, "{families}");
+        assert_eq!(addresses.iter().any(IpAddr::is_ipv6), v6, "{families}");
+    }
+    let start = lab.annotated("both", one("pause"), json!({ "lab.millrace.dev/families": "v6,v4" })).await;
+    let PodStart::Running { addresses } = start else { panic!("{start:?}") };
+    assert_eq!(addresses.iter().map(IpAddr::is_ipv6).collect::<Vec<_>>(), [true, false]);
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn clusters_side_by_side_do_not_meet() {
+    let (one_lab, other_lab) = (Lab::start().await, Lab::start().await);
+    let server = one_lab.running("server", one("app --listen tcp:8080")).await;
+    let other = other_lab.running("server", one("app --listen tcp:9090")).await;
+    assert_eq!(server.addresses(), other.addresses(), "the same address in both");
+    let client = other_lab.running("client", one("pause")).await;
+    let address = server.addresses()[0];
+    let reached = client.send(&to(Transport::Tcp, address, 9090)).await.unwrap();
+    assert!(matches!(reached, Answer::App { port: 9090, .. }), "{reached:?}");
+    assert_eq!(client.send(&to(Transport::Tcp, address, 8080)).await.unwrap(), Answer::Refused);
+    one_lab.cluster.stop().await.unwrap();
+    other_lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn the_proxy_says_what_it_got() {
+    let lab = Lab::start().await;
+    let pod = lab.running("p", one("proxy --mode forward")).await;
+    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    for address in loopback {
+        for (transport, port) in [(Transport::Tcp, 15001), (Transport::Tcp, 15021), (Transport::Udp, 15053)] {
+            let answer = pod.send(&to(transport, address, port)).await.unwrap();
+            let Answer::Proxy { hop } = answer else { panic!("{address} {port}: {answer:?}") };
+            let original: std::net::SocketAddr = hop.original.parse().unwrap();
+            assert_eq!((hop.port, original.ip(), original.port()), (port, address, port));
+        }
+    }
+    lab.cluster.stop().await.unwrap();
+}
