@@ -12,13 +12,14 @@ use plugin::world::{Standard, World};
 
 fn main() -> ExitCode {
     plugin::panic::install();
+    let clock = SystemClock::start();
     let exit = run(World {
         env: &|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
         stdin: &mut Standard(rustix::stdio::stdin()),
         stdout: &mut Standard(rustix::stdio::stdout()),
         stderr: &mut Standard(rustix::stdio::stderr()),
-        clock: &SystemClock,
-        agent: &SocketAgent { clock: &SystemClock, own_uid: || rustix::process::geteuid().as_raw() },
+        clock: &clock,
+        agent: &SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() },
         api: &HttpApi,
         kernel: &RealKernel,
     });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The built plugin as a process: what no library call shows.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::fs::File;
 use std::os::unix::net::UnixListener;
 use std::path::Path;

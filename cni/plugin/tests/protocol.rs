@@ -2,6 +2,8 @@
 //! The built plugin, called as a runtime calls it, well and badly: `scenarios/protocol/cases.json` has the calls and the
 //! answers of the reference. Texts of errors are not compared, and where the reference only says "internal" (999) any error will do.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

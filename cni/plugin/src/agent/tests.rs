@@ -15,8 +15,10 @@ const LIMIT: Duration = Duration::from_millis(200);
 /// What a loaded machine may add to a limit.
 const SLACK: Duration = Duration::from_secs(5);
 
-fn agent() -> SocketAgent<'static> {
-    SocketAgent { clock: &SystemClock, own_uid: || rustix::process::geteuid().as_raw() }
+fn ask_at(path: &Path) -> Result<Response, AgentError> {
+    let clock = SystemClock::start();
+    let agent = SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() };
+    agent.ask(path, RequestKind::Pod(key()), LIMIT)
 }
 
 fn key() -> PodKey {
@@ -42,7 +44,7 @@ impl<T: Send + 'static> Peer<T> {
     }
 
     fn ask(self) -> (Result<Response, AgentError>, T) {
-        let answer = agent().ask(&self.path(), RequestKind::Pod(key()), LIMIT);
+        let answer = ask_at(&self.path());
         (answer, self.thread.join().unwrap())
     }
 }
@@ -131,9 +133,9 @@ fn a_silent_agent_is_given_up_at_the_limit() {
         // Until the other side hangs up.
         stream.read(&mut [0]).unwrap()
     });
-    let before = SystemClock.now();
+    let clock = SystemClock::start();
     let (result, rest) = peer.ask();
-    let passed = SystemClock.now() - before;
+    let passed = clock.now();
     assert!(matches!(result, Err(AgentError::Late(LIMIT))), "{result:?}");
     assert_eq!(rest, 0);
     assert!(passed >= LIMIT && passed < LIMIT + SLACK, "{passed:?}");
@@ -143,12 +145,12 @@ fn a_silent_agent_is_given_up_at_the_limit() {
 fn an_agent_that_dribbles_does_not_stretch_the_limit() {
     let peer = Peer::start(|mut stream| {
         while stream.write_all(b" ").is_ok() {
-            SystemClock.wait(Duration::from_millis(10));
+            SystemClock::start().wait(Duration::from_millis(10));
         }
     });
-    let before = SystemClock.now();
+    let clock = SystemClock::start();
     let result = peer.ask().0;
-    let passed = SystemClock.now() - before;
+    let passed = clock.now();
     assert!(matches!(result, Err(AgentError::Late(_))), "{result:?}");
     assert!(passed >= LIMIT && passed < LIMIT + SLACK, "{passed:?}");
 }
@@ -160,7 +162,8 @@ fn a_listener_of_another_user_is_not_asked() {
         stream.read_to_end(&mut got).unwrap();
         got
     });
-    let wary = SocketAgent { clock: &SystemClock, own_uid: || rustix::process::geteuid().as_raw() + 1 };
+    let clock = SystemClock::start();
+    let wary = SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() + 1 };
     let result = wary.ask(&peer.path(), RequestKind::Pod(key()), LIMIT);
     assert!(
         matches!(result, Err(AgentError::Stranger { listener, own }) if own == listener + 1),
@@ -173,13 +176,13 @@ fn a_listener_of_another_user_is_not_asked() {
 fn nobody_listens() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent.sock");
-    let ask = || agent().ask(&path, RequestKind::Pod(key()), LIMIT);
+    let ask = || ask_at(&path);
     assert!(matches!(ask(), Err(AgentError::Absent)));
     // What an agent that was killed leaves behind.
     drop(UnixListener::bind(&path).unwrap());
     assert!(matches!(ask(), Err(AgentError::Absent)));
     let too_long = dir.path().join("x".repeat(200));
-    assert!(matches!(agent().ask(&too_long, RequestKind::Pod(key()), LIMIT), Err(AgentError::Io(_))));
+    assert!(matches!(ask_at(&too_long), Err(AgentError::Io(_))));
 }
 
 #[test]
@@ -190,9 +193,10 @@ fn telling_does_not_wait_for_an_agent_that_is_silent() {
         finished.recv().unwrap();
         read_line(&mut stream)
     });
-    let before = SystemClock.now();
-    agent().tell(&peer.path(), RequestKind::Deleted(key()), TELL_LIMIT).unwrap();
-    let passed = SystemClock.now() - before;
+    let clock = SystemClock::start();
+    let agent = SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() };
+    agent.tell(&peer.path(), RequestKind::Deleted(key()), TELL_LIMIT).unwrap();
+    let passed = clock.now();
     done.send(()).unwrap();
     let line = peer.thread.join().unwrap();
     assert!(line.contains("\"kind\":\"deleted\""), "{line}");

@@ -17,14 +17,17 @@ use crate::testing::{FakeAgent, FakeApi, FakeClock, FakeKernel, Site};
 
 const NETNS: &str = "/run/netns/x";
 
+type AgentSays = fn() -> Result<Response, AgentError>;
+type ServerSays = fn() -> Result<Answer, HttpError>;
+
 /// One call that is to be made. [`Scene::new`] is an ADD of a mesh pod that the agent knows.
 struct Scene {
     command: &'static str,
     env: Vec<(&'static str, String)>,
     conf: Value,
     kubeconfig: bool,
-    agent: fn() -> Result<Response, AgentError>,
-    api: fn() -> Result<Answer, HttpError>,
+    agent: AgentSays,
+    api: ServerSays,
     site: Site,
 }
 
@@ -222,7 +225,7 @@ fn a_pod_outside_the_mesh_is_left_alone() {
 
 #[test]
 fn the_server_is_asked_where_the_agent_does_not_help() {
-    let misses: [(&str, fn() -> Result<Response, AgentError>); 7] = [
+    let misses: [(&str, AgentSays); 7] = [
         ("absent", no_agent),
         ("late", || Err(AgentError::Late(Duration::from_secs(1)))),
         ("stranger", || Err(AgentError::Stranger { listener: 1000, own: 0 })),
@@ -254,7 +257,7 @@ fn a_static_pod_is_known_by_its_mirror() {
 
 #[test]
 fn without_facts_there_is_no_success_but_another_try() {
-    let scenes: [(&str, bool, fn() -> Result<Answer, HttpError>, &str); 4] = [
+    let scenes: [(&str, bool, ServerSays, &str); 4] = [
         ("no kubeconfig", false, api_pod, "istio-cni-kubeconfig"),
         ("denied", true, || api_status(401), "token"),
         ("failing", true, || api_status(503), "503"),
@@ -318,7 +321,7 @@ fn a_result_that_cannot_be_written_fails_before_anything_is_done() {
 
 #[test]
 fn what_this_build_cannot_do_changes_nothing() {
-    let tproxy: fn() -> Result<Response, AgentError> =
+    let tproxy: AgentSays =
         || found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "TPROXY".into());
     let cases: [(&str, Scene, u64); 3] = [
         ("TPROXY", Scene::new("ADD").with(|scene| scene.agent = tproxy), 999),
@@ -439,9 +442,8 @@ fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
     let through_the_server =
         Scene::new("CHECK").with(|scene| (scene.agent, scene.api) = (no_agent, api_pod)).run();
     assert_eq!((through_the_server.error().0, through_the_server.requests), (100, 1));
-    let not_injected: fn() -> Result<Response, AgentError> =
-        || found(|pod| pod["metadata"]["annotations"] = json!({}));
-    let bad: fn() -> Result<Response, AgentError> =
+    let not_injected: AgentSays = || found(|pod| pod["metadata"]["annotations"] = json!({}));
+    let bad: AgentSays =
         || found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "NONE".into());
     let fine = [
         ("rules", Scene::new("CHECK").with(|scene| scene.site.ours = true)),

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::*;
+use crate::clock::{Clock as _, SystemClock};
 use crate::kubeconfig;
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -176,7 +177,7 @@ fn a_server_that_dribbles_does_not_stretch_the_limit() {
         let head = read_head(stream);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
         while stream.write_all(b"x").is_ok() {
-            crate::clock::Clock::wait(&crate::clock::SystemClock, Duration::from_millis(10));
+            SystemClock::start().wait(Duration::from_millis(10));
         }
         head.into_iter().collect()
     });
@@ -252,7 +253,7 @@ fn a_server_is_trusted_by_its_authority_only() {
     let cases = [
         (Trust::Authorities(ours.pem.clone()), true),
         (Trust::Anyone, true),
-        (Trust::Authorities(other.pem.clone()), false),
+        (Trust::Authorities(other.pem), false),
     ];
     for (trust, works) in cases {
         let (url, thread) = tls_server(&ours);
