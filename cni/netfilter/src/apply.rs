@@ -88,6 +88,12 @@ pub enum ApplyError {
         #[source]
         reason: io::Error,
     },
+    /// The transaction is longer than what the kernel takes at once, and the caller may not raise that; nothing was sent.
+    #[error("apply rules: {bytes} bytes are more than net.core.wmem_max lets this user send at once")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
     /// The kernel did not say that it accepted the transaction, nor that it did not. What the namespace holds is not known.
     #[error("apply rules: the kernel did not acknowledge the transaction")]
     NotAcknowledged,
@@ -142,7 +148,10 @@ enum Commit {
 /// Sends a transaction and reads every answer: an acknowledgement alone does not say that it holds, as the kernel sends it even
 /// if another message was refused.
 fn commit(socket: &mut Socket, batch: &[u8]) -> Result<Commit, ApplyError> {
-    socket.send(batch).map_err(|errno| ApplyError::Socket(errno.into()))?;
+    socket.send(batch).map_err(|errno| match errno {
+        Errno::MSGSIZE => ApplyError::TooLarge { bytes: batch.len() },
+        errno => ApplyError::Socket(errno.into()),
+    })?;
     let mut refused: Option<(u32, i32)> = None;
     let mut acknowledged = false;
     let drained = socket.acknowledgements(|sequence, errno| {

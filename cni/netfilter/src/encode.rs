@@ -181,3 +181,94 @@ fn command(family: Family, wanted: &Rule) -> String {
     };
     format!("{tool} -t {} {}", wanted.table.name(), redirect::text::command(wanted))
 }
+
+#[cfg(test)]
+mod tests {
+    use redirect::generate::ruleset;
+    use redirect::ruleset::{Cidr, Id, Match, Owner, Port, Protocol, Sense};
+
+    use super::*;
+    use crate::fake::ordinary;
+    use crate::wire::{attributes, be32, messages};
+
+    #[test]
+    fn a_batch_names_the_generation_it_was_written_for() {
+        let rules = ruleset(&ordinary()).unwrap();
+        let generation = |batch: &[u8]| {
+            let begin = messages(batch).next().unwrap().unwrap();
+            assert_eq!(begin.kind, message::BATCH_BEGIN);
+            attributes(&begin.body[nft::GENERIC_HEADER..]).next().map(|found| be32(found.unwrap().1).unwrap())
+        };
+        assert_eq!(generation(&batch(&rules, Some(77)).unwrap()), Some(77));
+        assert_eq!(generation(&batch(&rules, None).unwrap()), None);
+    }
+
+    #[test]
+    fn a_batch_has_a_message_for_each_table_chain_and_rule() {
+        let rules = ruleset(&ordinary()).unwrap();
+        let batch = batch(&rules, None).unwrap();
+        let count = |kind| messages(&batch).filter(|message| message.unwrap().kind == kind).count();
+        assert_eq!(count(message::NEW_TABLE), 2);
+        assert_eq!(count(message::NEW_CHAIN), 2 * 6);
+        let wanted: usize = rules.families().map(|family| rules.rules_of(family, Table::Nat).count()).sum();
+        assert_eq!(count(message::NEW_RULE), wanted);
+        assert_eq!(messages(&batch).last().unwrap().unwrap().kind, message::BATCH_END);
+    }
+
+    #[test]
+    fn rules_of_the_native_dialect_are_refused() {
+        let native = Ruleset { dialect: Dialect::Nft, ..ruleset(&ordinary()).unwrap() };
+        assert_eq!(batch(&native, None), Err(EncodeError::Dialect));
+    }
+
+    /// What is said of the first rule of an ordinary pod with this condition added to its protocol.
+    fn refused(conditions: &[Match]) -> Unencodable {
+        let mut rules = ruleset(&ordinary()).unwrap();
+        rules.rules[0].matches = conditions.to_vec();
+        match batch(&rules, None) {
+            Err(EncodeError::Rule { rule, value }) => {
+                assert!(rule.starts_with("iptables -t nat -A ISTIO_INBOUND "), "{rule}");
+                value
+            }
+            other => panic!("{conditions:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_hold_is_refused_by_name() {
+        let tcp = Match::Protocol(Protocol::Tcp);
+        let port = |sense, port| [tcp.clone(), Match::DestinationPort(sense, port)];
+        assert_eq!(
+            refused(&port(Sense::Is, Port::Verbatim("http".into()))),
+            Unencodable::Port("http".into())
+        );
+        assert_eq!(refused(&port(Sense::Is, Port::Range(9, 8))), Unencodable::PortRange { low: 9, high: 8 });
+        assert_eq!(refused(&port(Sense::Not, Port::Range(0, u16::MAX))), Unencodable::NoPortLeft);
+        let portless = Match::SourcePort(Sense::Is, Port::One(1));
+        assert_eq!(refused(&[portless]), Unencodable::PortWithoutProtocol);
+        for ports in [0, 16] {
+            let many = Match::DestinationPorts(Sense::Is, vec![1; ports]);
+            assert_eq!(refused(&[tcp.clone(), many]), Unencodable::PortCount(ports));
+        }
+        let owner = |id| Match::Owner(Sense::Is, Owner::Gid(id));
+        assert_eq!(refused(&[owner(Id::Name("staff".into()))]), Unencodable::Name("staff".into()));
+        assert_eq!(refused(&[owner(Id::Number(u32::MAX))]), Unencodable::Id(u32::MAX));
+        for name in ["", "1234567890123456", "a\0b"] {
+            assert_eq!(refused(&[Match::InInterface(name.into())]), Unencodable::Interface(name.into()));
+        }
+        let many = vec![owner(Id::Number(1)); 200];
+        assert_eq!(refused(&many), Unencodable::TooLong(202));
+        assert_eq!(refused(&vec![owner(Id::Number(1)); 2000]), Unencodable::TooLong(2002));
+    }
+
+    #[test]
+    fn addresses_that_do_not_fit_are_refused_by_name() {
+        let cidr = |address: &str, length| Cidr { address: address.parse().unwrap(), length };
+        let v6 = cidr("2001:db8::", 32);
+        assert_eq!(refused(&[Match::Source(Sense::Is, v6)]), Unencodable::Family(v6));
+        let long = cidr("192.0.2.1", 33);
+        assert_eq!(refused(&[Match::Source(Sense::Is, long)]), Unencodable::Prefix(long));
+        let all = cidr("0.0.0.0", 0);
+        assert_eq!(refused(&[Match::Destination(Sense::Not, all)]), Unencodable::NoAddressLeft(all));
+    }
+}

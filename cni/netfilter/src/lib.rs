@@ -33,8 +33,12 @@ pub mod read;
 pub mod snapshot;
 pub mod step;
 
+#[cfg(test)]
+mod fake;
 mod netlink;
 mod nft;
+#[cfg(test)]
+mod robustness;
 mod wanted;
 mod wire;
 

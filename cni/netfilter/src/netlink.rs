@@ -10,9 +10,6 @@ use crate::wire::{DONE, DUMP_INTERRUPTED, ERROR, Malformed, Message, acknowledge
 
 /// What the kernel writes at most into one datagram of a list.
 const DATAGRAM: usize = 32 * 1024;
-/// Above this a batch may not fit a socket's default send buffer (212,992 bytes less overhead on most systems).
-const DEFAULT_SEND_BUFFER: usize = 96 * 1024;
-
 /// Why an exchange with the kernel failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ExchangeError {
@@ -67,12 +64,23 @@ impl Socket {
 
     /// Sends everything in one datagram. The kernel has acted on it when this returns.
     pub(crate) fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
-        if bytes.len() > DEFAULT_SEND_BUFFER {
-            // Twice: each page of the copy has its own bookkeeping, which counts.
-            sockopt::set_socket_send_buffer_size_force(&self.file, bytes.len().saturating_mul(2))?;
-        }
-        let sent = rustix::net::send(&self.file, bytes, SendFlags::empty())?;
+        let sent = match rustix::net::send(&self.file, bytes, SendFlags::empty()) {
+            Err(Errno::MSGSIZE) => {
+                self.widen(bytes.len())?;
+                rustix::net::send(&self.file, bytes, SendFlags::empty())?
+            }
+            sent => sent?,
+        };
         if sent == bytes.len() { Ok(()) } else { Err(Errno::MSGSIZE) }
+    }
+
+    /// Makes room for a datagram longer than a socket's usual 208 KiB. Only root of the whole machine may exceed the system's
+    /// limit (`net.core.wmem_max`); others get what it allows.
+    fn widen(&self, length: usize) -> Result<(), Errno> {
+        match sockopt::set_socket_send_buffer_size_force(&self.file, length) {
+            Err(Errno::PERM) => sockopt::set_socket_send_buffer_size(&self.file, length),
+            widened => widened,
+        }
     }
 
     /// Hands every acknowledgement and error that waits to `take` (sequence number of the message it is about, error number),

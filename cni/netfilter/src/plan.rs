@@ -208,3 +208,151 @@ fn order<'a>(
     ordered.reverse();
     ordered
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use redirect::generate::ruleset;
+    use redirect::ruleset::{Family, Match, Origin, Place, Port, Protocol, Scope, Sense, Table, Target};
+
+    use super::*;
+    use crate::compare::compare;
+    use crate::fake::{FOREIGN, commit, ordinary, rulesets, untouched};
+    use crate::has_rules_of_ours;
+    use crate::snapshot::RuleState;
+
+    /// Plans and commits; tells whether anything was sent.
+    fn settle(snapshot: &mut Snapshot, ruleset: &Ruleset) -> bool {
+        match plan(snapshot, ruleset).unwrap() {
+            Plan::Nothing => false,
+            Plan::Send { batch, .. } => {
+                commit(snapshot, &batch);
+                true
+            }
+        }
+    }
+
+    /// A rule that nobody of ours would write, told from others by its port.
+    fn foreign(port: u16) -> RuleState {
+        let rule = Rule {
+            table: Table::Nat,
+            chain: Chain::Output,
+            scope: Scope::Both,
+            place: Place::Append,
+            matches: vec![Match::Protocol(Protocol::Udp), Match::SourcePort(Sense::Not, Port::One(port))],
+            target: Target::Accept,
+            origin: Origin::Always,
+        };
+        RuleState {
+            handle: FOREIGN + u64::from(port),
+            counter: None,
+            expressions: encode::expressions(Family::V4, &rule).unwrap(),
+            userdata: Vec::new(),
+        }
+    }
+
+    /// Puts rules of others into built-in chains at arbitrary places.
+    fn scatter(snapshot: &mut Snapshot, places: &[(usize, usize)]) {
+        let mut chains: Vec<_> = snapshot
+            .tables
+            .iter_mut()
+            .flat_map(|table| &mut table.chains)
+            .filter(|chain| chain.base.is_some())
+            .collect();
+        if chains.is_empty() {
+            return;
+        }
+        let count = chains.len();
+        for (port, (chain, at)) in (1..).zip(places) {
+            let rules = &mut chains[chain % count].rules;
+            rules.insert(at % (rules.len() + 1), foreign(port));
+        }
+    }
+
+    fn foreign_handles(snapshot: &Snapshot) -> Vec<u64> {
+        let rules = snapshot.tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules);
+        rules.map(|rule| rule.handle).filter(|handle| *handle >= FOREIGN).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn whatever_was_there_of_ours_ends_as_wanted_and_others_stay(
+            before in rulesets(),
+            after in rulesets(),
+            places in proptest::collection::vec((any::<usize>(), any::<usize>()), 0..12),
+        ) {
+            let mut snapshot = untouched();
+            prop_assert!(settle(&mut snapshot, &before));
+            scatter(&mut snapshot, &places);
+            let others = foreign_handles(&snapshot);
+            prop_assert!(!settle(&mut snapshot, &before), "others do not matter");
+            let sent = settle(&mut snapshot, &after);
+            prop_assert_eq!(compare(&snapshot, &after), vec![]);
+            prop_assert_eq!(foreign_handles(&snapshot), others);
+            prop_assert!(!settle(&mut snapshot, &after), "twice changes nothing");
+            prop_assert!(sent || compare(&snapshot, &before).is_empty());
+            prop_assert!(has_rules_of_ours(&snapshot));
+        }
+
+        #[test]
+        fn a_state_that_lost_any_of_our_rules_is_replaced(
+            wanted in rulesets(),
+            lost in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+        ) {
+            let mut snapshot = untouched();
+            settle(&mut snapshot, &wanted);
+            let whole = snapshot.clone();
+            for (chain, rule) in lost {
+                let mut chains: Vec<_> = snapshot.tables.iter_mut().flat_map(|table| &mut table.chains)
+                    .filter(|chain| !chain.rules.is_empty()).collect();
+                let chain = chain.index(chains.len());
+                let rules = &mut chains[chain].rules;
+                rules.remove(rule.index(rules.len()));
+            }
+            prop_assert!(!compare(&snapshot, &wanted).is_empty());
+            prop_assert!(settle(&mut snapshot, &wanted));
+            prop_assert_eq!(compare(&snapshot, &wanted), vec![]);
+            let count = |snapshot: &Snapshot| snapshot.counters().count();
+            prop_assert_eq!(count(&snapshot), count(&whole));
+        }
+
+        #[test]
+        fn the_batch_for_an_untouched_namespace_is_what_is_planned_for_it(wanted in rulesets()) {
+            let mut planned = untouched();
+            settle(&mut planned, &wanted);
+            let mut sent = untouched();
+            commit(&mut sent, &encode::batch(&wanted, Some(nft::UNTOUCHED)).unwrap());
+            prop_assert_eq!(sent, planned);
+        }
+
+        #[test]
+        fn expressions_of_any_bytes_are_planned_around(
+            wanted in rulesets(),
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let mut snapshot = untouched();
+            settle(&mut snapshot, &wanted);
+            for chain in snapshot.tables.iter_mut().flat_map(|table| &mut table.chains) {
+                let odd = RuleState { handle: 200_000, counter: None, expressions: bytes.clone(), userdata: Vec::new() };
+                chain.rules.insert(0, odd);
+            }
+            let _differences = compare(&snapshot, &wanted);
+            prop_assert!(plan(&snapshot, &wanted).is_ok());
+        }
+    }
+
+    #[test]
+    fn no_rules_wanted_removes_ours_and_nothing_else() {
+        let wanted = ruleset(&ordinary()).unwrap();
+        let nothing = Ruleset { dialect: wanted.dialect, ipv6: true, rules: Vec::new() };
+        let mut snapshot = untouched();
+        assert_eq!(plan(&snapshot, &nothing), Ok(Plan::Nothing));
+        settle(&mut snapshot, &wanted);
+        scatter(&mut snapshot, &[(0, 0), (1, 1), (2, 5)]);
+        assert!(settle(&mut snapshot, &nothing));
+        assert!(!has_rules_of_ours(&snapshot));
+        assert_eq!(snapshot.counters().count(), 3);
+    }
+}

@@ -5,6 +5,11 @@
 //! neither works, or the iptables tools are missing, cases are ignored with the reason; with `CI` set that is a failure.
 //!
 //! `cargo test -p netfilter --test kernel [PART OF A NAME]`
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on stops, and its report is its output"
+)]
 
 mod address;
 mod apply;

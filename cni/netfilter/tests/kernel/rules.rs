@@ -5,7 +5,7 @@ use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
 use redirect::ruleset::{
-    Chain, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Dialect, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
 };
 
 /// What an ordinary pod gets from the CNI plugin.
@@ -49,7 +49,8 @@ pub(crate) fn all() -> [(&'static str, Ruleset); 3] {
 }
 
 /// Forms that no configuration of the corpora has: ends of port ranges, prefix lengths, interface names, owners.
-pub(crate) fn edges() -> Ruleset {
+/// In several, as without root a transaction of iptables is limited to 416 KiB.
+pub(crate) fn edges() -> Vec<Ruleset> {
     let ports = [
         Port::Range(0, 100),
         Port::Range(0, 65535),
@@ -95,7 +96,8 @@ pub(crate) fn edges() -> Ruleset {
             }
         }
     }
-    Ruleset { ipv6: true, rules, ..ordinary() }
+    let ruleset = |rules: &[Rule]| Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: rules.to_vec() };
+    rules.chunks(250).map(ruleset).collect()
 }
 
 fn returning(scope: Scope, matches: Vec<Match>) -> Rule {
