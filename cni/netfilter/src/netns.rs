@@ -106,8 +106,9 @@ impl Netns {
     /// # Errors
     /// If the namespace cannot be entered; `work` did not run then.
     pub fn enter<T>(&self, work: impl FnOnce() -> T) -> Result<T, NetnsError> {
-        let back = Return(Self::current()?);
+        let here = Self::current()?;
         self.enter_for_good()?;
+        let back = Return(here);
         let result = work();
         drop(back);
         Ok(result)
