@@ -8,6 +8,8 @@
 use std::io;
 
 use redirect::ruleset::Family;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read};
 
 /// The legacy tables that exist in the calling thread's namespace for a family. None where the kernel has no legacy back end.
 ///
@@ -19,12 +21,23 @@ pub fn tables(family: Family) -> io::Result<Vec<String>> {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
         Family::V6 => "/proc/thread-self/net/ip6_tables_names",
     };
-    match std::fs::read_to_string(path) {
-        Ok(names) => Ok(names.lines().map(str::to_owned).collect()),
+    let file = match open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => file,
         // Only listed where the legacy back end is built in or loaded; a missing /proc is another matter.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::metadata("/proc/thread-self/net").map(|_| Vec::new())
+        Err(Errno::NOENT) => {
+            return std::fs::metadata("/proc/thread-self/net").map(|_| Vec::new());
         }
-        Err(error) => Err(error),
+        Err(errno) => return Err(errno.into()),
+    };
+    let mut names = Vec::new();
+    let mut buffer = [0; 512];
+    loop {
+        match read(&file, &mut buffer) {
+            Ok(0) => break,
+            Ok(length) => names.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
+    Ok(String::from_utf8_lossy(&names).lines().map(str::to_owned).collect())
 }

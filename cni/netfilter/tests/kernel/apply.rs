@@ -3,9 +3,11 @@
 
 use std::sync::Barrier;
 
-use netfilter::{Applied, ApplyError, Netns, apply, compare, has_rules_of_ours, read};
+use netfilter::address::{AddressError, add_loopback_helper};
+use netfilter::{Applied, ApplyError, Netns, ReadError, apply, compare, has_rules_of_ours, read};
 use redirect::ruleset::{Family, Id, Match, Owner, Port, Protocol, Ruleset, Sense, Target};
 use redirect::text;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::parity::{equal, shape};
 use crate::world::{Users, World};
@@ -19,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("a_refused_rule_leaves_everything_as_it_was", Needs::Namespace, refused_rule),
     Case("what_cannot_be_encoded_is_refused_before_anything_is_sent", Needs::Namespace, unencodable),
     Case("two_writers_leave_the_rules_of_one", Needs::Namespace, two_writers),
+    Case("without_privilege_it_says_so", Needs::Namespace, without_privilege),
     Case("a_thousand_rules_are_one_transaction", Needs::Namespace, thousand_rules),
 ];
 
@@ -203,5 +206,18 @@ fn thousand_rules(world: World) {
         assert_eq!(apply(&ruleset).unwrap(), Applied::Created);
         assert_eq!(compare(&read().unwrap(), &ruleset), []);
         assert_eq!(apply(&ruleset).unwrap(), Applied::Unchanged);
+    });
+}
+
+fn without_privilege(world: World) {
+    let ruleset = world.allow(rules::ordinary());
+    world.fresh(|| {
+        // Of this thread alone.
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, sets).unwrap();
+        assert!(matches!(apply(&ruleset), Err(ApplyError::Permission)));
+        assert!(matches!(read(), Err(ReadError::Permission)));
+        assert!(matches!(add_loopback_helper(), Err(AddressError::Permission)));
     });
 }
