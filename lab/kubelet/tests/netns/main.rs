@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clusters of real namespaces, processes and packets, inside namespaces of the test's own.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test with a main of its own"
+)]
+
 mod isolation;
 mod lab;
 mod life;
@@ -25,6 +32,8 @@ const TESTS: &[Test] = &tests![
     traffic::a_pod_has_the_families_that_it_asks_for,
     traffic::clusters_side_by_side_do_not_meet,
     traffic::the_proxy_says_what_it_got,
+    traffic::redirected_connections_pass_both_proxies,
+    traffic::a_sink_answers_and_nothing_follows,
     life::a_deleted_pod_leaves_nothing,
     life::init_containers_run_in_order_before_the_rest,
     life::a_failing_init_container_fails_the_pod,
