@@ -14,6 +14,7 @@
 //! | [`ours`] | which of them are ours, this version's or another's; pure |
 //! | [`plan`] | what has to be sent so that a namespace holds a ruleset; pure |
 //! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
+//! | [`step`] | what a refused message of a transaction asked for |
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
 //! | [`legacy`] | a hint at rules of the legacy back end |
 //!
