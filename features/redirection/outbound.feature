@@ -13,3 +13,35 @@ Feature: What a pod of the mesh sends goes through its proxy
     Then TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "cart" to "outside" port 443 passes 15001
     And its namespace holds exactly the rules that it wants
+
+  @ipv6 @mutant:no-ipv6
+  Scenario: TCP over IPv6
+    Given its addresses are IPv6
+    Then TCP from "cart" to "outside" port 8080 over IPv6 passes 15001
+    And TCP from "cart" to "outside" port 443 over IPv6 passes 15001
+    And its namespace holds exactly the rules that it wants
+
+  @ipv6 @mutant:no-ipv6
+  Scenario: TCP over both families, as a dual-stack proxy asks for
+    Given its addresses are IPv4 and IPv6
+    And its proxy's environment has ISTIO_DUAL_STACK = "true"
+    Then TCP from "cart" to "outside" port 8080 passes 15001
+    And TCP from "cart" to "outside" port 8080 over IPv6 passes 15001
+    And its namespace holds exactly the rules that it wants
+
+  @ipv6 @mutant:every-address-counts
+  Scenario: The first address decides where nobody asks for both families
+    Given its addresses are IPv4 and IPv6
+    Then TCP from "cart" to "outside" port 8080 passes 15001
+    And TCP from "cart" to "outside" port 8080 over IPv6 is direct
+
+  @mutant:redirect-udp
+  Scenario: UDP is left alone
+    Then UDP from "cart" to "outside" port 8080 is direct
+    And UDP from "cart" to "outside" port 53 is direct
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:no-outbound-capture
+  Scenario: It does not matter who sends it
+    Then TCP from "cart" to "outside" port 8080 as root passes 15001
+    And TCP from "cart" to "outside" port 8080 as user 2000 passes 15001

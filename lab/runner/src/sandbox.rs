@@ -40,6 +40,7 @@ pub fn run(task: Task) -> anyhow::Result<Exit> {
     let privilege = enter();
     let (ours, theirs) = UnixStream::pair().context("no socket pair")?;
     let mut child = Command::new(SELF)
+        .arg0("cnilab")
         .arg("inside")
         .stdin(OwnedFd::from(theirs))
         // Ctrl-C reaches this process only, and it passes it on once, in its own words.

@@ -107,7 +107,7 @@ fn new_seed() -> u32 {
 fn fresh_report_dir(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let dir = args.report_dir.clone().unwrap_or_else(|| workspace.root.join("target/lab/last"));
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for name in ["report.json", "junit.xml", "evidence"] {
+    for name in ["report.json", "junit.xml", "truth.json", "evidence"] {
         remove(&dir.join(name))?;
     }
     Ok(dir.canonicalize()?)

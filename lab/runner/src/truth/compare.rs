@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use redirect::packet::Outcome;
+use serde::Serialize;
 
 use super::data::Group;
 use super::evaluate::RuleId;
@@ -14,7 +15,7 @@ use super::kernel::{PodSeen, Seen};
 const LEAST_SHARE: usize = 10;
 
 /// What the table came to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Findings {
     /// How many pods.
     pub pods: usize,
@@ -94,7 +95,7 @@ impl Findings {
         }
         self.rules += rules.len();
         for ((family, text), moved) in &rules {
-            let listed = group.unreachable.iter().any(|entry| entry.rule == *text);
+            let listed = group.unreachable.iter().any(|entry| entry.names(text));
             match (moved, listed) {
                 (false, false) => {
                     self.uncovered.push(format!("{}: nothing moves {family} {text}", group.group));
@@ -107,7 +108,7 @@ impl Findings {
             }
         }
         for entry in &group.unreachable {
-            if !rules.keys().any(|(_, text)| entry.rule == *text) {
+            if !rules.keys().any(|(_, text)| entry.names(text)) {
                 self.uncovered.push(format!("{}: listed as unreachable, but no such rule: {}", group.group, entry.rule));
             }
         }

@@ -61,7 +61,10 @@ pub fn ruleset_of(pod: &Pod, addresses: &[IpAddr]) -> anyhow::Result<Ruleset> {
         Enrolment::Enrol(redirect) => redirect,
         Enrolment::Skip(reason) => bail!("it would be left alone: {reason}"),
     };
-    let addresses = decide_addresses(addresses.iter().copied(), redirect.stack.value)?;
+    // The kernel lists all of IPv4 before IPv6, whatever the order in which they were added; so the plugin sees them.
+    let mut addresses = addresses.to_vec();
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    let addresses = decide_addresses(addresses, redirect.stack.value)?;
     let config = redirect.config(&Host { addresses, environment: Environment::default() });
     Ok(generate::ruleset(&config)?)
 }
@@ -151,7 +154,9 @@ pub fn all_rules(rules: &Ruleset) -> Vec<(RuleId, String)> {
     all
 }
 
-fn family_name(family: Family) -> &'static str {
+/// The family as rules are found by.
+#[must_use]
+pub fn family_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",

@@ -61,10 +61,20 @@ impl Flow {
     #[must_use]
     pub fn walk(&self, rules: &Ruleset) -> Vec<Verdict> {
         let first = verdict(rules, &self.first());
-        let outcome = first.outcome;
+        let (outcome, zone) = (first.outcome, first.zone);
         let mut verdicts = vec![first];
         let Some(server) = self.server(outcome) else { return verdicts };
-        verdicts.extend(self.rest(outcome, server).iter().map(|packet| verdict(rules, packet)));
+        for packet in self.rest(outcome, server) {
+            let judged = verdict(rules, &packet);
+            // Conntrack looks for a connection in the packet's own zone: what belongs together and lands in another zone
+            // begins a connection there, and meets the nat table. A packet from `lo` brings its entry along.
+            let looped = packet.hook == Hook::Prerouting && packet.interface == LO;
+            verdicts.push(if looped || judged.zone == zone {
+                judged
+            } else {
+                verdict(rules, &Packet { connection: Connection::New, ..packet })
+            });
+        }
         verdicts
     }
 
@@ -197,6 +207,20 @@ mod tests {
         assert_eq!(verdicts[0].outcome, Outcome::Redirected { port: 15001 });
         assert_eq!(verdicts.len(), 4);
         assert!(verdicts[1..].iter().all(|verdict| verdict.steps.is_empty()));
+    }
+
+    #[test]
+    fn an_answer_in_another_zone_begins_a_connection() {
+        let config = Config {
+            dns: Dns::All,
+            outbound_ports_exclude: vec![redirect::ruleset::Port::One(53)],
+            ..Config::default()
+        };
+        let own = "10.9.0.2".parse().unwrap();
+        let flow = Flow { destination: SocketAddr::new(own, 53), to_itself: true, ..out(Transport::Udp, 53) };
+        let verdicts = flow.walk(&ruleset(&config).unwrap());
+        assert_eq!((verdicts[0].outcome, verdicts[0].zone), (Outcome::Untouched, 2));
+        assert!(verdicts[2].steps.iter().any(|step| step.table == redirect::ruleset::Table::Nat));
     }
 
     #[test]

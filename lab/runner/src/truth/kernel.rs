@@ -142,7 +142,7 @@ impl Surroundings<'_> {
                 family,
                 expected: evaluate::expect(&rules, &flow, family),
                 outcome: classify(&answer, &flow.destination.to_string(), packet.port),
-                moved: moved(&before, &after),
+                moved: moved(&before, &after, family),
             });
             before = after;
         }
@@ -241,8 +241,15 @@ fn counters(rules: Vec<LiveRule>) -> Counters {
         .collect()
 }
 
-fn moved(before: &Counters, after: &Counters) -> BTreeSet<RuleId> {
-    after.iter().filter(|(id, count)| before.get(id) != Some(count)).map(|(id, _)| id.clone()).collect()
+/// The rules of the packet's family whose counters moved. In the other family only the kernel itself sends now and then:
+/// it looks for neighbours.
+fn moved(before: &Counters, after: &Counters, family: Family) -> BTreeSet<RuleId> {
+    let family = evaluate::family_name(family);
+    after
+        .iter()
+        .filter(|(id, count)| id.family == family && before.get(id) != Some(count))
+        .map(|(id, _)| id.clone())
+        .collect()
 }
 
 fn strangers(known: &[(RuleId, String)], live: &Counters) -> Vec<RuleId> {
