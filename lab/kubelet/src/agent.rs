@@ -4,7 +4,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::{AgentStandIn, PodName};
@@ -23,25 +22,26 @@ pub struct Agent {
     netns: PathBuf,
     socket: PathBuf,
     pods: PathBuf,
+    /// The requests of all stand-ins so far, one on each line.
+    record: PathBuf,
     process: AsyncMutex<Option<Process>>,
-    /// Its output is looked at without waiting for a replacement that goes on.
-    output: Mutex<Vec<crate::process::Output>>,
 }
 
 impl Agent {
-    /// A node without an agent. Pods' facts are kept in the directory `pods`.
+    /// A node without an agent. What it needs to know is kept below `directory`.
     ///
     /// # Errors
-    /// The directory cannot be made.
-    pub fn new(workload: &Path, netns: &Path, run_dir: &Path, pods: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(pods).map_err(Error::file("make", pods))?;
+    /// A directory cannot be made.
+    pub fn new(workload: &Path, netns: &Path, run_dir: &Path, directory: &Path) -> Result<Self, Error> {
+        let pods = directory.join("pods");
+        fs::create_dir_all(&pods).map_err(Error::file("make", &pods))?;
         Ok(Self {
             workload: workload.to_owned(),
             netns: netns.to_owned(),
             socket: run_dir.join(SOCKET),
-            pods: pods.to_owned(),
+            pods,
+            record: directory.join("requests"),
             process: AsyncMutex::default(),
-            output: Mutex::default(),
         })
     }
 
@@ -63,24 +63,26 @@ impl Agent {
             AgentStandIn::Old => &["--old"],
             AgentStandIn::WrongUid => &["--wrong-uid"],
         };
-        let (socket, pods) = (self.socket.display().to_string(), self.pods.display().to_string());
-        let args = ["agent", "--socket", &socket, "--pods", &pods].into_iter().chain(how.iter().copied());
+        let [socket, pods, record] =
+            [&self.socket, &self.pods, &self.record].map(|path| path.display().to_string());
+        let args = ["agent", "--socket", &socket, "--pods", &pods, "--record", &record];
+        let args = args.into_iter().chain(how.iter().copied());
         let started = Process::start(&Program::new(&self.workload, args), &self.netns).await?;
         if let Some(exit) = started.ready(deadline).await? {
             let why = format!("ended with {exit:?}: {:?}", started.output().lines());
             return Err(Error::Process { program: self.workload.clone(), why });
         }
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).push(started.output().clone());
         *process = Some(started);
         Ok(())
     }
 
-    /// The requests so far, those of former stand-ins first.
+    /// The requests so far, in order; every one that was answered is there.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
-        let outputs = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = outputs.iter().flat_map(|output| output.lines().into_iter().skip(1));
-        lines.map(|line| serde_json::from_str(&line).unwrap_or(Value::String(line))).collect()
+        let text = fs::read(&self.record).unwrap_or_default();
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let text = |line: &[u8]| Value::from(String::from_utf8_lossy(line));
+        lines.map(|line| serde_json::from_slice(line).unwrap_or_else(|_| text(line))).collect()
     }
 
     /// Lets the agent know a pod.

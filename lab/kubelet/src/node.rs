@@ -87,7 +87,7 @@ impl NetnsNode {
             netns: netns.path().to_owned(),
             deadline: options.deadlines.plugin,
         };
-        let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("pods"))?;
+        let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
         Ok(Self {
             name: name.to_owned(),
             chain: Chain::new(paths.clone(), caller, options.plugin_env.clone()),
@@ -190,6 +190,8 @@ impl NetnsNode {
     async fn try_start(&self, slot: &Slot, parts: &mut Parts) -> Result<PodStart, Error> {
         let plan = &slot.plan;
         self.agent.learn(&plan.facts)?;
+        // After a start whose containers failed: the sandbox is kept, they begin anew.
+        containers::stop(&mut parts.containers).await;
         if parts.sandbox.is_none() {
             let (node, attempt) = (self.netns.path(), parts.attempts);
             parts.attempts += 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stands in for the node agent's socket: answers the plugin's questions from files, or misbehaves as told. Each
-//! request is printed as one line of JSON.
+//! Stands in for the node agent's socket: answers the plugin's questions from files, or misbehaves as told. Each request
+//! is a line of the record before it is answered: who has the answer finds the request there.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -23,6 +24,9 @@ pub struct Options {
     /// Directory of pods, one file `NAMESPACE_NAME.json` each.
     #[arg(long)]
     pub pods: PathBuf,
+    /// File that requests are appended to.
+    #[arg(long)]
+    pub record: PathBuf,
     #[command(flatten)]
     misbehave: Misbehave,
 }
@@ -64,7 +68,7 @@ async fn serve(mut stream: UnixStream, options: &Options) -> io::Result<()> {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let text = line::read_within(&mut stream, MAX_LINE as u64).await?;
-    line::announce(&text)?;
+    record(&options.record, &text)?;
     let how = options.misbehave;
     if how.silent {
         // Until the plugin gives up and closes its side.
@@ -78,6 +82,12 @@ async fn serve(mut stream: UnixStream, options: &Options) -> io::Result<()> {
         _ => Response::Unsupported,
     };
     line::write(&mut stream, &Reply { version: VERSION, response }).await
+}
+
+/// In one write, so that two requests at once do not mix.
+fn record(file: &Path, request: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+    file.write_all(format!("{request}\n").as_bytes())
 }
 
 fn respond(kind: &RequestKind, options: &Options) -> Response {

@@ -86,5 +86,6 @@ pub(crate) fn container(name: &str, args: &str) -> Value {
 }
 
 pub(crate) fn to(transport: Transport, destination: IpAddr, port: u16) -> Traffic {
-    Traffic { transport, destination, port, uid: 1000, gid: 1000, source: None }
+    let user = isolation::some_user();
+    Traffic { transport, destination, port, uid: user, gid: user, source: None }
 }

@@ -19,52 +19,91 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-type Test = (&'static str, fn() -> Pin<Box<dyn Future<Output = ()> + Send>>);
+use isolation::Rights;
+
+/// What a test cannot do without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Namespaces,
+    /// Also users other than one.
+    Users,
+}
+
+type Body = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
+type Test = (&'static str, Needs, Body);
 
 macro_rules! tests {
-    ($($module:ident :: $name:ident),* $(,)?) => {
-        [$((concat!(stringify!($module), "::", stringify!($name)), || Box::pin($module::$name()))),*]
+    ($($needs:ident $module:ident :: $name:ident),* $(,)?) => {
+        [$((concat!(stringify!($module), "::", stringify!($name)), Needs::$needs, || Box::pin($module::$name()))),*]
     };
 }
 
 const TESTS: &[Test] = &tests![
-    traffic::pods_reach_each_other_in_both_families,
-    traffic::a_pod_has_the_families_that_it_asks_for,
-    traffic::clusters_side_by_side_do_not_meet,
-    traffic::the_proxy_says_what_it_got,
-    traffic::redirected_connections_pass_both_proxies,
-    traffic::a_sink_answers_and_nothing_follows,
-    life::a_deleted_pod_leaves_nothing,
-    life::init_containers_run_in_order_before_the_rest,
-    life::a_failing_init_container_fails_the_pod,
-    life::a_container_that_ends_is_reported,
-    life::processes_run_as_their_containers_user,
-    runtime::a_failing_chain_is_undone_and_can_be_tried_again,
-    runtime::calls_carry_what_the_kubelet_sets,
-    runtime::check_status_and_gc_reach_the_plugins,
-    runtime::the_agent_serves_pods_and_misbehaves_on_request,
-    runtime::the_api_is_served_inside_the_node,
+    Namespaces traffic::pods_reach_each_other_in_both_families,
+    Namespaces traffic::a_pod_has_the_families_that_it_asks_for,
+    Namespaces traffic::clusters_side_by_side_do_not_meet,
+    Namespaces traffic::the_proxy_says_what_it_got,
+    Users traffic::redirected_connections_pass_both_proxies,
+    Users traffic::a_sink_answers_and_nothing_follows,
+    Namespaces life::a_deleted_pod_leaves_nothing,
+    Namespaces life::init_containers_run_in_order_before_the_rest,
+    Namespaces life::a_failing_init_container_fails_the_pod,
+    Namespaces life::a_container_that_ends_is_reported,
+    Users life::processes_run_as_their_containers_user,
+    Namespaces runtime::a_failing_chain_is_undone_and_can_be_tried_again,
+    Namespaces runtime::calls_carry_what_the_kubelet_sets,
+    Namespaces runtime::check_status_and_gc_reach_the_plugins,
+    Namespaces runtime::the_agent_serves_pods_and_misbehaves_on_request,
+    Namespaces runtime::the_api_is_served_inside_the_node,
 ];
 
 /// No test takes a tenth of this; one that hangs is a failure.
 const LIMIT: Duration = Duration::from_secs(60);
 
+enum Outcome {
+    Passed,
+    Failed,
+    Ignored(&'static str),
+}
+
 fn main() -> ExitCode {
-    if let Some(code) = isolation::enter() {
-        return code;
-    }
+    let rights = match isolation::enter() {
+        Ok(rights) => rights,
+        Err(code) => return code,
+    };
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let mut failed = 0;
-    for (name, test) in TESTS.iter().filter(|(name, _)| chosen(name)) {
+    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
+    for (name, needs, body) in TESTS.iter().filter(|(name, ..)| chosen(name)) {
         let started = Instant::now();
-        // A task of its own, so that a panic is caught.
-        let ended = runtime.block_on(async { tokio::spawn(tokio::time::timeout(LIMIT, test())).await });
-        let good = matches!(ended, Ok(Ok(())));
-        failed += usize::from(!good);
-        println!("test {name} ... {} ({:.0?})", if good { "ok" } else { "FAILED" }, started.elapsed());
+        let outcome = run(*needs, *body, &rights);
+        let took = started.elapsed();
+        match outcome {
+            Outcome::Passed => passed += 1,
+            Outcome::Ignored(_) if std::env::var_os("CI").is_none() => ignored += 1,
+            Outcome::Failed | Outcome::Ignored(_) => failed += 1,
+        }
+        match outcome {
+            Outcome::Passed => println!("test {name} ... ok ({took:.0?})"),
+            Outcome::Failed => println!("test {name} ... FAILED ({took:.0?})"),
+            Outcome::Ignored(reason) => println!("test {name} ... not run, {reason}"),
+        }
     }
-    println!("{failed} failed");
+    if let Rights::None(reason) = rights {
+        println!("{reason}");
+    }
+    println!("\nkubelet netns tests: {passed} passed, {failed} failed, {ignored} ignored");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(needs: Needs, body: Body, rights: &Rights) -> Outcome {
+    match (rights, needs) {
+        (Rights::None(_), _) => return Outcome::Ignored("needs namespaces"),
+        (Rights::OneUser, Needs::Users) => return Outcome::Ignored("needs root, or a range of users"),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // A task of its own, so that a panic is caught.
+    let ended = runtime.block_on(async { tokio::spawn(tokio::time::timeout(LIMIT, body())).await });
+    if matches!(ended, Ok(Ok(()))) { Outcome::Passed } else { Outcome::Failed }
 }
