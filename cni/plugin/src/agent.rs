@@ -12,6 +12,7 @@ use std::time::Duration;
 use protocol::agent::{
     LineError, MAX_LINE, Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line,
 };
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -164,14 +165,12 @@ impl Call<'_> {
         loop {
             self.await_socket(socket, PollFlags::IN)?;
             let had = line.len();
-            line.resize(had + READ_SIZE, 0);
-            let got = match rustix::net::recv(socket, &mut line[had..], RecvFlags::empty()) {
+            line.reserve(READ_SIZE);
+            match rustix::net::recv(socket, spare_capacity(&mut line), RecvFlags::empty()) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => return Err(AgentError::Closed),
-                Ok((got, _)) => got,
-                Err(Errno::AGAIN | Errno::INTR) => 0,
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(other) => return Err(other.into()),
-            };
-            line.truncate(had + got);
+            }
             if let Some(end) = line[had..].iter().position(|&byte| byte == b'\n') {
                 line.truncate(had + end + 1);
                 return Ok(line);

@@ -2,6 +2,7 @@
 //! One call from start to end: what the runtime wants, which command does it, and what it gets to read. The commands return
 //! a text or an error; only this file writes to stdout, once.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use protocol::agent::PodKey;
@@ -19,6 +20,9 @@ use crate::log::Log;
 use crate::log_out::{self, Outlets};
 use crate::world::World;
 use crate::{add, check, del, status};
+
+/// Enough for an ordinary configuration with its `prevResult`. Each page that is touched costs microseconds.
+const CONFIG_SIZE: usize = 4 * 1024;
 
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,7 @@ pub fn run(world: World<'_>) -> Exit {
     }
     let log = Log::new(stderr, clock);
     let mut call = Call { invocation, env, clock, agent, api, kernel, log, outlets: None };
-    let mut text = Vec::with_capacity(8 * 1024);
+    let mut text = Vec::with_capacity(CONFIG_SIZE);
     let outcome = match stdin.read_to_end(&mut text) {
         Ok(_) => command(&mut call, &text),
         Err(error) => Err(CniError::new(Code::IO, format!("error reading from stdin: {error}"))),
@@ -80,15 +84,17 @@ pub fn run(world: World<'_>) -> Exit {
 }
 
 fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
-    let header = Header::parse(stdin)?;
-    header.allow(call.invocation.command)?;
+    // ADD reads the whole configuration, which includes the header, and every version knows ADD.
+    if call.invocation.command == Command::Add {
+        return add::run(call, stdin);
+    }
+    Header::parse(stdin)?.allow(call.invocation.command)?;
     match call.invocation.command {
-        Command::Add => add::run(call, stdin),
         Command::Check => check::run(call, stdin),
         Command::Del => Ok(del::run(call, stdin)),
         Command::Status => status::run(call, stdin),
-        // Rules live in namespaces and die with them: there is nothing of ours to collect. VERSION never gets here.
-        Command::Gc | Command::Version => Ok(String::new()),
+        // Rules live in namespaces and die with them: there is nothing of ours to collect. The others never get here.
+        Command::Gc | Command::Add | Command::Version => Ok(String::new()),
     }
 }
 
@@ -127,8 +133,8 @@ fn about(stderr: &mut dyn Write) -> Exit {
 
 fn print(stdout: &mut dyn Write, outcome: Result<&str, &CniError>) -> Exit {
     let (text, exit) = match outcome {
-        Ok(text) => (text.to_owned(), Exit::Success),
-        Err(error) => (error.to_json(), Exit::Failure),
+        Ok(text) => (Cow::Borrowed(text), Exit::Success),
+        Err(error) => (Cow::Owned(error.to_json()), Exit::Failure),
     };
     match stdout.write_all(text.as_bytes()) {
         Ok(()) => exit,

@@ -38,7 +38,7 @@ pub enum Unsupported {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The result cannot be given.
-    #[error("could not {0}")]
+    #[error("failed to {0}")]
     Result(#[from] ResultError),
     /// The plugin would change the namespace that it runs in.
     #[error("plugin's netns and netns from CNI_NETNS should not be the same")]
@@ -65,7 +65,7 @@ pub enum Failure {
     #[error(transparent)]
     NoAddress(#[from] NoLocalAddress),
     /// Addresses could not be read or added.
-    #[error(transparent)]
+    #[error("failed to {0}")]
     Address(#[from] AddressError),
     /// This build cannot do it.
     #[error(transparent)]
@@ -74,7 +74,7 @@ pub enum Failure {
     #[error("failed to look for tables of legacy iptables: {0}")]
     Legacy(io::Error),
     /// The rules could not be applied.
-    #[error(transparent)]
+    #[error("failed to {0}")]
     Apply(#[from] ApplyError),
     /// The rules could not be written down.
     #[error("failed to write rules to {}: {source}", path.display())]
@@ -93,7 +93,9 @@ impl Failure {
         let (code, details) = match self {
             Self::OwnNetns { path } => (Code::INVALID_NETNS, path.display().to_string()),
             Self::Facts(error) => (Code::TRY_AGAIN_LATER, error.advice().to_owned()),
-            Self::Apply(ApplyError::Read(ReadError::Busy { .. })) => (Code::TRY_AGAIN_LATER, String::new()),
+            Self::Apply(ApplyError::Busy { .. } | ApplyError::Read(ReadError::Busy { .. }))
+            | Self::Address(AddressError::Busy) => (Code::TRY_AGAIN_LATER, String::new()),
+            Self::Result(error) => (error.code(), String::new()),
             Self::Environment(_) => (Code::INVALID_ENVIRONMENT, String::new()),
             Self::Unsupported(Unsupported::NativeNftables) => (Code::UNSUPPORTED_FIELD, String::new()),
             Self::Netns(_) | Self::DryRun { .. } => (Code::IO, String::new()),
@@ -101,8 +103,7 @@ impl Failure {
                 Code::INTERNAL,
                 "istio-cni must come after the plugin that gives the pod its addresses".to_owned(),
             ),
-            Self::Result(_)
-            | Self::Annotation(_)
+            Self::Annotation(_)
             | Self::Config(_)
             | Self::Address(_)
             | Self::Unsupported(_)
@@ -126,4 +127,29 @@ fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_chain_is_told_and_nothing_twice() {
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        let failure = Failure::Address(AddressError::Add(refused));
+        let error = failure.to_cni();
+        assert_eq!(error.code, Code::INTERNAL);
+        assert_eq!(error.msg, "failed to add ::6/128 to lo: permission denied");
+    }
+
+    #[test]
+    fn what_may_pass_is_for_another_try() {
+        for failure in [
+            Failure::Apply(ApplyError::Busy { attempts: 3 }),
+            Failure::Apply(ApplyError::Read(ReadError::Busy { attempts: 3 })),
+            Failure::Address(AddressError::Busy),
+        ] {
+            assert_eq!(failure.to_cni().code, Code::TRY_AGAIN_LATER, "{failure}");
+        }
+    }
 }
