@@ -10,7 +10,7 @@
 //! | [`proxy`] | stands in for the sidecar proxy |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
-//! | [`listen`], [`line`] | sockets of both families; reading and writing lines |
+//! | [`listen`], [`line`](mod@line) | sockets of both families; reading and writing lines |
 
 pub mod agent;
 pub mod app;

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clusters of real namespaces, processes and packets, inside namespaces of the test's own.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a test with a main of its own"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test with a main of its own")]
 
 mod isolation;
 mod lab;
