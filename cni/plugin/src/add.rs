@@ -31,18 +31,23 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
 fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, Failure> {
     let key = call.pod_key(args);
     let result = result(conf)?;
+    let pod = NamedPod { name: &key.name, namespace: &key.namespace };
+    let exclusions =
+        Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
+    let asked = match precheck(pod, exclusions) {
+        Some(reason) => Err(reason),
+        // The agent looks the pod up while we look at the namespace.
+        None => Ok(gather::ask(call, conf, &key)),
+    };
     let netns = open(call)?;
     if conf.ambient_enabled {
         call.log.warn("ambient mode is not supported by this build; going on as for sidecars", &[]);
     }
-    let pod = NamedPod { name: &key.name, namespace: &key.namespace };
-    let exclusions =
-        Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
-    if let Some(reason) = precheck(pod, exclusions) {
-        return Ok(skip(call, &reason, result));
-    }
-
-    let (facts, teller) = gather::facts(call, conf, &key, &Patience::ADD)?;
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(reason) => return Ok(skip(call, &reason, result)),
+    };
+    let (facts, teller) = gather::facts(call, conf, &key, asked, &Patience::ADD)?;
     let redirect = match redirect::enrol(&facts)? {
         Enrolment::Skip(reason) => return Ok(skip(call, &reason, result)),
         Enrolment::Enrol(redirect) => redirect,

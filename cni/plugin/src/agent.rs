@@ -65,17 +65,25 @@ pub enum AgentError {
 
 /// Whoever answers for the node.
 pub trait Agent {
-    /// Asks and waits for the answer.
+    /// Sends a message. All of it, the answer included, may take `limit` from now.
     ///
     /// # Errors
-    /// When there is no answer that can be trusted and read within `limit`.
-    fn ask(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<Response, AgentError>;
+    /// When there is nobody to trust, or the message could not be handed over.
+    fn send(
+        &self,
+        socket: &Path,
+        kind: RequestKind,
+        limit: Duration,
+    ) -> Result<Box<dyn Answer + '_>, AgentError>;
+}
 
-    /// Leaves a message; does not wait for an answer.
+/// An answer on its way. To drop it is to leave a message that waits for none.
+pub trait Answer {
+    /// Waits for it.
     ///
     /// # Errors
-    /// When the message could not be handed over within `limit`.
-    fn tell(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<(), AgentError>;
+    /// When there is no answer that can be read in time.
+    fn wait(self: Box<Self>) -> Result<Response, AgentError>;
 }
 
 /// The agent behind the socket in the run directory.
@@ -87,22 +95,33 @@ pub struct SocketAgent<'c> {
 }
 
 impl Agent for SocketAgent<'_> {
-    fn ask(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<Response, AgentError> {
+    fn send(
+        &self,
+        socket: &Path,
+        kind: RequestKind,
+        limit: Duration,
+    ) -> Result<Box<dyn Answer + '_>, AgentError> {
         let call = Call { agent: self, limit, deadline: Deadline::after(self.clock, limit) };
         let socket = call.connect(socket)?;
+        // What is in the socket's buffer reaches the agent even after we are gone.
         call.send(&socket, kind)?;
-        let reply: Reply = decode_line(&call.read_line(&socket)?)?;
+        Ok(Box::new(Sent { call, socket }))
+    }
+}
+
+/// A message that was sent.
+struct Sent<'a> {
+    call: Call<'a>,
+    socket: OwnedFd,
+}
+
+impl Answer for Sent<'_> {
+    fn wait(self: Box<Self>) -> Result<Response, AgentError> {
+        let reply: Reply = decode_line(&self.call.read_line(&self.socket)?)?;
         if reply.version > VERSION {
             return Err(AgentError::Newer(reply.version));
         }
         Ok(reply.response)
-    }
-
-    fn tell(&self, socket: &Path, kind: RequestKind, limit: Duration) -> Result<(), AgentError> {
-        let call = Call { agent: self, limit, deadline: Deadline::after(self.clock, limit) };
-        let socket = call.connect(socket)?;
-        // What is in the socket's buffer reaches the agent after we are gone.
-        call.send(&socket, kind)
     }
 }
 

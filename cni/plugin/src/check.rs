@@ -50,7 +50,8 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
     if precheck(pod, exclusions).is_some() {
         return Verdict::Fine;
     }
-    let facts = match gather::facts(call, &conf, &key, &Patience::CHECK) {
+    let asked = gather::ask(call, &conf, &key);
+    let facts = match gather::facts(call, &conf, &key, asked, &Patience::CHECK) {
         Ok((facts, _)) => facts,
         Err(error) => return Verdict::Unknown(error.to_string()),
     };

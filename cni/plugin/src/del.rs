@@ -24,8 +24,8 @@ fn tell(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) {
         return;
     }
     let key = call.pod_key(args);
-    match call.agent.tell(&conf.agent_socket(), RequestKind::Deleted(key), TELL_LIMIT) {
-        Ok(()) | Err(AgentError::Absent) => {}
+    match call.agent.send(&conf.agent_socket(), RequestKind::Deleted(key), TELL_LIMIT) {
+        Ok(_) | Err(AgentError::Absent) => {}
         Err(error) => call.log.debug("the agent was not told of the deletion", &[("reason", &error)]),
     }
 }

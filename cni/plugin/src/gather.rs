@@ -8,7 +8,7 @@ use protocol::agent::{PodKey, RequestKind, Response};
 use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 
-use crate::agent::{ASK_LIMIT, AgentError};
+use crate::agent::{ASK_LIMIT, AgentError, Answer};
 use crate::api::{self, ApiError, Patience};
 use crate::call::Call;
 use crate::kubeconfig::{self, KubeconfigError};
@@ -92,7 +92,18 @@ impl FactsError {
     }
 }
 
-/// Asks the agent, then the API server.
+/// A question that the agent works on, while its caller has other things to do.
+pub struct Asked<'w>(Result<Box<dyn Answer + 'w>, AgentError>);
+
+/// Asks the agent.
+pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {
+    if conf.run_dir.is_empty() {
+        return Asked(Err(AgentError::Absent));
+    }
+    Asked(call.agent.send(&conf.agent_socket(), RequestKind::Pod(key.clone()), ASK_LIMIT))
+}
+
+/// The agent's answer, else the API server's.
 ///
 /// # Errors
 /// When neither told about the very pod of `key`.
@@ -100,9 +111,10 @@ pub fn facts(
     call: &mut Call<'_>,
     conf: &NetConf,
     key: &PodKey,
+    asked: Asked<'_>,
     patience: &Patience,
 ) -> Result<(PodFacts, Teller), FactsError> {
-    let agent = match from_agent(call, conf, key) {
+    let agent = match from_agent(asked, key) {
         Ok(pod) => return Ok((pod, Teller::Agent)),
         Err(miss) => miss,
     };
@@ -116,11 +128,8 @@ pub fn facts(
     }
 }
 
-fn from_agent(call: &Call<'_>, conf: &NetConf, key: &PodKey) -> Result<PodFacts, AgentMiss> {
-    if conf.run_dir.is_empty() {
-        return Err(AgentError::Absent.into());
-    }
-    match call.agent.ask(&conf.agent_socket(), RequestKind::Pod(key.clone()), ASK_LIMIT)? {
+fn from_agent(asked: Asked<'_>, key: &PodKey) -> Result<PodFacts, AgentMiss> {
+    match asked.0?.wait()? {
         Response::Found { pod } if api::is_pod(&pod, key) && pod.has_uid(&key.uid) => Ok(*pod),
         Response::Found { .. } => Err(AgentMiss::OtherPod),
         Response::Unknown | Response::Noted | Response::Unsupported => Err(AgentMiss::Unknown),

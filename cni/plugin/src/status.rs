@@ -30,7 +30,8 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
 /// Any answer will do: an agent that answers serves pods.
 fn agent_is_ready(call: &Call<'_>, conf: &NetConf) -> Result<(), CniError> {
     let socket = conf.agent_socket();
-    match call.agent.ask(&socket, RequestKind::Pod(PodKey::default()), ASK_LIMIT) {
+    let question = RequestKind::Pod(PodKey::default());
+    match call.agent.send(&socket, question, ASK_LIMIT).and_then(|answer| answer.wait()) {
         Ok(_) => Ok(()),
         Err(error) => {
             Err(CniError::new(Code::NOT_AVAILABLE, format!("the node agent is not ready: failed to {error}"))

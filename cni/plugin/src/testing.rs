@@ -13,7 +13,7 @@ use netfilter::{Applied, ApplyError, NetnsError, ReadError};
 use protocol::agent::{RequestKind, Response};
 use redirect::ruleset::Ruleset;
 
-use crate::agent::{Agent, AgentError};
+use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
 use crate::http::{Answer, Api, Connection, HttpError};
 use crate::kernel::{Kernel, Namespace};
@@ -64,14 +64,25 @@ pub(crate) struct FakeAgent {
 }
 
 impl Agent for FakeAgent {
-    fn ask(&self, _: &Path, kind: RequestKind, _: Duration) -> Result<Response, AgentError> {
+    fn send(
+        &self,
+        _: &Path,
+        kind: RequestKind,
+        _: Duration,
+    ) -> Result<Box<dyn agent::Answer + '_>, AgentError> {
         self.heard.borrow_mut().push(kind);
-        (self.answer)()
+        match (self.answer)() {
+            Err(error @ (AgentError::Absent | AgentError::Stranger { .. })) => Err(error),
+            answer => Ok(Box::new(FakeAnswer(answer))),
+        }
     }
+}
 
-    fn tell(&self, _: &Path, kind: RequestKind, _: Duration) -> Result<(), AgentError> {
-        self.heard.borrow_mut().push(kind);
-        (self.answer)().map(drop)
+struct FakeAnswer(Result<Response, AgentError>);
+
+impl agent::Answer for FakeAnswer {
+    fn wait(self: Box<Self>) -> Result<Response, AgentError> {
+        self.0
     }
 }
 

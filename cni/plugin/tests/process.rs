@@ -100,3 +100,25 @@ fn without_a_run_directory_no_file_is_left_anywhere() {
     assert_eq!(error(&output)["code"], 11);
     assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_panic_is_an_error_that_the_runtime_can_read() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "panics", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    // The test harness says something first.
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let error: Value = serde_json::from_str(&stdout[stdout.find('{').unwrap()..]).unwrap();
+    assert_eq!(error["code"], 999);
+    assert_eq!(error["msg"], "istio-cni panicked: a \"bug\"");
+    assert!(error["details"].as_str().unwrap().contains("process.rs"), "{error}");
+}
+
+#[test]
+#[ignore = "needs a process of its own: a_panic_is_an_error_that_the_runtime_can_read starts it"]
+fn panics() {
+    plugin::panic::install();
+    panic!("a \"bug\"");
+}

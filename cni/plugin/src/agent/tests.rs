@@ -18,7 +18,7 @@ const SLACK: Duration = Duration::from_secs(5);
 fn ask_at(path: &Path) -> Result<Response, AgentError> {
     let clock = SystemClock::start();
     let agent = SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() };
-    agent.ask(path, RequestKind::Pod(key()), LIMIT)
+    agent.send(path, RequestKind::Pod(key()), LIMIT)?.wait()
 }
 
 fn key() -> PodKey {
@@ -164,9 +164,9 @@ fn a_listener_of_another_user_is_not_asked() {
     });
     let clock = SystemClock::start();
     let wary = SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() + 1 };
-    let result = wary.ask(&peer.path(), RequestKind::Pod(key()), LIMIT);
+    let result = wary.send(&peer.path(), RequestKind::Pod(key()), LIMIT).err();
     assert!(
-        matches!(result, Err(AgentError::Stranger { listener, own }) if own == listener + 1),
+        matches!(result, Some(AgentError::Stranger { listener, own }) if own == listener + 1),
         "{result:?}"
     );
     assert!(peer.thread.join().unwrap().is_empty());
@@ -195,7 +195,7 @@ fn telling_does_not_wait_for_an_agent_that_is_silent() {
     });
     let clock = SystemClock::start();
     let agent = SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() };
-    agent.tell(&peer.path(), RequestKind::Deleted(key()), TELL_LIMIT).unwrap();
+    drop(agent.send(&peer.path(), RequestKind::Deleted(key()), TELL_LIMIT).unwrap());
     let passed = clock.now();
     done.send(()).unwrap();
     let line = peer.thread.join().unwrap();
@@ -216,7 +216,7 @@ fn telling_an_agent_that_does_not_even_accept_ends_at_the_limit() {
     let clock = crate::testing::FakeClock::new();
     let agent = SocketAgent { clock: &clock, own_uid: || 0 };
     let before = clock.now();
-    let result = agent.tell(&path, RequestKind::Deleted(key()), TELL_LIMIT);
-    assert!(matches!(result, Err(AgentError::Late(TELL_LIMIT))), "{result:?}");
+    let result = agent.send(&path, RequestKind::Deleted(key()), TELL_LIMIT).err();
+    assert!(matches!(result, Some(AgentError::Late(TELL_LIMIT))), "{result:?}");
     assert_eq!(clock.now() - before, TELL_LIMIT);
 }

@@ -287,7 +287,7 @@ fn the_plugin_s_own_namespace_is_refused_before_anything_is_done() {
     let own = |scene: Scene| scene.with(|scene| scene.site.own = true);
     let outcome = own(Scene::new("ADD")).run();
     assert_eq!(outcome.error().0, 8);
-    assert_eq!((outcome.heard.len(), outcome.done.len()), (0, 0));
+    assert_eq!((outcome.requests, outcome.done.len()), (0, 0));
     let outcome = own(Scene::new("ADD")).pod("kube-system", "dns").run();
     assert_eq!(outcome.error().0, 8);
     let outcome = own(Scene::new("ADD")).set("CNI_NETNS_OVERRIDE", "true").run();
