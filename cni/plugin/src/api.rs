@@ -58,7 +58,9 @@ pub enum ApiError {
     #[error("ask for the pod: {0:?} is not a name that Kubernetes allows")]
     Name(String),
     /// No usable answer by the deadline.
-    #[error("read the pod from the API server: gave up after {attempts} requests in {spent:?}; last: {last}")]
+    #[error(
+        "read the pod from the API server: gave up after {attempts} requests in {spent:.1?}; last: {last}"
+    )]
     GaveUp {
         /// How many requests were sent.
         attempts: u32,
