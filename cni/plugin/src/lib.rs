@@ -15,7 +15,7 @@
 //! | [`kernel`] | network namespaces |
 //! | [`clock`] | time and chance |
 //! | [`log`], [`log_out`] | log lines; where they go when a call ends |
-//! | [`panic`] | the last word of a plugin that has a bug |
+//! | [`panic`](mod@panic) | the last word of a plugin that has a bug |
 
 pub mod add;
 pub mod agent;
