@@ -25,15 +25,22 @@ pub(crate) struct Lab {
 impl Lab {
     /// A cluster whose network is the base plugin alone.
     pub(crate) async fn start() -> Self {
+        Self::with_nodes(&["node-1"]).await
+    }
+
+    pub(crate) async fn with_nodes(nodes: &[&str]) -> Self {
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let directory = PathBuf::from(format!("/run/lab-{number}"));
         let sut = directory.join("no-sut");
-        let options = Options::new(&directory, &isolation::workload(), &sut);
+        let mut options = Options::new(&directory, &isolation::workload(), &sut);
+        options.nodes = nodes.iter().map(ToString::to_string).collect();
         let cluster = NetnsCluster::start(options).await.unwrap();
         let lab = Self { cluster, directory };
-        let mut network = lab.node().network();
-        network["plugins"].as_array_mut().unwrap().truncate(1);
-        lab.write(&network).await;
+        for node in lab.cluster.nodes() {
+            let mut network = node.network();
+            network["plugins"].as_array_mut().unwrap().truncate(1);
+            node.write_conflist("10-lab.conflist", &network.to_string()).await.unwrap();
+        }
         lab
     }
 

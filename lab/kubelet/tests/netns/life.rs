@@ -127,3 +127,23 @@ pub(crate) async fn processes_run_as_their_containers_user() {
     assert_eq!(processes("tcp:80"), [(1000, 0)], "any user may listen on a low port");
     lab.cluster.stop().await.unwrap();
 }
+
+pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
+    let lab = Lab::with_nodes(&["node-1", "node-2"]).await;
+    let on = |name: &str| lab.cluster.api().pod("default", name).unwrap()["spec"]["nodeName"].clone();
+    for (name, wanted) in [("a", "node-2"), ("b", "node-2"), ("c", "node-1")] {
+        let mut spec = one("pause");
+        spec["nodeSelector"] = json!({ "kubernetes.io/hostname": wanted });
+        let metadata = json!({ "name": name, "namespace": "default" });
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec });
+        lab.cluster.apply(pod).await.unwrap();
+        let node = lab.cluster.nodes().into_iter().find(|node| node.name() == wanted).unwrap();
+        let start = node.pod_started("default", name, SOON).await.unwrap();
+        assert!(matches!(start, PodStart::Running { .. }), "{start:?}");
+        assert_eq!(on(name), wanted);
+    }
+    let one = lab.cluster.workload("default", "a").await.unwrap().addresses();
+    let other = lab.cluster.workload("default", "c").await.unwrap().addresses();
+    assert_ne!(one, other, "each node has ranges of its own");
+    lab.cluster.stop().await.unwrap();
+}

@@ -44,6 +44,7 @@ const TESTS: &[Test] = &tests![
     Namespaces life::init_containers_run_in_order_before_the_rest,
     Namespaces life::a_failing_init_container_fails_the_pod,
     Namespaces life::a_container_that_ends_is_reported,
+    Namespaces life::pods_are_spread_over_nodes_as_their_selector_allows,
     Users life::processes_run_as_their_containers_user,
     Namespaces runtime::a_failing_chain_is_undone_and_can_be_tried_again,
     Namespaces runtime::calls_carry_what_the_kubelet_sets,
