@@ -121,8 +121,8 @@ impl Socket {
                     return Err(ExchangeError::Interrupted);
                 }
                 match message.kind {
-                    DONE => return Ok(()),
-                    ERROR => match message.errno()? {
+                    // A list that broke off ends like one that is complete, but for the error number.
+                    DONE | ERROR => match message.errno()? {
                         0 => return Ok(()),
                         errno => return Err(ExchangeError::Refused(errno)),
                     },
@@ -141,5 +141,40 @@ impl Socket {
         let (_, length) =
             rustix::net::recv(&self.file, self.buffer.as_mut_slice(), flags | RecvFlags::TRUNC)?;
         self.buffer.get(..length).ok_or(Errno::MSGSIZE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a question that is answered with an element of a list and its end, which carries this error number.
+    fn list_ending_with(errno: i32) -> (Result<(), ExchangeError>, usize) {
+        const ELEMENT: u16 = 20;
+        let flags = SocketFlags::empty();
+        let (file, kernel) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let message = |kind: u16, body: i32| {
+            let head = [20_u32.to_ne_bytes(), [kind.to_ne_bytes(), [0; 2]].concat().try_into().unwrap()];
+            [head.concat(), vec![0; 8], body.to_ne_bytes().to_vec()].concat()
+        };
+        let datagram = [message(ELEMENT, 7), message(DONE, -errno)].concat();
+        rustix::net::send(&kernel, &datagram, SendFlags::empty()).unwrap();
+        let mut elements = 0;
+        let mut socket = Socket { file, buffer: Vec::new() };
+        let answer = socket.ask(&message(ELEMENT, 0), |_| {
+            elements += 1;
+            Ok(())
+        });
+        (answer, elements)
+    }
+
+    #[test]
+    fn a_list_that_broke_off_is_not_taken_for_a_whole_one() {
+        assert!(matches!(list_ending_with(0), (Ok(()), 1)));
+        let out_of_memory = Errno::NOMEM.raw_os_error();
+        let (answer, elements) = list_ending_with(out_of_memory);
+        assert!(matches!(answer, Err(ExchangeError::Refused(errno)) if errno == out_of_memory), "{answer:?}");
+        assert_eq!(elements, 1);
     }
 }
