@@ -174,7 +174,9 @@ pub(crate) fn is_hooked(table: &WantedTable<'_>, chain: &WantedChain<'_>, state:
 fn unexpected(own: &OwnTable<'_>, wanted: Option<&WantedTable<'_>>, found: &mut Vec<Difference>) {
     let wants =
         |chain: &ChainState| wanted.is_some_and(|wanted| wanted.chain(chain.name.as_bytes()).is_some());
-    for chain in own.chains.iter().filter(|chain| !wants(chain)) {
+    // Empty and jumped to by others, a chain does nothing and cannot be deleted.
+    let is_shell = |chain: &ChainState| chain.rules.is_empty() && own.is_held(&chain.name);
+    for chain in own.chains.iter().filter(|chain| !wants(chain) && !is_shell(chain)) {
         found.push(Difference::UnexpectedChain(state_place(own.state, chain)));
     }
     for (chain, _) in own.built_in.iter().filter(|(chain, _)| !wants(chain)) {

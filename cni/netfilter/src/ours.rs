@@ -20,7 +20,7 @@ use redirect::ruleset::{Family, Table};
 
 use crate::expression::{Expression, jumps_to, parse, same};
 use crate::nft::{meta, operation, verdict};
-use crate::snapshot::{ChainState, NfFamily, RuleState, Snapshot, TableState};
+use crate::snapshot::{ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
 use crate::wanted::{Wanted, WantedTable, nf_family};
 
 /// What every name of a chain of ours begins with.
@@ -99,6 +99,18 @@ impl<'a> OwnTable<'a> {
             state.rules.iter().zip(own).filter(|(_, own)| **own).map(|(rule, _)| rule)
         })
     }
+
+    /// Whether a rule that stays jumps to a chain of ours: one in a chain of somebody else. (In built-in chains every jump to us
+    /// is ours.)
+    pub(crate) fn is_held(&self, name: &Name) -> bool {
+        self.state
+            .chains
+            .iter()
+            .filter(|chain| !is_own_chain(chain))
+            .filter(|chain| !self.built_in.iter().any(|(built_in, _)| built_in.name == chain.name))
+            .flat_map(|chain| &chain.rules)
+            .any(|rule| jumps_to(&rule.expressions) == Some(name.as_bytes()))
+    }
 }
 
 fn native_tables(snapshot: &Snapshot) -> impl Iterator<Item = &TableState> {
@@ -121,7 +133,7 @@ fn is_own_chain(chain: &ChainState) -> bool {
     is_own_name(chain.name.as_bytes())
 }
 
-pub(crate) fn is_own_name(name: &[u8]) -> bool {
+fn is_own_name(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
 }
 

@@ -9,9 +9,8 @@ use redirect::ruleset::{Chain, Place as RulePlace, Rule, Ruleset};
 
 use crate::compare::{Place, differences, is_hooked};
 use crate::encode::{self, EncodeError, Hook, Position, begin_message, family_number};
-use crate::expression::jumps_to;
 use crate::nft::{self, attribute, message};
-use crate::ours::{OwnTable, Survey, is_own_name};
+use crate::ours::{OwnTable, Survey};
 use crate::snapshot::{Name, NfFamily, Snapshot};
 use crate::wanted::{Wanted, WantedTable, nf_family};
 use crate::wire::Writer;
@@ -113,22 +112,11 @@ fn delete_own(out: &mut Writer, own: &OwnTable<'_>) {
         out.name(attribute::RULE_TABLE, table);
         out.name(attribute::RULE_CHAIN, chain.name.as_bytes());
     }
-    for chain in own.chains.iter().filter(|chain| !is_held(own, &chain.name)) {
+    for chain in own.chains.iter().filter(|chain| !own.is_held(&chain.name)) {
         begin_message(out, message::DEL_CHAIN, 0, family);
         out.name(attribute::CHAIN_TABLE, table);
         out.name(attribute::CHAIN_NAME, chain.name.as_bytes());
     }
-}
-
-/// Whether a rule that stays jumps to a chain: one in a chain of somebody else. (In built-in chains every jump to us is ours.)
-fn is_held(own: &OwnTable<'_>, name: &Name) -> bool {
-    own.state
-        .chains
-        .iter()
-        .filter(|chain| !is_own_name(chain.name.as_bytes()))
-        .filter(|chain| !own.built_in.iter().any(|(built_in, _)| built_in.name == chain.name))
-        .flat_map(|chain| &chain.rules)
-        .any(|rule| jumps_to(&rule.expressions) == Some(name.as_bytes()))
 }
 
 fn create(
@@ -143,7 +131,7 @@ fn create(
     }
     let stays = |chain: Chain| {
         own.is_some_and(|own| {
-            own.state.chain(chain.name()).is_some_and(|state| chain.is_builtin() || is_held(own, &state.name))
+            own.state.chain(chain.name()).is_some_and(|state| chain.is_builtin() || own.is_held(&state.name))
         })
     };
     for chain in wanted.chains.iter().filter(|chain| !chain.chain.is_builtin() && !stays(chain.chain)) {
@@ -212,6 +200,7 @@ fn order<'a>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use redirect::config::{Config, Dns};
     use redirect::generate::ruleset;
     use redirect::ruleset::{Family, Match, Origin, Place, Port, Protocol, Scope, Sense, Table, Target};
 
@@ -219,7 +208,7 @@ mod tests {
     use crate::compare::compare;
     use crate::fake::{FOREIGN, commit, ordinary, rulesets, untouched};
     use crate::has_rules_of_ours;
-    use crate::snapshot::RuleState;
+    use crate::snapshot::{ChainState, RuleState};
 
     /// Plans and commits; tells whether anything was sent.
     fn settle(snapshot: &mut Snapshot, ruleset: &Ruleset) -> bool {
@@ -341,6 +330,24 @@ mod tests {
             let _differences = compare(&snapshot, &wanted);
             prop_assert!(plan(&snapshot, &wanted).is_ok());
         }
+    }
+
+    #[test]
+    fn a_chain_that_stays_because_others_jump_to_it_does_not_count_as_a_difference() {
+        let wanted = ruleset(&ordinary()).unwrap();
+        let with_dns = ruleset(&Config { dns: Dns::All, ..ordinary() }).unwrap();
+        let mut snapshot = untouched();
+        settle(&mut snapshot, &with_dns);
+        let is_jump = |rule: &&Rule| rule.target == Target::Jump(Chain::IstioOutputDns);
+        let jump = with_dns.rules_of(Family::V4, Table::Nat).find(is_jump).unwrap();
+        let expressions = encode::expressions(Family::V4, jump).unwrap();
+        let rule = RuleState { expressions, ..foreign(1) };
+        let nat = snapshot.tables.iter_mut().find(|table| table.name == "nat").unwrap();
+        nat.chains.push(ChainState { name: Name::new(b"MINE"), handle: 0, base: None, rules: vec![rule] });
+        assert!(settle(&mut snapshot, &wanted));
+        assert!(snapshot.table(NfFamily::Ip, "nat").unwrap().chain("ISTIO_OUTPUT_DNS").is_some());
+        assert_eq!(compare(&snapshot, &wanted), vec![]);
+        assert!(!settle(&mut snapshot, &wanted), "twice changes nothing");
     }
 
     #[test]
