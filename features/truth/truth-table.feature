@@ -1,4 +1,4 @@
-@real-kernel @ipv6 @any-uid
+@real-kernel @ipv6
 Feature: What we say that rules do is what the kernel does
   Explanations, simulations and comparisons rest on an evaluator of rules. Here it is held against the kernel: the same
   packets, real pods, real counters. The data is in scenarios/truth.

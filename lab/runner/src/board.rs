@@ -159,9 +159,6 @@ mod tests {
         let mut group = Group::new("race", 2, &MultiProgress::with_draw_target(ProgressDrawTarget::hidden()));
         group.done.push(Verdict::Inapplicable);
         group.reasons.insert("no ip_tables".into(), 1);
-        assert_eq!(
-            group.line(6),
-            "  race    ████████░░░░░░░░   0 pass    1 inapplicable : no ip_tables"
-        );
+        assert_eq!(group.line(6), "  race    ████████░░░░░░░░   0 pass    1 inapplicable : no ip_tables");
     }
 }

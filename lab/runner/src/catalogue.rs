@@ -146,7 +146,8 @@ impl Place {
 }
 
 fn parse_place(text: &str) -> anyhow::Result<Place> {
-    let (file, line) = text.rsplit_once(':').with_context(|| format!("--only {text}: no `:LINE` at its end"))?;
+    let (file, line) =
+        text.rsplit_once(':').with_context(|| format!("--only {text}: no `:LINE` at its end"))?;
     let line = line.parse().with_context(|| format!("--only {text}: {line:?} is not a line"))?;
     Ok(Place { file: file.to_owned(), line })
 }

@@ -8,15 +8,20 @@ use serde::{Deserialize, Serialize};
 
 const EXAMPLES: &str = "\
 Examples:
-  cnilab run                                        every feature, against the binaries of this workspace
-  cnilab run --tags '@redirection and not @ipv6'    some of them
-  cnilab run --only redirection/outbound:12         one scenario, by its feature and line
-  cnilab run --sut /opt/cni/bin                     against somebody else's binaries
-  cnilab list                                       features, scenarios, their needs and steps
-  cnilab doctor                                     what this machine can do, with evidence
+  cnilab run                               every feature, against this workspace
+  cnilab run --tags '@redirection and not @ipv6'
+  cnilab run --only redirection/outbound:12
+  cnilab run --sut /opt/cni/bin            against somebody else's binaries
+  cnilab list                              scenarios, their needs and steps
+  cnilab doctor                            what this machine can do
 
-Exit codes: 0 ok, 1 the system under test failed, 2 usage, 3 inconclusive (the harness failed), 4 partial (something could
-not run here), 130 interrupted.";
+Exit codes:
+  0    everything that was selected ran and holds
+  1    the system under test failed
+  2    the command line is wrong, or selects nothing
+  3    inconclusive: the harness failed
+  4    partial: something could not run here
+  130  interrupted";
 
 /// Runs features against production CNI binaries and says which behaviours hold.
 #[derive(Debug, Parser)]

@@ -18,9 +18,8 @@ const FAMILIES: &str = "lab.millrace.dev/families";
 pub const PROXY_ID: i64 = 1337;
 
 /// Ports that an app answers on unless a feature says otherwise. 15008 is the tunnel's, 53 is DNS: both are special to rules.
-pub const APP_PORTS: [&str; 9] = [
-    "tcp:80", "tcp:443", "tcp:8080", "tcp:9090", "tcp:15008", "udp:53", "udp:443", "udp:8080", "udp:15020",
-];
+pub const APP_PORTS: [&str; 9] =
+    ["tcp:80", "tcp:443", "tcp:8080", "tcp:9090", "tcp:15008", "udp:53", "udp:443", "udp:8080", "udp:15020"];
 
 /// What the proxy stand-in does with a connection that it caught.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]

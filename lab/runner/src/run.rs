@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run, inside the sandbox: probes, scenarios, reports.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
 use futures::FutureExt as _;
 use futures::stream;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board};
 use crate::catalogue::Catalogue;
@@ -25,6 +24,7 @@ use crate::{evidence, net, probe};
 
 /// Runs a plan to its end, or to an interruption.
 pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
+    let mut termination = Termination::listen()?;
     let plan = Arc::new(plan);
     if place.is_sandbox() {
         net::raise_loopback().await.context("cannot bring lo up")?;
@@ -40,7 +40,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes));
         tokio::select! {
             () = scenarios => false,
-            () = termination()? => true,
+            () = termination.came() => true,
         }
     };
     let seconds = started.elapsed().as_secs_f64();
@@ -48,27 +48,35 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     let exit = conclude(&plan, Report::new(header, records, seconds), interrupted)?;
     if plan.args.keep && !interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
-        termination()?.await;
+        termination.came().await;
     }
     Ok(exit)
 }
 
-/// Resolves when the run is told to end.
-fn termination() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut term = signal(SignalKind::terminate())?;
-    let mut int = signal(SignalKind::interrupt())?;
-    Ok(async move {
+/// The signals that end a run. Listening begins once and early: the first process of a pid namespace gets no signal that it
+/// has no handler for, and what comes between two listeners is lost.
+struct Termination {
+    term: Signal,
+    int: Signal,
+}
+
+impl Termination {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    /// Returns once one of them has come.
+    async fn came(&mut self) {
         tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
         }
-    })
+    }
 }
 
 /// Runs every selected scenario that can run here; the others are entered with the reason.
 async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger, probes: &[Probe]) {
-    let mut writer =
-        Writer::new(Arc::clone(catalogue), ledger.clone(), Board::new(&catalogue.groups()));
+    let mut writer = Writer::new(Arc::clone(catalogue), ledger.clone(), Board::new(&catalogue.groups()));
     let mut features = catalogue.features.clone();
     for feature in &mut features {
         let all = std::mem::take(&mut feature.scenarios);
@@ -157,4 +165,106 @@ fn show(plan: &Plan, report: &Report, exit: Exit) {
     }
     board::say(&board::summary(&report.totals, report.seconds, exit));
     board::say(&board::last_line(&report.totals));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use crate::cli::{RunArgs, Selection};
+    use crate::plan::Binary;
+
+    use super::*;
+
+    const FEATURE: &str = "\
+Feature: The harness itself
+
+  Scenario: a line that nobody understands
+    Given something that no step says
+
+  Scenario: a step without what it needs
+    Given its label \"a\" is \"b\"
+
+  Scenario: a comparison that does not hold
+    Given pod \"cart\" of the mesh
+    Then the two agree on who answers each packet and on every rule's counter
+
+  Scenario: one that holds
+    Given pod \"cart\" of the mesh
+
+  @ipv6
+  Scenario: one that cannot run here
+    Given pod \"cart\" of the mesh
+";
+
+    fn plan(root: &Path) -> Arc<Plan> {
+        let args = RunArgs {
+            selection: Selection::default(),
+            sut: None,
+            keep: false,
+            report_dir: None,
+            jobs: None,
+            seed: None,
+        };
+        let plugin = Binary {
+            name: "istio-cni".into(),
+            path: PathBuf::from("/nonexistent/istio-cni"),
+            version: String::new(),
+            sha256: String::new(),
+            bytes: 0,
+            is_static: true,
+        };
+        Arc::new(Plan {
+            args,
+            root: root.to_owned(),
+            report_dir: root.to_owned(),
+            plugin,
+            workload: PathBuf::new(),
+            seed: 1,
+            jobs: 2,
+        })
+    }
+
+    async fn verdicts() -> Vec<Record> {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("features/harness")).unwrap();
+        std::fs::write(root.path().join("features/harness/self.feature"), FEATURE).unwrap();
+        let catalogue = Arc::new(Catalogue::read(root.path(), &Selection::default()).unwrap());
+        let ledger = Ledger::default();
+        let probes = [Probe { need: "ipv6".into(), met: false, evidence: "none here".into() }];
+        scenarios(&plan(root.path()), &catalogue, &ledger, &probes).await;
+        in_order(&catalogue, ledger.records())
+    }
+
+    #[tokio::test]
+    async fn every_ending_of_a_scenario_gets_its_verdict() {
+        let records = verdicts().await;
+        let verdicts: Vec<Verdict> = records.iter().map(|record| record.verdict).collect();
+        assert_eq!(
+            verdicts,
+            [
+                Verdict::Fail,
+                Verdict::Inconclusive,
+                Verdict::Inconclusive,
+                Verdict::Pass,
+                Verdict::Inapplicable
+            ]
+        );
+        let reason = |at: usize| records[at].reason.clone().unwrap_or_default();
+        assert!(reason(0).contains("no step of this lab matches"), "{}", reason(0));
+        assert!(reason(1).contains("no step has introduced pod"), "{}", reason(1));
+        assert_eq!(reason(4), "no ipv6: none here");
+        assert_eq!(records[0].step.as_deref(), Some("Given something that no step says"));
+    }
+
+    #[tokio::test]
+    async fn what_an_interruption_left_out_was_skipped() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("features")).unwrap();
+        std::fs::write(root.path().join("features/self.feature"), FEATURE).unwrap();
+        let catalogue = Catalogue::read(root.path(), &Selection::default()).unwrap();
+        let records = in_order(&catalogue, Vec::new());
+        assert!(records.iter().all(|record| record.verdict == Verdict::Skipped));
+        assert_eq!(records.len(), 5);
+    }
 }

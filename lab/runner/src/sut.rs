@@ -113,7 +113,8 @@ fn version(path: &Path) -> anyhow::Result<String> {
         .output()
         .with_context(|| format!("cannot run {}", path.display()))?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let about = text.lines().find_map(|line| line.strip_prefix("CNI plugin ")).unwrap_or("of unknown version");
+    let about =
+        text.lines().find_map(|line| line.strip_prefix("CNI plugin ")).unwrap_or("of unknown version");
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     Ok(about.trim_start_matches(name.as_ref()).trim().to_owned())
 }

@@ -3,11 +3,11 @@
 //! API server have no trait, because no other tier could be asked for them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
-use std::fmt;
 
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster as _, LabError, Node, PodStart};
@@ -121,7 +121,8 @@ impl Tier {
         options.agent = node.agent;
         options.plugin_env.clone_from(&node.plugin_env);
         let cluster = NetnsCluster::start(options).await?;
-        let refused = |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };
+        let refused =
+            |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };
         cluster.api().create_namespace(MESH_NAMESPACE, &BTreeMap::new()).map_err(refused)?;
         Ok(Self { cluster, directory })
     }
@@ -146,7 +147,12 @@ impl Tier {
     }
 
     /// Creates a pod for the node and waits until its start has ended.
-    pub async fn start_pod(&self, namespace: &str, name: &str, mut object: Value) -> Result<PodStart, LabError> {
+    pub async fn start_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        mut object: Value,
+    ) -> Result<PodStart, LabError> {
         let node = self.node()?;
         object["spec"]["nodeName"] = json!(node.name());
         self.cluster.apply(object).await?;

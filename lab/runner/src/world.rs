@@ -90,7 +90,10 @@ pub struct LabWorld {
 
 impl fmt::Debug for LabWorld {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("LabWorld").field("id", &self.id).field("starts", &self.starts).finish_non_exhaustive()
+        out.debug_struct("LabWorld")
+            .field("id", &self.id)
+            .field("starts", &self.starts)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,18 +5,27 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde_json::Value;
 
 /// A scenario with two pods, real traffic and real rules.
 const FEATURE: &str = "redirection/proxy-exempt.feature";
 
 /// The binaries under test, in the profile of this very build: quick, and it need not be static here.
-fn binaries() -> PathBuf {
+fn binaries() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build)
+}
+
+fn build() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_cnilab")).parent().unwrap().to_owned();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
@@ -36,7 +45,8 @@ fn lab(report: &Path, sut: &Path) -> Command {
 /// A run that has done its work and stands still, with everything that it made.
 struct Kept {
     outer: Child,
-    stdout: BufReader<ChildStdout>,
+    /// Held open: a run that cannot print would end for another reason.
+    _stdout: BufReader<ChildStdout>,
     first_process: u32,
 }
 
@@ -49,7 +59,7 @@ fn kept(report: &Path, sut: &Path) -> Kept {
         assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the run ended before it could be kept: {seen}");
         if let Some(rest) = line.strip_prefix("kept: nsenter -t ") {
             let first_process = rest.split(' ').next().unwrap().parse().unwrap();
-            return Kept { outer, stdout, first_process };
+            return Kept { outer, _stdout: stdout, first_process };
         }
         seen.push_str(&line);
     }
@@ -82,20 +92,32 @@ fn pid_namespace(pid: u32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
 }
 
+/// Zombies do not count: they are nothing but an exit code that nobody has asked for yet.
 fn processes_in(namespace: &Path) -> Vec<String> {
+    let is_alive = |process: &Path| {
+        let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    };
     fs::read_dir("/proc")
         .unwrap()
         .flatten()
         .filter(|entry| fs::read_link(entry.path().join("ns/pid")).is_ok_and(|found| found == namespace))
+        .filter(|entry| is_alive(&entry.path()))
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
 }
 
-/// Ends when the last process that could write there is gone: no clock is needed.
-fn until_all_are_gone(mut stdout: BufReader<ChildStdout>) -> String {
-    let mut rest = String::new();
-    stdout.read_to_string(&mut rest).unwrap();
-    rest
+/// A handle of the sandbox' first process. It ends only after everything else in its pid namespace has.
+fn watch(pid: u32) -> OwnedFd {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    pidfd_open(pid, PidfdFlags::empty()).unwrap()
+}
+
+/// Waits for that end; no clock is needed.
+fn until_gone(process: &OwnedFd) {
+    let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)).unwrap();
+    assert_eq!(ready, 1, "the sandbox outlived the lab");
 }
 
 fn verdict(report: &Path) -> (i32, Value) {
@@ -110,8 +132,8 @@ fn a_killed_run_leaves_nothing_and_the_next_one_works() {
     let report = tempfile::tempdir().unwrap();
     let before = machine();
 
-    let mut run = kept(report.path(), &sut);
-    let namespace = pid_namespace(run.first_process);
+    let mut run = kept(report.path(), sut);
+    let (namespace, process) = (pid_namespace(run.first_process), watch(run.first_process));
     let own = pid_namespace(std::process::id());
     if geteuid().is_root() {
         assert_ne!(namespace, own, "root gets a pid namespace of its own");
@@ -119,14 +141,13 @@ fn a_killed_run_leaves_nothing_and_the_next_one_works() {
     }
     run.outer.kill().unwrap();
     run.outer.wait().unwrap();
-    until_all_are_gone(run.stdout);
+    until_gone(&process);
     if namespace != own {
         assert_eq!(processes_in(&namespace), Vec::<String>::new());
     }
-    assert!(!Path::new(&format!("/proc/{}", run.first_process)).exists());
     assert_eq!(machine(), before);
 
-    let second = lab(report.path(), &sut).output().unwrap();
+    let second = lab(report.path(), sut).output().unwrap();
     let (exit, totals) = verdict(report.path());
     assert_eq!(second.status.code(), Some(exit));
     if geteuid().is_root() {
@@ -142,12 +163,12 @@ fn an_interrupted_run_says_so_and_leaves_nothing() {
     let sut = binaries();
     let report = tempfile::tempdir().unwrap();
     let before = machine();
-    let mut run = kept(report.path(), &sut);
-    let namespace = pid_namespace(run.first_process);
+    let mut run = kept(report.path(), sut);
+    let (namespace, process) = (pid_namespace(run.first_process), watch(run.first_process));
     let own = pid_namespace(std::process::id());
     kill(Pid::from_raw(run.outer.id().try_into().unwrap()), Signal::SIGINT).unwrap();
     let status = run.outer.wait().unwrap();
-    until_all_are_gone(run.stdout);
+    until_gone(&process);
     // The scenarios had ended when the signal came, so their result stands.
     assert_eq!(status.code(), Some(verdict(report.path()).0));
     if namespace != own {
@@ -161,7 +182,7 @@ fn a_run_that_is_interrupted_in_the_middle_reports_what_it_did_not_do() {
     let sut = binaries();
     let report = tempfile::tempdir().unwrap();
     let before = machine();
-    let mut lab = lab(report.path(), &sut);
+    let mut lab = lab(report.path(), sut);
     lab.args(["--jobs", "1"]);
     let mut outer = lab.spawn().unwrap();
     let mut stdout = BufReader::new(outer.stdout.take().unwrap());
@@ -170,7 +191,8 @@ fn a_run_that_is_interrupted_in_the_middle_reports_what_it_did_not_do() {
     assert!(header.starts_with("cnilab "), "{header}");
     kill(Pid::from_raw(outer.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
     let status = outer.wait().unwrap();
-    let rest = until_all_are_gone(stdout);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
     let (exit, totals) = verdict(report.path());
     assert_eq!((status.code(), exit), (Some(130), 130), "{rest}");
     assert!(totals["skipped"].as_u64().unwrap() > 0, "{totals}");

@@ -33,7 +33,8 @@ pub(super) fn enter_user_namespace(others: CloneFlags) -> anyhow::Result<String>
         }
     };
     let map = std::fs::read_to_string("/proc/self/uid_map")?;
-    let lines: Vec<_> = map.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let lines: Vec<_> =
+        map.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     Ok(format!("uid_map {:?} {how}", lines.join(", ")))
 }
 

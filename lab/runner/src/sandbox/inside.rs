@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context as _, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::exit::Exit;
 use crate::plan::{Orders, Privilege, Task};
@@ -17,6 +17,8 @@ use crate::plan::{Orders, Privilege, Task};
 /// Does whatever the orders say that come over standard input.
 pub fn main() -> anyhow::Result<Exit> {
     let Orders { task, mut place } = orders()?;
+    // Blocked in the outer process, which reads them elsewhere, and inherited from it.
+    SigSet::all().thread_unblock().context("cannot unblock signals")?;
     if place.is_sandbox()
         && let Err(error) = furnish()
     {
@@ -51,7 +53,8 @@ fn orders() -> anyhow::Result<Orders> {
 /// Mounts that the namespaces need. Nothing of it is visible outside.
 fn furnish() -> anyhow::Result<()> {
     let none = None::<&str>;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make mounts private")?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .context("cannot make mounts private")?;
     let hidden = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), hidden, none).context("cannot mount /proc")?;
     let plain = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;

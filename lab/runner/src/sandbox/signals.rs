@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) struct Signals(SignalFd);
 
 impl Signals {
-    /// Takes the signals over. Children start with none blocked: the standard library sees to that.
+    /// Takes the signals over. Children inherit that, and have to undo it.
     pub(super) fn block() -> nix::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {

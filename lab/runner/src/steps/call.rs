@@ -24,7 +24,8 @@ pub struct CallPlan {
 #[given(regex = r"^a call of ([A-Z]+)$")]
 async fn a_call(world: &mut LabWorld, command: String) -> Step {
     let tier = world.cluster().await?;
-    let paths = tier.node()?.paths().ok_or_else(|| Stop::Inapplicable("the node's files are out of reach".into()))?;
+    let paths =
+        tier.node()?.paths().ok_or_else(|| Stop::Inapplicable("the node's files are out of reach".into()))?;
     let env = [
         ("CNI_COMMAND", command),
         ("CNI_CONTAINERID", "c0ffee".to_owned()),

@@ -58,7 +58,9 @@ fn http_code(code: u16) -> Result<http::StatusCode, http::status::InvalidStatusC
     http::StatusCode::from_u16(code)
 }
 
-#[given(regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+)$")]
+#[given(
+    regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+)$"
+)]
 async fn always(world: &mut LabWorld, words: String) -> Step {
     add(world, &words, None).await
 }

@@ -90,10 +90,7 @@ fn foreign(table: Table, chain: Chain, port: u16, target: Target) -> Rule {
         chain,
         scope: Scope::Both,
         place: Place::Append,
-        matches: vec![
-            Match::Protocol(Protocol::Tcp),
-            Match::DestinationPort(Sense::Is, Port::One(port)),
-        ],
+        matches: vec![Match::Protocol(Protocol::Tcp), Match::DestinationPort(Sense::Is, Port::One(port))],
         target,
         origin: Origin::Always,
     }
@@ -133,7 +130,10 @@ async fn around(world: &mut LabWorld, how_many: String) -> Step {
     world.foreign = others(&snapshot);
     let planted = before_ours().len() + behind_ours().len();
     if world.foreign.len() < planted {
-        return Err(Stop::harness(format!("of {planted} rules of others only {:?} are there", world.foreign)));
+        return Err(Stop::harness(format!(
+            "of {planted} rules of others only {:?} are there",
+            world.foreign
+        )));
     }
     Ok(())
 }

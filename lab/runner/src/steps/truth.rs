@@ -17,7 +17,8 @@ async fn judge(world: &mut LabWorld) -> Step {
     let dir = lab.plan.root.join("scenarios/truth");
     let groups = data::read(&dir).map_err(|error| Stop::harness(format!("{error:#}")))?;
     let tier = world.cluster().await?;
-    let seen = kernel::run(&lab.plan, &tier, &groups).await.map_err(|error| Stop::harness(format!("{error:#}")))?;
+    let seen =
+        kernel::run(&lab.plan, &tier, &groups).await.map_err(|error| Stop::harness(format!("{error:#}")))?;
     let findings = Findings::of(&groups, &seen);
     world.notes.push(findings.to_string());
     let json = serde_json::to_vec_pretty(&findings).map_err(Stop::harness)?;

@@ -74,13 +74,18 @@ impl Findings {
         }
         let text = |id: &RuleId| {
             let text = pod.rules.iter().find(|(known, _)| known == id);
-            text.map_or_else(|| id.to_string(), |(id, text)| format!("{} {text} (at {})", id.family, id.position))
+            text.map_or_else(
+                || id.to_string(),
+                |(id, text)| format!("{} {text} (at {})", id.family, id.position),
+            )
         };
         for id in seen.expected.moved.difference(&seen.moved) {
-            self.disagreements.push(format!("{place}: the evaluator names a rule whose counter stood: {}", text(id)));
+            self.disagreements
+                .push(format!("{place}: the evaluator names a rule whose counter stood: {}", text(id)));
         }
         for id in seen.moved.difference(&seen.expected.moved) {
-            self.disagreements.push(format!("{place}: a counter moved that the evaluator does not name: {}", text(id)));
+            self.disagreements
+                .push(format!("{place}: a counter moved that the evaluator does not name: {}", text(id)));
         }
     }
 
@@ -101,7 +106,8 @@ impl Findings {
                     self.uncovered.push(format!("{}: nothing moves {family} {text}", group.group));
                 }
                 (true, true) => {
-                    self.uncovered.push(format!("{}: listed as unreachable, but moved: {family} {text}", group.group));
+                    self.uncovered
+                        .push(format!("{}: listed as unreachable, but moved: {family} {text}", group.group));
                 }
                 (false, true) => self.unreachable += 1,
                 (true, false) => {}
@@ -109,7 +115,10 @@ impl Findings {
         }
         for entry in &group.unreachable {
             if !rules.keys().any(|(_, text)| entry.names(text)) {
-                self.uncovered.push(format!("{}: listed as unreachable, but no such rule: {}", group.group, entry.rule));
+                self.uncovered.push(format!(
+                    "{}: listed as unreachable, but no such rule: {}",
+                    group.group, entry.rule
+                ));
             }
         }
     }

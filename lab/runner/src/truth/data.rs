@@ -210,9 +210,9 @@ fn parse(text: &str) -> Option<PacketSpec> {
 
 impl fmt::Display for PacketSpec {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = TRANSPORTS.into_iter().find(|(_, transport, family)| {
-            *transport == self.transport && *family == self.family
-        });
+        let transport = TRANSPORTS
+            .into_iter()
+            .find(|(_, transport, family)| *transport == self.transport && *family == self.family);
         let transport = transport.map_or("?", |(name, ..)| name);
         match self.way {
             Way::Out(Peer::Outside) => write!(out, "out {transport} outside {}", self.port)?,

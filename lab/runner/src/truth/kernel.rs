@@ -284,7 +284,10 @@ mod tests {
             Ok(Outcome::Redirected { port: 15001 })
         );
         assert!(classify(&proxy(15001, "10.0.0.3:80"), "10.0.0.2:80", 80).is_err());
-        assert_eq!(classify(&proxy(15021, "10.0.0.2:15021"), "10.0.0.2:15021", 15021), Ok(Outcome::Untouched));
+        assert_eq!(
+            classify(&proxy(15021, "10.0.0.2:15021"), "10.0.0.2:15021", 15021),
+            Ok(Outcome::Untouched)
+        );
     }
 
     #[test]
