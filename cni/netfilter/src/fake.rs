@@ -92,8 +92,19 @@ fn new_chain(tables: &mut [TableState], family: NfFamily, (step, body): (&Messag
         .any(|table| table.chains.iter().any(|chain| chain.name.as_bytes() == name));
     assert!(!(exists && step.flags & wire::EXCL != 0), "EEXIST");
     if !exists {
+        let handle = next_handle(tables);
         read::chain(tables, family, body).unwrap().expect("ENOENT");
+        let chains = tables.iter_mut().flat_map(|table| &mut table.chains);
+        chains.filter(|chain| chain.handle == 0).for_each(|chain| chain.handle = handle);
     }
+}
+
+/// One counter for chains and rules, as in the kernel. Tests give the rules of others numbers from FOREIGN on.
+fn next_handle(tables: &[TableState]) -> u64 {
+    let chains = tables.iter().flat_map(|table| &table.chains);
+    let handles =
+        chains.flat_map(|chain| [chain.handle].into_iter().chain(chain.rules.iter().map(|rule| rule.handle)));
+    1 + handles.filter(|handle| *handle < FOREIGN).max().unwrap_or(0)
 }
 
 fn table_name(body: &[u8]) -> Option<&[u8]> {
@@ -109,9 +120,7 @@ fn rules<'a>(table: &'a mut TableState, chain: &[u8]) -> &'a mut Vec<RuleState> 
 }
 
 fn new_rule(tables: &mut [TableState], family: NfFamily, body: &[u8], before: Option<u64>) {
-    let rules = tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules);
-    // Tests give the rules of others numbers from FOREIGN on.
-    let handle = 1 + rules.map(|rule| rule.handle).filter(|handle| *handle < FOREIGN).max().unwrap_or(0);
+    let handle = next_handle(tables);
     read::rule(tables, family, body).unwrap().expect("ENOENT");
     let added = |chain: &ChainState| chain.rules.iter().position(|rule| rule.handle == 0);
     let chain =

@@ -9,12 +9,15 @@
 //!   * every rule that equals a wanted rule of the same chain (so that half a rule set without any chain is recognised);
 //!   * in `mangle`, the TPROXY rules on marks 1337 and 1338 or on the wanted marks: saving and restoring the connection's
 //!     mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
-//!   * where the table has an `ISTIO_` chain: `-i X -j RETURN` in `PREROUTING` together with `-o X -j RETURN` in `OUTPUT` (an
-//!     excluded interface), and `-i X -j RETURN` together with a jump of ours for `-i X` (a virtual interface);
+//!   * `-i X -j RETURN` in `PREROUTING` together with `-o X -j RETURN` in `OUTPUT` (an excluded interface), and `-i X -j RETURN`
+//!     together with a jump of ours for `-i X` (a virtual interface), if they were made together with our chains: such rules are
+//!     also written by hand, before ours or behind them;
 //!
 //! and the tables `inet istio-proxy-nat`, `-mangle` and `-raw`. Everything else belongs to others: one of these forms alone, rules in
 //! chains of other names even if they jump to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could
 //! be anybody's).
+
+use std::ops::Range;
 
 use redirect::ruleset::{Family, Table};
 
@@ -147,7 +150,7 @@ fn built_in<'a>(
     wanted: Option<&WantedTable<'_>>,
     marks: &[u32],
 ) -> Vec<(&'a ChainState, Vec<bool>)> {
-    let has_own_chain = state.chains.iter().any(is_own_chain);
+    let made = made_with_our_chains(state);
     let is_built_in = |chain: &&ChainState| BUILT_IN.iter().any(|name| chain.name == *name);
     state
         .chains
@@ -161,7 +164,7 @@ fn built_in<'a>(
                         chain.rules.iter().any(|wanted| same(&wanted.expressions, &rule.expressions))
                     })
                     || (table == Table::Mangle && is_tproxy(chain, rule, marks))
-                    || (has_own_chain && is_interface_rule(state, chain, rule))
+                    || is_interface_rule(state, (chain, rule), &made)
             });
             (chain, own.collect())
         })
@@ -253,8 +256,28 @@ fn jumped_interface(rule: &RuleState) -> Option<Vec<u8>> {
     }
 }
 
-fn is_interface_rule(table: &TableState, chain: &ChainState, rule: &RuleState) -> bool {
-    let rules = |name: &str| table.chain(name).into_iter().flat_map(|chain| &chain.rules);
+/// The handles that were given out while our rules were written: chains come first, and the last rule is in one of them or jumps
+/// to one. A table's handles only grow.
+fn made_with_our_chains(table: &TableState) -> Range<u64> {
+    let first = table.chains.iter().filter(|chain| is_own_chain(chain)).map(|chain| chain.handle).min();
+    let rules = table.chains.iter().flat_map(|chain| {
+        let own = is_own_chain(chain);
+        chain.rules.iter().filter(move |rule| own || is_jump_to_us(rule))
+    });
+    let last = rules.map(|rule| rule.handle).max();
+    first.zip(last).map_or(0..0, |(first, last)| first..last)
+}
+
+fn is_interface_rule(
+    table: &TableState,
+    (chain, rule): (&ChainState, &RuleState),
+    made: &Range<u64>,
+) -> bool {
+    if !made.contains(&rule.handle) {
+        return false;
+    }
+    let is_ours = |rule: &&RuleState| made.contains(&rule.handle);
+    let rules = |name: &str| table.chain(name).into_iter().flat_map(|chain| &chain.rules).filter(is_ours);
     if chain.name == "PREROUTING" {
         returned_interface(rule, meta::IN_INTERFACE).is_some_and(|name| {
             rules("OUTPUT").any(|out| returned_interface(out, meta::OUT_INTERFACE).as_ref() == Some(&name))

@@ -351,6 +351,37 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_that_others_excluded_before_or_after_us_stays_excluded() {
+        let wanted = ruleset(&ordinary()).unwrap();
+        let excluding = |name: &'static str| {
+            ruleset(&Config { exclude_interfaces: vec![name.into()], ..ordinary() }).unwrap()
+        };
+        let pair = |snapshot: &mut Snapshot, name: &'static str, handles: [u64; 2]| {
+            let rules = excluding(name);
+            for (rule, handle) in rules.rules_of(Family::V4, Table::Nat).take(2).zip(handles) {
+                let expressions = encode::expressions(Family::V4, rule).unwrap();
+                let table = snapshot.tables.iter_mut().find(|table| table.family == NfFamily::Ip).unwrap();
+                let chains = &mut table.chains;
+                let chain = chains.iter_mut().find(|chain| chain.name == rule.chain.name()).unwrap();
+                chain.rules.push(RuleState { expressions, handle, ..foreign(0) });
+            }
+        };
+        let mut snapshot = untouched();
+        settle(&mut snapshot, &wanted);
+        settle(&mut snapshot, &Ruleset { rules: Vec::new(), ..wanted.clone() });
+        pair(&mut snapshot, "before", [3, 4]);
+        assert!(settle(&mut snapshot, &excluding("ours")));
+        pair(&mut snapshot, "after", [FOREIGN, FOREIGN + 1]);
+        assert!(!settle(&mut snapshot, &excluding("ours")), "twice changes nothing");
+        assert!(settle(&mut snapshot, &wanted), "what we excluded goes");
+        assert!(!settle(&mut snapshot, &wanted));
+        let built_in = |chain: &&ChainState| chain.base.is_some();
+        let table = snapshot.table(NfFamily::Ip, "nat").unwrap();
+        let counts: Vec<_> = table.chains.iter().filter(built_in).map(|chain| chain.rules.len()).collect();
+        assert_eq!(counts, [3, 3], "two of others and a jump of ours in each chain");
+    }
+
+    #[test]
     fn no_rules_wanted_removes_ours_and_nothing_else() {
         let wanted = ruleset(&ordinary()).unwrap();
         let nothing = Ruleset { dialect: wanted.dialect, ipv6: true, rules: Vec::new() };

@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("rules_of_others_stay_when_ours_are_replaced", Needs::Tools, ours_are_replaced),
     Case("inserted_rules_go_where_iptables_puts_them", Needs::Tools, inserted_rules),
     Case("a_chain_of_ours_that_others_jump_to_is_refilled", Needs::Tools, held_chain),
-    Case("half_of_an_excluded_interface_belongs_to_others", Needs::Tools, half_an_interface),
+    Case("interfaces_that_others_exclude_stay_excluded", Needs::Tools, excluded_interfaces),
     Case("unknown_chains_and_rules_of_older_versions_go", Needs::Tools, older_versions),
     Case("policies_and_tables_of_others_stay", Needs::Tools, policies),
     Case("a_chain_at_another_hook_is_refused", Needs::Tools, another_hook),
@@ -185,18 +185,34 @@ fn held_chain(world: World) {
     });
 }
 
-fn half_an_interface(world: World) {
+fn excluded_interfaces(world: World) {
     let ruleset = world.allow(rules::ordinary());
-    world.fresh(|| {
-        apply(&ruleset).unwrap();
-        for rule in ["PREROUTING -i eth7 -j RETURN", "OUTPUT -o eth8 -j RETURN", "OUTPUT -o eth9 -j RETURN"] {
-            tools::iptables(Family::V4, &format!("-t nat -A {rule}")).unwrap();
+    let excluding = world.allow(rules::excluding("eth9"));
+    let exclude = |name: &str| {
+        for rule in [format!("PREROUTING -i {name}"), format!("OUTPUT -o {name}")] {
+            tools::iptables(Family::V4, &format!("-t nat -A {rule} -j RETURN")).unwrap();
         }
-        tools::iptables(Family::V4, "-t nat -A PREROUTING -i eth9 -j RETURN").unwrap();
+    };
+    world.fresh(|| {
+        exclude("eth6");
+        apply(&excluding).unwrap();
+        exclude("eth7");
+        tools::iptables(Family::V4, "-t nat -A OUTPUT -o eth8 -j RETURN").unwrap();
+        assert_eq!(apply(&excluding).unwrap(), Applied::Unchanged, "rules of others are no difference");
         assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "eth9 is excluded, and should not be");
+        assert_eq!(apply(&ruleset).unwrap(), Applied::Unchanged);
         let save = tools::save(Family::V4).join("\n");
-        assert!(save.contains("eth7") && save.contains("eth8"), "{save}");
-        assert!(!save.contains("eth9"), "{save}");
+        assert_eq!(
+            ["eth6", "eth7", "eth8", "eth9"].map(|name| save.matches(name).count()),
+            [2, 2, 1, 0],
+            "{save}"
+        );
+    });
+    world.fresh(|| {
+        tools::restore(Family::V4, &text::restore(&excluding, Family::V4)).unwrap();
+        assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced);
+        let save = tools::save(Family::V4).join("\n");
+        assert!(!save.contains("eth9"), "what iptables-restore wrote for us is ours, too: {save}");
     });
 }
 

@@ -25,6 +25,11 @@ pub(crate) fn ordinary() -> Ruleset {
     ruleset(&config()).unwrap()
 }
 
+/// With an excluded interface.
+pub(crate) fn excluding(name: &'static str) -> Ruleset {
+    ruleset(&Config { exclude_interfaces: vec![name.into()], ..config() }).unwrap()
+}
+
 /// With DNS: three tables.
 pub(crate) fn dns() -> Ruleset {
     ruleset(&Config { dns: Dns::All, ..config() }).unwrap()
