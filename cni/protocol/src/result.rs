@@ -194,16 +194,4 @@ impl CniResult {
     pub fn encode(&self, version: CniVersion) -> Result<String, ResultError> {
         encode::encode(self, version)
     }
-
-    /// The interfaces.
-    #[must_use]
-    pub fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
-    }
-
-    /// The addresses.
-    #[must_use]
-    pub fn ips(&self) -> &[Ip] {
-        &self.ips
-    }
 }

@@ -128,5 +128,5 @@ fn duplicate_keys_bom_trailing_data_and_bad_utf8() {
     assert_eq!(name(b"{\"name\":\"n\",\"x\":\"\xff\"}"), Ok("n".to_owned()));
     assert_eq!(name(b"{\"name\":\"n\",\"x\":\xff}"), Err(6));
     let twice = br#"{"name":"n","prevResult":{"cniVersion":"0.1.0","ip4":7,"ip4":{"ip":"10.0.0.1/8"}}}"#;
-    assert_eq!(NetConf::parse(twice).unwrap().prev_result.unwrap().ips().len(), 1);
+    assert_eq!(NetConf::parse(twice).unwrap().prev_result.unwrap().ips.len(), 1);
 }
