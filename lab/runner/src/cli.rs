@@ -12,6 +12,7 @@ Examples:
   cnilab run --tags '@redirection and not @ipv6'
   cnilab run --only redirection/outbound:12
   cnilab run --sut /opt/cni/bin            against somebody else's binaries
+  cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
   cnilab doctor                            what this machine can do
 
@@ -38,6 +39,8 @@ pub enum Command {
     /// Builds the binaries, enters a sandbox and runs features
     #[command(after_help = EXAMPLES)]
     Run(RunArgs),
+    /// Builds the production binaries as a run does and prints the directory that they are in
+    Build,
     /// Lists features, scenarios, what they need and the defects that they must catch
     List(Selection),
     /// Says what this machine can do, and how that was found out

@@ -41,7 +41,10 @@ async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> 
         files.push(("api.log", cluster.api_requests().join("\n") + "\n"));
         let calls: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::cni_calls).collect();
         files.push(("cni-calls.txt", calls_text(&calls)));
-        files.push(("rules.txt", rules_text(world, cluster).await));
+        let asked: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::agent_requests).collect();
+        files.push(("agent-requests.json", json(&asked)));
+        let (rules, logs) = insides(world, cluster).await;
+        files.extend([("rules.txt", rules), ("logs.txt", logs)]);
     }
     let dir = report_dir.join(name);
     if std::fs::create_dir_all(&dir).is_err() {
@@ -82,25 +85,23 @@ fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
     text
 }
 
-async fn rules_text(world: &LabWorld, cluster: &dyn Cluster) -> String {
-    let mut text = String::new();
-    for (name, pod) in &world.pods {
+/// The rules and the output of every pod that runs.
+async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> (String, String) {
+    let (mut rules, mut logs) = (String::new(), String::new());
+    for name in world.starts.keys() {
+        let Some(pod) = world.pods.get(name) else { continue };
         let Ok(workload) = cluster.workload(&pod.namespace, name).await else { continue };
-        let _ = writeln!(text, "== {name} ({})", workload.netns());
+        let _ = writeln!(rules, "== {name} ({})", workload.netns());
         match workload.rules().await {
-            Ok(rules) => {
-                for rule in rules {
-                    let _ = writeln!(
-                        text,
-                        "{:8} {} {} {} {}",
-                        rule.packets, rule.family, rule.table, rule.chain, rule.position
-                    );
-                }
-            }
-            Err(error) => {
-                let _ = writeln!(text, "{error}");
-            }
+            Ok(all) => all.iter().for_each(|rule| rules.push_str(&rule_line(rule))),
+            Err(error) => rules.push_str(&format!("{error}\n")),
         }
+        let _ = writeln!(logs, "== {name}\n{}", workload.logs().join("\n"));
     }
-    text
+    (rules, logs)
+}
+
+fn rule_line(rule: &cluster::LiveRule) -> String {
+    let cluster::LiveRule { family, table, chain, position, packets } = rule;
+    format!("{packets:8} {family} {table} {chain} {position}\n")
 }

@@ -22,6 +22,7 @@ const JOBS_PER_CORE: usize = 2;
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run(args),
+        Command::Build => build(),
         Command::List(selection) => list(&selection),
         Command::Doctor => sandbox::run(Task::Doctor),
         Command::Inside => inside::main(),
@@ -53,6 +54,12 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
         }
         Err(exit) => exit,
     })
+}
+
+fn build() -> anyhow::Result<Exit> {
+    let plugin = sut::build_plugin(&Workspace::find()?)?;
+    board::say(&plugin.parent().unwrap_or(Path::new("/")).display().to_string());
+    Ok(Exit::Ok)
 }
 
 fn run(args: RunArgs) -> anyhow::Result<Exit> {
