@@ -17,11 +17,13 @@
 //! | [`step`] | what a refused message of a transaction asked for |
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
 //! | [`legacy`] | a hint at rules of the legacy back end |
+//! | [`arena`] | an allocator for a process that lives for a millisecond |
 //!
-//! Everything except [`netns`] acts on the namespace of the calling thread.
+//! Everything except [`netns`] and [`arena`] acts on the namespace of the calling thread.
 
 pub mod address;
 pub mod apply;
+pub mod arena;
 pub mod compare;
 pub mod describe;
 pub mod encode;

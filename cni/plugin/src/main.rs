@@ -3,12 +3,19 @@
 
 use std::process::ExitCode;
 
+use netfilter::arena::Arena;
 use plugin::agent::SocketAgent;
 use plugin::call::{Exit, run};
 use plugin::clock::SystemClock;
 use plugin::http::HttpApi;
 use plugin::kernel::RealKernel;
 use plugin::world::{Standard, World};
+
+/// Far more than an ADD with the agent up needs, and enough for most of one that asks the API server.
+const ARENA_SIZE: usize = 256 * 1024;
+
+#[global_allocator]
+static ALLOCATOR: Arena<ARENA_SIZE> = Arena::new();
 
 fn main() -> ExitCode {
     plugin::panic::install();
