@@ -85,35 +85,94 @@ pub enum Helper {
     Present,
 }
 
-/// All addresses of the namespace, loopback included, in the order in which the kernel lists them (IPv4 first).
+/// A connection to rtnetlink in the namespace that the thread was in when it was made.
+pub struct Rtnetlink(Socket);
+
+impl Rtnetlink {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`AddressError::Socket`].
+    pub fn open() -> Result<Self, AddressError> {
+        Socket::route().map(Self).map_err(|errno| AddressError::Socket(errno.into()))
+    }
+
+    /// All addresses of the namespace, loopback included, in the order in which the kernel lists them (IPv4 first).
+    ///
+    /// # Errors
+    /// If rtnetlink fails.
+    pub fn list(&mut self) -> Result<Vec<Address>, AddressError> {
+        let mut request = Writer::with_capacity(32);
+        request.message(RTM_GETADDR, DUMP);
+        request.raw([AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
+        let request = request.into_bytes();
+        for _ in 0..ATTEMPTS {
+            let mut found = Vec::new();
+            let answer = self.0.ask(&request, |message| {
+                if message.kind == RTM_NEWADDR {
+                    found.extend(address(message.body)?);
+                }
+                Ok(())
+            });
+            match answer {
+                Ok(()) => return Ok(found),
+                // The rest of this list is still to come: it must not be taken for the next one.
+                Err(ExchangeError::Interrupted) => *self = Self::open()?,
+                Err(ExchangeError::Malformed) => return Err(AddressError::Malformed),
+                Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
+                Err(ExchangeError::Refused(errno)) => {
+                    return Err(AddressError::List(io::Error::from_raw_os_error(errno)));
+                }
+            }
+        }
+        Err(AddressError::Busy)
+    }
+
+    /// Adds `::6/128` to `lo`, without duplicate address detection.
+    ///
+    /// # Errors
+    /// [`AddressError::NoIpv6InKernel`] or [`AddressError::Ipv6Disabled`] where there is no IPv6, otherwise the kernel's reason.
+    pub fn add_loopback_helper(&mut self) -> Result<Helper, AddressError> {
+        let mut request = Writer::with_capacity(80);
+        request.message(RTM_NEWADDR, CREATE | EXCL | ACK);
+        request.raw([AF_INET6, 128, 0, 0]);
+        request.raw(LOOPBACK.to_ne_bytes());
+        request.attribute(IFA_LOCAL, HELPER.octets());
+        request.attribute(IFA_ADDRESS, HELPER.octets());
+        request.attribute(IFA_FLAGS, NO_DUPLICATE_DETECTION.to_ne_bytes());
+        let errno = match self.0.ask(&request.into_bytes(), |_| Ok(())) {
+            Ok(()) => return Ok(Helper::Added),
+            Err(ExchangeError::Refused(errno)) => Errno::from_raw_os_error(errno),
+            Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
+            Err(ExchangeError::Interrupted | ExchangeError::Malformed) => {
+                return Err(AddressError::Malformed);
+            }
+        };
+        match errno {
+            Errno::EXIST => Ok(Helper::Present),
+            Errno::PERM => Err(AddressError::Permission),
+            // What the kernel says where the interface has IPv6 switched off.
+            Errno::ACCESS => Err(AddressError::Ipv6Disabled),
+            Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV => Err(AddressError::NoIpv6InKernel),
+            errno => Err(AddressError::Add(errno.into())),
+        }
+    }
+}
+
+/// [`Rtnetlink::list`] on a connection of its own.
 ///
 /// # Errors
 /// If rtnetlink fails.
 pub fn list() -> Result<Vec<Address>, AddressError> {
-    let mut request = Writer::with_capacity(32);
-    request.message(RTM_GETADDR, DUMP);
-    request.raw([AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
-    let request = request.into_bytes();
-    for _ in 0..ATTEMPTS {
-        let mut socket = Socket::route().map_err(|errno| AddressError::Socket(errno.into()))?;
-        let mut found = Vec::new();
-        let answer = socket.ask(&request, |message| {
-            if message.kind == RTM_NEWADDR {
-                found.extend(address(message.body)?);
-            }
-            Ok(())
-        });
-        match answer {
-            Ok(()) => return Ok(found),
-            Err(ExchangeError::Interrupted) => {}
-            Err(ExchangeError::Malformed) => return Err(AddressError::Malformed),
-            Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
-            Err(ExchangeError::Refused(errno)) => {
-                return Err(AddressError::List(io::Error::from_raw_os_error(errno)));
-            }
-        }
-    }
-    Err(AddressError::Busy)
+    Rtnetlink::open()?.list()
+}
+
+/// [`Rtnetlink::add_loopback_helper`] on a connection of its own.
+///
+/// # Errors
+/// As that.
+pub fn add_loopback_helper() -> Result<Helper, AddressError> {
+    Rtnetlink::open()?.add_loopback_helper()
 }
 
 /// One address from the body of its message; none for families other than IP.
@@ -141,33 +200,4 @@ fn ip(family: u8, payload: &[u8]) -> Result<Option<IpAddr>, Malformed> {
         AF_INET6 => Some(Ipv6Addr::from(fixed::<16>(Some(payload))?).into()),
         _ => None,
     })
-}
-
-/// Adds `::6/128` to `lo`, without duplicate address detection.
-///
-/// # Errors
-/// [`AddressError::NoIpv6InKernel`] or [`AddressError::Ipv6Disabled`] where there is no IPv6, otherwise the kernel's reason.
-pub fn add_loopback_helper() -> Result<Helper, AddressError> {
-    let mut request = Writer::with_capacity(80);
-    request.message(RTM_NEWADDR, CREATE | EXCL | ACK);
-    request.raw([AF_INET6, 128, 0, 0]);
-    request.raw(LOOPBACK.to_ne_bytes());
-    request.attribute(IFA_LOCAL, HELPER.octets());
-    request.attribute(IFA_ADDRESS, HELPER.octets());
-    request.attribute(IFA_FLAGS, NO_DUPLICATE_DETECTION.to_ne_bytes());
-    let mut socket = Socket::route().map_err(|errno| AddressError::Socket(errno.into()))?;
-    let errno = match socket.ask(&request.into_bytes(), |_| Ok(())) {
-        Ok(()) => return Ok(Helper::Added),
-        Err(ExchangeError::Refused(errno)) => Errno::from_raw_os_error(errno),
-        Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
-        Err(ExchangeError::Interrupted | ExchangeError::Malformed) => return Err(AddressError::Malformed),
-    };
-    match errno {
-        Errno::EXIST => Ok(Helper::Present),
-        Errno::PERM => Err(AddressError::Permission),
-        // What the kernel says where the interface has IPv6 switched off.
-        Errno::ACCESS => Err(AddressError::Ipv6Disabled),
-        Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV => Err(AddressError::NoIpv6InKernel),
-        errno => Err(AddressError::Add(errno.into())),
-    }
 }

@@ -11,6 +11,8 @@ use redirect::ruleset::Family;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 
+use crate::netns::own_proc;
+
 /// The legacy tables that exist in the calling thread's namespace for a family. None where the kernel has no legacy back end.
 ///
 /// # Errors
@@ -18,14 +20,14 @@ use rustix::io::{Errno, read};
 pub fn tables(family: Family) -> io::Result<Vec<String>> {
     // The thread's own: /proc/net follows the main thread.
     let path = match family {
-        Family::V4 => "/proc/thread-self/net/ip_tables_names",
-        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+        Family::V4 => own_proc!("net/ip_tables_names"),
+        Family::V6 => own_proc!("net/ip6_tables_names"),
     };
     let file = match open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => file,
         // Only listed where the legacy back end is built in or loaded; a missing /proc is another matter.
         Err(Errno::NOENT) => {
-            return std::fs::metadata("/proc/thread-self/net").map(|_| Vec::new());
+            return std::fs::metadata(own_proc!("net")).map(|_| Vec::new());
         }
         Err(errno) => return Err(errno.into()),
     };

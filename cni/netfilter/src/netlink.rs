@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, sockopt};
 
@@ -134,12 +135,11 @@ impl Socket {
 
     /// One datagram. A longer one than was foreseen is an error, not a cut.
     fn receive(&mut self, flags: RecvFlags) -> Result<&[u8], Errno> {
-        if self.buffer.is_empty() {
-            // From the allocator and not by writing zeros: pages that no datagram reaches are never touched.
-            self.buffer = vec![0; DATAGRAM];
-        }
-        let (_, length) =
-            rustix::net::recv(&self.file, self.buffer.as_mut_slice(), flags | RecvFlags::TRUNC)?;
+        // Not by writing zeros: pages that no datagram reaches are never touched.
+        self.buffer.clear();
+        self.buffer.reserve(DATAGRAM);
+        let room = spare_capacity(&mut self.buffer);
+        let (_, length) = rustix::net::recv(&self.file, room, flags | RecvFlags::TRUNC)?;
         self.buffer.get(..length).ok_or(Errno::MSGSIZE)
     }
 }

@@ -12,8 +12,23 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// `NSFS_MAGIC`: the file system that every namespace file belongs to.
 const NSFS_MAGIC: FsWord = 0x6e73_6673;
 
-/// The calling thread's own network namespace. Not `/proc/self`: that is the main thread's.
-const CURRENT: &str = "/proc/thread-self/ns/net";
+/// The calling thread's directory in `/proc`. That of the process is the main thread's; there, it is the cheaper way by two
+/// directories.
+macro_rules! own_proc {
+    ($below:literal) => {
+        if $crate::netns::is_main_thread() {
+            concat!("/proc/self/", $below)
+        } else {
+            concat!("/proc/thread-self/", $below)
+        }
+    };
+}
+pub(crate) use own_proc;
+
+/// Whether the calling thread is the one that its process began with.
+pub(crate) fn is_main_thread() -> bool {
+    rustix::thread::gettid() == rustix::process::getpid()
+}
 
 /// Why a namespace could not be opened or entered.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +100,18 @@ impl Netns {
     /// # Errors
     /// If `/proc` is not mounted.
     pub fn current() -> Result<Self, NetnsError> {
-        Self::open(CURRENT)
+        Self::open(own_proc!("ns/net"))
+    }
+
+    /// Whether this is the calling thread's namespace.
+    ///
+    /// # Errors
+    /// If `/proc` is not mounted.
+    pub fn is_current(&self) -> Result<bool, NetnsError> {
+        let path = own_proc!("ns/net");
+        let stat = rustix::fs::stat(path)
+            .map_err(|errno| NetnsError::Open { path: path.into(), reason: errno.into() })?;
+        Ok(self.id == NetnsId { dev: stat.st_dev, ino: stat.st_ino })
     }
 
     /// Device and inode: equal exactly for two handles of one namespace.

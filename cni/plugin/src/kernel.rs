@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Network namespaces and what is in them, behind traits; the real ones hand through to `netfilter`.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use netfilter::address::{self, AddressError};
+use netfilter::address::{AddressError, Rtnetlink};
 use netfilter::{Applied, ApplyError, Netns, NetnsError, ReadError, legacy};
 use redirect::ruleset::{Family, Ruleset};
 
@@ -70,21 +71,42 @@ pub struct RealKernel;
 
 impl Kernel for RealKernel {
     fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
-        Ok(Box::new(Netns::open(path)?))
+        Ok(Box::new(RealNamespace { netns: Netns::open(path)?, rtnetlink: RefCell::default() }))
     }
 }
 
-impl Namespace for Netns {
+/// A namespace of the kernel's.
+struct RealNamespace {
+    netns: Netns,
+    /// Made inside, when first needed.
+    rtnetlink: RefCell<Option<Rtnetlink>>,
+}
+
+impl RealNamespace {
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&mut Rtnetlink) -> Result<T, AddressError>,
+    ) -> Result<T, AddressError> {
+        let mut kept = self.rtnetlink.borrow_mut();
+        let rtnetlink = match kept.take() {
+            Some(open) => open,
+            None => Rtnetlink::open()?,
+        };
+        question(kept.insert(rtnetlink))
+    }
+}
+
+impl Namespace for RealNamespace {
     fn is_own(&self) -> Result<bool, NetnsError> {
-        Ok(Self::current()?.id() == self.id())
+        self.netns.is_current()
     }
 
     fn enter(&self) -> Result<(), NetnsError> {
-        self.enter_for_good()
+        self.netns.enter_for_good()
     }
 
     fn addresses(&self) -> Result<Vec<IpAddr>, AddressError> {
-        Ok(address::list()?.into_iter().map(|address| address.ip).collect())
+        Ok(self.ask(Rtnetlink::list)?.into_iter().map(|address| address.ip).collect())
     }
 
     fn has_legacy_tables(&self) -> io::Result<bool> {
@@ -92,7 +114,7 @@ impl Namespace for Netns {
     }
 
     fn add_inbound_address(&self) -> Result<(), AddressError> {
-        address::add_loopback_helper().map(drop)
+        self.ask(Rtnetlink::add_loopback_helper).map(drop)
     }
 
     fn apply(&self, ruleset: &Ruleset) -> Result<Applied, ApplyError> {

@@ -2,15 +2,15 @@
 //! Where log lines go when a call ends: the rolling file in the run directory, for what runs without an agent, and the agent's log socket,
 //! if there is one. Both are best effort: a call never fails, nor says anything, for want of a log.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{Access, FlockOperation};
+use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -64,7 +64,10 @@ fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    // Not the standard library's: that asks the kernel once more to close the file on exec.
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+    let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR))?;
+    Ok(file.into())
 }
 
 /// Renames the full file, once: whoever comes second finds the lock taken, or another file under the name.

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::pod::PodFacts;
 
+mod reply;
+
 /// The socket's file name in the run directory.
 pub const SOCKET: &str = "agent.sock";
 
@@ -61,8 +63,8 @@ pub struct PodKey {
     pub container_id: String,
 }
 
-/// What the agent answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What the agent answers. Read by hand ([`reply`]): the derived way reads a pod twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reply {
     /// The version that the response is written in.
     pub version: u32,
@@ -80,7 +82,7 @@ impl Reply {
 }
 
 /// The kinds of response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "response", rename_all = "snake_case")]
 pub enum Response {
     /// The pod, with a UID that matches the request's.
@@ -93,7 +95,6 @@ pub enum Response {
     /// Noted.
     Noted,
     /// The agent can not read the request; or, as we read it, a response that we do not know.
-    #[serde(other)]
     Unsupported,
 }
 
@@ -224,6 +225,20 @@ mod tests {
         let found =
             json!({"version": 1, "response": "found", "age": 1, "pod": {"kind": "Pod", "spec": {"x": []}}});
         assert_eq!(response(&found), Response::Found { pod: Box::default() });
+        let other_pod = json!({"version": 1, "pod": ["by", "reference"], "response": "refer"});
+        assert_eq!(response(&other_pod), Response::Unsupported);
+    }
+
+    #[test]
+    fn the_keys_of_a_response_may_come_in_any_order() {
+        let pod = "\"pod\":{\"metadata\":{\"name\":\"cart\"}}";
+        let (version, kind) = ("\"version\":1", "\"response\":\"found\"");
+        for keys in [[version, kind, pod], [pod, kind, version], [kind, pod, version], [pod, version, kind]] {
+            let line = format!("{{{}}}\n", keys.join(","));
+            let reply: Reply = decode_line(line.as_bytes()).unwrap();
+            let Response::Found { pod } = reply.response else { panic!("{line}") };
+            assert_eq!(pod.metadata.name, "cart", "{line}");
+        }
     }
 
     #[test]
@@ -238,6 +253,14 @@ mod tests {
             "{\"version\":1,\"response\":\"found\"}\n",
             "{\"response\":\"noted\"}\n",
             "{\"version\":-1,\"response\":\"noted\"}\n",
+            "{\"version\":1}\n",
+            "{\"version\":1,\"response\":7}\n",
+            "{\"version\":1,\"response\":\"found\",\"pod\":null}\n",
+            "{\"version\":1,\"response\":\"found\",\"pod\":[1]}\n",
+            "{\"version\":1,\"pod\":[1],\"response\":\"found\"}\n",
+            "{\"version\":1,\"response\":\"found\",\"pod\":{},\"pod\":{}}\n",
+            "{\"version\":1,\"response\":\"noted\",\"response\":\"noted\"}\n",
+            "{\"version\":1,\"version\":1,\"response\":\"noted\"}\n",
         ] {
             assert!(decode_line::<Reply>(text.as_bytes()).is_err(), "{text:?}");
         }
