@@ -30,15 +30,15 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
 
 fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, Failure> {
     let key = call.pod_key(args);
+    let result = result(conf)?;
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
     let exclusions =
         Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
     let asked = match precheck(pod, exclusions) {
         Some(reason) => Err(reason),
-        // The agent looks the pod up while we do what does not depend on it.
+        // The agent looks the pod up while we look at the namespace.
         None => Ok(gather::ask(call, conf, &key)),
     };
-    let result = result(conf)?;
     let netns = open(call)?;
     if conf.ambient_enabled {
         call.log.warn("ambient mode is not supported by this build; going on as for sidecars", &[]);
@@ -66,7 +66,7 @@ fn skip(call: &mut Call<'_>, reason: &SkipReason, result: String) -> String {
     result
 }
 
-/// What the runtime gets if all goes well. Made early: a result that cannot be written must not leave rules behind.
+/// What the runtime gets if all goes well. Made first: a result that cannot be written must not leave rules behind.
 fn result(conf: &NetConf) -> Result<String, Failure> {
     let empty = CniResult::empty();
     Ok(conf.prev_result.as_ref().unwrap_or(&empty).encode(conf.header.version)?)
