@@ -69,7 +69,7 @@ Feature: A pod that nobody can be asked about does not start
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
 
-  @mutant:outsiders-fail
+  @mutant:fail-open
   Scenario: Pods outside the mesh fail closed as well, because nobody says that they are
     Given pod "web" outside the mesh
     And it is in namespace "shop"

@@ -65,7 +65,7 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     Then the plugin succeeds without output
     And the API server was not asked for anything
 
-  @mutant:del-needs-netns
+  @mutant:del-fails
   Scenario: A deleted pod can come back
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh

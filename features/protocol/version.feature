@@ -21,7 +21,7 @@ Feature: A runtime and the plugin agree on a version of the CNI specification
     Then the plugin succeeds without output
     And its standard error says "CNI plugin istio-cni"
 
-  @mutant:version-missing
+  @mutant:result-mangled
   Scenario Outline: A previous result of version <version> is handed on
     Given a call of ADD
     And its configuration's "cniVersion" is "<version>"
@@ -55,7 +55,7 @@ Feature: A runtime and the plugin agree on a version of the CNI specification
       | 1.0.0   |                 |             |
       | 1.1.0   |                 |             |
 
-  @mutant:version-missing
+  @mutant:result-mangled
   Scenario Outline: And one of version <version>, which has another shape
     Given a call of ADD
     And its configuration's "cniVersion" is "<version>"

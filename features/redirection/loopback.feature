@@ -27,6 +27,6 @@ Feature: A pod that talks to itself
     Given its addresses are IPv6
     Then TCP from "cart" to itself port 8080 over IPv6 as its proxy passes 15006
 
-  @mutant:loopback-captured
+  @mutant:self-call-on-loopback
   Scenario: The proxy reaches the app by the loopback address directly
     Then TCP from "cart" to its loopback address port 8080 as its proxy is direct

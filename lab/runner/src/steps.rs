@@ -11,6 +11,7 @@
 //! | [`chain`] | calls that the runtime makes of its chain |
 //! | [`faults`] | the API server and the agent misbehaving |
 //! | [`truth`] | the truth table |
+#![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod call;
 pub mod chain;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nothing of a run stays, however it ends: not after `kill -9` of the outer process, not after Ctrl-C, and a second run
 //! finds the machine as the first one did. Works with and without root; what can run differs, what may stay does not.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,6 +51,7 @@ struct Kept {
     first_process: u32,
 }
 
+#[expect(clippy::zombie_processes, reason = "whoever gets it waits for it")]
 fn kept(report: &Path, sut: &Path) -> Kept {
     let mut outer = lab(report, sut).arg("--keep").spawn().unwrap();
     let mut stdout = BufReader::new(outer.stdout.take().unwrap());

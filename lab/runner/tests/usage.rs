@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line: what is refused, what is listed, and with which exit code. Nothing here needs a privilege.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::process::{Command, Output};
 

@@ -139,7 +139,13 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
     let (port, peer, via) = match (&sent.answer, ending) {
         (Answer::App { port, peer, via }, Ending::Direct | Ending::Passes(_)) => (*port, peer, via),
         (Answer::Proxy { hop }, Ending::EndsAt(at)) if hop.port == *at => {
-            return originals(std::slice::from_ref(hop), &destination);
+            originals(std::slice::from_ref(hop), &destination)?;
+            // What the proxy's inbound side had caught and carried on would come from an address of its own.
+            let client = address(world, &line.from, line.family).await?;
+            if parse_peer(&hop.peer)?.ip() == client {
+                return Ok(());
+            }
+            return wrong(&format!("the proxy saw {} as its client", hop.peer));
         }
         _ => return wrong(&format!("{ending:?} was wanted")),
     };
@@ -153,7 +159,7 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
     }
     originals(via, &destination)?;
     let client = address(world, &line.from, line.family).await?;
-    let peer: SocketAddr = peer.parse().map_err(|_| Stop::harness(format!("{peer:?} is no peer")))?;
+    let peer = parse_peer(peer)?;
     let inbound = wanted.last() == Some(&15006);
     let right = if inbound {
         INBOUND_SOURCES.contains(&peer.ip().to_string().as_str())
@@ -161,6 +167,10 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
         peer.ip() == client || peer.ip() == sent.traffic.destination
     };
     if right { Ok(()) } else { wrong(&format!("the app saw {peer} as its client")) }
+}
+
+fn parse_peer(text: &str) -> Result<SocketAddr, Stop> {
+    text.parse().map_err(|_| Stop::harness(format!("{text:?} is no peer")))
 }
 
 /// Every proxy on the way must know where the traffic was addressed to. (A datagram's original destination is beyond it.)
