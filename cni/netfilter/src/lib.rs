@@ -18,8 +18,9 @@
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
 //! | [`legacy`] | a hint at rules of the legacy back end |
 //! | [`arena`] | an allocator for a process that lives for a millisecond |
+//! | [`start`](mod@start) | its way to `main` |
 //!
-//! Everything except [`netns`] and [`arena`] acts on the namespace of the calling thread.
+//! Everything except [`netns`], [`arena`] and [`start`](mod@start) acts on the namespace of the calling thread.
 
 pub mod address;
 pub mod apply;
@@ -34,6 +35,7 @@ pub mod ours;
 pub mod plan;
 pub mod read;
 pub mod snapshot;
+pub mod start;
 pub mod step;
 
 #[cfg(test)]

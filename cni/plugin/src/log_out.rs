@@ -63,11 +63,17 @@ fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
+/// Opens the file, which nearly always exists: to be ready to create it makes the kernel lock the directory.
 fn open(path: &Path) -> std::io::Result<File> {
     // Not the standard library's: that asks the kernel once more to close the file on exec.
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR))?;
-    Ok(file.into())
+    let open = |create| {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | create;
+        rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR))
+    };
+    match open(OFlags::empty()) {
+        Err(Errno::NOENT) => Ok(open(OFlags::CREATE)?.into()),
+        file => Ok(file?.into()),
+    }
 }
 
 /// Renames the full file, once: whoever comes second finds the lock taken, or another file under the name.

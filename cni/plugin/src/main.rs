@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `istio-cni`, the CNI plugin that a container runtime calls: builds the real world and hands it to the library.
 
-use std::process::ExitCode;
+#![no_main]
 
 use netfilter::arena::Arena;
 use plugin::agent::SocketAgent;
@@ -17,7 +17,9 @@ const ARENA_SIZE: usize = 256 * 1024;
 #[global_allocator]
 static ALLOCATOR: Arena<ARENA_SIZE> = Arena::new();
 
-fn main() -> ExitCode {
+netfilter::start!(serve);
+
+fn serve() -> u8 {
     plugin::panic::install();
     let clock = SystemClock::start();
     let exit = run(World {
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
         kernel: &RealKernel,
     });
     match exit {
-        Exit::Success => ExitCode::SUCCESS,
-        Exit::Failure => ExitCode::FAILURE,
+        Exit::Success => 0,
+        Exit::Failure => 1,
     }
 }
