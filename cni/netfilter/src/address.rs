@@ -24,6 +24,8 @@ const IFA_FLAGS: u16 = 8;
 const NO_DUPLICATE_DETECTION: u32 = 0x02;
 /// `LOOPBACK_IFINDEX`: `lo` is the first interface of every namespace.
 const LOOPBACK: u32 = 1;
+/// Room for the addresses of an ordinary pod.
+const FEW: usize = 8;
 /// How often the list starts again because addresses changed meanwhile.
 const ATTEMPTS: usize = 5;
 
@@ -107,7 +109,7 @@ impl Rtnetlink {
         request.raw([AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
         let request = request.into_bytes();
         for _ in 0..ATTEMPTS {
-            let mut found = Vec::new();
+            let mut found = Vec::with_capacity(FEW);
             let answer = self.0.ask(&request, |message| {
                 if message.kind == RTM_NEWADDR {
                     found.extend(address(message.body)?);

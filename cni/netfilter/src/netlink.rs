@@ -107,6 +107,17 @@ impl Socket {
     pub(crate) fn ask(
         &mut self,
         request: &[u8],
+        take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), ExchangeError> {
+        let answer = self.exchange(request, take);
+        // Given back, what comes next lies where it lay, on pages that are in use.
+        self.buffer = Vec::new();
+        answer
+    }
+
+    fn exchange(
+        &mut self,
+        request: &[u8],
         mut take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
     ) -> Result<(), ExchangeError> {
         self.send(request)?;

@@ -192,6 +192,7 @@ impl Call<'_> {
             }
             if let Some(end) = line[had..].iter().position(|&byte| byte == b'\n') {
                 line.truncate(had + end + 1);
+                line.shrink_to_fit();
                 return Ok(line);
             }
             if line.len() > MAX_LINE {

@@ -70,7 +70,11 @@ pub fn run(world: World<'_>) -> Exit {
     let mut call = Call { invocation, env, clock, agent, api, kernel, log, outlets: None };
     let mut text = Vec::with_capacity(CONFIG_SIZE);
     let outcome = match stdin.read_to_end(&mut text) {
-        Ok(_) => command(&mut call, &text),
+        Ok(_) => {
+            // What comes next lies behind it, on pages that are in use.
+            text.shrink_to_fit();
+            command(&mut call, &text)
+        }
         Err(error) => Err(CniError::new(Code::IO, format!("error reading from stdin: {error}"))),
     };
     if let Err(error) = &outcome {
