@@ -69,7 +69,7 @@ pub fn api(pod: &str) -> Result<(String, Asked)> {
             seen.once_more();
             stream.write_all(answer.as_bytes()).ok();
             stream.shutdown(std::net::Shutdown::Write).ok();
-            stream.read(&mut [0; 64]).ok();
+            let _closed_by_the_client = stream.read(&mut [0; 64]).is_ok_and(|length| length == 0);
         }
     });
     Ok((url, asked))
