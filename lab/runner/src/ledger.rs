@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::verdict::{Record, Verdict};
+use crate::verdict::Record;
 
 /// What a scenario's world knows and the writer does not.
 #[derive(Debug, Clone, Default)]
@@ -14,8 +14,6 @@ pub struct Extra {
     pub notes: Vec<String>,
     /// Files, relative to the report's directory.
     pub evidence: Vec<String>,
-    /// The scenario's world could not be taken down, and why.
-    pub leak: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -44,10 +42,6 @@ impl Ledger {
         if let Some(extra) = inner.extras.remove(&record.id) {
             record.notes = extra.notes;
             record.evidence = extra.evidence;
-            if let (Verdict::Pass, Some(leak)) = (record.verdict, extra.leak) {
-                record.verdict = Verdict::Inconclusive;
-                record.reason = Some(leak);
-            }
         }
         inner.records.push(record.clone());
         record

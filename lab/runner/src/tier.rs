@@ -21,6 +21,10 @@ use crate::plan::Plan;
 /// How long a pod may take to start or to fail. The plugin's own deadline is well below.
 const POD_START: Duration = Duration::from_secs(60);
 
+/// How long an answer may take. No feature wants silence, and on a busy machine the first packet of a link gets lost now and
+/// then: this leaves time for a second and a third.
+const EXCHANGE: Duration = Duration::from_secs(6);
+
 /// Where the clusters of a run keep their files: in the sandbox' own `/run`.
 const ROOT: &str = "/run/cnilab";
 
@@ -118,6 +122,7 @@ impl Tier {
         let directory = Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"));
         let sut = plan.plugin.path.parent().unwrap_or(Path::new("/"));
         let mut options = Options::new(&directory, &plan.workload, sut);
+        options.deadlines.exchange = EXCHANGE;
         options.agent = node.agent;
         options.plugin_env.clone_from(&node.plugin_env);
         let cluster = NetnsCluster::start(options).await?;
