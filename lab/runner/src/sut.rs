@@ -84,14 +84,16 @@ fn host_triple() -> anyhow::Result<String> {
     Ok(host.to_owned())
 }
 
-/// Cargo, told nothing by the cargo that may have started us, so that both build with the same settings.
+/// Cargo, told nothing by the cargo that may have started us: build scripts that look at a package's name would run again
+/// and rebuild what depends on them, each time one of the two follows the other.
 fn cargo(workspace: &Workspace) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cargo = Command::new(program);
     cargo.current_dir(&workspace.root).env("CARGO_TARGET_DIR", &workspace.target).stdin(Stdio::null());
     for (key, _) in std::env::vars_os() {
-        if key.to_string_lossy().starts_with("CARGO_PKG_") || key == "CARGO_MANIFEST_DIR" {
-            cargo.env_remove(key);
+        let name = key.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&key);
         }
     }
     cargo
