@@ -12,12 +12,12 @@ use protocol::error::{CniError, Code};
 use protocol::netconf::{Header, NetConf};
 use protocol::version;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, TELL_LIMIT};
 use crate::clock::Clock;
 use crate::http::Api;
 use crate::kernel::Kernel;
 use crate::log::Log;
-use crate::log_out::{self, Outlets};
+use crate::log_out::{self, Outlets, SOCKET_LIMIT};
 use crate::world::World;
 use crate::{add, check, del, status};
 
@@ -82,7 +82,8 @@ pub fn run(world: World<'_>) -> Exit {
         call.log.error("call failed", &[("command", &command), ("code", &code), ("error", error)]);
     }
     if let Some(outlets) = &call.outlets {
-        log_out::flush(&call.log, outlets, clock);
+        let quick = call.invocation.command == Command::Del;
+        log_out::flush(&call.log, outlets, clock, if quick { TELL_LIMIT } else { SOCKET_LIMIT });
     }
     print(stdout, outcome.as_deref())
 }
@@ -106,6 +107,9 @@ impl Call<'_> {
     /// Takes over what the configuration says of logs.
     pub fn configure(&mut self, conf: &NetConf) {
         self.log.set_threshold(conf.log_level);
+        if let Some(text) = &conf.unknown_log_level {
+            self.log.warn("plugin_log_level is unknown, info is used", &[("plugin_log_level", text)]);
+        }
         if !conf.run_dir.is_empty() {
             self.outlets = Some(Outlets { file: conf.log_file(), socket: conf.log_socket() });
         }

@@ -99,6 +99,10 @@ impl Failure {
             Self::Environment(_) => (Code::INVALID_ENVIRONMENT, String::new()),
             Self::Unsupported(Unsupported::NativeNftables) => (Code::UNSUPPORTED_FIELD, String::new()),
             Self::Netns(_) | Self::DryRun { .. } => (Code::IO, String::new()),
+            Self::Apply(ApplyError::UnmappedOwner { .. }) => (
+                Code::INTERNAL,
+                "pods in a user namespace of their own (hostUsers: false) are not supported yet".to_owned(),
+            ),
             Self::NoAddress(_) => (
                 Code::INTERNAL,
                 "istio-cni must come after the plugin that gives the pod its addresses".to_owned(),

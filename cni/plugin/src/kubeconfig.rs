@@ -11,9 +11,6 @@ use base64::Engine as _;
 
 use crate::yaml::{self, Node, Shape};
 
-/// The file's name in the run directory.
-pub const FILE: &str = "istio-cni-kubeconfig";
-
 /// Where the API server is and how to talk to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
@@ -254,7 +251,7 @@ mod tests {
 
     fn load_text(text: &str) -> Result<Endpoint, KubeconfigError> {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(FILE);
+        let path = dir.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
         std::fs::write(dir.path().join("token"), "from-file\n").unwrap();
         std::fs::write(dir.path().join("ca.crt"), "CA\n").unwrap();

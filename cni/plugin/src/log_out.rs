@@ -32,8 +32,8 @@ pub struct Outlets {
     pub socket: PathBuf,
 }
 
-/// Hands over everything that `log` holds.
-pub fn flush(log: &Log<'_>, outlets: &Outlets, clock: &dyn Clock) {
+/// Hands over everything that `log` holds. The socket gets `limit` for it.
+pub fn flush(log: &Log<'_>, outlets: &Outlets, clock: &dyn Clock, limit: Duration) {
     let kept = join(log.kept());
     if !kept.is_empty() {
         let _ = append(&outlets.file, kept.as_bytes());
@@ -41,7 +41,7 @@ pub fn flush(log: &Log<'_>, outlets: &Outlets, clock: &dyn Clock) {
     let shown: Vec<&str> = log.shown().collect();
     // One look is cheaper than a socket for nothing: most nodes have no log socket unless the agent is new.
     if !shown.is_empty() && rustix::fs::access(&outlets.socket, Access::EXISTS).is_ok() {
-        let _ = post(&outlets.socket, &shown, clock);
+        let _ = post(&outlets.socket, &shown, Deadline::after(clock, limit), clock);
     }
 }
 
@@ -91,8 +91,7 @@ fn set_aside(path: &Path, full: &File) -> std::io::Result<()> {
 
 /// `POST /log` with a JSON array of lines. The answer is awaited, because some servers drop the request of a client that has gone, but not
 /// read: there is nothing to do about it.
-fn post(path: &Path, lines: &[&str], clock: &dyn Clock) -> Result<(), Errno> {
-    let deadline = Deadline::after(clock, SOCKET_LIMIT);
+fn post(path: &Path, lines: &[&str], deadline: Deadline, clock: &dyn Clock) -> Result<(), Errno> {
     let body = serde_json::to_string(lines).map_err(|_| Errno::INVAL)?;
     let request = format!(
         "POST /log HTTP/1.1\r\nHost: unix\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -139,7 +138,7 @@ mod tests {
         for word in words {
             log.info(word, &[]);
         }
-        flush(&log, outlets, &clock);
+        flush(&log, outlets, &clock, SOCKET_LIMIT);
     }
 
     #[test]

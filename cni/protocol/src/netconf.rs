@@ -94,6 +94,8 @@ pub struct NetConf {
     pub valid_attachments: Option<Vec<Attachment>>,
     /// `plugin_log_level`, else the old `log_level`.
     pub log_level: LogLevel,
+    /// The level's text where it is none that we know: [`LogLevel::Info`] holds, and somebody should be told.
+    pub unknown_log_level: Option<String>,
     /// `cni_agent_run_dir`, as given; empty if not. Use the methods for paths.
     pub run_dir: String,
     /// `ambient_enabled`
@@ -162,7 +164,9 @@ impl NetConf {
     fn from_fields(header: Header, fields: &mut Fields) -> Result<Self, JsonError> {
         let (old, old_excluded) = OldKeys::from_fields(fields)?;
         let old_level = fields.string("log_level")?;
-        let level = fields.string("plugin_log_level")?;
+        let level =
+            Some(fields.string("plugin_log_level")?).filter(|text| !text.is_empty()).unwrap_or(old_level);
+        let log_level = LogLevel::from_text(&level);
         Ok(Self {
             header,
             plugin_type: fields.string("type")?,
@@ -171,7 +175,8 @@ impl NetConf {
             dns: decode::dns(fields)?,
             prev_result: None,
             valid_attachments: fields.objects("cni.dev/valid-attachments", attachment)?,
-            log_level: LogLevel::from_text(if level.is_empty() { &old_level } else { &level }),
+            log_level: log_level.unwrap_or_default(),
+            unknown_log_level: (log_level.is_none() && !level.is_empty()).then_some(level),
             run_dir: fields.string("cni_agent_run_dir")?,
             ambient_enabled: fields.boolean("ambient_enabled")?,
             enablement_selectors: fields.objects("enablement_selectors", selector::read)?.unwrap_or_default(),
@@ -203,16 +208,16 @@ impl OldKeys {
 }
 
 impl LogLevel {
-    /// An unknown text is the default: a typo must not silence the log.
-    fn from_text(text: &str) -> Self {
-        match text {
+    fn from_text(text: &str) -> Option<Self> {
+        Some(match text {
             "debug" => Self::Debug,
+            "info" => Self::Info,
             "warn" => Self::Warn,
             "error" => Self::Error,
             "fatal" => Self::Fatal,
             "none" => Self::None,
-            _ => Self::Info,
-        }
+            _ => return None,
+        })
     }
 }
 
@@ -283,6 +288,7 @@ mod tests {
                 ifname: "eth0".to_owned(),
             }]),
             log_level: LogLevel::Debug,
+            unknown_log_level: None,
             run_dir: "/run/x".to_owned(),
             ambient_enabled: true,
             enablement_selectors: vec![EnablementSelector { pod, namespace: LabelSelector::default() }],
@@ -370,6 +376,8 @@ mod tests {
 
     #[test]
     fn levels_and_gates_that_are_unknown_do_no_harm() {
+        let unknown = parse(&json!({"plugin_log_level": "loud"})).unwrap();
+        assert_eq!((unknown.log_level, unknown.unknown_log_level.as_deref()), (LogLevel::Info, Some("loud")));
         let level = |text: &str| parse(&json!({"plugin_log_level": text})).unwrap().log_level;
         assert_eq!(
             (level("none"), level("fatal"), level("info")),
