@@ -110,12 +110,10 @@ pub fn floor(binary: &Path) -> Contender {
 #[must_use]
 pub fn restore(v4: String, v6: String) -> Option<Contender> {
     let process = |tool: &str, text: String| {
-        let binary = ["/usr/sbin", "/sbin"]
-            .iter()
-            .map(|dir| format!("{dir}/{tool}"))
-            .find(|path| Path::new(path).exists())?;
+        let path = std::env::var_os("PATH")?;
+        let binary = std::env::split_paths(&path).map(|dir| dir.join(tool)).find(|file| file.exists())?;
         Some(Process {
-            binary,
+            binary: binary.display().to_string(),
             arguments: vec!["--noflush".into()],
             input: text.into_bytes(),
             ..Process::default()
