@@ -102,11 +102,17 @@ struct Reader<'i> {
 }
 
 impl<'i> Reader<'i> {
+    /// The next event that means something. The parser tells comments, too, where another crate of the build asks it to.
     fn next(&mut self) -> Result<(Event<'i>, Place), Place> {
-        match self.parser.next() {
-            Some(Ok((event, span))) => Ok((event, place(span.start.line(), span.start.col()))),
-            Some(Err(error)) => Err(place_of(&error)),
-            None => Ok((Event::StreamEnd, place(0, 0))),
+        loop {
+            match self.parser.next() {
+                Some(Ok((event, span))) if has_meaning(&event) => {
+                    return Ok((event, place(span.start.line(), span.start.col())));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(place_of(&error)),
+                None => return Ok((Event::StreamEnd, place(0, 0))),
+            }
         }
     }
 
@@ -147,6 +153,23 @@ impl<'i> Reader<'i> {
             entries.push((key, self.node(event, at)?));
         }
     }
+}
+
+fn has_meaning(event: &Event<'_>) -> bool {
+    matches!(
+        event,
+        Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(..)
+            | Event::DocumentEnd
+            | Event::Alias(..)
+            | Event::UnresolvedAlias(..)
+            | Event::Scalar(..)
+            | Event::SequenceStart(..)
+            | Event::SequenceEnd
+            | Event::MappingStart(..)
+            | Event::MappingEnd
+    )
 }
 
 fn scalar(text: &str, style: ScalarStyle) -> Node {
