@@ -63,7 +63,7 @@ pub struct PodKey {
     pub container_id: String,
 }
 
-/// What the agent answers. Read by hand ([`reply`]): the derived way reads a pod twice.
+/// What the agent answers. Read by hand (`reply`): the derived way reads a pod twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reply {
     /// The version that the response is written in.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the API holds, and every change of it within a window. Pure: the time is an argument, nothing is read or sent.
-//! `write` decides creates and updates, `delete` decides deletions; both end in [`Store::commit`].
+//! `write` decides creates and updates, `delete` decides deletions; both end in `Store::commit`.
 
 mod delete;
 #[cfg(test)]
