@@ -90,6 +90,26 @@ pub enum Chain {
 }
 
 impl Chain {
+    /// All chains.
+    pub const ALL: [Self; 10] = [
+        Self::Prerouting,
+        Self::Output,
+        Self::IstioInbound,
+        Self::IstioRedirect,
+        Self::IstioInRedirect,
+        Self::IstioOutput,
+        Self::IstioOutputDns,
+        Self::IstioDivert,
+        Self::IstioTproxy,
+        Self::IstioDrop,
+    ];
+
+    /// The chain of an iptables name; `None` for chains that are not ours to use.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|chain| chain.name() == name)
+    }
+
     /// The iptables name.
     #[must_use]
     pub fn name(self) -> &'static str {

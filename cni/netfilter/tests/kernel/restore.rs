@@ -20,27 +20,10 @@ pub(crate) fn rules<'a>(
     lines.into_iter().filter(|line| !line.starts_with("-N")).map(move |line| rule(family, table, line))
 }
 
-fn chain(name: &str) -> Option<Chain> {
-    use Chain::*;
-    let all = [
-        Prerouting,
-        Output,
-        IstioInbound,
-        IstioRedirect,
-        IstioInRedirect,
-        IstioOutput,
-        IstioOutputDns,
-        IstioDivert,
-        IstioTproxy,
-        IstioDrop,
-    ];
-    all.into_iter().find(|chain| chain.name() == name)
-}
-
 fn rule(family: Family, table: Table, line: &str) -> Rule {
     let mut words = line.split_whitespace();
     let verb = words.next().unwrap();
-    let chain = chain(words.next().unwrap()).unwrap();
+    let chain = Chain::from_name(words.next().unwrap()).unwrap();
     let place = match verb {
         "-A" => Place::Append,
         "-I" => Place::Insert(words.next().unwrap().parse().unwrap()),
@@ -144,6 +127,6 @@ fn target(words: &mut SplitWhitespace<'_>) -> Target {
         "CONNMARK" if rest == ["--save-mark"] => Target::SaveMark,
         "CONNMARK" => Target::RestoreMark,
         "CT" => Target::CtZone(option("--zone").unwrap().parse().unwrap()),
-        name => Target::Jump(chain(name).unwrap()),
+        name => Target::Jump(Chain::from_name(name).unwrap()),
     }
 }

@@ -38,20 +38,7 @@ pub(crate) fn parse(text: &str) -> (Vec<(Table, Chain)>, Vec<Parsed>) {
 }
 
 fn chain(name: &str) -> Chain {
-    use Chain::*;
-    let all = [
-        Prerouting,
-        Output,
-        IstioInbound,
-        IstioRedirect,
-        IstioInRedirect,
-        IstioOutput,
-        IstioOutputDns,
-        IstioDivert,
-        IstioTproxy,
-        IstioDrop,
-    ];
-    all.into_iter().find(|chain| chain.name() == name).unwrap_or_else(|| panic!("no such chain: {name}"))
+    Chain::from_name(name).unwrap_or_else(|| panic!("no such chain: {name}"))
 }
 
 fn rule(table: Table, verb: &str, mut words: SplitWhitespace<'_>) -> Parsed {
