@@ -16,6 +16,7 @@
 //! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
 //! | [`step`] | what a refused message of a transaction asked for |
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
+//! | [`backend`] | the back ends |
 //! | [`legacy`] | a hint at rules of the legacy back end |
 //! | [`arena`] | an allocator for a process that lives for a millisecond |
 //! | [`start`](mod@start) | its way to `main` |
@@ -25,6 +26,7 @@
 pub mod address;
 pub mod apply;
 pub mod arena;
+pub mod backend;
 pub mod compare;
 pub mod describe;
 pub mod encode;
@@ -48,6 +50,7 @@ mod wanted;
 mod wire;
 
 pub use apply::{Applied, ApplyError, apply};
+pub use backend::{Backend, Wish};
 pub use compare::{Difference, compare};
 pub use encode::EncodeError;
 pub use netns::{Netns, NetnsError, NetnsId};

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::host::LOOPBACK_V4;
 use crate::list::Selection;
-use crate::ruleset::{Cidr, Id, Port};
+use crate::ruleset::{Cidr, Dialect, Id, Port};
 
 /// How inbound traffic is captured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -60,6 +60,8 @@ pub const OUTBOUND_MARK: u32 = 1338;
 /// What rules are generated from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// Whose conventions the rules follow; the back end decides it.
+    pub dialect: Dialect,
     /// Whether IPv6 rules are written.
     pub ipv6: bool,
     /// How inbound traffic is captured.
@@ -109,6 +111,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            dialect: Dialect::Iptables,
             ipv6: false,
             mode: Mode::Redirect,
             proxy_port: 15001,

@@ -36,9 +36,10 @@ impl Scope {
 }
 
 /// Whose conventions the rules follow. Upstream has two generators and they differ (names, order of inserts, matches).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `iptables`: tables of both families, chains `ISTIO_*`.
+    #[default]
     Iptables,
     /// `native_nftables`: family `inet`, tables `istio-proxy-*`, chains `istio-*`.
     Nft,
@@ -60,6 +61,17 @@ pub enum Table {
 impl Table {
     /// All tables, in restore order.
     pub const ALL: [Self; 4] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw];
+
+    /// The name in the tables of family `inet` that the native dialect uses.
+    #[must_use]
+    pub fn native_name(self) -> &'static str {
+        match self {
+            Self::Filter => "istio-proxy-filter",
+            Self::Mangle => "istio-proxy-mangle",
+            Self::Nat => "istio-proxy-nat",
+            Self::Raw => "istio-proxy-raw",
+        }
+    }
 
     /// The iptables name.
     #[must_use]
@@ -124,6 +136,23 @@ impl Chain {
             Self::IstioDivert => "ISTIO_DIVERT",
             Self::IstioTproxy => "ISTIO_TPROXY",
             Self::IstioDrop => "ISTIO_DROP",
+        }
+    }
+
+    /// The name in the native dialect.
+    #[must_use]
+    pub fn native_name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "prerouting",
+            Self::Output => "output",
+            Self::IstioInbound => "istio-inbound",
+            Self::IstioRedirect => "istio-redirect",
+            Self::IstioInRedirect => "istio-in-redirect",
+            Self::IstioOutput => "istio-output",
+            Self::IstioOutputDns => "istio-output-dns",
+            Self::IstioDivert => "istio-divert",
+            Self::IstioTproxy => "istio-tproxy",
+            Self::IstioDrop => "istio-drop",
         }
     }
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Named defects, for proving that a feature can turn red. They exist only in builds with cargo's feature `mutants`, where
+//! [`VARIABLE`] says which one a process plays; in every other build [`crate::mutant!`] is `false` and no name is compiled in.
+
+/// The variable that names the defect.
+#[cfg(feature = "mutants")]
+pub const VARIABLE: &str = "MILLRACE_MUTANT";
+
+/// Whether this process plays the defect `name`.
+#[cfg(feature = "mutants")]
+#[must_use]
+pub fn plays(name: &str) -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|played| played == name)
+}
+
+/// Whether this process plays a named defect (see [`mod@crate::mutant`]).
+#[cfg(feature = "mutants")]
+#[macro_export]
+macro_rules! mutant {
+    ($name:literal) => {
+        $crate::mutant::plays($name)
+    };
+}
+
+/// Whether this process plays a named defect (see [`mod@crate::mutant`]): never, in this build.
+#[cfg(not(feature = "mutants"))]
+#[macro_export]
+macro_rules! mutant {
+    ($name:literal) => {
+        false
+    };
+}
