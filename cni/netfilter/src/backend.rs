@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The back ends: in which form the kernel holds a pod's rules, and who writes them.
+//! The back ends: in which form the kernel holds a pod's rules, and who writes them; which one an operator wants, and which one is
+//! taken.
 
 use std::fmt;
 use std::str::FromStr;
 
 use redirect::ruleset::Dialect;
+
+pub mod choice;
+
+pub use choice::{Choice, Reason};
 
 /// In which form the kernel holds rules, and who writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +65,59 @@ pub enum Wish {
     Only(Backend),
 }
 
+/// `FORCE_IPTABLES_BINARY`: which variant of the iptables tools upstream would have to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ForcedBinary {
+    /// `legacy`
+    Legacy,
+    /// `nft`
+    Nft,
+}
+
+/// The settings that say which back end is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The back end by name.
+    pub backend: Wish,
+    /// `native_nftables`
+    pub native_nftables: bool,
+    /// `FORCE_IPTABLES_BINARY`
+    pub forced_binary: Option<ForcedBinary>,
+}
+
+impl Settings {
+    /// What they come to: a back end by name counts before upstream's settings, and native nftables before a variant of the
+    /// iptables tools, as upstream has it. A forced `nft` asks for what `iptables-nft` leaves in the kernel; nft-compat leaves the
+    /// same there without needing the tool, and lacks nothing where the tool would work.
+    #[must_use]
+    pub fn wish(self) -> Wish {
+        match (self.backend, self.native_nftables, self.forced_binary) {
+            (Wish::Only(backend), _, _) => Wish::Only(backend),
+            (Wish::Auto, true, _) => Wish::Only(Backend::Nft),
+            (Wish::Auto, false, Some(ForcedBinary::Legacy)) => Wish::Only(Backend::IptablesLegacy),
+            (Wish::Auto, false, Some(ForcedBinary::Nft)) => Wish::Only(Backend::NftCompat),
+            (Wish::Auto, false, None) => Wish::Auto,
+        }
+    }
+}
+
+/// A value of `FORCE_IPTABLES_BINARY` that upstream does not know either.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid FORCE_IPTABLES_BINARY value: {0:?} is neither \"legacy\" nor \"nft\"")]
+pub struct UnknownBinary(pub String);
+
+impl FromStr for ForcedBinary {
+    type Err = UnknownBinary;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "legacy" => Ok(Self::Legacy),
+            "nft" => Ok(Self::Nft),
+            other => Err(UnknownBinary(other.to_owned())),
+        }
+    }
+}
+
 /// A text that names no back end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a back end: use auto, nft-compat, nft, iptables-nft or iptables-legacy")]
@@ -82,11 +140,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_named_back_end_counts_most_and_native_nftables_before_a_variant() {
+        let all = Settings {
+            backend: Wish::Only(Backend::IptablesNft),
+            native_nftables: true,
+            forced_binary: Some(ForcedBinary::Legacy),
+        };
+        assert_eq!(all.wish(), Wish::Only(Backend::IptablesNft));
+        let unnamed = Settings { backend: Wish::Auto, ..all };
+        assert_eq!(unnamed.wish(), Wish::Only(Backend::Nft));
+        let legacy = Settings { native_nftables: false, ..unnamed };
+        assert_eq!(legacy.wish(), Wish::Only(Backend::IptablesLegacy));
+        let nft = Settings { forced_binary: Some(ForcedBinary::Nft), ..legacy };
+        assert_eq!(nft.wish(), Wish::Only(Backend::NftCompat));
+        assert_eq!(Settings::default().wish(), Wish::Auto);
+    }
+
+    #[test]
     fn a_name_is_read_as_it_is_written() {
         for backend in Backend::ALL {
             assert_eq!(backend.to_string().parse(), Ok(Wish::Only(backend)));
         }
         assert_eq!("auto".parse(), Ok(Wish::Auto));
+        assert_eq!("nft".parse(), Ok(ForcedBinary::Nft));
+        assert!("nf_tables".parse::<ForcedBinary>().is_err());
         assert_eq!("legacy".parse::<Wish>(), Err(UnknownBackend("legacy".to_owned())));
     }
 }

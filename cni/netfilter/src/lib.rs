@@ -16,8 +16,10 @@
 //! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
 //! | [`step`] | what a refused message of a transaction asked for |
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
-//! | [`backend`] | the back ends |
-//! | [`legacy`] | a hint at rules of the legacy back end |
+//! | [`program`](mod@program) | all of it: addresses, policy routes, rules through the back end that is right here |
+//! | [`backend`] | the back ends, and which one is right |
+//! | [`iptables`] | the back ends that use the iptables tools |
+//! | [`legacy`] | tables of legacy iptables, which nf_tables does not show |
 //! | [`arena`] | an allocator for a process that lives for a millisecond |
 //! | [`start`](mod@start) | its way to `main` |
 //!
@@ -31,10 +33,12 @@ pub mod compare;
 pub mod describe;
 pub mod encode;
 pub mod expression;
+pub mod iptables;
 pub mod legacy;
 pub mod netns;
 pub mod ours;
 pub mod plan;
+pub mod program;
 pub mod read;
 pub mod snapshot;
 pub mod start;
@@ -50,12 +54,13 @@ mod wanted;
 mod wire;
 
 pub use apply::{Applied, ApplyError, apply};
-pub use backend::{Backend, Wish};
+pub use backend::{Backend, Choice, Reason, Wish};
 pub use compare::{Difference, compare};
 pub use encode::EncodeError;
 pub use netns::{Netns, NetnsError, NetnsId};
 pub use ours::has_rules_of_ours;
 pub use plan::PlanError;
+pub use program::{ProgramError, Programmed, program};
 pub use read::{ReadError, read};
 pub use snapshot::Snapshot;
 pub use step::Step;

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one way from a configuration to a redirected namespace, for everyone who programs one: addresses, policy routes, then rules
+//! through the back end that is right here. It acts on the calling thread's namespace.
+//!
+//! Nobody asks beforehand what the kernel can do: the usual back end is tried, and what the kernel answers decides what comes next
+//! ([`crate::backend::choice`]). A namespace ends with one set of rules, whatever was in it.
+
+use std::io;
+use std::time::Duration;
+
+use redirect::config::{Config, ConfigError};
+use redirect::generate::ruleset;
+use redirect::ruleset::{Family, Ruleset};
+
+use crate::address::{AddressError, Rtnetlink};
+use crate::apply::{Applied, ApplyError, apply};
+use crate::backend::choice::{Choice, Reason, after};
+use crate::backend::{Backend, Wish};
+use crate::iptables::IptablesError;
+use crate::legacy;
+
+/// Where the calling process lives, which decides what the iptables tools must be kept from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Surroundings {
+    /// On the node, with a pod's network only: the tools see the node's files and locks.
+    #[default]
+    Node,
+    /// In a container of the pod.
+    Container,
+}
+
+/// How the iptables tools are used. The other back ends need none of it: what they do is one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Where the calling process lives.
+    pub surroundings: Surroundings,
+    /// Drop all traffic while rules that differ are replaced.
+    pub reconcile: bool,
+    /// Write rules that are there already once more.
+    pub force: bool,
+    /// How long all tools together may take.
+    pub deadline: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            surroundings: Surroundings::Node,
+            reconcile: false,
+            force: false,
+            // A runtime gives a plugin minutes, a kubelet tries again at once; nothing that works takes as long as this.
+            deadline: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a namespace should hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What rules are made of; the dialect follows from the back end.
+    pub config: Config,
+    /// What the operator wants.
+    pub wish: Wish,
+    /// What the node agent found right for this node. It counts for [`Wish::Auto`].
+    pub recorded: Option<Choice>,
+    /// How the iptables tools are used.
+    pub options: Options,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Programmed {
+    /// Through which back end, and why that one.
+    pub choice: Choice,
+    /// What it came to.
+    pub applied: Applied,
+}
+
+/// Why a namespace could not be programmed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// No rules can be made of the configuration.
+    #[error("generate rules")]
+    Config(#[from] ConfigError),
+    /// The inbound helper address could not be added.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// It could not be told whether legacy iptables is in use.
+    #[error("look for tables of legacy iptables")]
+    Legacy(#[source] io::Error),
+    /// The rules could not be applied over netlink.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The rules could not be applied through the tools.
+    #[error(transparent)]
+    Iptables(#[from] IptablesError),
+}
+
+/// Makes the calling thread's namespace hold what `request` asks for.
+///
+/// # Errors
+/// If it does not; see [`ProgramError`].
+pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed, ProgramError> {
+    let Request { mut config, wish, recorded, options } = request;
+    let mut choice = first(wish, recorded)?;
+    if config.ipv6 {
+        rtnetlink.add_loopback_helper()?;
+    }
+    loop {
+        config.dialect = choice.backend.dialect();
+        match write(choice.backend, &ruleset(&config)?, &options) {
+            Ok(applied) => return Ok(Programmed { choice, applied }),
+            Err(ProgramError::Apply(error)) if wish == Wish::Auto => {
+                choice = after(choice.backend, &error).ok_or(error)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What is tried first.
+fn first(wish: Wish, recorded: Option<Choice>) -> Result<Choice, ProgramError> {
+    let listed = |family| legacy::tables(family).map_err(ProgramError::Legacy);
+    let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
+    match wish {
+        Wish::Only(backend) => Ok(Choice { backend, reason: Reason::Asked }),
+        Wish::Auto if !listed(Family::V4)?.is_empty() || !listed(Family::V6)?.is_empty() => {
+            Ok(Choice { backend: Backend::IptablesLegacy, reason: Reason::LegacyRules })
+        }
+        Wish::Auto => Ok(recorded.unwrap_or(usual)),
+    }
+}
+
+/// Applies a ruleset through one back end.
+fn write(backend: Backend, ruleset: &Ruleset, _options: &Options) -> Result<Applied, ProgramError> {
+    match backend {
+        Backend::NftCompat | Backend::Nft => Ok(apply(ruleset)?),
+        Backend::IptablesNft => {
+            Err(IptablesError::NoTool { tool: "iptables-nft-restore", variant: "nft" }.into())
+        }
+        Backend::IptablesLegacy => {
+            Err(IptablesError::NoTool { tool: "iptables-legacy-restore", variant: "legacy" }.into())
+        }
+    }
+}
