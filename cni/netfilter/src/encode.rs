@@ -179,7 +179,7 @@ fn command(family: Family, wanted: &Rule) -> String {
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",
     };
-    format!("{tool} -t {} {}", wanted.table.name(), redirect::text::command(wanted))
+    format!("{tool} -t {} {}", wanted.table.name(), redirect::text::command(Dialect::Iptables, wanted))
 }
 
 #[cfg(test)]

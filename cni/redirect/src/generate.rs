@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rules of a configuration, in the iptables dialect: the same rules in the same order as upstream's generator.
+//! The rules of a configuration: the same rules in the same order as upstream's generator of its dialect.
+//!
+//! The steps are the same in both dialects. What the native one does differently with every rule is in `native`; where a
+//! step differs by more than that, it asks for the dialect.
 //!
 //! Each file is a group of steps. The order between groups is fixed here and matters: within one chain it is the order of
 //! evaluation, and inserts count from what is there already.
@@ -7,6 +10,7 @@
 mod dns;
 mod inbound;
 mod interfaces;
+mod native;
 mod outbound;
 mod owners;
 mod sink;
@@ -14,7 +18,9 @@ mod tproxy;
 
 use crate::config::{Config, ConfigError};
 use crate::list::Selection;
-use crate::ruleset::{Chain, Cidr, Dialect, Family, Match, Origin, Ruleset, Table, Target};
+use crate::ruleset::{
+    Chain, Cidr, CtStates, Dialect, Family, Match, Origin, Protocol, Ruleset, Table, Target,
+};
 
 use sink::{At, Sink};
 
@@ -38,7 +44,7 @@ pub fn ruleset(config: &Config) -> Result<Ruleset, ConfigError> {
     dns::capture(&mut sink, config);
     outbound::capture(&mut sink, config);
     tproxy::marks(&mut sink, config);
-    Ok(Ruleset { dialect: Dialect::Iptables, ipv6: config.ipv6, rules: sink.into_rules() })
+    Ok(Ruleset { dialect: config.dialect, ipv6: config.ipv6, rules: sink.into_rules() })
 }
 
 fn check(config: &Config) -> Result<(), ConfigError> {
@@ -56,7 +62,11 @@ fn check(config: &Config) -> Result<(), ConfigError> {
 
 /// Packets that conntrack cannot place would be answered with a reset by the pod's own stack; dropped, the connection lives.
 fn drop_invalid(sink: &mut Sink) {
-    let invalid = vec![Match::Conntrack(crate::ruleset::CtStates::Invalid)];
+    let invalid = Match::Conntrack(CtStates::Invalid);
+    let invalid = match sink.dialect() {
+        Dialect::Iptables => vec![invalid],
+        Dialect::Nft => vec![Match::Protocol(Protocol::Tcp), invalid],
+    };
     sink.append(PREROUTING_MANGLE.because(Origin::DropInvalid), invalid, Target::Jump(Chain::IstioDrop));
     sink.append(At(Table::Mangle, Chain::IstioDrop).because(Origin::DropInvalid), vec![], Target::Drop);
 }

@@ -2,9 +2,14 @@
 //! The intermediate form of a pod's rules. It says what is wanted; writers (text, netlink) only encode it and
 //! [`crate::verdict`] evaluates it. Nothing here knows how the rules were decided.
 
+mod chains;
+mod places;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
+
+pub use places::{BaseChain, BaseKind, Chain, Table};
 
 /// An IP family. iptables rules exist once per family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,124 +50,6 @@ pub enum Dialect {
     Nft,
 }
 
-/// A table, in the order in which upstream's restore text lists them (alphabetical).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
-    /// Only upstream's guard rails use it.
-    Filter,
-    /// Marks, TPROXY, drop-invalid.
-    Mangle,
-    /// REDIRECT.
-    Nat,
-    /// Conntrack zones of DNS.
-    Raw,
-}
-
-impl Table {
-    /// All tables, in restore order.
-    pub const ALL: [Self; 4] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw];
-
-    /// The name in the tables of family `inet` that the native dialect uses.
-    #[must_use]
-    pub fn native_name(self) -> &'static str {
-        match self {
-            Self::Filter => "istio-proxy-filter",
-            Self::Mangle => "istio-proxy-mangle",
-            Self::Nat => "istio-proxy-nat",
-            Self::Raw => "istio-proxy-raw",
-        }
-    }
-
-    /// The iptables name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::Mangle => "mangle",
-            Self::Nat => "nat",
-            Self::Raw => "raw",
-        }
-    }
-}
-
-/// A chain that our rules use. Built-in ones belong to everybody, the others to us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are the field's own")]
-pub enum Chain {
-    Prerouting,
-    Output,
-    IstioInbound,
-    IstioRedirect,
-    IstioInRedirect,
-    IstioOutput,
-    IstioOutputDns,
-    IstioDivert,
-    IstioTproxy,
-    IstioDrop,
-}
-
-impl Chain {
-    /// All chains.
-    pub const ALL: [Self; 10] = [
-        Self::Prerouting,
-        Self::Output,
-        Self::IstioInbound,
-        Self::IstioRedirect,
-        Self::IstioInRedirect,
-        Self::IstioOutput,
-        Self::IstioOutputDns,
-        Self::IstioDivert,
-        Self::IstioTproxy,
-        Self::IstioDrop,
-    ];
-
-    /// The chain of an iptables name; `None` for chains that are not ours to use.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|chain| chain.name() == name)
-    }
-
-    /// The iptables name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prerouting => "PREROUTING",
-            Self::Output => "OUTPUT",
-            Self::IstioInbound => "ISTIO_INBOUND",
-            Self::IstioRedirect => "ISTIO_REDIRECT",
-            Self::IstioInRedirect => "ISTIO_IN_REDIRECT",
-            Self::IstioOutput => "ISTIO_OUTPUT",
-            Self::IstioOutputDns => "ISTIO_OUTPUT_DNS",
-            Self::IstioDivert => "ISTIO_DIVERT",
-            Self::IstioTproxy => "ISTIO_TPROXY",
-            Self::IstioDrop => "ISTIO_DROP",
-        }
-    }
-
-    /// The name in the native dialect.
-    #[must_use]
-    pub fn native_name(self) -> &'static str {
-        match self {
-            Self::Prerouting => "prerouting",
-            Self::Output => "output",
-            Self::IstioInbound => "istio-inbound",
-            Self::IstioRedirect => "istio-redirect",
-            Self::IstioInRedirect => "istio-in-redirect",
-            Self::IstioOutput => "istio-output",
-            Self::IstioOutputDns => "istio-output-dns",
-            Self::IstioDivert => "istio-divert",
-            Self::IstioTproxy => "istio-tproxy",
-            Self::IstioDrop => "istio-drop",
-        }
-    }
-
-    /// Whether the kernel calls this chain from a hook.
-    #[must_use]
-    pub fn is_builtin(self) -> bool {
-        matches!(self, Self::Prerouting | Self::Output)
-    }
-}
-
 /// Whether a match must hold or must not (`!`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sense {
@@ -201,6 +88,17 @@ impl fmt::Display for Cidr {
 pub enum Protocol {
     Tcp,
     Udp,
+}
+
+impl Protocol {
+    /// The name that both dialects use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
 }
 
 /// A port of a rule.
@@ -264,16 +162,18 @@ pub enum CtStates {
 /// One condition of a rule. A rule's conditions are kept in upstream's text order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// `-i NAME`; a trailing `+` matches the prefix.
+    /// `-i NAME`, `iifname NAME`; a trailing `+` (native: `*`) matches the prefix.
     InInterface(Cow<'static, str>),
-    /// `-o NAME`; a trailing `+` matches the prefix.
+    /// `-o NAME`, `oifname NAME`; a trailing `+` (native: `*`) matches the prefix.
     OutInterface(Cow<'static, str>),
     /// `-s CIDR`
     Source(Sense, Cidr),
     /// `-d CIDR`
     Destination(Sense, Cidr),
-    /// `-p tcp|udp`
+    /// `-p tcp|udp`, `meta l4proto tcp|udp`
     Protocol(Protocol),
+    /// The same condition where native text leaves it to the port behind it (`tcp dport 80`). Only in the native dialect.
+    PortProtocol(Protocol),
     /// `--sport`
     SourcePort(Sense, Port),
     /// `--dport`
@@ -389,6 +289,20 @@ pub struct Rule {
 }
 
 /// All rules of a pod, in the order in which upstream's generator emits them.
+///
+/// In the iptables dialect each family has tables of its own: [`Ruleset::chains`] says what they hold, and a family that is
+/// not enabled has nothing.
+///
+/// In the native dialect there is one set of tables of family `inet`: [`Ruleset::inet_chains`] says what they hold.
+///
+/// * A rule of [`Scope::Both`] meets IPv6 packets even if `ipv6` is false. A rule of [`Scope::Only`] names an address of
+///   that family, so no packet of the other meets it; those of IPv6 are there only if `ipv6` is true.
+/// * A rule's conditions stand in the order of native text, which is also the order in which the kernel evaluates them. A
+///   rule counts behind its conditions and ahead of what it does. Only TPROXY is different: it hands the packet to a socket,
+///   marks it, counts and accepts; without a socket the rule breaks off.
+/// * [`Place::Insert`] is 1-based here, too; native text counts from 0. What upstream would insert behind the last rule is
+///   an append here already, because nft takes no index that does not exist.
+/// * A table or a chain exists only if it has a rule, and no rule jumps to a chain that has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruleset {
     /// Whose conventions it follows.
@@ -408,56 +322,4 @@ pub struct ChainRules<'a> {
     pub chain: Chain,
     /// The rules, inserts resolved.
     pub rules: Vec<&'a Rule>,
-}
-
-impl Ruleset {
-    /// The enabled families.
-    pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
-        [Family::V4, Family::V6].into_iter().take(if self.ipv6 { 2 } else { 1 })
-    }
-
-    /// Whether rules of `family` are written.
-    #[must_use]
-    pub fn enables(&self, family: Family) -> bool {
-        family == Family::V4 || self.ipv6
-    }
-
-    /// The rules of one family and table, in order of emission. A family that is not enabled has none.
-    pub fn rules_of(&self, family: Family, table: Table) -> impl Iterator<Item = &Rule> {
-        let enabled = self.enables(family);
-        self.rules.iter().filter(move |rule| enabled && rule.table == table && rule.scope.covers(family))
-    }
-
-    /// The chains of one family with their rules as the kernel holds them afterwards: tables in restore order, in each
-    /// the chains in order of first mention (as a rule's chain, then as a jump target without rules), inserts resolved.
-    /// A family that is not enabled has none.
-    #[must_use]
-    pub fn chains(&self, family: Family) -> Vec<ChainRules<'_>> {
-        let mut chains: Vec<ChainRules<'_>> = Vec::new();
-        if !self.enables(family) {
-            return chains;
-        }
-        for table in Table::ALL {
-            let start = chains.len();
-            for rule in self.rules_of(family, table) {
-                let found = chains[start..].iter_mut().find(|at| at.chain == rule.chain);
-                match (found, rule.place) {
-                    (None, _) => chains.push(ChainRules { table, chain: rule.chain, rules: vec![rule] }),
-                    (Some(at), Place::Append) => at.rules.push(rule),
-                    (Some(at), Place::Insert(position)) => {
-                        let index = usize::from(position).saturating_sub(1).min(at.rules.len());
-                        at.rules.insert(index, rule);
-                    }
-                }
-            }
-            for rule in self.rules_of(family, table) {
-                if let Target::Jump(chain) = rule.target
-                    && !chains[start..].iter().any(|at| at.chain == chain)
-                {
-                    chains.push(ChainRules { table, chain, rules: Vec::new() });
-                }
-            }
-        }
-        chains
-    }
 }

@@ -91,8 +91,8 @@ fn list(out: &mut Writer, family: Family, wanted: &Rule) -> Result<(), EncodeErr
 /// The number of the protocol that a rule names.
 fn protocol(wanted: &Rule) -> Option<u8> {
     wanted.matches.iter().find_map(|condition| match condition {
-        Match::Protocol(Protocol::Tcp) => Some(TCP),
-        Match::Protocol(Protocol::Udp) => Some(UDP),
+        Match::Protocol(Protocol::Tcp) | Match::PortProtocol(Protocol::Tcp) => Some(TCP),
+        Match::Protocol(Protocol::Udp) | Match::PortProtocol(Protocol::Udp) => Some(UDP),
         _ => None,
     })
 }
@@ -102,7 +102,7 @@ fn rank(condition: &Match) -> u8 {
     match condition {
         Match::InInterface(_) => 0,
         Match::OutInterface(_) => 1,
-        Match::Protocol(_) => 2,
+        Match::Protocol(_) | Match::PortProtocol(_) => 2,
         Match::Source(..) => 3,
         Match::Destination(..) => 4,
         _ => 5,
@@ -132,7 +132,7 @@ impl Expressions<'_> {
         match condition {
             Match::InInterface(name) => self.interface(meta::IN_INTERFACE, name),
             Match::OutInterface(name) => self.interface(meta::OUT_INTERFACE, name),
-            Match::Protocol(_) => {
+            Match::Protocol(_) | Match::PortProtocol(_) => {
                 self.list.meta(meta::PROTOCOL);
                 self.list.compare(operation::EQUAL, Content::new(&[self.protocol.unwrap_or_default()]));
                 Ok(())

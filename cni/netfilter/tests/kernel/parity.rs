@@ -160,7 +160,7 @@ fn each_rule_can_be_deleted(ruleset: &Ruleset, family: Family, table: Table) {
     let name = table.name();
     let iptables = |arguments: String| tools::iptables(family, &format!("-t {name} {arguments}"));
     for rule in ruleset.rules_of(family, table) {
-        let rule = format!("{} {}", rule.chain.name(), text::rule(rule));
+        let rule = format!("{} {}", rule.chain.name(), text::rule(ruleset.dialect, rule));
         iptables(format!("-C {rule}")).unwrap();
         iptables(format!("-D {rule}")).unwrap();
         // Only a second rule of the same words may still be there.

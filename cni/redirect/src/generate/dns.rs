@@ -6,10 +6,9 @@ use super::OUTBOUND;
 use super::sink::{At, Sink, Spot};
 use crate::config::{Config, DNS_PORT, Dns};
 use crate::ruleset::{
-    Chain, Cidr, Family, Match, Origin, Owner, Port, Protocol, Scope, Sense, Table, Target,
+    Chain, Cidr, Dialect, Family, Match, Origin, Owner, Port, Protocol, Scope, Sense, Table, Target,
 };
 
-const UDP: Match = Match::Protocol(Protocol::Udp);
 const TO_DNS: Match = Match::DestinationPort(Sense::Is, Port::One(53));
 const FROM_DNS: Match = Match::SourcePort(Sense::Is, Port::One(53));
 const FROM_AGENT: Match = Match::SourcePort(Sense::Is, Port::One(DNS_PORT));
@@ -32,19 +31,13 @@ pub(super) fn capture(sink: &mut Sink, config: &Config) {
     }
     let servers = servers(&config.dns);
     sink.append(RAW_OUTPUT, vec![], Target::Jump(Chain::IstioOutputDns));
-    for family in [Family::V4, Family::V6] {
-        if servers.cover(family) {
-            sink.append_only(
-                OUTBOUND.because(Origin::Dns),
-                family,
-                vec![],
-                Target::Jump(Chain::IstioOutputDns),
-            );
-        }
-    }
+    enter(sink, &servers);
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         servers.each(|scope, server| {
-            let conditions = with_server(vec![Match::Protocol(protocol), TO_DNS], server.map(to));
+            // The native rule for everybody's TCP is the one that names its protocol twice.
+            let spelled = protocol == Protocol::Tcp && server.is_none();
+            let of = if spelled { Match::Protocol(protocol) } else { sink.port_protocol(protocol) };
+            let conditions = with_server(vec![of, TO_DNS], server.map(to));
             put(sink, NAT, scope, conditions, Target::Redirect { port: DNS_PORT });
         });
     }
@@ -53,22 +46,45 @@ pub(super) fn capture(sink: &mut Sink, config: &Config) {
     let gids = config.proxy_gids.iter().map(|gid| Owner::Gid(gid.clone()));
     for owner in uids.chain(gids) {
         let owner = Match::Owner(Sense::Is, owner);
-        sink.append(RAW_OUT, vec![UDP, TO_DNS, owner.clone()], RESOLVER_ZONE);
-        sink.append(RAW_OUT, vec![UDP, FROM_AGENT, owner], CLIENT_ZONE);
+        let udp = || sink.port_protocol(Protocol::Udp);
+        let (asks, answers) = (vec![udp(), TO_DNS, owner.clone()], vec![udp(), FROM_AGENT, owner]);
+        sink.append(RAW_OUT, asks, RESOLVER_ZONE);
+        sink.append(RAW_OUT, answers, CLIENT_ZONE);
     }
     zones(sink, &servers);
+}
+
+/// The way into the chain of nat: in the native dialect one, for both families.
+fn enter(sink: &mut Sink, servers: &Servers) {
+    let spot = OUTBOUND.because(Origin::Dns);
+    let jump = Target::Jump(Chain::IstioOutputDns);
+    match sink.dialect() {
+        Dialect::Nft => sink.append(spot, vec![], jump),
+        Dialect::Iptables => {
+            for family in [Family::V4, Family::V6].into_iter().filter(|&family| servers.cover(family)) {
+                sink.append_only(spot, family, vec![], jump.clone());
+            }
+        }
+    }
 }
 
 /// The zones of everybody's questions, and of the answers that come in from resolvers.
 fn zones(sink: &mut Sink, servers: &Servers) {
     let mut entered = None;
     servers.each(|scope, server| {
-        if entered != Some(scope) {
-            put(sink, RAW_PREROUTING, scope, vec![], Target::Jump(Chain::IstioInbound));
-            entered = Some(scope);
+        let jump = match sink.dialect() {
+            Dialect::Iptables => scope,
+            Dialect::Nft => Scope::Both,
+        };
+        if entered != Some(jump) {
+            put(sink, RAW_PREROUTING, jump, vec![], Target::Jump(Chain::IstioInbound));
+            entered = Some(jump);
         }
-        put(sink, RAW_OUT, scope, with_server(vec![UDP, TO_DNS], server.map(to)), CLIENT_ZONE);
-        put(sink, RAW_IN, scope, with_server(vec![UDP, FROM_DNS], server.map(from)), RESOLVER_ZONE);
+        let udp = || sink.port_protocol(Protocol::Udp);
+        let asks = with_server(vec![udp(), TO_DNS], server.map(to));
+        let answers = with_server(vec![udp(), FROM_DNS], server.map(from));
+        put(sink, RAW_OUT, scope, asks, CLIENT_ZONE);
+        put(sink, RAW_IN, scope, answers, RESOLVER_ZONE);
     });
 }
 

@@ -16,7 +16,7 @@ pub(super) fn enter(sink: &mut Sink, config: &Config) {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let port = Match::DestinationPort(Sense::Is, port.clone());
             let spot = OUTBOUND.because(Origin::ExcludeOutboundPorts);
-            sink.append(spot, vec![Match::Protocol(protocol), port], Target::Return);
+            sink.append(spot, vec![sink.port_protocol(protocol), port], Target::Return);
         }
     }
     let from = |source| vec![Match::OutInterface("lo".into()), Match::Source(Sense::Is, source)];
@@ -37,7 +37,7 @@ pub(super) fn capture(sink: &mut Sink, config: &Config) {
     for port in &config.outbound_ports_include {
         let port = Match::DestinationPort(Sense::Is, port.clone());
         let spot = OUTBOUND.because(Origin::IncludeOutboundPorts);
-        sink.append(spot, vec![Match::Protocol(Protocol::Tcp), port], TO_PROXY);
+        sink.append(spot, vec![sink.port_protocol(Protocol::Tcp), port], TO_PROXY);
     }
     match &config.outbound_ranges_include {
         Selection::All => everywhere(sink, config),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the steps put their rules.
 
+use super::native;
 use crate::config::Config;
 use crate::host::{INBOUND_V4, INBOUND_V6, LOOPBACK_V6};
-use crate::ruleset::{Chain, Cidr, Family, Match, Origin, Place, Rule, Scope, Table, Target};
+use crate::ruleset::{
+    Chain, Cidr, Dialect, Family, Match, Origin, Place, Protocol, Rule, Scope, Table, Target,
+};
 
 /// A chain in a table.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +29,7 @@ pub(super) struct Spot {
 /// Collects rules, and knows which families are written and which addresses mean the same in each.
 pub(super) struct Sink {
     rules: Vec<Rule>,
+    dialect: Dialect,
     ipv6: bool,
     loopback: Cidr,
 }
@@ -33,11 +37,32 @@ pub(super) struct Sink {
 impl Sink {
     pub(super) fn new(config: &Config) -> Self {
         // A default sidecar has 20 rules, with IPv6 24; TPROXY makes them 32 and 40.
-        Self { rules: Vec::with_capacity(40), ipv6: config.ipv6, loopback: config.loopback }
+        Self {
+            rules: Vec::with_capacity(40),
+            dialect: config.dialect,
+            ipv6: config.ipv6,
+            loopback: config.loopback,
+        }
     }
 
     pub(super) fn into_rules(self) -> Vec<Rule> {
-        self.rules
+        match self.dialect {
+            Dialect::Iptables => self.rules,
+            Dialect::Nft => native::without_dangling_jumps(self.rules),
+        }
+    }
+
+    /// Whose conventions the rules follow. A step asks only where it differs by more than spelling and order.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The condition for the protocol of a port that follows.
+    pub(super) fn port_protocol(&self, protocol: Protocol) -> Match {
+        match self.dialect {
+            Dialect::Iptables => Match::Protocol(protocol),
+            Dialect::Nft => Match::PortProtocol(protocol),
+        }
     }
 
     fn push(&mut self, spot: Spot, scope: Scope, place: Place, matches: Vec<Match>, target: Target) {
@@ -45,7 +70,11 @@ impl Sink {
             return;
         }
         let Spot { at: At(table, chain), origin } = spot;
-        self.rules.push(Rule { table, chain, scope, place, matches, target, origin });
+        let rule = Rule { table, chain, scope, place, matches, target, origin };
+        self.rules.push(match self.dialect {
+            Dialect::Iptables => rule,
+            Dialect::Nft => native::rule(rule, &self.rules),
+        });
     }
 
     /// Behind what is there, in each family.

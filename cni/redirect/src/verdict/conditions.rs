@@ -10,11 +10,15 @@ use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Protocol, 
 /// Whether `packet`, with what earlier rules made of it, meets `condition`.
 pub(super) fn holds(condition: &Match, packet: &Packet, state: &State, dialect: Dialect) -> bool {
     match condition {
-        Match::InInterface(name) => packet.hook == Hook::Prerouting && is_named(&packet.interface, name),
-        Match::OutInterface(name) => packet.hook == Hook::Output && is_named(&packet.interface, name),
+        Match::InInterface(name) => {
+            packet.hook == Hook::Prerouting && is_named(&packet.interface, name, dialect)
+        }
+        Match::OutInterface(name) => {
+            packet.hook == Hook::Output && is_named(&packet.interface, name, dialect)
+        }
         Match::Source(sense, cidr) => in_range(*sense, packet.source, *cidr),
         Match::Destination(sense, cidr) => in_range(*sense, packet.destination, *cidr),
-        Match::Protocol(protocol) => matches!(
+        Match::Protocol(protocol) | Match::PortProtocol(protocol) => matches!(
             (protocol, packet.layer4),
             (Protocol::Tcp, Layer4::Tcp { .. } | Layer4::Other(6))
                 | (Protocol::Udp, Layer4::Udp { .. } | Layer4::Other(17))
@@ -43,14 +47,19 @@ fn agrees(sense: Sense, fact: bool) -> bool {
     fact == (sense == Sense::Is)
 }
 
-fn is_named(interface: &str, name: &str) -> bool {
-    match name.strip_suffix('+') {
+fn is_named(interface: &str, name: &str, dialect: Dialect) -> bool {
+    let any = match dialect {
+        Dialect::Iptables => '+',
+        Dialect::Nft => '*',
+    };
+    match name.strip_suffix(any) {
         Some(prefix) => interface.starts_with(prefix),
         None => interface == name,
     }
 }
 
-/// An address of the other family is in no range and outside of none: such a rule is not in that family's tables.
+/// An address of the other family is in no range and outside of none: such a rule is not in that family's tables, and in
+/// an inet table it asks for the family first.
 fn in_range(sense: Sense, address: IpAddr, cidr: Cidr) -> bool {
     let differ = match (address, cidr.address) {
         (IpAddr::V4(left), IpAddr::V4(right)) => u128::from(left.to_bits() ^ right.to_bits()) << 96,

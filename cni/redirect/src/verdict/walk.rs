@@ -43,7 +43,10 @@ impl<'a> Walk<'a> {
         Self {
             packet,
             dialect: ruleset.dialect,
-            chains: ruleset.chains(packet.family()),
+            chains: match ruleset.dialect {
+                Dialect::Iptables => ruleset.chains(packet.family()),
+                Dialect::Nft => ruleset.inet_chains(),
+            },
             inside: Vec::with_capacity(4),
             state: State { mark: packet.mark, connmark: packet.connmark, zone: None },
             outcome: Outcome::Untouched,
@@ -112,9 +115,12 @@ impl<'a> Walk<'a> {
     fn note(&mut self, rule: &Rule, index: usize) {
         self.steps.push(Step {
             table: rule.table,
-            chain: rule.chain.name(),
+            chain: match self.dialect {
+                Dialect::Iptables => rule.chain.name(),
+                Dialect::Nft => rule.chain.native_name(),
+            },
             position: index + 1,
-            rule: text::rule(rule),
+            rule: text::rule(self.dialect, rule),
             origin: rule.origin,
         });
     }
@@ -146,7 +152,8 @@ impl<'a> Walk<'a> {
             Target::SetMark(mark) => self.state.mark = mark,
             Target::SaveMark if self.is_tracked() => self.state.connmark = self.state.mark,
             Target::RestoreMark if self.is_tracked() => self.state.mark = self.state.connmark,
-            // CT leaves a packet alone that has a conntrack entry or a template already: the first zone stays.
+            // Both xt's CT (xt_ct_target) and nft's `ct zone set` (nft_ct_set_zone_eval) leave a packet alone that has a
+            // conntrack entry or a template already: the first zone stays.
             Target::CtZone(zone) if self.state.zone.is_none() && !self.is_looped() => {
                 self.state.zone = Some(zone);
             }

@@ -47,7 +47,7 @@ pub(crate) fn wanted(tables: &Tables) -> Tables {
 }
 
 /// One spelling for runs of spaces and for IPv6 addresses; nothing else is evened out.
-fn normal(line: &str) -> String {
+pub(crate) fn normal(line: &str) -> String {
     let token = |token: &str| {
         let (address, length) =
             token.split_once('/').map_or((token, None), |(address, length)| (address, Some(length)));
@@ -65,11 +65,16 @@ pub(crate) fn difference(got: &Tables, want: &Tables) -> Option<String> {
     let none = Vec::new();
     for table in got.keys().chain(want.keys()) {
         let (got, want) = (got.get(table).unwrap_or(&none), want.get(table).unwrap_or(&none));
-        if got != want {
-            let at =
-                got.iter().zip(want).position(|(got, want)| got != want).unwrap_or(got.len().min(want.len()));
-            return Some(format!("{table} line {at}: got {:?}, want {:?}", got.get(at), want.get(at)));
+        if let Some(difference) = first_difference(got, want) {
+            return Some(format!("{table} {difference}"));
         }
     }
     None
+}
+
+/// The first difference between two lists of lines, for a message.
+pub(crate) fn first_difference(got: &[String], want: &[String]) -> Option<String> {
+    let at = got.iter().zip(want).position(|(got, want)| got != want);
+    let at = at.or_else(|| (got.len() != want.len()).then_some(got.len().min(want.len())))?;
+    Some(format!("line {at}: got {:?}, want {:?}", got.get(at), want.get(at)))
 }

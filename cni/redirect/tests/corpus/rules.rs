@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list;
-use redirect::ruleset::Family;
+use redirect::ruleset::{Dialect, Family};
+use redirect::text;
 use serde::Deserialize;
 
-use crate::restore::{Tables, difference, recorded, tables, wanted};
+use crate::restore::{Tables, difference, first_difference, normal, recorded, tables, wanted};
 
 #[derive(Deserialize)]
 struct Case {
@@ -18,6 +19,8 @@ struct Case {
     ipv4: Tables,
     #[serde(default)]
     ipv6: Tables,
+    /// The commands of the native transaction.
+    nft: Vec<String>,
 }
 
 /// An absent field stands for its default.
@@ -69,13 +72,14 @@ struct Fields {
 }
 
 impl Fields {
-    fn config(&self) -> Config {
+    fn config(&self, dialect: Dialect) -> Config {
         let default = Config::default();
         let number =
             |text: &Option<String>, default: u32| text.as_ref().map_or(default, |text| text.parse().unwrap());
         let port = |text, default: u16| u16::try_from(number(text, default.into())).unwrap();
         let ids = |text: &Option<String>| text.as_ref().map(|text| list::ids(text));
         Config {
+            dialect,
             ipv6: self.enable_ipv6,
             mode: if self.inbound_interception_mode == "TPROXY" { Mode::Tproxy } else { Mode::Redirect },
             proxy_port: port(&self.proxy_port, default.proxy_port),
@@ -116,11 +120,27 @@ fn run(file: &str, count: usize) {
     assert_eq!(cases.len(), count);
     let mut differences = Vec::new();
     for case in &cases {
-        let ruleset = ruleset(&case.config.config()).unwrap();
+        let ruleset = ruleset(&case.config.config(Dialect::Iptables)).unwrap();
         for (family, want) in [(Family::V4, &case.ipv4), (Family::V6, &case.ipv6)] {
             if let Some(difference) = difference(&tables(&ruleset, family), &wanted(want)) {
                 differences.push(format!("{} {family:?} {difference}", case.name));
             }
+        }
+    }
+    assert!(differences.is_empty(), "{}/{count} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+fn run_native(file: &str, count: usize) {
+    let cases: Vec<Case> = recorded(file);
+    assert_eq!(cases.len(), count);
+    let mut differences = Vec::new();
+    for case in &cases {
+        let ruleset = ruleset(&case.config.config(Dialect::Nft)).unwrap();
+        let got: Vec<String> = text::native(&ruleset).lines().map(normal).collect();
+        let want: Vec<String> = case.nft.iter().map(|line| normal(line)).collect();
+        assert!(!want.is_empty(), "{} has no native commands", case.name);
+        if let Some(difference) = first_difference(&got, &want) {
+            differences.push(format!("{} {difference}", case.name));
         }
     }
     assert!(differences.is_empty(), "{}/{count} differ:\n{}", differences.len(), differences.join("\n"));
@@ -134,4 +154,14 @@ fn every_chosen_configuration_gives_upstream_s_rules() {
 #[test]
 fn every_random_configuration_gives_upstream_s_rules() {
     run("rules/random.json", 100);
+}
+
+#[test]
+fn every_chosen_configuration_gives_upstream_s_native_commands() {
+    run_native("rules/cases.json", 17);
+}
+
+#[test]
+fn every_random_configuration_gives_upstream_s_native_commands() {
+    run_native("rules/random.json", 100);
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use redirect::config::{Config, Dns, Mode};
 use redirect::list::Selection;
-use redirect::ruleset::{Cidr, Id, Port};
+use redirect::ruleset::{Cidr, Dialect, Id, Port};
 
 fn port() -> impl Strategy<Value = Port> {
     prop_oneof![
@@ -91,6 +91,7 @@ pub(crate) fn config() -> impl Strategy<Value = Config> {
     let outbound = (selection(cidr()), vec(cidr(), 0..4), vec(port(), 0..3), vec(port(), 0..3), loopback());
     (switches, numbers, owners, inbound, outbound).prop_map(
         |(switches, numbers, owners, inbound, outbound)| Config {
+            dialect: Dialect::Iptables,
             ipv6: switches.0,
             mode: switches.1,
             drop_invalid: switches.2,

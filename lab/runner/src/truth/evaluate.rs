@@ -146,7 +146,7 @@ pub fn all_rules(rules: &Ruleset) -> Vec<(RuleId, String)> {
                     chain: chain.chain.name().to_owned(),
                     position: index + 1,
                 };
-                let text = format!("{} {} {}", id.table, id.chain, text::rule(rule));
+                let text = format!("{} {} {}", id.table, id.chain, text::rule(rules.dialect, rule));
                 all.push((id, text));
             }
         }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the native dialect does with every rule that a step emits: another order of conditions, another idea of an insert,
+//! and no chain without rules. Differences of a single step are told in that step.
+
+use crate::ruleset::{Chain, Match, Place, Rule, Table, Target};
+
+/// `rule` as the native dialect has it, behind the rules that were `emitted` already.
+pub(super) fn rule(mut rule: Rule, emitted: &[Rule]) -> Rule {
+    // Rules in raw keep the order of iptables: the port comes before the address.
+    if rule.table != Table::Raw {
+        rule.matches.sort_by_key(rank);
+    }
+    if let Place::Insert(position) = rule.place {
+        let there =
+            emitted.iter().filter(|other| (other.table, other.chain) == (rule.table, rule.chain)).count();
+        if usize::from(position) > there {
+            rule.place = Place::Append;
+        }
+    }
+    rule
+}
+
+/// From the outside of a packet to the inside, and its owner last.
+fn rank(condition: &Match) -> u8 {
+    match condition {
+        Match::InInterface(_) | Match::OutInterface(_) => 0,
+        Match::Protocol(_) => 1,
+        Match::Source(..) | Match::Destination(..) => 2,
+        Match::Conntrack(_) | Match::Mark(..) | Match::ConnMark(_) => 3,
+        Match::PortProtocol(_) => 4,
+        Match::SourcePort(..) | Match::DestinationPort(..) | Match::DestinationPorts(..) => 5,
+        Match::Owner(..) => 6,
+    }
+}
+
+/// A chain without rules does not exist, and one jump to it would fail the whole transaction. That happens where DNS is
+/// captured by server and no server is of an enabled family.
+pub(super) fn without_dangling_jumps(mut rules: Vec<Rule>) -> Vec<Rule> {
+    let mut filled: Vec<(Table, Chain)> = Vec::with_capacity(12);
+    for rule in &rules {
+        if !filled.contains(&(rule.table, rule.chain)) {
+            filled.push((rule.table, rule.chain));
+        }
+    }
+    rules.retain(|rule| match rule.target {
+        Target::Jump(chain) => filled.contains(&(rule.table, chain)),
+        _ => true,
+    });
+    rules
+}
