@@ -12,9 +12,9 @@ use crate::wire::{ACK, CREATE, DUMP, EXCL, Malformed, Writer, attributes, fixed}
 
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
-const AF_UNSPEC: u8 = 0;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
+pub(crate) const AF_UNSPEC: u8 = 0;
+pub(crate) const AF_INET: u8 = 2;
+pub(crate) const AF_INET6: u8 = 10;
 /// Length of `struct ifaddrmsg`.
 const ADDRESS_HEADER: usize = 8;
 const IFA_ADDRESS: u16 = 1;
@@ -23,11 +23,11 @@ const IFA_FLAGS: u16 = 8;
 /// `IFA_F_NODAD`: usable at once.
 const NO_DUPLICATE_DETECTION: u32 = 0x02;
 /// `LOOPBACK_IFINDEX`: `lo` is the first interface of every namespace.
-const LOOPBACK: u32 = 1;
+pub(crate) const LOOPBACK: u32 = 1;
 /// Room for the addresses of an ordinary pod.
 const FEW: usize = 8;
 /// How often the list starts again because addresses changed meanwhile.
-const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 5;
 
 /// The source that upstream's sidecar connects from, so that inbound rules can tell its packets.
 pub const HELPER: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
@@ -97,6 +97,10 @@ impl Rtnetlink {
     /// [`AddressError::Socket`].
     pub fn open() -> Result<Self, AddressError> {
         Socket::route().map(Self).map_err(|errno| AddressError::Socket(errno.into()))
+    }
+
+    pub(crate) fn socket(&mut self) -> &mut Socket {
+        &mut self.0
     }
 
     /// All addresses of the namespace, loopback included, in the order in which the kernel lists them (IPv4 first).

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`netns`] | opens and enters a network namespace |
 //! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
+//! | [`route`] | policy routes, which TPROXY needs |
 //! | [`encode`] | rules to nf_tables messages, as `iptables-nft` 1.8.9 would have written them; pure |
 //! | [`expression`] | the expressions of a rule, read back; pure |
 //! | [`describe`] | a rule's expressions as a person knows them from `iptables -S`; pure |
@@ -40,6 +41,7 @@ pub mod ours;
 pub mod plan;
 pub mod program;
 pub mod read;
+pub mod route;
 pub mod snapshot;
 pub mod start;
 pub mod step;

@@ -20,6 +20,7 @@ mod netns;
 mod parity;
 mod restore;
 mod rights;
+mod route;
 mod rules;
 mod tools;
 mod world;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         native::CASES,
         compare::CASES,
         address::CASES,
+        route::CASES,
         netns::CASES,
     ];
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);

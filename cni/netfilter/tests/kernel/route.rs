@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policy routes: added, found, taken back, next to those of others.
+
+use netfilter::address::Rtnetlink;
+use netfilter::route::{PolicyRoutes, RouteError};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+use crate::tools::ip;
+use crate::world::World;
+use crate::{Case, Needs};
+
+pub(crate) const CASES: &[Case] = &[
+    Case("policy_routes_are_added_once_and_taken_back", Needs::Tools, added_once),
+    Case("custom_marks_and_tables_are_used", Needs::Tools, custom),
+    Case("what_is_there_of_the_policy_routes_is_completed", Needs::Tools, partial),
+    Case("policy_rules_of_others_stay", Needs::Tools, others_stay),
+    Case("an_occupied_routing_table_is_told_and_nothing_is_left", Needs::Tools, occupied),
+    Case("policy_routes_that_would_catch_everything_are_refused", Needs::Namespace, reserved),
+    Case("policy_routes_need_lo_for_ipv6", Needs::Tools, loopback_down),
+    Case("policy_routes_without_ipv6_are_told", Needs::Tools, ipv6_disabled),
+    Case("policy_routes_without_privilege_are_told", Needs::Tools, without_privilege),
+    Case("policy_routes_are_removed_whoever_added_them", Needs::Tools, removed),
+];
+
+const ORDINARY: PolicyRoutes = PolicyRoutes { mark: 1337, table: 133, ipv6: true };
+
+const RULE: &str = "32765:\tfrom all fwmark 0x539 lookup 133";
+const ROUTE: &str = "local default dev lo table 133";
+
+/// Everything that is there of both families, by the real tool.
+fn listing() -> Vec<String> {
+    [
+        "-4 rule list",
+        "-6 rule list",
+        "-4 route show table all type local default",
+        "-6 route show table all type local default",
+    ]
+    .map(ip)
+    .concat()
+}
+
+/// How often something of the listing holds this text.
+fn count(text: &str) -> usize {
+    listing().iter().filter(|line| line.contains(text)).count()
+}
+
+fn added_once(world: World) {
+    world.fresh(|| {
+        ip("link set lo up");
+        let before = listing();
+        let mut rtnetlink = Rtnetlink::open().unwrap();
+        let added = rtnetlink.add_policy_routes(ORDINARY).unwrap();
+        assert!(!added.is_empty());
+        assert_eq!((count(RULE), count(ROUTE)), (2, 2), "{:?}", listing());
+        let after = listing();
+        assert!(rtnetlink.add_policy_routes(ORDINARY).unwrap().is_empty());
+        let v4 = PolicyRoutes { ipv6: false, ..ORDINARY };
+        let nothing = rtnetlink.add_policy_routes(v4).unwrap();
+        rtnetlink.take_back_routes(&nothing).unwrap();
+        assert_eq!(listing(), after);
+        rtnetlink.take_back_routes(&added).unwrap();
+        assert_eq!(listing(), before);
+        rtnetlink.take_back_routes(&added).unwrap();
+        rtnetlink.add_policy_routes(v4).unwrap();
+        assert_eq!((count(RULE), count(ROUTE)), (1, 1), "{:?}", listing());
+    });
+}
+
+fn custom(world: World) {
+    world.fresh(|| {
+        ip("link set lo up");
+        let wanted = PolicyRoutes { mark: 0x8000_0001, table: 70_000, ipv6: false };
+        let mut rtnetlink = Rtnetlink::open().unwrap();
+        rtnetlink.add_policy_routes(wanted).unwrap();
+        assert_eq!(count("fwmark 0x80000001 lookup 70000"), 1, "{:?}", listing());
+        assert_eq!(count("local default dev lo table 70000"), 1, "{:?}", listing());
+        assert!(rtnetlink.add_policy_routes(wanted).unwrap().is_empty());
+    });
+}
+
+fn partial(world: World) {
+    for there in [
+        "rule add fwmark 1337 lookup 133",
+        "-6 rule add fwmark 1337 lookup 133 prio 7",
+        "route add local default dev lo table 133",
+        "-6 route add local default dev lo table 133",
+    ] {
+        world.fresh(|| {
+            ip("link set lo up");
+            ip(there);
+            let before = listing();
+            let mut rtnetlink = Rtnetlink::open().unwrap();
+            let added = rtnetlink.add_policy_routes(ORDINARY).unwrap();
+            let (rules, routes) = (count("fwmark 0x539 lookup 133"), count(ROUTE));
+            assert_eq!((rules, routes), (2, 2), "{there}: {:?}", listing());
+            rtnetlink.take_back_routes(&added).unwrap();
+            assert_eq!(listing(), before, "{there}: only what was added");
+        });
+    }
+}
+
+fn others_stay(world: World) {
+    for (theirs, ours) in [
+        ("fwmark 1337 lookup 134 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
+        ("fwmark 1337/0xff lookup 133 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
+        ("fwmark 1337 lookup 133 prio 40000", RULE),
+        ("fwmark 1337 iif lo lookup 133 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
+        ("not fwmark 1337 lookup 133 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
+    ] {
+        world.fresh(|| {
+            ip("link set lo up");
+            ip(&format!("rule add {theirs}"));
+            let before = listing();
+            let mut rtnetlink = Rtnetlink::open().unwrap();
+            let wanted = PolicyRoutes { ipv6: false, ..ORDINARY };
+            let added = rtnetlink.add_policy_routes(wanted).unwrap();
+            assert_eq!(count(ours), 1, "beside {theirs}: {:?}", listing());
+            assert!(before.iter().all(|line| listing().contains(line)), "{theirs}: {:?}", listing());
+            assert!(rtnetlink.add_policy_routes(wanted).unwrap().is_empty(), "{theirs}");
+            rtnetlink.take_back_routes(&added).unwrap();
+            assert_eq!(listing(), before, "{theirs}");
+        });
+    }
+}
+
+fn occupied(world: World) {
+    world.fresh(|| {
+        ip("link set lo up");
+        ip("-6 route add unreachable default metric 1024 table 133");
+        let before = listing();
+        let refused = Rtnetlink::open().unwrap().add_policy_routes(ORDINARY).unwrap_err();
+        assert!(matches!(refused, RouteError::Occupied(_)), "{refused}");
+        assert!(
+            refused.to_string().starts_with("ip -6 route add local ::/0 dev lo table 133: "),
+            "{refused}"
+        );
+        assert_eq!(listing(), before, "what was added before is gone again");
+    });
+}
+
+fn reserved(world: World) {
+    world.fresh(|| {
+        let mut rtnetlink = Rtnetlink::open().unwrap();
+        for table in [0, 253, 254, 255] {
+            let refused = rtnetlink.add_policy_routes(PolicyRoutes { table, ..ORDINARY });
+            assert!(matches!(refused, Err(RouteError::ReservedTable(told)) if told == table), "{refused:?}");
+        }
+        let refused = rtnetlink.add_policy_routes(PolicyRoutes { mark: 0, ..ORDINARY });
+        assert!(matches!(refused, Err(RouteError::NoMark)), "{refused:?}");
+    });
+}
+
+fn loopback_down(world: World) {
+    world.fresh(|| {
+        let before = listing();
+        let refused = Rtnetlink::open().unwrap().add_policy_routes(ORDINARY).unwrap_err();
+        assert!(matches!(refused, RouteError::LoopbackDown(_)), "{refused}");
+        assert_eq!(listing(), before);
+    });
+}
+
+fn ipv6_disabled(world: World) {
+    world.fresh(|| {
+        ip("link set lo up");
+        std::fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "1").unwrap();
+        let before = listing();
+        let refused = Rtnetlink::open().unwrap().add_policy_routes(ORDINARY).unwrap_err();
+        assert!(matches!(refused, RouteError::Ipv6Disabled(_)), "{refused}");
+        assert_eq!(listing(), before);
+    });
+}
+
+fn without_privilege(world: World) {
+    world.fresh(|| {
+        // Of this thread alone.
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, sets).unwrap();
+        let refused = Rtnetlink::open().unwrap().add_policy_routes(ORDINARY).unwrap_err();
+        assert!(matches!(refused, RouteError::Permission(_)), "{refused}");
+    });
+}
+
+fn removed(world: World) {
+    world.fresh(|| {
+        ip("link set lo up");
+        let before = listing();
+        ip("rule add fwmark 1337 lookup 133");
+        ip("rule add fwmark 1337 lookup 133 prio 9");
+        ip("route add local default dev lo table 133");
+        let mut rtnetlink = Rtnetlink::open().unwrap();
+        rtnetlink.remove_policy_routes(ORDINARY).unwrap();
+        assert_eq!(listing(), before);
+        rtnetlink.remove_policy_routes(ORDINARY).unwrap();
+    });
+}
