@@ -14,6 +14,7 @@
 //! | [`generate`] | the rules |
 //! | [`ruleset`] | the intermediate form that text, netlink messages and verdicts are derived from |
 //! | [`text`] | restore text |
+//! | [`live`] | rules as somebody found them, read from what the tools print |
 //! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
 
 pub mod annotations;
@@ -23,6 +24,7 @@ pub mod generate;
 pub mod go;
 pub mod host;
 pub mod list;
+pub mod live;
 pub mod packet;
 pub mod parameters;
 mod proxy;

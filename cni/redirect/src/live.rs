@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules as somebody found them in a namespace, whoever wrote them: ours, upstream's, another program's. Read from what the
+//! tools print ([`save`], [`json`]), or built from what the kernel lists (`netfilter`). What this reader does not understand is
+//! kept as such, so that a verdict on these rules can say where it stops instead of guessing.
+//!
+//! | part | what it reads |
+//! |---|---|
+//! | [`save`] | `iptables-save`, `iptables -S` and restore text |
+//! | [`json`] | `nft -j list ruleset` |
+
+pub mod json;
+pub mod save;
+
+use std::fmt;
+
+use crate::ruleset::{Family, Match};
+
+/// The family of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LiveFamily {
+    /// One family: `ip` or `ip6`, or the legacy tables of either.
+    One(Family),
+    /// Both at once.
+    Inet,
+}
+
+impl LiveFamily {
+    /// Whether packets of `family` meet tables of this one.
+    #[must_use]
+    pub fn covers(self, family: Family) -> bool {
+        match self {
+            Self::One(one) => one == family,
+            Self::Inet => true,
+        }
+    }
+}
+
+impl fmt::Display for LiveFamily {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::One(Family::V4) => "ip",
+            Self::One(Family::V6) => "ip6",
+            Self::Inet => "inet",
+        })
+    }
+}
+
+/// Where the kernel calls a chain from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the field's own")]
+pub enum LiveHook {
+    Prerouting,
+    Input,
+    Forward,
+    Output,
+    Postrouting,
+}
+
+impl LiveHook {
+    /// All hooks with the names that iptables gives their chains.
+    const NAMES: [(Self, &'static str); 5] = [
+        (Self::Prerouting, "PREROUTING"),
+        (Self::Input, "INPUT"),
+        (Self::Forward, "FORWARD"),
+        (Self::Output, "OUTPUT"),
+        (Self::Postrouting, "POSTROUTING"),
+    ];
+
+    /// The hook of a name, in capitals (iptables) or not (nft).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(_, known)| name.eq_ignore_ascii_case(known)).map(|(hook, _)| hook)
+    }
+}
+
+/// What makes a chain one that the kernel calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// From where.
+    pub hook: LiveHook,
+    /// Chains of one hook run by priority, lower first.
+    pub priority: i32,
+    /// What kind of chain it is.
+    pub kind: ChainKind,
+    /// What becomes of a packet at its end.
+    pub policy: Policy,
+}
+
+/// Whether a chain sees every packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChainKind {
+    /// Every packet (`filter`, `route`).
+    Every,
+    /// The first of a connection (`nat`).
+    First,
+}
+
+/// What becomes of a packet at the end of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the field's own")]
+pub enum Policy {
+    Accept,
+    Drop,
+}
+
+/// One condition of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// One that we can judge.
+    Known(Match),
+    /// One that we cannot, as it was written.
+    Unknown(String),
+}
+
+/// One thing that a rule does with a packet that meets its conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// The packet passes this chain's hook.
+    Accept,
+    /// The packet is gone.
+    Drop,
+    /// Back to the calling chain.
+    Return,
+    /// To another chain and back.
+    Jump(String),
+    /// To another chain; its end is this chain's.
+    Goto(String),
+    /// The destination becomes this local port.
+    Redirect(u16),
+    /// The packet's mark becomes this.
+    SetMark(u32),
+    /// The packet goes to the socket on this local port, with both addresses kept.
+    Tproxy(u16),
+    /// The connection's mark becomes the packet's.
+    SaveMark,
+    /// The packet's mark becomes the connection's.
+    RestoreMark,
+    /// The conntrack zone becomes this.
+    CtZone(u16),
+    /// Something that changes nothing (a log line).
+    Nothing,
+    /// Something that we cannot judge, as it was written.
+    Unknown(String),
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveRule {
+    /// All must hold.
+    pub conditions: Vec<Condition>,
+    /// What then happens, in order.
+    pub actions: Vec<Action>,
+    /// As it was written, without its chain.
+    pub text: String,
+    /// How many packets met it, if that is known.
+    pub packets: Option<u64>,
+}
+
+/// One chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveChain {
+    /// Its name.
+    pub name: String,
+    /// Where the kernel calls it from; none for a chain that only rules lead to.
+    pub entry: Option<Entry>,
+    /// Its rules, in order.
+    pub rules: Vec<LiveRule>,
+}
+
+/// One table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveTable {
+    /// Its family.
+    pub family: LiveFamily,
+    /// Its name.
+    pub name: String,
+    /// Its chains, in the order in which they were listed.
+    pub chains: Vec<LiveChain>,
+}
+
+/// All rules of a namespace, as far as they were listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveRules {
+    /// The tables, in the order in which they were listed.
+    pub tables: Vec<LiveTable>,
+}
+
+impl LiveRules {
+    /// The table of that family and name; made if it is not there.
+    fn table(&mut self, family: LiveFamily, name: &str) -> &mut LiveTable {
+        let at = self.tables.iter().position(|table| table.family == family && table.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.tables.push(LiveTable { family, name: name.to_owned(), chains: Vec::new() });
+            self.tables.len() - 1
+        });
+        &mut self.tables[at]
+    }
+}
+
+impl LiveTable {
+    /// The chain of that name; made if it is not there.
+    fn chain(&mut self, name: &str) -> &mut LiveChain {
+        let at = self.chains.iter().position(|chain| chain.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.chains.push(LiveChain { name: name.to_owned(), entry: None, rules: Vec::new() });
+            self.chains.len() - 1
+        });
+        &mut self.chains[at]
+    }
+}
