@@ -41,9 +41,8 @@ fn a_listing_is_read_whole() {
     );
     assert_eq!(own.entry, None);
     let rule = &output.rules[0];
-    let known: Vec<_> = rule.conditions.iter().cloned().collect();
     assert_eq!(
-        known,
+        rule.conditions,
         [
             Match::OutInterface("lo".into()),
             Match::Destination(Sense::Not, crate::host::LOOPBACK_V4),
