@@ -11,6 +11,7 @@ use crate::netlink::{ExchangeError, Socket};
 use crate::wire::{ACK, CREATE, DUMP, EXCL, Malformed, Writer, attributes, fixed};
 
 const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 pub(crate) const AF_UNSPEC: u8 = 0;
 pub(crate) const AF_INET: u8 = 2;
@@ -47,20 +48,38 @@ pub enum AddressError {
     /// A reply that cannot be read.
     #[error("list addresses: malformed reply from the kernel")]
     Malformed,
-    /// The kernel refused to add the helper address.
-    #[error("add {HELPER}/128 to lo")]
-    Add(#[source] io::Error),
+    /// The kernel refused to add or remove the helper address.
+    #[error("{verb} {HELPER}/128 on lo")]
+    Change {
+        /// `add` or `remove`.
+        verb: &'static str,
+        /// The kernel's reason.
+        #[source]
+        reason: io::Error,
+    },
     /// The caller may not.
     #[error(
-        "add {HELPER}/128 to lo: not permitted (needs CAP_NET_ADMIN in the user namespace that owns the network namespace)"
+        "{0} {HELPER}/128 on lo: not permitted (needs CAP_NET_ADMIN in the user namespace that owns the network namespace)"
     )]
-    Permission,
+    Permission(&'static str),
     /// The kernel runs without IPv6 (`ipv6.disable=1`, or built without).
-    #[error("add {HELPER}/128 to lo: this kernel has no IPv6")]
+    #[error("add {HELPER}/128 on lo: this kernel has no IPv6")]
     NoIpv6InKernel,
     /// IPv6 is switched off in this namespace.
-    #[error("add {HELPER}/128 to lo: IPv6 is disabled here (net.ipv6.conf.lo.disable_ipv6)")]
+    #[error("add {HELPER}/128 on lo: IPv6 is disabled here (net.ipv6.conf.lo.disable_ipv6)")]
     Ipv6Disabled,
+}
+
+impl AddressError {
+    fn refused(verb: &'static str, errno: Errno) -> Self {
+        match errno {
+            Errno::PERM => Self::Permission(verb),
+            // What the kernel says where the interface has IPv6 switched off.
+            Errno::ACCESS => Self::Ipv6Disabled,
+            Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV => Self::NoIpv6InKernel,
+            errno => Self::Change { verb, reason: errno.into() },
+        }
+    }
 }
 
 /// One address of an interface.
@@ -139,28 +158,38 @@ impl Rtnetlink {
     /// # Errors
     /// [`AddressError::NoIpv6InKernel`] or [`AddressError::Ipv6Disabled`] where there is no IPv6, otherwise the kernel's reason.
     pub fn add_loopback_helper(&mut self) -> Result<Helper, AddressError> {
+        match self.change_helper(RTM_NEWADDR, CREATE | EXCL | ACK)? {
+            None => Ok(Helper::Added),
+            Some(Errno::EXIST) => Ok(Helper::Present),
+            Some(errno) => Err(AddressError::refused("add", errno)),
+        }
+    }
+
+    /// Removes `::6/128` from `lo`. Having nothing to remove is a success.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn remove_loopback_helper(&mut self) -> Result<(), AddressError> {
+        match self.change_helper(RTM_DELADDR, ACK)? {
+            None | Some(Errno::ADDRNOTAVAIL | Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV) => Ok(()),
+            Some(errno) => Err(AddressError::refused("remove", errno)),
+        }
+    }
+
+    /// Sends one message about the helper address; the answer is the kernel's refusal, if any.
+    fn change_helper(&mut self, kind: u16, flags: u16) -> Result<Option<Errno>, AddressError> {
         let mut request = Writer::with_capacity(80);
-        request.message(RTM_NEWADDR, CREATE | EXCL | ACK);
+        request.message(kind, flags);
         request.raw([AF_INET6, 128, 0, 0]);
         request.raw(LOOPBACK.to_ne_bytes());
         request.attribute(IFA_LOCAL, HELPER.octets());
         request.attribute(IFA_ADDRESS, HELPER.octets());
         request.attribute(IFA_FLAGS, NO_DUPLICATE_DETECTION.to_ne_bytes());
-        let errno = match self.0.ask(&request.into_bytes(), |_| Ok(())) {
-            Ok(()) => return Ok(Helper::Added),
-            Err(ExchangeError::Refused(errno)) => Errno::from_raw_os_error(errno),
-            Err(ExchangeError::System(errno)) => return Err(AddressError::Socket(errno.into())),
-            Err(ExchangeError::Interrupted | ExchangeError::Malformed) => {
-                return Err(AddressError::Malformed);
-            }
-        };
-        match errno {
-            Errno::EXIST => Ok(Helper::Present),
-            Errno::PERM => Err(AddressError::Permission),
-            // What the kernel says where the interface has IPv6 switched off.
-            Errno::ACCESS => Err(AddressError::Ipv6Disabled),
-            Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV => Err(AddressError::NoIpv6InKernel),
-            errno => Err(AddressError::Add(errno.into())),
+        match self.0.ask(&request.into_bytes(), |_| Ok(())) {
+            Ok(()) => Ok(None),
+            Err(ExchangeError::Refused(errno)) => Ok(Some(Errno::from_raw_os_error(errno))),
+            Err(ExchangeError::System(errno)) => Err(AddressError::Socket(errno.into())),
+            Err(ExchangeError::Interrupted | ExchangeError::Malformed) => Err(AddressError::Malformed),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | [`netns`] | opens and enters a network namespace |
 //! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
 //! | [`route`] | policy routes, which TPROXY needs |
+//! | [`ground`] | what rules stand on: the helper address and the policy routes |
 //! | [`encode`] | rules to nf_tables messages, as `iptables-nft` 1.8.9 would have written them; pure |
 //! | [`expression`] | the expressions of a rule, read back; pure |
 //! | [`describe`] | a rule's expressions as a person knows them from `iptables -S`; pure |
@@ -34,6 +35,7 @@ pub mod compare;
 pub mod describe;
 pub mod encode;
 pub mod expression;
+pub mod ground;
 pub mod iptables;
 pub mod legacy;
 pub mod netns;

@@ -12,10 +12,11 @@ use redirect::config::{Config, ConfigError};
 use redirect::generate::ruleset;
 use redirect::ruleset::{Family, Ruleset};
 
-use crate::address::{AddressError, Rtnetlink};
+use crate::address::Rtnetlink;
 use crate::apply::{Applied, ApplyError, apply};
 use crate::backend::choice::{Choice, Reason, after};
 use crate::backend::{Backend, Wish};
+use crate::ground::{Ground, GroundError};
 use crate::iptables::IptablesError;
 use crate::legacy;
 
@@ -82,9 +83,9 @@ pub enum ProgramError {
     /// No rules can be made of the configuration.
     #[error("generate rules")]
     Config(#[from] ConfigError),
-    /// The inbound helper address could not be added.
+    /// The helper address or the policy routes could not be added.
     #[error(transparent)]
-    Address(#[from] AddressError),
+    Ground(#[from] GroundError),
     /// It could not be told whether legacy iptables is in use.
     #[error("look for tables of legacy iptables")]
     Legacy(#[source] io::Error),
@@ -101,11 +102,19 @@ pub enum ProgramError {
 /// # Errors
 /// If it does not; see [`ProgramError`].
 pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed, ProgramError> {
-    let Request { mut config, wish, recorded, options } = request;
-    let mut choice = first(wish, recorded)?;
-    if config.ipv6 {
-        rtnetlink.add_loopback_helper()?;
+    let choice = first(request.wish, request.recorded)?;
+    let ground = Ground::lay(rtnetlink, &request.config)?;
+    let written = write_first_that_works(choice, request);
+    if written.is_err() {
+        // The first error is the one to tell, and what stays leads no packet anywhere.
+        let _ = ground.take_back(rtnetlink);
     }
+    written
+}
+
+/// Writes rules through the first back end that the kernel has, beginning with `choice`.
+fn write_first_that_works(mut choice: Choice, request: Request) -> Result<Programmed, ProgramError> {
+    let Request { mut config, wish, options, .. } = request;
     loop {
         config.dialect = choice.backend.dialect();
         match write(choice.backend, &ruleset(&config)?, &options) {

@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn the_whole_chain_is_told_and_nothing_twice() {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
-        let failure = Failure::Address(AddressError::Add(refused));
+        let failure = Failure::Address(AddressError::Change { verb: "add", reason: refused });
         let error = failure.to_cni();
         assert_eq!(error.code, Code::INTERNAL);
-        assert_eq!(error.msg, "failed to add ::6/128 to lo: permission denied");
+        assert_eq!(error.msg, "failed to add ::6/128 on lo: permission denied");
     }
 
     #[test]

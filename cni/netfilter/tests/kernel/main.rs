@@ -15,6 +15,7 @@ mod address;
 mod apply;
 mod compare;
 mod foreign;
+mod ground;
 mod native;
 mod netns;
 mod parity;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         compare::CASES,
         address::CASES,
         route::CASES,
+        ground::CASES,
         netns::CASES,
     ];
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What rules stand on: the inbound helper address and the policy routes. They go before the rules, so that no packet meets rules
+//! that lead nowhere; alone they change nothing, as no packet has the mark and nobody uses the address.
+
+use redirect::config::Config;
+
+use crate::address::{AddressError, Helper, Rtnetlink};
+use crate::route::{AddedRoutes, PolicyRoutes, RouteError};
+
+/// Why the ground could not be laid. What was added until then is gone again.
+#[derive(Debug, thiserror::Error)]
+pub enum GroundError {
+    /// The helper address could not be added.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The policy routes could not be set up.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+}
+
+/// What was added, so that exactly that can be taken back.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Ground {
+    helper: Option<Helper>,
+    routes: Option<AddedRoutes>,
+}
+
+/// The policy routes that a configuration needs.
+#[must_use]
+pub fn policy_routes(config: &Config) -> Option<PolicyRoutes> {
+    config.needs_policy_routes().then_some(PolicyRoutes {
+        mark: config.tproxy_mark,
+        table: config.tproxy_route_table,
+        ipv6: config.ipv6,
+    })
+}
+
+impl Ground {
+    /// Adds what the rules of `config` need and is not there.
+    ///
+    /// # Errors
+    /// See [`GroundError`].
+    pub fn lay(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Self, GroundError> {
+        let helper = if config.ipv6 { Some(rtnetlink.add_loopback_helper()?) } else { None };
+        let mut ground = Self { helper, routes: None };
+        match policy_routes(config).map(|wanted| rtnetlink.add_policy_routes(wanted)).transpose() {
+            Ok(routes) => {
+                ground.routes = routes;
+                Ok(ground)
+            }
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = ground.take_back(rtnetlink);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes back what was added, and nothing else.
+    ///
+    /// # Errors
+    /// See [`GroundError`].
+    pub fn take_back(self, rtnetlink: &mut Rtnetlink) -> Result<(), GroundError> {
+        if let Some(routes) = &self.routes {
+            rtnetlink.take_back_routes(routes)?;
+        }
+        if self.helper == Some(Helper::Added) {
+            rtnetlink.remove_loopback_helper()?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what the rules of `config` stand on, whoever added it.
+///
+/// # Errors
+/// See [`GroundError`]. Having nothing to remove is none.
+pub fn clear(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<(), GroundError> {
+    if let Some(wanted) = policy_routes(config) {
+        rtnetlink.remove_policy_routes(wanted)?;
+    }
+    if config.ipv6 {
+        rtnetlink.remove_loopback_helper()?;
+    }
+    Ok(())
+}
