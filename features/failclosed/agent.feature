@@ -23,7 +23,6 @@ Feature: The node's agent spares the API server, and its failure does not matter
     And the API server was not asked for anything
     And its rules are complete
 
-  @mutant:agent-believed
   Scenario Outline: An agent that is <how> is passed over
     Given the node's agent is <how>
     Then it starts within 5 s
@@ -31,11 +30,16 @@ Feature: The node's agent spares the API server, and its failure does not matter
     And its rules are complete
     And TCP from "cart" to "outside" port 8080 passes 15001
 
+    @mutant:agent-final
     Examples:
       | how                 |
       | silent              |
       | talking garbage     |
       | of an older version |
+
+    @mutant:agent-believed
+    Examples:
+      | how                 |
       | wrong about pods    |
 
   @mutant:fail-open

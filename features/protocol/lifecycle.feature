@@ -11,7 +11,7 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     And its rules are complete
     And TCP from "cart" to "outside" port 8080 passes 15001
 
-  @mutant:check-blind
+  @mutant:check-alarmed
   Scenario: CHECK passes for a pod with its rules
     Given pod "cart" of the mesh
     When the runtime calls CHECK of it
@@ -89,7 +89,7 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     When the plugin is called
     Then the plugin fails: code 50, "agent"
 
-  @mutant:status-strict
+  @mutant:status-deaf
   Scenario: And is satisfied once it answers
     Given the node's agent is up
     And a call of STATUS

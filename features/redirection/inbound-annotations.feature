@@ -5,30 +5,42 @@ Feature: Annotations choose which inbound traffic is caught
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
 
-  @mutant:annotation-ignored
   Scenario Outline: includeInboundPorts "<ports>": port <port> <ending>
     Given its annotation "traffic.sidecar.istio.io/includeInboundPorts" is "<ports>"
     Then TCP from "outside" to "cart" port <port> <ending>
 
+    @mutant:list-lost
     Examples:
       | ports   | port | ending       |
       | *       | 8080 | passes 15006 |
       | 8080    | 8080 | passes 15006 |
       | 80,8080 | 8080 | passes 15006 |
+
+    @mutant:annotation-ignored
+    Examples:
+      | ports   | port | ending       |
       | 80      | 8080 | is direct    |
       |         | 8080 | is direct    |
 
-  @mutant:annotation-ignored
   Scenario Outline: excludeInboundPorts "<ports>": port <port> <ending>
     Given its annotation "traffic.sidecar.istio.io/excludeInboundPorts" is "<ports>"
     Then TCP from "outside" to "cart" port <port> <ending>
 
+    @mutant:annotation-ignored
     Examples:
       | ports   | port  | ending        |
       | 8080    | 8080  | is direct     |
       | 80,8080 | 8080  | is direct     |
+
+    @mutant:exclusion-too-wide
+    Examples:
+      | ports   | port  | ending        |
       | 80      | 8080  | passes 15006  |
       |         | 8080  | passes 15006  |
+
+    @mutant:health-captured
+    Examples:
+      | ports   | port  | ending        |
       | 80      | 15021 | ends at 15021 |
       |         | 15021 | ends at 15021 |
 

@@ -11,7 +11,7 @@ Feature: Annotations choose whose interfaces are caught
     Then TCP from "outside" to "cart" port 8080 is direct
     And TCP from "cart" to "outside" port 8080 is direct
 
-  @mutant:annotation-ignored
+  @mutant:exclusion-too-wide
   Scenario: An interface that the pod does not have changes nothing
     Given its annotation "traffic.sidecar.istio.io/excludeInterfaces" is "net1,net2"
     Then TCP from "outside" to "cart" port 8080 passes 15006

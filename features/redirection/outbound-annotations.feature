@@ -5,11 +5,11 @@ Feature: Annotations choose which outbound traffic is caught
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
 
-  @mutant:annotation-ignored
   Scenario Outline: includeOutboundIPRanges "<ranges>": port 8080 <ending>
     Given its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "<ranges>"
     Then TCP from "cart" to "outside" port 8080 <ending>
 
+    @mutant:list-lost
     Examples:
       | ranges                     | ending       |
       | *                          | passes 15001 |
@@ -17,45 +17,69 @@ Feature: Annotations choose which outbound traffic is caught
       | 10.200.0.0/16              | passes 15001 |
       | 10.200.7.7/16              | passes 15001 |
       | 172.16.0.0/12,10.200.0.0/16| passes 15001 |
+
+    @mutant:annotation-ignored
+    Examples:
+      | ranges                     | ending       |
       | 172.16.0.0/12              | is direct    |
       | 10.200.9.9/32              | is direct    |
       |                            | is direct    |
 
-  @mutant:annotation-ignored
   Scenario Outline: excludeOutboundIPRanges "<ranges>": port 8080 <ending>
     Given its annotation "traffic.sidecar.istio.io/excludeOutboundIPRanges" is "<ranges>"
     Then TCP from "cart" to "outside" port 8080 <ending>
 
+    @mutant:annotation-ignored
     Examples:
       | ranges                      | ending       |
       | 10.200.0.0/16               | is direct    |
       | 172.16.0.0/12,10.200.0.0/16 | is direct    |
+
+    @mutant:exclusion-too-wide
+    Examples:
+      | ranges                      | ending       |
       | 172.16.0.0/12               | passes 15001 |
+
+    @mutant:no-outbound-capture
+    Examples:
+      | ranges                      | ending       |
       |                             | passes 15001 |
 
-  @mutant:annotation-ignored
   Scenario Outline: excludeOutboundPorts "<ports>": port <port> <ending>
     Given its annotation "traffic.sidecar.istio.io/excludeOutboundPorts" is "<ports>"
     Then TCP from "cart" to "outside" port <port> <ending>
 
+    @mutant:annotation-ignored
     Examples:
       | ports    | port | ending       |
       | 8080     | 8080 | is direct    |
       | 443,8080 | 8080 | is direct    |
       | 443,8080 | 443  | is direct    |
+
+    @mutant:exclusion-too-wide
+    Examples:
+      | ports    | port | ending       |
       | 443      | 8080 | passes 15001 |
+
+    @mutant:no-outbound-capture
+    Examples:
+      | ports    | port | ending       |
       |          | 8080 | passes 15001 |
 
-  @mutant:annotation-ignored
   Scenario Outline: includeOutboundPorts "<ports>" beside no range at all: port <port> <ending>
     Given its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is ""
     And its annotation "traffic.sidecar.istio.io/includeOutboundPorts" is "<ports>"
     Then TCP from "cart" to "outside" port <port> <ending>
 
+    @mutant:list-lost
     Examples:
       | ports    | port | ending       |
       | 8080     | 8080 | passes 15001 |
       | 443,8080 | 8080 | passes 15001 |
+
+    @mutant:annotation-ignored
+    Examples:
+      | ports    | port | ending       |
       | 443      | 8080 | is direct    |
       |          | 8080 | is direct    |
 
@@ -71,7 +95,7 @@ Feature: Annotations choose which outbound traffic is caught
     And its annotation "traffic.sidecar.istio.io/excludeOutboundIPRanges" is "10.200.0.0/16"
     Then TCP from "cart" to "outside" port 8080 is direct
 
-  @ipv6 @mutant:annotation-ignored
+  @ipv6
   Scenario Outline: IPv6 ranges "<ranges>": port 8080 <ending>
     Given its addresses are IPv6
     And pod "afar" outside the mesh
@@ -81,9 +105,14 @@ Feature: Annotations choose which outbound traffic is caught
     And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "<ranges>"
     Then TCP from "basket" to "afar" port 8080 over IPv6 <ending>
 
+    @mutant:list-lost
     Examples:
       | ranges        | ending       |
       | *             | passes 15001 |
       | fd00:200::/32 | passes 15001 |
+
+    @mutant:annotation-ignored
+    Examples:
+      | ranges        | ending       |
       | fd00:300::/32 | is direct    |
       | 10.200.0.0/16 | is direct    |

@@ -16,6 +16,6 @@ Feature: The proxy's own traffic is not caught
     Then TCP from "cart" to "outside" port 8080 as its proxy's group is direct
     And TCP from "cart" to "outside" port 8080 passes 15001
 
-  @mutant:proxy-uid-captured @mutant:proxy-gid-captured
+  @mutant:proxy-captured
   Scenario: By both
     Then TCP from "cart" to "outside" port 8080 as its proxy is direct

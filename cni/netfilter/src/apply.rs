@@ -8,6 +8,7 @@
 
 use std::io;
 
+use protocol::mutant;
 use redirect::ruleset::Ruleset;
 use rustix::io::Errno;
 
@@ -127,7 +128,8 @@ pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
     for _ in 0..ATTEMPTS {
         let snapshot = read::with(&mut socket)?;
         let Plan::Send { batch, replaces } = plan(&snapshot, ruleset)? else {
-            return Ok(Applied::Unchanged);
+            let refuses = mutant!("second-add-fails");
+            return if refuses { Err(ApplyError::NotAcknowledged) } else { Ok(Applied::Unchanged) };
         };
         if commit(&mut socket, &batch)? == Commit::Done {
             return Ok(if replaces { Applied::Replaced } else { Applied::Created });

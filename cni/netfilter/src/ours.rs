@@ -19,6 +19,7 @@
 
 use std::ops::Range;
 
+use protocol::mutant;
 use redirect::ruleset::{Family, Table};
 
 use crate::expression::{Expression, jumps_to, parse, same};
@@ -159,7 +160,8 @@ fn built_in<'a>(
         .map(|chain| {
             let wanted = wanted.and_then(|wanted| wanted.chain(chain.name.as_bytes()));
             let own = chain.rules.iter().map(|rule| {
-                is_jump_to_us(rule)
+                mutant!("tables-flushed")
+                    || is_jump_to_us(rule)
                     || wanted.is_some_and(|chain| {
                         chain.rules.iter().any(|wanted| same(&wanted.expressions, &rule.expressions))
                     })

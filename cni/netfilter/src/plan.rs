@@ -5,6 +5,7 @@
 //! among themselves and in front of what upstream would append behind them. A chain of ours that a rule of somebody else
 //! jumps to is emptied but not deleted: the kernel would refuse. Built-in chains and tables are never deleted.
 
+use protocol::mutant;
 use redirect::ruleset::{Chain, Place as RulePlace, Rule, Ruleset};
 
 use crate::compare::{Place, differences, is_hooked};
@@ -58,7 +59,8 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
     for table in &wanted.tables {
         check(table, survey.table(table.family, table.table))?;
     }
-    if differences(&survey, &wanted).is_empty() {
+    let half_is_enough = mutant!("half-trusted") && !survey.is_empty();
+    if differences(&survey, &wanted).is_empty() || half_is_enough {
         return Ok(Plan::Nothing);
     }
     let mut out = encode::begin(ruleset, Some(snapshot.generation))?;

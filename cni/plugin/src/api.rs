@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use protocol::agent::PodKey;
+use protocol::mutant;
 use protocol::pod::PodFacts;
 
 use crate::clock::{Clock, Deadline};
@@ -112,14 +113,15 @@ pub fn pod(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let limit = deadline.left(clock).min(patience.request);
+        let request = if mutant!("short-patience") { patience.request / 5 } else { patience.request };
+        let limit = deadline.left(clock).min(request);
         let (last, server_wait) = match judge(connection.get(&path, limit), key)? {
             Judgement::Found(pod) => return Ok(*pod),
             Judgement::Again(why, server_wait) => (why, server_wait),
         };
         let wait = backoff(attempts, clock.noise()).max(server_wait.unwrap_or_default());
         // A wait that leaves no time to ask would only hold up the runtime, which tries again later anyway.
-        if wait >= deadline.left(clock) {
+        if wait >= deadline.left(clock) || mutant!("no-retry") {
             return Err(ApiError::GaveUp { attempts, spent: clock.now().saturating_sub(start), last });
         }
         clock.wait(wait);
@@ -150,6 +152,7 @@ fn judge(result: Result<Answer, HttpError>, key: &PodKey) -> Result<Judgement, A
             Err(_) => again(Retriable::Garbage),
         },
         404 => again(Retriable::NotFound),
+        status @ (401 | 403) if mutant!("denied-retried") => again(Retriable::Status(status)),
         status @ (429 | 500..=599) => again(Retriable::Status(status)),
         status @ (401 | 403) => Err(ApiError::Denied { status }),
         status => Err(ApiError::Refused { status }),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use netfilter::Applied;
+use protocol::mutant;
 use protocol::netconf::NetConf;
 use redirect::generate::ruleset;
 use redirect::host::{Environment, Host, decide_addresses};
@@ -84,7 +85,7 @@ pub fn apply(redirect: &Redirect, site: &Site) -> Result<Done, Failure> {
     if site.netns.has_legacy_tables().map_err(Failure::Legacy)? {
         return Err(Unsupported::LegacyTables.into());
     }
-    if config.ipv6 {
+    if config.ipv6 && !mutant!("no-ipv6-helper") {
         site.netns.add_inbound_address()?;
     }
     Ok(Done::Applied(site.netns.apply(&rules)?))

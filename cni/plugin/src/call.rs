@@ -9,6 +9,7 @@ use protocol::agent::PodKey;
 use protocol::args::CniArgs;
 use protocol::env::{self, Command, Invocation};
 use protocol::error::{CniError, Code};
+use protocol::mutant;
 use protocol::netconf::{Header, NetConf};
 use protocol::version;
 
@@ -57,7 +58,9 @@ pub fn run(world: World<'_>) -> Exit {
     let World { env, stdin, stdout, stderr, clock, agent, api, kernel } = world;
     let invocation = match env::parse(env) {
         Ok(Some(invocation)) => invocation,
+        Ok(None) if mutant!("about-on-stdout") => return about(stdout),
         Ok(None) => return about(stderr),
+        Err(_) if mutant!("env-unchecked") => return Exit::Success,
         Err(error) => {
             Log::new(stderr, clock).error("malformed call", &[("error", &error)]);
             return print(stdout, Err(&error));
@@ -94,8 +97,14 @@ fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
         return add::run(call, stdin);
     }
     Header::parse(stdin)?.allow(call.invocation.command)?;
+    #[cfg(feature = "mutants")]
+    crate::mutants::clean(call);
     match call.invocation.command {
         Command::Check => check::run(call, stdin),
+        Command::Del if mutant!("del-fails") => Err(CniError::new(Code::INTERNAL, "a defect")),
+        Command::Del if call.invocation.netns.is_none() && mutant!("del-needs-netns") => {
+            Err(CniError::new(Code::INVALID_ENVIRONMENT, "a defect"))
+        }
         Command::Del => Ok(del::run(call, stdin)),
         Command::Status => status::run(call, stdin),
         // Rules live in namespaces and die with them: there is nothing of ours to collect. The others never get here.

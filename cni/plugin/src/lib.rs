@@ -32,6 +32,8 @@ pub mod kernel;
 pub mod kubeconfig;
 pub mod log;
 pub mod log_out;
+#[cfg(feature = "mutants")]
+mod mutants;
 pub mod panic;
 pub mod status;
 #[cfg(test)]

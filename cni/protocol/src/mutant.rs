@@ -2,8 +2,7 @@
 //! Named defects, for proving that a feature can turn red. They exist only in builds with cargo's feature `mutants`, where
 //! [`VARIABLE`] says which one a process plays; in every other build [`crate::mutant!`] is `false` and no name is compiled in.
 
-/// The variable that names the defect.
-#[cfg(feature = "mutants")]
+/// The variable that names the defect. Only builds with defects look at it.
 pub const VARIABLE: &str = "MILLRACE_MUTANT";
 
 /// Whether this process plays the defect `name`.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::mutant;
 use protocol::pod::PodFacts;
 
 use crate::annotations::{
@@ -46,30 +47,41 @@ pub fn enrol(pod: &PodFacts) -> Result<Enrolment, AnnotationError> {
 
 /// The first reason to leave a pod alone; without one, its proxy.
 fn exclusion(pod: &PodFacts) -> Result<Proxy<'_>, SkipReason> {
+    if mutant!("everything-enrolled") {
+        return Ok(Proxy::read(pod).unwrap_or_default());
+    }
+    if mutant!("nothing-enrolled") {
+        return Err(SkipReason::NotInjected);
+    }
     if pod.spec.host_network {
         return Err(SkipReason::HostNetwork);
     }
-    if containers(pod).any(|container| container.name == "istio-init") {
+    if containers(pod).any(|container| container.name == "istio-init") && !mutant!("init-container-unseen") {
         return Err(SkipReason::IstioInit);
     }
     let proxy = Proxy::read(pod);
-    let is_true = |value| parse_bool(value) == Ok(true);
-    if proxy.as_ref().and_then(|proxy| proxy.env(ProxyEnv::DisableEnvoy)).is_some_and(is_true) {
+    let is_true = |value| parse_bool(value) == Ok(true) || mutant!("disable-envoy-by-presence");
+    let disabled = proxy.as_ref().and_then(|proxy| proxy.env(ProxyEnv::DisableEnvoy)).is_some_and(is_true);
+    if disabled && !mutant!("disable-envoy-ignored") {
         return Err(SkipReason::EnvoyDisabled);
     }
-    let Some(proxy) = proxy else {
+    let Some(proxy) = proxy.or_else(|| mutant!("proxyless-enrolled").then(Proxy::default)) else {
         let names: BTreeSet<&str> = containers(pod).map(|container| container.name.as_str()).collect();
         return Err(SkipReason::NoProxy { containers: names.into_iter().map(str::to_owned).collect() });
     };
-    if !matches!(proxy.kind, "" | "sidecar") {
+    if !matches!(proxy.kind, "" | "sidecar") && !mutant!("proxy-kind-ignored") {
         return Err(SkipReason::ProxyType { kind: proxy.kind.to_owned() });
     }
     let metadata = &pod.metadata;
-    let inject = metadata.labels.get(INJECT).or_else(|| metadata.annotations.get(INJECT));
-    if inject.is_some_and(|value| parse_bool(value) == Ok(false)) {
+    let (label, annotation) = (metadata.labels.get(INJECT), metadata.annotations.get(INJECT));
+    let inject = if mutant!("annotation-before-label") { annotation.or(label) } else { label.or(annotation) };
+    let is_false = |value: &String| parse_bool(value) == Ok(false) || mutant!("inject-by-presence");
+    if inject.is_some_and(is_false) && !mutant!("inject-refusal-ignored") {
         return Err(SkipReason::InjectionOff);
     }
-    if !metadata.annotations.contains_key(STATUS) {
+    let mark =
+        metadata.annotations.get(STATUS).filter(|mark| !mark.is_empty() || !mutant!("empty-mark-unseen"));
+    if mark.is_none() && !mutant!("mark-unneeded") {
         return Err(SkipReason::NotInjected);
     }
     Ok(proxy)
@@ -123,10 +135,16 @@ impl Annotations<'_> {
         read: impl Fn(&str) -> Result<T, InvalidValue>,
     ) -> Result<Sourced<T>, AnnotationError> {
         let (text, source) = match annotation.find(self.0) {
+            Some(_) if mutant!("annotation-ignored") => (annotation.default_value(), Source::Default),
+            Some(_) if mutant!("list-lost") => ("", Source::Annotation(annotation)),
             Some(text) => (text, Source::Annotation(annotation)),
             None => (annotation.default_value(), Source::Default),
         };
         read(text)
+            .or_else(|reason| {
+                let accept = mutant!("bad-annotation-accepted");
+                if accept { read(annotation.default_value()) } else { Err(reason) }
+            })
             .map(|value| Sourced { value, source })
             .map_err(|reason| AnnotationError { annotation, reason: Box::new(reason) })
     }

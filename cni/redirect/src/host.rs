@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 
+use protocol::mutant;
+
 use crate::go::PrefixError;
 use crate::list::{self, Selection};
 use crate::ruleset::{Cidr, Id};
@@ -45,7 +47,8 @@ pub fn decide_addresses(
 ) -> Result<AddressFamilies, NoLocalAddress> {
     let mut own = addresses.into_iter().map(|address| address.to_canonical()).filter(counts);
     let first = own.next().ok_or(NoLocalAddress)?;
-    let ipv6 = first.is_ipv6() || (stack == Stack::Dual && own.any(|address| address.is_ipv6()));
+    let every = stack == Stack::Dual || mutant!("every-address-counts");
+    let ipv6 = first.is_ipv6() || (every && own.any(|address| address.is_ipv6()));
     Ok(AddressFamilies { first, ipv6 })
 }
 

@@ -25,6 +25,8 @@ pub mod go;
 pub mod host;
 pub mod list;
 pub mod live;
+#[cfg(feature = "mutants")]
+mod mutants;
 pub mod packet;
 pub mod parameters;
 mod proxy;

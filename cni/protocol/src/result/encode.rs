@@ -6,6 +6,7 @@ use serde_json::ser::PrettyFormatter;
 use serde_json::{Map, Serializer, Value};
 
 use super::{CniResult, Dns, Family, Interface, Ip, ResultError, Route};
+use crate::mutant;
 use crate::version::CniVersion;
 
 /// See [`CniResult::encode`].
@@ -39,7 +40,7 @@ fn single(result: &CniResult, version: CniVersion) -> Result<Map<String, Value>,
         let Some(ip) = result.ips.iter().find(|ip| ip.address.addr.is_ipv4() == wants_ipv4) else { continue };
         let mut entry = unknown(&ip.extra, &["ip", "gateway", "routes"]);
         entry.insert("ip".to_owned(), ip.address.to_string().into());
-        put(&mut entry, "gateway", ip.gateway.map(|gateway| gateway.to_string()));
+        put(&mut entry, "gateway", gateway(ip));
         let routes = result.routes.iter().filter(|r| r.dst.addr.is_ipv4() == wants_ipv4);
         put_list(&mut entry, "routes", routes.map(route).collect());
         object.insert(key.to_owned(), entry.into());
@@ -86,9 +87,13 @@ fn listed_ip(ip: &Ip, family: Family) -> Value {
         object.insert("version".to_owned(), version.into());
     }
     object.insert("address".to_owned(), ip.address.to_string().into());
-    put(&mut object, "gateway", ip.gateway.map(|gateway| gateway.to_string()));
+    put(&mut object, "gateway", gateway(ip));
     put(&mut object, "interface", ip.interface);
     object.into()
+}
+
+fn gateway(ip: &Ip) -> Option<String> {
+    ip.gateway.filter(|_| !mutant!("result-mangled")).map(|gateway| gateway.to_string())
 }
 
 fn route(route: &Route) -> Value {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Named defects of rules ([`mod@protocol::mutant`]): what a finished ruleset becomes in a process that plays one. Defects of
+//! other decisions stand where those are made.
+
+use protocol::mutant;
+
+use crate::config::Config;
+use crate::list::Selection;
+use crate::ruleset::{
+    Chain, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+};
+
+/// The rules that the played defect leaves or makes.
+pub(crate) fn spoil(mut ruleset: Ruleset, config: &Config) -> Ruleset {
+    if mutant!("no-ipv6") {
+        ruleset.ipv6 = false;
+    }
+    if mutant!("redirect-udp") {
+        let copies = ruleset.rules.iter().filter(|rule| rule.matches.contains(&TCP)).map(over_udp);
+        let copies: Vec<Rule> = copies.collect();
+        ruleset.rules.extend(copies);
+    }
+    if mutant!("exclusion-beside-list") && matches!(config.inbound_ports_include, Some(Selection::List(_))) {
+        ruleset.rules.splice(0..0, config.inbound_ports_exclude.iter().map(excluded_inbound));
+    }
+    if mutant!("exclusion-after-inclusion") {
+        // Stable: among themselves rules stay in order.
+        ruleset.rules.sort_by_key(excludes_outbound);
+    }
+    ruleset.rules.retain(|rule| !is_lost(rule, config));
+    ruleset.rules.iter_mut().for_each(widen);
+    ruleset
+}
+
+const TCP: Match = Match::Protocol(Protocol::Tcp);
+
+/// The port of merged metrics, of health and of the proxy's own metrics.
+const PROXY_PORTS: [u16; 3] = [15020, 15021, 15090];
+
+fn over_udp(rule: &Rule) -> Rule {
+    let mut copy = rule.clone();
+    for condition in &mut copy.matches {
+        if *condition == TCP {
+            *condition = Match::Protocol(Protocol::Udp);
+        }
+    }
+    copy
+}
+
+fn excluded_inbound(port: &Port) -> Rule {
+    Rule {
+        table: Table::Nat,
+        chain: Chain::IstioInbound,
+        scope: Scope::Both,
+        place: Place::Append,
+        matches: vec![TCP, Match::DestinationPort(Sense::Is, port.clone())],
+        target: Target::Return,
+        origin: Origin::ExcludeInboundPorts,
+    }
+}
+
+fn excludes_outbound(rule: &Rule) -> bool {
+    matches!(rule.origin, Origin::ExcludeOutboundPorts | Origin::ExcludeOutboundRanges)
+}
+
+/// Whether the played defect loses the rule.
+fn is_lost(rule: &Rule, config: &Config) -> bool {
+    let inbound_port = |ports: &[u16]| {
+        let named = |port: &u16| rule.matches.contains(&Match::DestinationPort(Sense::Is, Port::One(*port)));
+        rule.chain == Chain::IstioInbound && rule.target == Target::Return && ports.iter().any(named)
+    };
+    let on_loopback = rule.matches.contains(&Match::OutInterface("lo".into()));
+    let of_others = rule.matches.iter().any(|one| matches!(one, Match::Owner(Sense::Not, _)));
+    let proxys = |with: fn(&Owner) -> bool| {
+        rule.matches.iter().any(|one| matches!(one, Match::Owner(_, owner) if with(owner)))
+    };
+    let into = |chain| rule.chain.is_builtin() && rule.target == Target::Jump(chain);
+    (mutant!("no-outbound-capture") && into(Chain::IstioOutput))
+        || (mutant!("no-inbound-capture") && into(Chain::IstioInbound))
+        || (mutant!("tunnel-captured") && inbound_port(&[config.inbound_tunnel_port]))
+        || (mutant!("health-captured") && inbound_port(&PROXY_PORTS))
+        || (mutant!("proxy-uid-captured") && proxys(|owner| matches!(owner, Owner::Uid(_))))
+        || (mutant!("proxy-gid-captured") && proxys(|owner| matches!(owner, Owner::Gid(_))))
+        || (mutant!("proxy-captured") && proxys(|_| true))
+        || (mutant!("loopback-captured")
+            && (rule.origin == Origin::Loopback
+                || (on_loopback && of_others && rule.target == Target::Return)))
+        || (mutant!("no-self-call") && on_loopback && rule.target == Target::Jump(Chain::IstioInRedirect))
+}
+
+/// Takes conditions from a rule, if the played defect does.
+fn widen(rule: &mut Rule) {
+    if mutant!("exclusion-too-wide")
+        && matches!(
+            rule.origin,
+            Origin::ExcludeInboundPorts
+                | Origin::ExcludeOutboundPorts
+                | Origin::ExcludeOutboundRanges
+                | Origin::ExcludeInterfaces
+        )
+    {
+        rule.matches.clear();
+    }
+    if mutant!("self-call-on-loopback") && rule.target == Target::Jump(Chain::IstioInRedirect) {
+        rule.matches.retain(|one| !matches!(one, Match::Destination(Sense::Not, _)));
+    }
+}
