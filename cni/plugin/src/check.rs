@@ -71,8 +71,12 @@ fn rules(call: &Call<'_>) -> Result<Verdict, String> {
     let path = call.invocation.netns.clone().unwrap_or_default();
     let netns = call.kernel.open(&path).map_err(|error| error.to_string())?;
     netns.enter().map_err(|error| error.to_string())?;
-    let has_rules = netns.has_rules_of_ours().map_err(|error| error.to_string())?;
-    if (has_rules && !mutant!("check-alarmed")) || mutant!("check-blind") {
+    let has_rules = match netns.has_rules_of_ours().map_err(|error| error.to_string())? {
+        _ if mutant!("check-blind") => true,
+        _ if mutant!("check-alarmed") => false,
+        found => found,
+    };
+    if has_rules {
         return Ok(Verdict::Fine);
     }
     match netns.has_legacy_tables() {

@@ -44,14 +44,10 @@ pub fn ruleset(config: &Config) -> Result<Ruleset, ConfigError> {
     dns::capture(&mut sink, config);
     outbound::capture(&mut sink, config);
     tproxy::marks(&mut sink, config);
-<<<<<<< HEAD
-    Ok(Ruleset { dialect: config.dialect, ipv6: config.ipv6, rules: sink.into_rules() })
-=======
-    let ruleset = Ruleset { dialect: Dialect::Iptables, ipv6: config.ipv6, rules: sink.into_rules() };
+    let ruleset = Ruleset { dialect: config.dialect, ipv6: config.ipv6, rules: sink.into_rules() };
     #[cfg(feature = "mutants")]
     let ruleset = crate::mutants::spoil(ruleset, config);
     Ok(ruleset)
->>>>>>> 27061e8 (wip)
 }
 
 fn check(config: &Config) -> Result<(), ConfigError> {
