@@ -40,6 +40,20 @@ pub enum Annotation {
 }
 
 impl Annotation {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::InterceptionMode,
+        Self::IncludeOutboundRanges,
+        Self::ExcludeOutboundRanges,
+        Self::ExcludeInboundPorts,
+        Self::IncludeInboundPorts,
+        Self::ExcludeOutboundPorts,
+        Self::IncludeOutboundPorts,
+        Self::ExcludeInterfaces,
+        Self::RerouteVirtualInterfaces,
+        Self::KubevirtInterfaces,
+    ];
+
     /// The annotation's key.
     #[must_use]
     pub fn key(self) -> &'static str {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One function per reader of what others wrote: it reads any bytes, panics on none, and what it accepts holds together.
+//! `fuzz_targets/` hands them to `cargo fuzz`; `tests/bounded.rs` runs them as properties, which is what CI does.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use netfilter::describe::describe;
+use netfilter::expression;
+use netfilter::snapshot::NfFamily;
+use protocol::args::CniArgs;
+use protocol::netconf::NetConf;
+use protocol::pod::PodFacts;
+use redirect::annotations::Annotation;
+use redirect::config::Config;
+use redirect::host::{AddressFamilies, Environment, Host};
+use redirect::live::{LiveRules, json, save};
+use redirect::ruleset::{Dialect, Family, Ruleset};
+use redirect::{Enrolment, enrol, generate, text};
+
+/// Annotation values, one a line, in the order of [`Annotation::ALL`]: a pod with them is skipped, refused with a message, or gets
+/// rules that can be written in both dialects.
+pub fn annotations(data: &[u8]) {
+    let Some(pod) = pod(data) else { return };
+    match enrol(&pod) {
+        Ok(Enrolment::Enrol(redirect)) => {
+            let addresses = AddressFamilies { first: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), ipv6: true };
+            let host = Host { addresses, environment: Environment::default() };
+            written(redirect.config(&host));
+        }
+        Ok(Enrolment::Skip(_)) => {}
+        Err(error) => assert!(!error.to_string().is_empty(), "a refusal says why"),
+    }
+}
+
+/// An injected pod with the annotations of `data`.
+fn pod(data: &[u8]) -> Option<PodFacts> {
+    let values = String::from_utf8_lossy(data);
+    let mut annotations: BTreeMap<&str, &str> =
+        Annotation::ALL.iter().map(|annotation| annotation.key()).zip(values.split('\n')).collect();
+    annotations.insert("sidecar.istio.io/status", "{}");
+    let pod = serde_json::json!({
+        "metadata": { "name": "p", "namespace": "n", "uid": "u", "annotations": annotations },
+        "spec": { "containers": [{ "name": "app" }, { "name": "istio-proxy" }] },
+    });
+    serde_json::from_value(pod).ok()
+}
+
+/// Whether the pod of these annotations gets rules; for tests of the target itself.
+#[must_use]
+pub fn is_enrolled(data: &[u8]) -> bool {
+    matches!(pod(data).map(|pod| enrol(&pod)), Some(Ok(Enrolment::Enrol(_))))
+}
+
+/// Rules of an accepted configuration exist in both dialects.
+fn written(mut config: Config) {
+    for dialect in [Dialect::Iptables, Dialect::Nft] {
+        config.dialect = dialect;
+        let rules: Ruleset = match generate::ruleset(&config) {
+            Ok(rules) => rules,
+            Err(error) => panic!("an accepted pod has no rules: {error}"),
+        };
+        match dialect {
+            Dialect::Iptables => {
+                assert!(text::restore(&rules, Family::V4).ends_with("COMMIT\n"), "a table is committed");
+            }
+            Dialect::Nft => assert!(!text::native(&rules).is_empty(), "there are commands"),
+        }
+    }
+}
+
+/// A configuration on standard input, or `CNI_ARGS`: read, or refused in a form that a runtime can print.
+pub fn netconf(data: &[u8]) {
+    match NetConf::parse(data) {
+        Ok(conf) => {
+            assert!(conf.agent_socket().starts_with(conf.run_dir()), "the socket is in the run directory")
+        }
+        Err(error) => assert!(serde_json::from_str::<serde_json::Value>(&error.to_json()).is_ok(), "JSON"),
+    }
+    if let Err(error) = CniArgs::parse(&String::from_utf8_lossy(data)) {
+        assert!(!error.msg.is_empty(), "a refusal says why");
+    }
+}
+
+/// A rule's expressions as the kernel lists them: read and described, or malformed.
+pub fn netlink_replies(data: &[u8]) {
+    let _ = expression::parse(data);
+    let _ = expression::jumps_to(data);
+    assert!(expression::same(data, data), "what is the same is the same");
+    for family in [NfFamily::Ip, NfFamily::Ip6, NfFamily::Inet] {
+        let _ = describe(family, data);
+    }
+}
+
+/// What `iptables-save` prints: read, or refused with a line that exists.
+pub fn iptables_save(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match save::parse(&text, Family::V4) {
+        Ok(rules) => assert!(count(&rules) <= text.lines().count(), "a line is at most one rule"),
+        Err(error) => assert!((1..=text.lines().count()).contains(&error.line), "{error}"),
+    }
+}
+
+/// What `nft -j list ruleset` prints: read, or refused.
+pub fn nft_json(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(rules) = json::parse(&text) {
+        assert!(count(&rules) <= text.matches("\"rule\"").count(), "an object is at most one rule");
+    }
+}
+
+fn count(rules: &LiveRules) -> usize {
+    rules.tables.iter().flat_map(|table| &table.chains).map(|chain| chain.rules.len()).sum()
+}
