@@ -108,8 +108,10 @@ impl NetnsCluster {
     ///
     /// # Errors
     /// The directory cannot be removed.
-    pub async fn stop(self) -> Result<(), Error> {
+    pub async fn stop(mut self) -> Result<(), Error> {
         self.controller.abort();
+        // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
+        let _aborted = (&mut self.controller).await;
         for node in &self.nodes {
             let slots = node.slots();
             join_all(slots.iter().map(|slot| node.stop(slot))).await;

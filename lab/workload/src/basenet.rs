@@ -43,6 +43,9 @@ pub enum Error {
     /// The kernel refused a link, an address or a route.
     #[error("failed to {0}: {1}")]
     Netlink(&'static str, #[source] rtnetlink::Error),
+    /// An address did not come into use.
+    #[error(transparent)]
+    Own(#[from] crate::own::Error),
     /// Every address of a range is taken.
     #[error("range {0} is exhausted")]
     Exhausted(String),
@@ -58,7 +61,7 @@ impl Error {
             Self::Environment(_) => 4,
             Self::Io(..) => 5,
             Self::Configuration(_) => 7,
-            Self::Netlink(..) => 100,
+            Self::Netlink(..) | Self::Own(_) => 100,
             Self::Exhausted(_) => 11,
             Self::Missing(_) => 101,
         }

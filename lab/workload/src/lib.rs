@@ -11,6 +11,7 @@
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
 //! | [`listen`], [`line`](mod@line) | sockets of both families; reading and writing lines |
+//! | [`own`] | waiting until the kernel takes an address for its own |
 
 pub mod agent;
 pub mod app;
@@ -19,4 +20,5 @@ pub mod cli;
 pub mod client;
 pub mod line;
 pub mod listen;
+pub mod own;
 pub mod proxy;

@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 
 use crate::line;
 use crate::listen::{self, On};
+use crate::own;
 
 /// Captured outbound connections arrive here.
 pub const OUTBOUND: u16 = 15001;
@@ -27,11 +28,11 @@ pub const DNS: u16 = 15053;
 pub const OWN: [u16; 3] = [15020, 15021, 15090];
 
 /// The sources of forwarded inbound connections, as the real proxy uses them: rules know them by these.
-const INBOUND_SOURCES: [IpAddr; 2] =
-    [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 6)), IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6))];
+const INBOUND_SOURCE_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+const INBOUND_SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
 /// How long the far side may take; less than a client waits, so that the client hears of it from us.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(1000);
 
 /// What to do with a captured connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,7 +44,9 @@ pub enum Mode {
 }
 
 /// Listens on all the proxy's ports in both families and serves until it is killed.
-pub async fn run(mode: Mode) -> io::Result<()> {
+pub async fn run(mode: Mode) -> anyhow::Result<()> {
+    // A real proxy comes up long after the kernel has got round to it.
+    own::until_own_on_lo(INBOUND_SOURCE_V6).await?;
     for (port, on) in [(OUTBOUND, On::Any), (INBOUND, On::Any), (DNS, On::Loopback)] {
         for listener in listen::tcp(on, port)? {
             tokio::spawn(accept(listener, port, if port == DNS { Mode::Sink } else { mode }));
@@ -118,7 +121,7 @@ async fn connect(to: SocketAddr, port: u16) -> io::Result<TcpStream> {
     let fresh = || if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let mut socket = fresh()?;
     if port == INBOUND {
-        let source = INBOUND_SOURCES[usize::from(to.is_ipv6())];
+        let source = if to.is_ipv4() { INBOUND_SOURCE_V4.into() } else { IpAddr::V6(INBOUND_SOURCE_V6) };
         if socket.bind(SocketAddr::new(source, 0)).is_err() {
             // `::6` is on `lo` only where somebody put it.
             socket = fresh()?;

@@ -4,7 +4,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-use std::time::{Duration, Instant};
 
 use cluster::{Answer, ProxyHop, Traffic, Transport};
 use cucumber::{then, when};
@@ -17,15 +16,6 @@ use crate::world::{LabWorld, Sent};
 
 /// The app's user and group in every pod of the lab.
 const APP: (u32, u32) = (1000, 1000);
-
-/// Where the proxy catches what is not addressed to it.
-const CAPTURE_PORTS: [u16; 2] = [15001, 15006];
-
-/// How long a new pod's network may take until everything answers.
-const SETTLING: Duration = Duration::from_secs(4);
-
-/// The pause between two tries.
-const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
 /// The sources that the proxy uses towards its own app, so that rules can tell.
 const INBOUND_SOURCES: [&str; 2] = ["127.0.0.6", "::6"];
@@ -121,26 +111,10 @@ async fn send(world: &mut LabWorld, line: &Line) -> Result<Sent, Stop> {
     };
     let (uid, gid) = sender(world, line)?;
     let traffic = Traffic { transport: line.transport, destination, port: line.port, uid, gid, source: None };
-    let answer = until_carried_on(world, line, &traffic).await?;
+    let answer = world.workload(&line.from).await?.send(&traffic).await?;
     let sent = Sent { from: line.from.clone(), traffic, answer };
     world.traffic.push(sent.clone());
     Ok(sent)
-}
-
-/// Sends until a proxy that caught the traffic also carried it on, or until it is clear that it cannot. A new pod's IPv6
-/// addresses answer only once the kernel has got round to them, and on a busy machine the proxy loses patience before.
-async fn until_carried_on(world: &mut LabWorld, line: &Line, traffic: &Traffic) -> Result<Answer, Stop> {
-    let workload = world.workload(&line.from).await?;
-    let since = Instant::now();
-    let mut tries = tokio::time::interval(BETWEEN_TRIES);
-    loop {
-        tries.tick().await;
-        let answer = workload.send(traffic).await?;
-        let stuck = matches!(&answer, Answer::Proxy { hop } if CAPTURE_PORTS.contains(&hop.port));
-        if !stuck || since.elapsed() > SETTLING {
-            return Ok(answer);
-        }
-    }
 }
 
 fn sender(world: &mut LabWorld, line: &Line) -> Result<(u32, u32), Stop> {

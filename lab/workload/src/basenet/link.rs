@@ -7,24 +7,17 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
-use std::time::Duration;
 
-use futures::channel::mpsc::UnboundedReceiver;
 use futures::{StreamExt as _, TryStreamExt as _};
 use nix::sched::{CloneFlags, setns};
-use rtnetlink::packet_core::NetlinkMessage;
-use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags};
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage};
 use rtnetlink::packet_route::route::RouteScope;
-use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, MulticastGroup, RouteMessageBuilder};
 
 use super::Error;
 use super::conf::Call;
-
-/// How long the kernel may take to bring both ends up.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::own::{self, Changes};
 
 /// The address that the node's end answers for.
 #[must_use]
@@ -73,6 +66,10 @@ pub async fn connect(call: &Call, addresses: &[IpAddr], mtu: Option<u32>) -> Res
         pod.route(any(*address), 0, Some(gateway(*address))).await?;
         node.address(gateway(*address)).await?;
         node.route(*address, host_length(*address), None).await?;
+    }
+    for address in addresses {
+        pod.answers_for(*address).await?;
+        node.answers_for(gateway(*address)).await?;
     }
     Ok(Wired { host_mac, pod_mac })
 }
@@ -140,17 +137,18 @@ fn is_gone(error: &rtnetlink::Error) -> bool {
         if message.to_io().raw_os_error() == Some(nix::errno::Errno::ENODEV as i32))
 }
 
-/// One end of the pair: a netlink socket of its namespace, which also tells when its link changes.
+/// One end of the pair: a netlink socket of its namespace, which also tells when its links and routes change.
 struct Side {
     handle: Handle,
-    changes: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
+    changes: Changes,
     link: u32,
 }
 
 impl Side {
     /// The side of the namespace that this thread is in.
     fn here() -> Result<Self, Error> {
-        let (connection, handle, changes) = rtnetlink::new_multicast_connection(&[MulticastGroup::Link])
+        let groups = [MulticastGroup::Link, MulticastGroup::Ipv6Route];
+        let (connection, handle, changes) = rtnetlink::new_multicast_connection(&groups)
             .map_err(|error| Error::Io("open a netlink socket", error))?;
         tokio::spawn(connection);
         Ok(Self { handle, changes, link: 0 })
@@ -210,7 +208,7 @@ impl Side {
                 }
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        let waited = tokio::time::timeout(own::PATIENCE, wait).await;
         waited.unwrap_or(Err(Error::Io("wait for a link", io::ErrorKind::TimedOut.into())))
     }
 
@@ -223,6 +221,16 @@ impl Side {
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
         }
         request.execute().await.map_err(|e| Error::Netlink("add an address", e))
+    }
+
+    /// Waits until the kernel answers for one of the link's addresses; for IPv4 it does at once.
+    async fn answers_for(&mut self, address: IpAddr) -> Result<(), Error> {
+        match address {
+            IpAddr::V4(_) => Ok(()),
+            IpAddr::V6(address) => {
+                Ok(own::until_own(&self.handle, &mut self.changes, self.link, address).await?)
+            }
+        }
     }
 
     async fn route(&self, to: IpAddr, length: u8, via: Option<IpAddr>) -> Result<(), Error> {
