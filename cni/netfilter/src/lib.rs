@@ -5,6 +5,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`netns`] | opens and enters a network namespace |
+//! | [`owner`] | enters the user namespace that owns it |
 //! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
 //! | [`route`] | policy routes, which TPROXY needs |
 //! | [`ground`] | what rules stand on: the helper address and the policy routes |
@@ -40,6 +41,7 @@ pub mod iptables;
 pub mod legacy;
 pub mod netns;
 pub mod ours;
+pub mod owner;
 pub mod plan;
 pub mod program;
 pub mod read;

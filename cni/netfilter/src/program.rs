@@ -19,6 +19,7 @@ use crate::backend::{Backend, Wish};
 use crate::ground::{Ground, GroundError};
 use crate::iptables::IptablesError;
 use crate::legacy;
+use crate::owner::{self, Entered, OwnerError};
 
 /// Where the calling process lives, which decides what the iptables tools must be kept from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,12 +93,16 @@ pub enum ProgramError {
     /// The rules could not be applied over netlink.
     #[error(transparent)]
     Apply(#[from] ApplyError),
+    /// The user namespace that the rules are meant in could not be entered.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
     /// The rules could not be applied through the tools.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
 }
 
-/// Makes the calling thread's namespace hold what `request` asks for.
+/// Makes the calling thread's namespace hold what `request` asks for. If another user namespace owns it and the rules need that, the process
+/// is in there afterwards, for good.
 ///
 /// # Errors
 /// If it does not; see [`ProgramError`].
@@ -119,6 +124,11 @@ fn write_first_that_works(mut choice: Choice, request: Request) -> Result<Progra
         config.dialect = choice.backend.dialect();
         match write(choice.backend, &ruleset(&config)?, &options) {
             Ok(applied) => return Ok(Programmed { choice, applied }),
+            // Only now it costs something: almost no pod has a user namespace of its own.
+            Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. })) => match owner::enter()? {
+                Entered::Now => {}
+                Entered::Before => return Err(error.into()),
+            },
             Err(ProgramError::Apply(error)) if wish == Wish::Auto => {
                 choice = after(choice.backend, &error).ok_or(error)?;
             }

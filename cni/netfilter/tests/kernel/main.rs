@@ -13,11 +13,13 @@
 
 mod address;
 mod apply;
+mod child;
 mod compare;
 mod foreign;
 mod ground;
 mod native;
 mod netns;
+mod owner;
 mod parity;
 mod restore;
 mod rights;
@@ -53,6 +55,9 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
+    if let Some(role) = child::role() {
+        return role;
+    }
     let rights = rights::acquire();
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
         address::CASES,
         route::CASES,
         ground::CASES,
+        owner::CASES,
         netns::CASES,
     ];
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
