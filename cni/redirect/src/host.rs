@@ -159,6 +159,37 @@ mod tests {
         assert_eq!(ipv6(&["10.9.0.2", "fe80::1"], Stack::Dual), Ok(false));
     }
 
+    /// Upstream goes through the addresses and keeps the answer of the last one that it looked at.
+    fn last_looked_at(addresses: &[&str], stack: Stack) -> Result<bool, NoLocalAddress> {
+        let mut answer = Err(NoLocalAddress);
+        for address in addresses {
+            if address.starts_with("127.") || address.starts_with("fe80:") {
+                continue;
+            }
+            answer = Ok(address.contains(':'));
+            if stack == Stack::FirstAddress || answer == Ok(true) {
+                break;
+            }
+        }
+        answer
+    }
+
+    #[test]
+    fn any_order_of_addresses_gives_upstream_s_answer() {
+        let kinds = ["127.0.0.1", "fe80::1", "10.9.0.2", "fd00:9::2"];
+        for order in 0..4usize.pow(5) {
+            let addresses: Vec<&str> = (0..5).map(|at| kinds[order / 4usize.pow(at) % 4]).collect();
+            for stack in [Stack::FirstAddress, Stack::Dual] {
+                assert_eq!(
+                    ipv6(&addresses, stack),
+                    last_looked_at(&addresses, stack),
+                    "{addresses:?} {stack:?}"
+                );
+            }
+        }
+        assert_eq!(ipv6(&["10.9.0.2", "fd00:9::2", "10.9.0.3"], Stack::Dual), Ok(true));
+    }
+
     #[test]
     fn loopback_link_local_and_our_own_helper_do_not_count() {
         let none = ["127.0.0.1", "127.3.2.1", "::1", "169.254.1.1", "224.0.0.5", "fe80::1", "ff02::1", "::6"];

@@ -10,15 +10,18 @@
 //! | [`annotations`], [`go`], [`list`] | what an annotation may say, in which words it is refused, what it means |
 //! | [`parameters`] | what a pod asks for, each value with its source |
 //! | [`host`] | what the namespace's addresses and the process' environment add |
+//! | [`command_line`], [`dns`] | what a command line may say; which resolvers a `resolv.conf` names |
 //! | [`config`] | everything that rules are generated from |
 //! | [`generate`] | the rules |
 //! | [`ruleset`] | the intermediate form that text, netlink messages and verdicts are derived from |
-//! | [`text`] | restore text |
+//! | [`text`] | restore text, nft commands |
 //! | [`live`] | rules as somebody found them, read from what the tools print |
 //! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
 
 pub mod annotations;
+pub mod command_line;
 pub mod config;
+pub mod dns;
 pub mod enrol;
 pub mod generate;
 pub mod go;

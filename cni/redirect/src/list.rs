@@ -4,6 +4,9 @@
 //! Empty elements are dropped (`80,` is one port) and so are blanks around an element. This reads, it does not validate:
 //! what an annotation may say is decided in [`crate::annotations`], and what a rule cannot hold stays
 //! [`Port::Verbatim`] or [`Id::Name`] for whoever writes the rule.
+//!
+//! A command line's lists are read by the same functions. Upstream hands an element on with its blanks, and the tools that
+//! read the rule drop them; here they never get that far.
 
 use std::borrow::Cow;
 
