@@ -110,6 +110,22 @@ impl Rtnetlink {
         Err(error)
     }
 
+    /// Whether the policy routes are there. Anybody may ask.
+    ///
+    /// # Errors
+    /// If rules or routes cannot be listed.
+    pub fn has_policy_routes(&mut self, wanted: PolicyRoutes) -> Result<bool, RouteError> {
+        let rules = self.policy_rules()?;
+        for family in families(wanted) {
+            let number = number(family);
+            let ruled = rules.iter().any(|rule| rule.sends(number, wanted.mark, wanted.table));
+            if !ruled || !self.has_route(family, wanted.table)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// What is wrong if a step was refused; nothing, if what it would add is there.
     fn missing(&mut self, step: Step, errno: i32) -> Option<RouteError> {
         match (Errno::from_raw_os_error(errno), step.part) {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the command line and the environment say, before it means anything: each value as text, with where it comes from.
+//! The environment is read first and the command line wins; of several variables the last one that can be read wins.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, Command};
+use redirect::go::parse_bool;
+
+use crate::flag::{ALL, Flag, Kind};
+use crate::go::{parse_duration, parse_number};
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// This variable.
+    Env(String),
+    /// The command line.
+    Flag,
+}
+
+/// A value and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// As it was written; a bare switch reads `true`.
+    pub text: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A variable that was left out because its value cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// The variable.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "environment variable {} is ignored: {:?} cannot be read", self.variable, self.value)
+    }
+}
+
+/// All flags with their values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    values: BTreeMap<&'static str, Value>,
+    /// Variables that were left out.
+    pub ignored: Vec<Ignored>,
+    /// Arguments that are no flags; they mean nothing.
+    pub stray: Vec<String>,
+}
+
+impl Given {
+    /// Reads a command line (without the program's name) and the environment.
+    ///
+    /// # Errors
+    /// A command line that cannot be read, or one that asks for help; the error knows its text.
+    pub fn read(
+        command: Command,
+        arguments: impl IntoIterator<Item = OsString>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(Self, clap::ArgMatches), clap::Error> {
+        let program = OsString::from(command.get_name().to_owned());
+        let mut matches = command.try_get_matches_from(std::iter::once(program).chain(arguments))?;
+        let mut ignored = Vec::new();
+        let mut values = BTreeMap::new();
+        for flag in ALL {
+            let mut value = Value { text: flag.default.to_owned(), origin: Origin::Default };
+            for variable in flag.variables() {
+                match env(&variable) {
+                    Some(text) if flag.accepts(&text) => {
+                        value = Value { text, origin: Origin::Env(variable) }
+                    }
+                    Some(text) => ignored.push(Ignored { variable, value: text }),
+                    None => {}
+                }
+            }
+            if matches.value_source(flag.name) == Some(ValueSource::CommandLine)
+                && let Some(text) = matches.remove_one::<String>(flag.name)
+            {
+                value = Value { text, origin: Origin::Flag };
+            }
+            values.insert(flag.name, value);
+        }
+        let stray = matches.try_remove_many::<String>(STRAY).ok().flatten();
+        Ok((Self { values, ignored, stray: stray.into_iter().flatten().collect() }, matches))
+    }
+
+    /// A flag's value.
+    #[must_use]
+    pub fn value(&self, flag: &'static Flag) -> Value {
+        let default = || Value { text: flag.default.to_owned(), origin: Origin::Default };
+        self.values.get(flag.name).cloned().unwrap_or_else(default)
+    }
+
+    /// A flag's value as text.
+    #[must_use]
+    pub fn text(&self, flag: &'static Flag) -> &str {
+        self.values.get(flag.name).map_or(flag.default, |value| value.text.as_str())
+    }
+
+    /// Whether a switch is on.
+    #[must_use]
+    pub fn is_on(&self, flag: &'static Flag) -> bool {
+        parse_bool(self.text(flag)) == Ok(true)
+    }
+}
+
+impl Flag {
+    fn accepts(&self, text: &str) -> bool {
+        match self.kind {
+            Kind::Text => true,
+            Kind::Bool => parse_bool(text).is_ok(),
+            Kind::Number => parse_number(text).is_ok(),
+            Kind::Duration => parse_duration(text).is_ok(),
+        }
+    }
+
+    /// The flag as clap knows it. Values are taken as Go's library takes them: an argument that begins with a hyphen is a value
+    /// where one is due, a switch takes one only behind `=`, and of several the last counts.
+    fn arg(&'static self) -> Arg {
+        let mut help = self.help.to_owned();
+        if let Some(variables) = self.variables().into_iter().reduce(|all, one| format!("{all}, {one}")) {
+            help.push_str(&format!(" [env: {variables}]"));
+        }
+        if !matches!(self.default, "" | "false") {
+            help.push_str(&format!(" [default: {}]", self.default));
+        }
+        let kind = self.kind;
+        let check = move |text: &str| match kind {
+            Kind::Text => Ok(text.to_owned()),
+            Kind::Bool => parse_bool(text).map(|_| text.to_owned()).map_err(|error| error.to_string()),
+            Kind::Number => parse_number(text).map(|_| text.to_owned()).map_err(|error| error.to_string()),
+            Kind::Duration => {
+                parse_duration(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+            }
+        };
+        let arg = Arg::new(self.name).long(self.name).help(help).action(ArgAction::Set).value_parser(check);
+        let arg = match self.short {
+            Some(short) => arg.short(short),
+            None => arg,
+        };
+        match self.kind {
+            Kind::Bool => {
+                arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
+            }
+            Kind::Text => arg.allow_hyphen_values(true).value_name("TEXT"),
+            Kind::Number => arg.allow_hyphen_values(true).value_name("PORT"),
+            Kind::Duration => arg.allow_hyphen_values(true).value_name("DURATION"),
+        }
+    }
+}
+
+const STRAY: &str = "stray";
+
+/// Adds all flags to a command.
+#[must_use]
+pub fn with_flags(command: Command) -> Command {
+    command.args_override_self(true).args(ALL.iter().map(|flag| flag.arg()))
+}
+
+/// Lets a command take arguments that mean nothing, as upstream's does.
+#[must_use]
+pub fn with_stray(command: Command) -> Command {
+    command.arg(Arg::new(STRAY).num_args(0..).hide(true))
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Log lines on standard error, one a decision: as text, or as JSON where `--log_as_json` asks for it.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use serde_json::{Map, Value};
+
+use crate::flag;
+use crate::given::Given;
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For whoever looks closely.
+    Debug,
+    /// What was decided.
+    Info,
+    /// Works, but somebody should look.
+    Warn,
+    /// It ends here.
+    Error,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Takes lines.
+pub struct Log<'w> {
+    out: &'w mut dyn Write,
+    /// The least that is shown; nothing without.
+    least: Option<Level>,
+    format: Format,
+}
+
+impl<'w> Log<'w> {
+    /// A log as the flags want it.
+    pub fn new(out: &'w mut dyn Write, given: &Given) -> Self {
+        let format = if given.is_on(&flag::LOG_AS_JSON) { Format::Json } else { Format::Text };
+        Self { out, least: least(given.text(&flag::LOG_OUTPUT_LEVEL)), format }
+    }
+
+    /// Takes a line.
+    pub fn add(&mut self, level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
+        if self.least.is_none_or(|least| level < least) {
+            return;
+        }
+        let line = match self.format {
+            Format::Text => {
+                let mut line = format!("{}\t{message}", level.name());
+                for (name, value) in fields {
+                    line.push_str(&format!("\t{name}={value}"));
+                }
+                line
+            }
+            Format::Json => {
+                let mut line = Map::new();
+                line.insert("level".to_owned(), Value::from(level.name()));
+                line.insert("msg".to_owned(), Value::from(message));
+                for (name, value) in fields {
+                    line.insert((*name).to_owned(), Value::from(value.to_string()));
+                }
+                Value::Object(line).to_string()
+            }
+        };
+        // Where standard error is closed, nobody listens.
+        let _ = writeln!(self.out, "{line}");
+    }
+}
+
+/// The level of scope `default` or `all` in `SCOPE:LEVEL,…`; a level without a scope is that of `default`. Info without one.
+fn least(text: &str) -> Option<Level> {
+    let mut least = Some(Level::Info);
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (scope, level) = part.split_once(':').unwrap_or(("default", part));
+        if matches!(scope, "default" | "all") {
+            least = match level {
+                "debug" => Some(Level::Debug),
+                "warn" => Some(Level::Warn),
+                "error" | "fatal" => Some(Level::Error),
+                "none" => None,
+                _ => Some(Level::Info),
+            };
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_is_that_of_the_default_scope() {
+        for (text, want) in [
+            ("", Some(Level::Info)),
+            ("info", Some(Level::Info)),
+            ("default:debug", Some(Level::Debug)),
+            ("ads:debug", Some(Level::Info)),
+            ("ads:debug,all:warn", Some(Level::Warn)),
+            ("default:none", None),
+            ("default:loud", Some(Level::Info)),
+        ] {
+            assert_eq!(least(text), want, "{text}");
+        }
+    }
+}

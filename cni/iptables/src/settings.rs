@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the flags mean. What the surroundings add is in [`crate::surroundings`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use netfilter::backend::{self, ForcedBinary, UnknownBackend, UnknownBinary, Wish};
+use netfilter::program::{Options, Surroundings};
+use redirect::config::{Config, Mode};
+use redirect::go::{PrefixError, UintError, parse_port};
+use redirect::host::Stack;
+use redirect::list;
+use redirect::ruleset::Id;
+
+use crate::flag::{self, Flag};
+use crate::given::Given;
+use crate::go::{GoError, parse_duration, parse_number};
+
+/// Which DNS traffic is to go to the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DnsWish {
+    /// None.
+    Off,
+    /// That of the resolvers in `/etc/resolv.conf`.
+    Servers,
+    /// All of port 53.
+    All,
+}
+
+/// What is to become of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Programming {
+    /// They are made to be there.
+    Apply,
+    /// They are written down.
+    DryRun,
+    /// They are removed.
+    CleanUp,
+    /// Nothing.
+    Skip,
+}
+
+/// What validation does about paths that upstream's probe cannot see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paths {
+    /// Nothing.
+    Off,
+    /// It says what it found.
+    Report,
+    /// It fails if one of them is not as it should be.
+    Enforce,
+}
+
+/// What is asked of validation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validation {
+    /// The port that is connected to.
+    pub probe_port: u16,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Paths beyond upstream's.
+    pub paths: Paths,
+}
+
+/// What the flags mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The rules; users, groups, IPv6, DNS and what the environment says are not filled in.
+    pub template: Config,
+    /// The proxy's users, if given.
+    pub uids: Option<Vec<Id>>,
+    /// The proxy's groups, if given.
+    pub gids: Option<Vec<Id>>,
+    /// DNS.
+    pub dns: DnsWish,
+    /// Which addresses count.
+    pub stack: Stack,
+    /// The back end.
+    pub backend: Wish,
+    /// The namespace to work in; the own one without.
+    pub netns: Option<PathBuf>,
+    /// What is to become of rules.
+    pub programming: Programming,
+    /// How the iptables tools are used, should they be needed.
+    pub options: Options,
+    /// Whether and how to validate.
+    pub validation: Option<Validation>,
+}
+
+/// A flag whose value means nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read --{flag}: {reason}")]
+pub struct SettingError {
+    /// The flag.
+    pub flag: &'static str,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// No port.
+    #[error(transparent)]
+    Port(#[from] UintError),
+    /// No number of 32 bits.
+    #[error("{0:?} is not a number from 0 to 4294967295")]
+    Number(String),
+    /// No list of prefixes.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+    /// `*` where a list is due.
+    #[error("invalid value for OUTBOUND_IP_RANGES_EXCLUDE: all ranges cannot be excluded")]
+    ExcludesAll,
+    /// No number or duration.
+    #[error(transparent)]
+    Go(#[from] GoError),
+    /// No back end.
+    #[error(transparent)]
+    Backend(#[from] UnknownBackend),
+    /// Neither `legacy` nor `nft`.
+    #[error(transparent)]
+    Binary(#[from] UnknownBinary),
+    /// None of the three words.
+    #[error("{0:?} is none of off, report and enforce")]
+    Paths(String),
+}
+
+impl Settings {
+    /// Reads the flags.
+    ///
+    /// # Errors
+    /// The first flag whose value means nothing.
+    pub fn read(given: &Given) -> Result<Self, SettingError> {
+        let ids = |flag| Some(given.text(flag)).filter(|text| !text.is_empty()).map(list::ids);
+        let validation = given.is_on(&flag::RUN_VALIDATION).then(|| validation(given)).transpose()?;
+        Ok(Self {
+            template: template(given)?,
+            uids: ids(&flag::PROXY_UID),
+            gids: ids(&flag::PROXY_GID),
+            dns: match (given.is_on(&flag::REDIRECT_DNS), given.is_on(&flag::CAPTURE_ALL_DNS)) {
+                (false, _) => DnsWish::Off,
+                (true, false) => DnsWish::Servers,
+                (true, true) => DnsWish::All,
+            },
+            stack: if given.is_on(&flag::DUAL_STACK) { Stack::Dual } else { Stack::FirstAddress },
+            backend: backend(given)?,
+            netns: Some(given.text(&flag::NETWORK_NAMESPACE))
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
+            programming: programming(given),
+            options: Options {
+                surroundings: if given.is_on(&flag::CNI_MODE) {
+                    Surroundings::Node
+                } else {
+                    Surroundings::Container
+                },
+                reconcile: given.is_on(&flag::RECONCILE),
+                force: given.is_on(&flag::FORCE_APPLY),
+                ..Options::default()
+            },
+            validation,
+        })
+    }
+}
+
+/// Nothing is programmed by a dry run, whatever else is asked for.
+fn programming(given: &Given) -> Programming {
+    if given.is_on(&flag::SKIP_RULE_APPLY) {
+        Programming::Skip
+    } else if given.is_on(&flag::DRY_RUN) {
+        Programming::DryRun
+    } else if given.is_on(&flag::CLEANUP_ONLY) {
+        Programming::CleanUp
+    } else {
+        Programming::Apply
+    }
+}
+
+fn read<T, E: Into<Reason>>(
+    given: &Given,
+    flag: &'static Flag,
+    reader: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, SettingError> {
+    reader(given.text(flag)).map_err(|reason| SettingError { flag: flag.name, reason: reason.into() })
+}
+
+fn template(given: &Given) -> Result<Config, SettingError> {
+    let port = |flag| read(given, flag, parse_port);
+    let number = |flag| read(given, flag, |text| text.parse().map_err(|_| Reason::Number(text.to_owned())));
+    let excluded = |text: &str| match text {
+        "*" => Err(Reason::ExcludesAll),
+        text => Ok(list::cidrs(text)?),
+    };
+    Ok(Config {
+        mode: if given.text(&flag::MODE) == "TPROXY" { Mode::Tproxy } else { Mode::Redirect },
+        proxy_port: port(&flag::ENVOY_PORT)?,
+        inbound_capture_port: port(&flag::INBOUND_CAPTURE_PORT)?,
+        inbound_tunnel_port: port(&flag::INBOUND_TUNNEL_PORT)?,
+        inbound_ports_include: list::inbound_ports(given.text(&flag::INBOUND_PORTS)),
+        inbound_ports_exclude: list::ports(given.text(&flag::LOCAL_EXCLUDE_PORTS)),
+        exclude_interfaces: list::interfaces(given.text(&flag::EXCLUDE_INTERFACES)),
+        virtual_interfaces: list::interfaces(given.text(&flag::KUBE_VIRT_INTERFACES)),
+        outbound_ranges_include: read(given, &flag::SERVICE_CIDR, list::ranges)?,
+        outbound_ranges_exclude: read(given, &flag::SERVICE_EXCLUDE_CIDR, excluded)?,
+        outbound_ports_include: list::ports(given.text(&flag::OUTBOUND_PORTS)),
+        outbound_ports_exclude: list::ports(given.text(&flag::OUTBOUND_PORTS_EXCLUDE)),
+        drop_invalid: given.is_on(&flag::DROP_INVALID),
+        tproxy_mark: number(&flag::TPROXY_MARK)?,
+        tproxy_route_table: number(&flag::TPROXY_ROUTE_TABLE)?,
+        ..Config::default()
+    })
+}
+
+fn validation(given: &Given) -> Result<Validation, SettingError> {
+    let paths = |text: &str| match text {
+        "off" => Ok(Paths::Off),
+        "report" => Ok(Paths::Report),
+        "enforce" => Ok(Paths::Enforce),
+        other => Err(Reason::Paths(other.to_owned())),
+    };
+    Ok(Validation {
+        probe_port: read(given, &flag::PROBE_PORT, parse_number)?,
+        timeout: read(given, &flag::PROBE_TIMEOUT, parse_duration)?,
+        paths: read(given, &flag::VALIDATE_PATHS, paths)?,
+    })
+}
+
+fn backend(given: &Given) -> Result<Wish, SettingError> {
+    let forced = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse::<ForcedBinary>().map(Some),
+    };
+    let chosen = backend::Settings {
+        backend: read(given, &flag::BACKEND, str::parse)?,
+        native_nftables: given.is_on(&flag::NATIVE_NFTABLES),
+        forced_binary: read(given, &flag::FORCE_IPTABLES_BINARY, forced)?,
+    };
+    Ok(chosen.wish())
+}

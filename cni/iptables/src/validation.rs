@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The proof that a pod's traffic is redirected, from inside and without privileges: upstream's probe, which alone decides, and
+//! then what else can be found out from here ([`paths`]).
+//!
+//! The process must run as the proxy's user: its connection to a loopback address that is not `127.0.0.1` is what the proxy's
+//! own connections to the pod look like, and rules send those to the proxy's inbound port.
+
+mod paths;
+mod probe;
+
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use redirect::config::Config;
+use redirect::host::{INBOUND_V4, INBOUND_V6};
+use redirect::ruleset::Family;
+
+pub use paths::{Finding, State};
+pub use probe::Listeners;
+
+use crate::log::{Level, Log};
+use crate::settings::{Paths, Validation};
+use crate::surroundings::Whole;
+
+/// Traffic of this pod is not redirected.
+#[derive(Debug, thiserror::Error)]
+#[error("validate redirection: {reason}\n{ADVICE}")]
+pub struct NotRedirected {
+    /// What was seen.
+    reason: Reason,
+}
+
+/// What was seen instead of redirection.
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error("no listener available on port {} or {} of {}", ports[0], ports[1], address)]
+    NoListener { address: IpAddr, ports: [u16; 2] },
+    #[error("nothing that was sent to {target} arrived at the proxy's ports within {timeout:?}")]
+    Timeout { target: SocketAddr, timeout: Duration },
+    #[error("{}", .0.join("; "))]
+    Paths(Vec<String>),
+}
+
+const ADVICE: &str = "This pod is not ready for the mesh: its traffic would pass by the proxy. With Istio CNI that happens to a pod that starts \
+before the CNI plugin is ready on its node.
+- With cni.repair.repairPods=true the node agent adds the rules, and this container passes when it is tried again.
+- With cni.repair.deletePods=true the pod is deleted and made anew.
+- Otherwise delete the pod once istio-cni runs on its node.";
+
+/// Validates the namespace that this process is in.
+///
+/// # Errors
+/// Its traffic is not redirected.
+pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), NotRedirected> {
+    let start = Instant::now();
+    let route = Route::new(family(whole.addresses.first), wanted.probe_port);
+    let ports = ports(&whole.config);
+    let listeners = listen(&route, ports, log);
+    if listeners.is_empty() {
+        return Err(NotRedirected { reason: Reason::NoListener { address: route.source, ports } });
+    }
+    let Some(port) = listeners.prove(&route, start + wanted.timeout) else {
+        return Err(NotRedirected {
+            reason: Reason::Timeout { target: route.target, timeout: wanted.timeout },
+        });
+    };
+    let fields: [(&str, &dyn Display); 2] = [("to", &route.target), ("arrived on port", &port)];
+    log.add(Level::Info, "redirection works", &fields);
+    if wanted.paths == Paths::Off {
+        return Ok(());
+    }
+    let broken = report(&paths::look(wanted.probe_port, whole, &listeners), log);
+    match wanted.paths {
+        Paths::Enforce if !broken.is_empty() => Err(NotRedirected { reason: Reason::Paths(broken) }),
+        _ => Ok(()),
+    }
+}
+
+fn report(findings: &[Finding], log: &mut Log<'_>) -> Vec<String> {
+    let mut broken = Vec::new();
+    for Finding { path, state } in findings {
+        let (level, message, why) = match state {
+            State::Holds(how) => (Level::Info, "path holds", how),
+            State::Unproven(why) => (Level::Info, "path cannot be proven from here", why),
+            State::Broken(what) => {
+                broken.push(format!("{path}: {what}"));
+                (Level::Warn, "path is not as it should be", what)
+            }
+        };
+        log.add(level, message, &[("path", path), ("because", why)]);
+    }
+    broken
+}
+
+fn ports(config: &Config) -> [u16; 2] {
+    [config.proxy_port, config.inbound_capture_port]
+}
+
+fn family(address: IpAddr) -> Family {
+    if address.is_ipv4() { Family::V4 } else { Family::V6 }
+}
+
+/// Listens where the proxy would; a port that cannot be had is logged.
+fn listen(route: &Route, ports: [u16; 2], log: &mut Log<'_>) -> Listeners {
+    let mut listeners = Listeners::default();
+    for port in ports {
+        let address = SocketAddr::new(route.source, port);
+        if let Err(error) = listeners.add(address) {
+            log.add(Level::Warn, "cannot listen", &[("address", &address), ("because", &error)]);
+        }
+    }
+    listeners
+}
+
+/// Where a probe goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The loopback address that it comes from, and that listeners are on.
+    pub source: IpAddr,
+    /// Where it goes.
+    pub target: SocketAddr,
+}
+
+impl Route {
+    /// The way that the proxy's own connections to the pod go.
+    #[must_use]
+    pub fn new(family: Family, port: u16) -> Self {
+        let (source, helper) = match family {
+            Family::V4 => (Ipv4Addr::LOCALHOST.into(), INBOUND_V4.address),
+            Family::V6 => (Ipv6Addr::LOCALHOST.into(), INBOUND_V6.address),
+        };
+        Self { source, target: SocketAddr::new(helper, port) }
+    }
+}

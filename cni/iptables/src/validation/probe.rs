@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Listeners where the proxy would listen, and connections that rules must send to them.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    ip_original_dst, ipv6_original_dst, set_ipv6_v6only, set_socket_reuseaddr, set_socket_reuseport,
+    socket_error,
+};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, ipproto, listen, socket_with,
+};
+
+use super::Route;
+
+/// How long one connection is waited for before the next is tried.
+const PERIOD: Duration = Duration::from_secs(1);
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+/// Connections that wait to be looked at; there is one at a time.
+const BACKLOG: i32 = 16;
+
+/// Open listeners with their addresses.
+#[derive(Debug, Default)]
+pub struct Listeners(Vec<(OwnedFd, SocketAddr)>);
+
+/// A connection that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// The port that it arrived on.
+    pub(super) port: u16,
+    /// Where it was sent to, if the kernel remembers.
+    pub(super) original: Option<SocketAddr>,
+}
+
+/// What became of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It arrived at a listener of ours.
+    Arrived(Arrival),
+    /// It was not redirected: refused, or answered by somebody else.
+    NotRedirected,
+    /// The kernel had no way for it.
+    Unreachable(Errno),
+    /// Nobody answered.
+    Silence,
+}
+
+fn stream(address: IpAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    socket_with(family, SocketType::STREAM, FLAGS, Some(ipproto::TCP))
+}
+
+/// Begins to connect; a connection that is under way counts.
+fn dial(route: &Route) -> Result<OwnedFd, Errno> {
+    let client = stream(route.source)?;
+    bind(&client, &SocketAddr::new(route.source, 0))?;
+    match connect(&client, &route.target) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(client),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn original(connection: &OwnedFd, listener: SocketAddr) -> Option<SocketAddr> {
+    match listener {
+        SocketAddr::V4(_) => ip_original_dst(connection).ok().map(SocketAddr::V4),
+        SocketAddr::V6(_) => ipv6_original_dst(connection).ok().map(SocketAddr::V6),
+    }
+}
+
+impl Listeners {
+    /// Listens on one more address, beside whoever of the same user listens there.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub fn add(&mut self, address: SocketAddr) -> Result<(), Errno> {
+        let listener = stream(address.ip())?;
+        set_socket_reuseaddr(&listener, true)?;
+        set_socket_reuseport(&listener, true)?;
+        if address.is_ipv6() {
+            set_ipv6_v6only(&listener, true)?;
+        }
+        bind(&listener, &address)?;
+        listen(&listener, BACKLOG)?;
+        self.0.push((listener, address));
+        Ok(())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Connects once a second until a connection to the target arrives here, and says on which port.
+    #[must_use]
+    pub fn prove(&self, route: &Route, deadline: Instant) -> Option<u16> {
+        let mut next = Instant::now();
+        let mut client = None;
+        loop {
+            let now = Instant::now();
+            if now >= deadline {
+                return None;
+            }
+            if now >= next {
+                // One that fails is not the end: rules may come, and `::6` with them.
+                client = dial(route).ok();
+                next = now + PERIOD;
+            }
+            self.wait(None, next.min(deadline) - now);
+            let wanted = route.target.port();
+            let found = self
+                .arrivals()
+                .into_iter()
+                .find(|arrival| arrival.original.is_some_and(|original| original.port() == wanted));
+            if let Some(arrival) = found {
+                drop(client);
+                return Some(arrival.port);
+            }
+        }
+    }
+
+    /// Connects once and says what becomes of it.
+    pub(super) fn send(&self, route: &Route, patience: Duration) -> Fate {
+        let client = match dial(route) {
+            Ok(client) => client,
+            Err(Errno::CONNREFUSED) => return Fate::NotRedirected,
+            Err(errno) => return Fate::Unreachable(errno),
+        };
+        let deadline = Instant::now() + patience;
+        loop {
+            let now = Instant::now();
+            if now >= deadline {
+                return Fate::Silence;
+            }
+            let settled = self.wait(Some(&client), deadline - now);
+            // On loopback a connection waits at its listener before its sender knows that it stands.
+            let mut arrivals = self.arrivals().into_iter();
+            if let Some(arrival) = arrivals.find(|arrival| arrival.original == Some(route.target)) {
+                return Fate::Arrived(arrival);
+            }
+            if settled {
+                return match socket_error(&client) {
+                    Ok(Ok(()) | Err(Errno::CONNREFUSED)) => Fate::NotRedirected,
+                    Ok(Err(errno)) | Err(errno) => Fate::Unreachable(errno),
+                };
+            }
+        }
+    }
+
+    /// Waits until something arrives or the client's connection is settled, and says whether that is.
+    fn wait(&self, client: Option<&OwnedFd>, time: Duration) -> bool {
+        let mut polled: Vec<PollFd<'_>> =
+            client.map(|client| PollFd::new(client, PollFlags::OUT)).into_iter().collect();
+        polled.extend(self.0.iter().map(|(listener, _)| PollFd::new(listener, PollFlags::IN)));
+        let time = Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        // An interruption only makes the caller look earlier.
+        let _ = poll(&mut polled, Some(&time));
+        client.is_some() && polled.first().is_some_and(|client| !client.revents().is_empty())
+    }
+
+    /// Takes all connections that wait. Each is told where it was sent to, and closed.
+    fn arrivals(&self) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        for (listener, address) in &self.0 {
+            while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC) {
+                let original = original(&connection, *address);
+                if let Some(original) = original {
+                    // Who hung up does not want to know.
+                    let _ = write!(TcpStream::from(connection), "{}", original.port());
+                }
+                arrivals.push(Arrival { port: address.port(), original });
+            }
+        }
+        arrivals
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything outside of the process, as one value; tests fill it with maps and buffers.
+
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+
+use netfilter::address::{AddressError, Rtnetlink};
+use netfilter::ground::{self, GroundError};
+use netfilter::program::Request;
+use netfilter::{ApplyError, Netns, NetnsError, ProgramError, Programmed};
+use redirect::config::Config;
+use redirect::ruleset::{Dialect, Ruleset};
+
+/// Everything outside of the process.
+pub struct World<'w> {
+    /// Looks a variable up.
+    pub env: &'w dyn Fn(&str) -> Option<String>,
+    /// Reads a file.
+    pub file: &'w dyn Fn(&Path) -> io::Result<String>,
+    /// Standard input.
+    pub stdin: &'w mut dyn Read,
+    /// Standard output.
+    pub stdout: &'w mut dyn Write,
+    /// Standard error.
+    pub stderr: &'w mut dyn Write,
+    /// The network.
+    pub kernel: &'w dyn Kernel,
+}
+
+/// The network namespace that is worked in.
+pub trait Kernel {
+    /// Enters another one for good.
+    ///
+    /// # Errors
+    /// When it cannot be entered.
+    fn enter(&self, path: &Path) -> Result<(), NetnsError>;
+
+    /// Its addresses, in the kernel's order.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn addresses(&self) -> Result<Vec<IpAddr>, AddressError>;
+
+    /// Makes it hold what is asked for.
+    ///
+    /// # Errors
+    /// When it does not.
+    fn program(&self, request: Request) -> Result<Programmed, ProgramError>;
+
+    /// Removes redirection, whoever set it up.
+    ///
+    /// # Errors
+    /// When something of it may be left.
+    fn clean_up(&self, config: &Config) -> Result<(), CleanUpError>;
+}
+
+/// Why redirection could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanUpError {
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] ApplyError),
+    /// No connection to rtnetlink.
+    #[error(transparent)]
+    Rtnetlink(#[from] AddressError),
+    /// What rules stand on.
+    #[error(transparent)]
+    Ground(#[from] GroundError),
+}
+
+/// The kernel that we run on.
+#[derive(Debug, Clone, Copy)]
+pub struct RealKernel;
+
+impl Kernel for RealKernel {
+    fn enter(&self, path: &Path) -> Result<(), NetnsError> {
+        Netns::open(path)?.enter_for_good()
+    }
+
+    fn addresses(&self) -> Result<Vec<IpAddr>, AddressError> {
+        Ok(netfilter::address::list()?.into_iter().map(|address| address.ip).collect())
+    }
+
+    fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
+        let mut rtnetlink = Rtnetlink::open().map_err(GroundError::from)?;
+        netfilter::program(&mut rtnetlink, request)
+    }
+
+    fn clean_up(&self, config: &Config) -> Result<(), CleanUpError> {
+        // Rules first: without them no packet gets the mark that the routes look for.
+        netfilter::apply(&Ruleset { dialect: Dialect::Iptables, ipv6: config.ipv6, rules: vec![] })?;
+        Ok(ground::clear(&mut Rtnetlink::open()?, config)?)
+    }
+}
