@@ -8,6 +8,7 @@ use std::str::FromStr;
 use redirect::ruleset::Dialect;
 
 pub mod choice;
+mod record;
 
 pub use choice::{Choice, Reason};
 

@@ -2,6 +2,7 @@
 //! What rules stand on: the inbound helper address and the policy routes. They go before the rules, so that no packet meets rules
 //! that lead nowhere; alone they change nothing, as no packet has the mark and nobody uses the address.
 
+use protocol::mutant;
 use redirect::config::Config;
 
 use crate::address::{AddressError, Helper, Rtnetlink};
@@ -42,7 +43,8 @@ impl Ground {
     /// # Errors
     /// See [`GroundError`].
     pub fn lay(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Self, GroundError> {
-        let helper = if config.ipv6 { Some(rtnetlink.add_loopback_helper()?) } else { None };
+        let wanted = config.ipv6 && !mutant!("no-ipv6-helper");
+        let helper = if wanted { Some(rtnetlink.add_loopback_helper()?) } else { None };
         let mut ground = Self { helper, routes: None };
         match policy_routes(config).map(|wanted| rtnetlink.add_policy_routes(wanted)).transpose() {
             Ok(routes) => {

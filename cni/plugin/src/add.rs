@@ -68,9 +68,10 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     if netns.is_err() && mutant!("success-without-rules") {
         return Ok(result);
     }
-    let site = Site::find(netns?, conf, call.env)?;
+    let site = Site::find(netns?, conf, call)?;
     let done = apply::apply(&redirect, &site)?;
-    call.log.info("traffic is redirected", &[("told_by", &teller.name()), ("rules", &done)]);
+    let fields = &[("told_by", &teller.name() as _), ("rules", &done as _), ("backend", &done.form() as _)];
+    call.log.info("traffic is redirected", fields);
     Ok(result)
 }
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what a pod asks for to rules in its namespace, or in a file where `DRY_RUN_FILE_PATH` names one. What this build
-//! cannot do is refused here, before the namespace is changed: half a redirection is worse than a pod that waits.
+//! From what a pod asks for to rules in its namespace, or in a file where `DRY_RUN_FILE_PATH` names one.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use netfilter::Applied;
-use protocol::mutant;
+use netfilter::program::{Options, Programmed, Request};
 use protocol::netconf::NetConf;
+use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::host::{Environment, Host, decide_addresses};
-use redirect::ruleset::{Family, Ruleset};
+use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::{Redirect, text};
 
-use crate::failure::{Failure, Unsupported};
+use crate::backend::Wanted;
+use crate::call::Call;
+use crate::failure::Failure;
 use crate::kernel::Namespace;
 
 /// The variable that turns applying into writing down.
@@ -23,6 +25,7 @@ pub const DRY_RUN: &str = "DRY_RUN_FILE_PATH";
 pub struct Site {
     netns: Box<dyn Namespace>,
     environment: Environment,
+    wanted: Wanted,
     dry_run: Option<PathBuf>,
 }
 
@@ -30,19 +33,31 @@ pub struct Site {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// They are in the namespace.
-    Applied(Applied),
-    /// They are in a file.
-    WrittenDown,
+    Programmed(Programmed),
+    /// They are in a file, as for this dialect.
+    WrittenDown(Dialect),
 }
 
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Applied(Applied::Created) => "created",
-            Self::Applied(Applied::Replaced) => "replaced",
-            Self::Applied(Applied::Unchanged) => "unchanged",
-            Self::WrittenDown => "written down, not applied",
+        let Self::Programmed(programmed) = self else { return f.write_str("written down, not applied") };
+        f.write_str(match programmed.applied {
+            Applied::Created => "created",
+            Applied::Replaced => "replaced",
+            Applied::Unchanged => "unchanged",
         })
+    }
+}
+
+impl Done {
+    /// The back end and why that one, or how the rules are spelled in the file.
+    #[must_use]
+    pub fn form(&self) -> String {
+        match self {
+            Self::Programmed(programmed) => programmed.choice.to_string(),
+            Self::WrittenDown(Dialect::Iptables) => "restore text".to_owned(),
+            Self::WrittenDown(Dialect::Nft) => "nft commands".to_owned(),
+        }
     }
 }
 
@@ -50,17 +65,12 @@ impl Site {
     /// The site of a pod in `netns`.
     ///
     /// # Errors
-    /// When the environment or the configuration asks for what cannot be done.
-    pub fn find(
-        netns: Box<dyn Namespace>,
-        conf: &NetConf,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, Failure> {
-        if conf.native_nftables {
-            return Err(Unsupported::NativeNftables.into());
-        }
-        let dry_run = env(DRY_RUN).filter(|path| !path.is_empty()).map(PathBuf::from);
-        Ok(Self { netns, environment: Environment::read(env)?, dry_run })
+    /// When the environment asks for what cannot be done.
+    pub fn find(netns: Box<dyn Namespace>, conf: &NetConf, call: &mut Call<'_>) -> Result<Self, Failure> {
+        let dry_run = (call.env)(DRY_RUN).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let environment = Environment::read(call.env)?;
+        let wanted = Wanted::find(conf, call.env, &mut call.log);
+        Ok(Self { netns, environment, wanted, dry_run })
     }
 }
 
@@ -72,29 +82,28 @@ pub fn apply(redirect: &Redirect, site: &Site) -> Result<Done, Failure> {
     site.netns.enter()?;
     let addresses = decide_addresses(site.netns.addresses()?, redirect.stack.value)?;
     let config = redirect.config(&Host { addresses, environment: site.environment.clone() });
-    let rules = ruleset(&config)?;
     if let Some(path) = &site.dry_run {
-        return match std::fs::write(path, written_down(&rules, config.ipv6)) {
-            Ok(()) => Ok(Done::WrittenDown),
+        let dialect = site.wanted.expected().dialect();
+        return match std::fs::write(path, written_down(&Config { dialect, ..config })?) {
+            Ok(()) => Ok(Done::WrittenDown(dialect)),
             Err(source) => Err(Failure::DryRun { path: path.clone(), source }),
         };
     }
-    if config.needs_policy_routes() {
-        return Err(Unsupported::PolicyRoutes.into());
-    }
-    if site.netns.has_legacy_tables().map_err(Failure::Legacy)? {
-        return Err(Unsupported::LegacyTables.into());
-    }
-    if config.ipv6 && !mutant!("no-ipv6-helper") {
-        site.netns.add_inbound_address()?;
-    }
-    Ok(Done::Applied(site.netns.apply(&rules)?))
+    let Wanted { wish, recorded } = site.wanted;
+    let request = Request { config, wish, recorded, options: Options::default() };
+    Ok(Done::Programmed(site.netns.program(request)?))
 }
 
-fn written_down(rules: &Ruleset, ipv6: bool) -> String {
-    let mut all = text::restore(rules, Family::V4);
-    if ipv6 {
-        all.push_str(&text::restore(rules, Family::V6));
-    }
-    all
+fn written_down(config: &Config) -> Result<String, Failure> {
+    let rules: Ruleset = ruleset(config)?;
+    Ok(match config.dialect {
+        Dialect::Nft => text::native(&rules),
+        Dialect::Iptables => {
+            let mut all = text::restore(&rules, Family::V4);
+            if config.ipv6 {
+                all.push_str(&text::restore(&rules, Family::V6));
+            }
+            all
+        }
+    })
 }

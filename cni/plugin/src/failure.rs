@@ -6,6 +6,9 @@ use std::io;
 use std::path::PathBuf;
 
 use netfilter::address::AddressError;
+use netfilter::ground::GroundError;
+use netfilter::program::ProgramError;
+use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
 use protocol::error::{CniError, Code};
 use protocol::result::ResultError;
@@ -15,24 +18,7 @@ use redirect::host::{EnvironmentError, NoLocalAddress};
 
 use crate::gather::FactsError;
 
-/// What a pod or a configuration may ask for and this build cannot do. Refused, so that the pod does not run half redirected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unsupported {
-    /// Interception mode TPROXY.
-    #[error(
-        "sidecar.istio.io/interceptionMode TPROXY needs policy routes, which this build cannot set up; use REDIRECT"
-    )]
-    PolicyRoutes,
-    /// `native_nftables`.
-    #[error("native_nftables: true is not supported by this build; set it to false")]
-    NativeNftables,
-    /// Another program used the legacy back end.
-    #[error(
-        "the pod's network namespace holds tables of legacy iptables, which this build cannot change; let whatever makes them use \
-         iptables-nft"
-    )]
-    LegacyTables,
-}
+mod remedy;
 
 /// Why an ADD fails.
 #[derive(Debug, thiserror::Error)]
@@ -64,18 +50,12 @@ pub enum Failure {
     /// Nothing to redirect to or from yet.
     #[error(transparent)]
     NoAddress(#[from] NoLocalAddress),
-    /// Addresses could not be read or added.
+    /// The addresses could not be read.
     #[error("failed to {0}")]
     Address(#[from] AddressError),
-    /// This build cannot do it.
-    #[error(transparent)]
-    Unsupported(#[from] Unsupported),
-    /// Whether there are legacy tables cannot be told.
-    #[error("failed to look for tables of legacy iptables: {0}")]
-    Legacy(io::Error),
-    /// The rules could not be applied.
+    /// The namespace could not be programmed.
     #[error("failed to {0}")]
-    Apply(#[from] ApplyError),
+    Program(#[from] ProgramError),
     /// The rules could not be written down.
     #[error("failed to write rules to {}: {source}", path.display())]
     DryRun {
@@ -90,32 +70,43 @@ impl Failure {
     /// What the runtime is told.
     #[must_use]
     pub fn to_cni(&self) -> CniError {
-        let (code, details) = match self {
-            Self::OwnNetns { path } => (Code::INVALID_NETNS, path.display().to_string()),
-            Self::Facts(error) => (Code::TRY_AGAIN_LATER, error.advice().to_owned()),
-            Self::Apply(ApplyError::Busy { .. } | ApplyError::Read(ReadError::Busy { .. }))
-            | Self::Address(AddressError::Busy) => (Code::TRY_AGAIN_LATER, String::new()),
-            Self::Result(error) => (error.code(), String::new()),
-            Self::Environment(_) => (Code::INVALID_ENVIRONMENT, String::new()),
-            Self::Unsupported(Unsupported::NativeNftables) => (Code::UNSUPPORTED_FIELD, String::new()),
-            Self::Netns(_) | Self::DryRun { .. } => (Code::IO, String::new()),
-            Self::Apply(ApplyError::UnmappedOwner { .. }) => (
-                Code::INTERNAL,
-                "pods in a user namespace of their own (hostUsers: false) are not supported yet".to_owned(),
-            ),
-            Self::NoAddress(_) => (
-                Code::INTERNAL,
-                "istio-cni must come after the plugin that gives the pod its addresses".to_owned(),
-            ),
+        let code = match self {
+            Self::OwnNetns { .. } => Code::INVALID_NETNS,
+            Self::Facts(_) | Self::Address(AddressError::Busy) => Code::TRY_AGAIN_LATER,
+            Self::Program(error) if passes(error) => Code::TRY_AGAIN_LATER,
+            Self::Result(error) => error.code(),
+            Self::Environment(_) => Code::INVALID_ENVIRONMENT,
+            Self::Netns(_) | Self::DryRun { .. } => Code::IO,
             Self::Annotation(_)
             | Self::Config(_)
+            | Self::NoAddress(_)
             | Self::Address(_)
-            | Self::Unsupported(_)
-            | Self::Legacy(_)
-            | Self::Apply(_) => (Code::INTERNAL, String::new()),
+            | Self::Program(_) => Code::INTERNAL,
+        };
+        let details = match self {
+            Self::OwnNetns { path } => path.display().to_string(),
+            Self::Facts(error) => error.advice().to_owned(),
+            Self::NoAddress(_) => {
+                "istio-cni must come after the plugin that gives the pod its addresses".to_owned()
+            }
+            Self::Netns(error) => remedy::of_netns(error).to_owned(),
+            Self::Program(error) => remedy::of_program(error).to_owned(),
+            Self::DryRun { source, .. } => remedy::of_path(source.kind()).to_owned(),
+            _ => String::new(),
         };
         CniError::new(code, chain(self)).with_details(details)
     }
+}
+
+/// Whether the same call may well succeed a moment later.
+fn passes(error: &ProgramError) -> bool {
+    matches!(
+        error,
+        ProgramError::Apply(ApplyError::Busy { .. } | ApplyError::Read(ReadError::Busy { .. }))
+            | ProgramError::Ground(
+                GroundError::Address(AddressError::Busy) | GroundError::Route(RouteError::Busy)
+            )
+    )
 }
 
 /// An error with its causes, as far as they are not part of its text already.
@@ -149,8 +140,9 @@ mod tests {
     #[test]
     fn what_may_pass_is_for_another_try() {
         for failure in [
-            Failure::Apply(ApplyError::Busy { attempts: 3 }),
-            Failure::Apply(ApplyError::Read(ReadError::Busy { attempts: 3 })),
+            Failure::Program(ApplyError::Busy { attempts: 3 }.into()),
+            Failure::Program(ApplyError::Read(ReadError::Busy { attempts: 3 }).into()),
+            Failure::Program(ProgramError::Ground(RouteError::Busy.into())),
             Failure::Address(AddressError::Busy),
         ] {
             assert_eq!(failure.to_cni().code, Code::TRY_AGAIN_LATER, "{failure}");

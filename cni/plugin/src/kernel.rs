@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Network namespaces and what is in them, behind traits; the real ones hand through to `netfilter`.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
 use netfilter::address::{AddressError, Rtnetlink};
-use netfilter::{Applied, ApplyError, Netns, NetnsError, ReadError, legacy};
-use redirect::ruleset::{Family, Ruleset};
+use netfilter::ground::GroundError;
+use netfilter::program::{ProgramError, Programmed, Request, program};
+use netfilter::{Netns, NetnsError, ReadError, legacy};
+use redirect::ruleset::Family;
 
 /// Opens network namespaces.
 pub trait Kernel {
@@ -46,17 +48,11 @@ pub trait Namespace {
     /// When it cannot be told.
     fn has_legacy_tables(&self) -> io::Result<bool>;
 
-    /// Adds the address that inbound IPv6 connections of the proxy come from.
-    ///
-    /// # Errors
-    /// When it cannot be added.
-    fn add_inbound_address(&self) -> Result<(), AddressError>;
-
-    /// Makes it hold `ruleset`, whatever of ours it held before.
+    /// Makes it hold what `request` asks for, whatever of ours it held before.
     ///
     /// # Errors
     /// When it does not; it is as it was then.
-    fn apply(&self, ruleset: &Ruleset) -> Result<Applied, ApplyError>;
+    fn program(&self, request: Request) -> Result<Programmed, ProgramError>;
 
     /// Whether it holds rules of ours, of any version.
     ///
@@ -71,7 +67,7 @@ pub struct RealKernel;
 
 impl Kernel for RealKernel {
     fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
-        Ok(Box::new(RealNamespace { netns: Netns::open(path)?, rtnetlink: RefCell::default() }))
+        Ok(Box::new(RealNamespace { netns: Netns::open(path)?, rtnetlink: OnceCell::new() }))
     }
 }
 
@@ -79,20 +75,18 @@ impl Kernel for RealKernel {
 struct RealNamespace {
     netns: Netns,
     /// Made inside, when first needed.
-    rtnetlink: RefCell<Option<Rtnetlink>>,
+    rtnetlink: OnceCell<RefCell<Rtnetlink>>,
 }
 
 impl RealNamespace {
-    fn ask<T>(
-        &self,
-        question: impl FnOnce(&mut Rtnetlink) -> Result<T, AddressError>,
-    ) -> Result<T, AddressError> {
-        let mut kept = self.rtnetlink.borrow_mut();
-        let rtnetlink = match kept.take() {
-            Some(open) => open,
-            None => Rtnetlink::open()?,
-        };
-        question(kept.insert(rtnetlink))
+    fn rtnetlink(&self) -> Result<&RefCell<Rtnetlink>, AddressError> {
+        match self.rtnetlink.get() {
+            Some(open) => Ok(open),
+            None => {
+                let open = RefCell::new(Rtnetlink::open()?);
+                Ok(self.rtnetlink.get_or_init(|| open))
+            }
+        }
     }
 }
 
@@ -106,19 +100,16 @@ impl Namespace for RealNamespace {
     }
 
     fn addresses(&self) -> Result<Vec<IpAddr>, AddressError> {
-        Ok(self.ask(Rtnetlink::list)?.into_iter().map(|address| address.ip).collect())
+        Ok(self.rtnetlink()?.borrow_mut().list()?.into_iter().map(|address| address.ip).collect())
     }
 
     fn has_legacy_tables(&self) -> io::Result<bool> {
         Ok(!legacy::tables(Family::V4)?.is_empty() || !legacy::tables(Family::V6)?.is_empty())
     }
 
-    fn add_inbound_address(&self) -> Result<(), AddressError> {
-        self.ask(Rtnetlink::add_loopback_helper).map(drop)
-    }
-
-    fn apply(&self, ruleset: &Ruleset) -> Result<Applied, ApplyError> {
-        netfilter::apply(ruleset)
+    fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
+        let rtnetlink = self.rtnetlink().map_err(GroundError::from)?;
+        program(&mut rtnetlink.borrow_mut(), request)
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, ReadError> {

@@ -8,6 +8,7 @@
 //! | [`call`] | one call from start to end; the only writer to stdout |
 //! | [`add`], [`del`], [`check`], [`status`] | the commands |
 //! | [`gather`] | the pod's facts, from the agent or the API server |
+//! | [`backend`] | which back end is wanted |
 //! | [`apply`] | rules into the pod's namespace |
 //! | [`failure`] | what an ADD can fail on, and what the runtime is told |
 //! | [`agent`] | the node agent's socket |
@@ -21,6 +22,7 @@ pub mod add;
 pub mod agent;
 pub mod api;
 pub mod apply;
+pub mod backend;
 pub mod call;
 pub mod check;
 pub mod clock;

@@ -24,7 +24,7 @@ pub(crate) fn clean(call: &Call<'_>) {
         let Ok(netns) = call.kernel.open(&path) else { continue };
         if netns.enter().is_ok() {
             // What a defect fails to break is not caught, which is what the lab then says.
-            let _ = netns.apply(&Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: Vec::new() });
+            let _ = netfilter::apply(&Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: Vec::new() });
         }
     }
 }

@@ -9,9 +9,11 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use netfilter::address::AddressError;
-use netfilter::{Applied, ApplyError, NetnsError, ReadError};
+use netfilter::backend::{Backend, Choice, Reason};
+use netfilter::program::{ProgramError, Programmed, Request};
+use netfilter::{Applied, ApplyError, NetnsError, ReadError, Wish};
 use protocol::agent::{RequestKind, Response};
-use redirect::ruleset::Ruleset;
+use redirect::config::Mode;
 
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
@@ -165,17 +167,23 @@ impl Namespace for FakeNamespace {
         Ok(self.site.legacy)
     }
 
-    fn add_inbound_address(&self) -> Result<(), AddressError> {
-        self.note("address");
-        Ok(())
-    }
-
-    fn apply(&self, _: &Ruleset) -> Result<Applied, ApplyError> {
+    fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         if self.site.fails {
-            return Err(ApplyError::NoNfTables);
+            return Err(ApplyError::NoNfTables.into());
+        }
+        if request.config.ipv6 {
+            self.note("address");
+        }
+        if request.config.mode == Mode::Tproxy {
+            self.note("routes");
         }
         self.note("rules");
-        Ok(Applied::Created)
+        let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
+        let choice = match request.wish {
+            Wish::Only(backend) => Choice { backend, reason: Reason::Asked },
+            Wish::Auto => request.recorded.unwrap_or(usual),
+        };
+        Ok(Programmed { choice, applied: Applied::Created })
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, ReadError> {

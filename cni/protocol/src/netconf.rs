@@ -110,6 +110,8 @@ pub struct NetConf {
     pub native_nftables: bool,
     /// `enable_ambient_detection_retry`
     pub enable_ambient_detection_retry: bool,
+    /// `millrace_backend`: the back end that writes rules; empty if not given.
+    pub backend: String,
     /// `millrace_status_gate`
     pub status_gate: StatusGate,
     /// What older installers wrote.
@@ -135,6 +137,7 @@ const KEYS: &[&str] = &[
     "pod_namespace",
     "native_nftables",
     "enable_ambient_detection_retry",
+    "millrace_backend",
     "millrace_status_gate",
     "log_uds_address",
     "cni_event_address",
@@ -184,6 +187,7 @@ impl NetConf {
             pod_namespace: fields.string("pod_namespace")?,
             native_nftables: fields.boolean("native_nftables")?,
             enable_ambient_detection_retry: fields.boolean("enable_ambient_detection_retry")?,
+            backend: fields.string("millrace_backend")?,
             status_gate: StatusGate::from_text(&fields.string("millrace_status_gate")?),
             old,
         })
@@ -266,7 +270,7 @@ mod tests {
                 "namespaceSelector": {},
             }],
             "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system", "native_nftables": true,
-            "enable_ambient_detection_retry": true, "millrace_status_gate": "agent",
+            "enable_ambient_detection_retry": true, "millrace_backend": "nft", "millrace_status_gate": "agent",
             "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
         }))
         .unwrap();
@@ -296,6 +300,7 @@ mod tests {
             pod_namespace: "istio-system".to_owned(),
             native_nftables: true,
             enable_ambient_detection_retry: true,
+            backend: "nft".to_owned(),
             status_gate: StatusGate::Agent,
             old: OldKeys::default(),
         };

@@ -153,24 +153,54 @@ fn a_result_that_cannot_be_written_fails_before_anything_is_done() {
 }
 
 #[test]
-fn what_this_build_cannot_do_changes_nothing() {
-    let tproxy: AgentSays =
-        || found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "TPROXY".into());
-    let cases: [(&str, Scene, u64); 3] = [
-        ("TPROXY", Scene::new("ADD").with(|scene| scene.agent = tproxy), 999),
-        ("native_nftables", Scene::new("ADD").with(|scene| scene.conf["native_nftables"] = true.into()), 2),
-        ("legacy", Scene::new("ADD").with(|scene| scene.site.legacy = true), 999),
+fn a_tproxy_pod_gets_its_routes() {
+    let scene = Scene::new("ADD").with(|scene| {
+        scene.agent = || {
+            found(|pod| pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "TPROXY".into())
+        };
+    });
+    let outcome = scene.run();
+    outcome.result();
+    assert_eq!(outcome.done, ["enter", "routes", "rules"]);
+}
+
+#[test]
+fn the_back_end_is_the_wanted_one_and_the_log_says_why() {
+    let named = |name: &str| Scene::new("ADD").with(|scene| scene.conf["millrace_backend"] = name.into());
+    let native = || Scene::new("ADD").with(|scene| scene.conf["native_nftables"] = true.into());
+    let recorded = |text: &'static str| Scene::new("ADD").with(|scene| scene.record = Some(text));
+    let cases: [(&str, Scene, &str, bool); 10] = [
+        ("nothing said", Scene::new("ADD"), "nft-compat: the kernel has", false),
+        ("auto", named("auto"), "nft-compat: the kernel has", false),
+        ("by name", named("nft"), "nft: it was asked for", false),
+        ("native_nftables", native(), "nft: it was asked for", false),
+        (
+            "a name before native_nftables",
+            native().with(|scene| scene.conf["millrace_backend"] = "iptables-nft".into()),
+            "iptables-nft: it was asked for",
+            false,
+        ),
+        (
+            "the environment",
+            Scene::new("ADD").set("FORCE_IPTABLES_BINARY", "legacy"),
+            "iptables-legacy: it was asked for",
+            false,
+        ),
+        ("a record", recorded("backend=nft\nreason=no-nft-compat\n"), "nft: the kernel's nf_tables", false),
+        ("a strange record", recorded("backend=ebpf\nreason=usual\n"), "nft-compat: the kernel has", true),
+        ("a typo", named("nftables"), "nft-compat: the kernel has", true),
+        (
+            "a typo in the environment",
+            Scene::new("ADD").set("FORCE_IPTABLES_BINARY", "nft-legacy"),
+            "nft-compat: the kernel has",
+            true,
+        ),
     ];
-    for (said, scene, code) in cases {
+    for (what, scene, said, warns) in cases {
         let outcome = scene.run();
-        let (got, message) = outcome.error();
-        assert_eq!(got, code, "{message}");
-        assert!(message.contains(said), "{message}");
-        assert!(
-            !outcome.done.contains(&"rules") && !outcome.done.contains(&"address"),
-            "{said}: {:?}",
-            outcome.done
-        );
+        outcome.result();
+        assert!(outcome.log.contains(&format!("\"backend\":\"{said}")), "{what}: {}", outcome.log);
+        assert_eq!(outcome.log.contains("\"level\":\"warn\""), warns, "{what}: {}", outcome.log);
     }
 }
 
@@ -204,6 +234,22 @@ fn a_dry_run_writes_the_rules_down_and_applies_none() {
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text.matches("* nat\n").count(), 2, "{text}");
     assert!(text.contains("-j TPROXY"), "{text}");
+}
+
+#[test]
+fn a_dry_run_is_written_as_the_back_end_would_have_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rules");
+    let scene = || Scene::new("ADD").set("DRY_RUN_FILE_PATH", path.to_str().unwrap());
+    let native = scene().with(|scene| scene.conf["native_nftables"] = true.into());
+    let recorded = scene().with(|scene| scene.record = Some("backend=nft\nreason=no-nft-compat\n"));
+    for scene in [native, recorded] {
+        scene.run().result();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("add table inet istio-proxy-nat\n"), "{text}");
+        assert!(!text.contains("COMMIT"), "{text}");
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

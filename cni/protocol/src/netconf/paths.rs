@@ -10,6 +10,7 @@ use crate::agent;
 const KUBECONFIG: &str = "istio-cni-kubeconfig";
 const LOG_SOCKET: &str = "log.sock";
 const EVENT_SOCKET: &str = "pluginevent.sock";
+const BACKEND_RECORD: &str = "backend";
 const LOG_FILE: &str = "istio-cni.log";
 
 impl NetConf {
@@ -52,6 +53,12 @@ impl NetConf {
         self.run_dir().join(agent::SOCKET)
     }
 
+    /// Where the agent wrote down which back end is right for this node.
+    #[must_use]
+    pub fn backend_record(&self) -> PathBuf {
+        self.run_dir().join(BACKEND_RECORD)
+    }
+
     /// The rolling log file.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
@@ -74,10 +81,17 @@ mod tests {
 
     use super::*;
 
-    fn paths(mut keys: serde_json::Value) -> [PathBuf; 5] {
+    fn paths(mut keys: serde_json::Value) -> [PathBuf; 6] {
         keys["name"] = "n".into();
         let conf = NetConf::parse(keys.to_string().as_bytes()).unwrap();
-        [conf.kubeconfig(), conf.log_socket(), conf.event_socket(), conf.agent_socket(), conf.log_file()]
+        [
+            conf.kubeconfig(),
+            conf.log_socket(),
+            conf.event_socket(),
+            conf.agent_socket(),
+            conf.backend_record(),
+            conf.log_file(),
+        ]
     }
 
     #[test]
@@ -87,6 +101,7 @@ mod tests {
             "/run/x/log.sock",
             "/run/x/pluginevent.sock",
             "/run/x/agent.sock",
+            "/run/x/backend",
             "/run/x/istio-cni.log",
         ];
         assert_eq!(paths(json!({"cni_agent_run_dir": "/run/x"})), want.map(PathBuf::from));
@@ -106,6 +121,7 @@ mod tests {
             "/var/run/istio-cni/l.sock",
             "/var/run/other/e.sock",
             "/var/run/istio-cni/agent.sock",
+            "/var/run/istio-cni/backend",
             "/var/run/istio-cni/istio-cni.log",
         ];
         assert_eq!(paths(old), want.map(PathBuf::from));
@@ -114,7 +130,14 @@ mod tests {
 
     #[test]
     fn without_any_key_paths_are_relative() {
-        let want = ["istio-cni-kubeconfig", "log.sock", "pluginevent.sock", "agent.sock", "istio-cni.log"];
+        let want = [
+            "istio-cni-kubeconfig",
+            "log.sock",
+            "pluginevent.sock",
+            "agent.sock",
+            "backend",
+            "istio-cni.log",
+        ];
         assert_eq!(paths(json!({})), want.map(PathBuf::from));
     }
 }

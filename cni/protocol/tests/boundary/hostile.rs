@@ -48,7 +48,7 @@ proptest! {
 
     #[test]
     fn any_value_under_any_key(
-        key in "(name|cniVersion|type|capabilities|ipam|dns|prevResult|cni\\.dev/valid-attachments|kubernetes|plugin_log_level|exclude_namespaces|enablement_selectors|ambient_enabled|millrace_status_gate)",
+        key in "(name|cniVersion|type|capabilities|ipam|dns|prevResult|cni\\.dev/valid-attachments|kubernetes|plugin_log_level|exclude_namespaces|enablement_selectors|ambient_enabled|millrace_backend|millrace_status_gate)",
         value in json(),
         version in "(0\\.2\\.0|0\\.4\\.0|1\\.1\\.0)",
     ) {

@@ -27,6 +27,7 @@ pub(super) struct Scene {
     pub(super) env: Vec<(&'static str, String)>,
     pub(super) conf: Value,
     pub(super) kubeconfig: bool,
+    pub(super) record: Option<&'static str>,
     pub(super) agent: AgentSays,
     pub(super) api: ServerSays,
     pub(super) site: Site,
@@ -83,6 +84,7 @@ impl Scene {
                 "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system",
                 "prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.9.0.2/24"}]}}),
             kubeconfig: true,
+            record: None,
             agent: mesh_pod,
             api: || api_status(500),
             site: Site { path: NETNS, own: false, addresses, legacy: false, ours: false, fails: false },
@@ -112,6 +114,9 @@ impl Scene {
         if self.kubeconfig {
             let text = "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: s3cret}}], contexts: [{name: x, context: {cluster: c, user: u}}]}";
             std::fs::write(dir.path().join("istio-cni-kubeconfig"), text).unwrap();
+        }
+        if let Some(record) = self.record {
+            std::fs::write(dir.path().join("backend"), record).unwrap();
         }
         let stdin = self.conf.to_string();
         self.run_in(dir.path(), stdin.as_bytes())

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a person can do about a failure, where its text does not say it: on locked-down nodes the plugin's own rights are what is missing.
+
+use std::io::ErrorKind;
+
+use netfilter::address::AddressError;
+use netfilter::ground::GroundError;
+use netfilter::program::ProgramError;
+use netfilter::route::RouteError;
+use netfilter::{ApplyError, NetnsError, ReadError};
+
+const SECURITY_MODULE: &str = "root may do this: look for denials of a security module (SELinux: ausearch -m avc -c istio-cni; AppArmor: dmesg) \
+    and label the file as its policy wants, or allow it";
+const READ_ONLY: &str = "the file system is mounted read-only: choose a path on another one";
+const ENTER: &str = "the plugin needs CAP_SYS_ADMIN in its own user namespace and in the one that owns the pod's network namespace: run the \
+    container runtime as root of the node, and look for denials of a security module";
+const ADMINISTER: &str = "the plugin gets its rights from the container runtime: give that CAP_NET_ADMIN (and CAP_SYS_ADMIN, to enter the pod), \
+    and look for denials of a security module";
+const LOOK_UP_USERS: &str = "the pod runs with hostUsers: false and the user of its proxy is not among the users that it has: choose a \
+    runAsUser and runAsGroup below 65536";
+
+/// About a path that is refused.
+pub(super) fn of_path(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::PermissionDenied => SECURITY_MODULE,
+        ErrorKind::ReadOnlyFilesystem => READ_ONLY,
+        _ => "",
+    }
+}
+
+/// About a namespace that cannot be opened or entered.
+pub(super) fn of_netns(error: &NetnsError) -> &'static str {
+    match error {
+        NetnsError::Open { reason, .. } => of_path(reason.kind()),
+        NetnsError::Enter { reason, .. } if reason.kind() == ErrorKind::PermissionDenied => ENTER,
+        NetnsError::Enter { .. } | NetnsError::NotANamespace { .. } => "",
+    }
+}
+
+/// About a namespace that cannot be programmed.
+pub(super) fn of_program(error: &ProgramError) -> &'static str {
+    match error {
+        ProgramError::Apply(ApplyError::Permission | ApplyError::Read(ReadError::Permission))
+        | ProgramError::Ground(
+            GroundError::Address(AddressError::Permission(_)) | GroundError::Route(RouteError::Permission(_)),
+        ) => ADMINISTER,
+        ProgramError::Apply(ApplyError::UnmappedOwner { .. }) => LOOK_UP_USERS,
+        ProgramError::Legacy(error) => of_path(error.kind()),
+        _ => "",
+    }
+}
