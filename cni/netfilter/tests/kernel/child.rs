@@ -10,9 +10,11 @@ use netfilter::Netns;
 use netfilter::address::Rtnetlink;
 use netfilter::program::program;
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, raise};
 use nix::unistd::{Uid, setresuid};
 
-use crate::owner;
+use crate::{crash, owner};
 
 /// What comes before a role on the command line.
 const MARKER: &str = "--child";
@@ -44,6 +46,13 @@ pub(crate) fn role() -> Option<ExitCode> {
             let user = Uid::from_raw(user.parse().unwrap());
             setresuid(user, user, user).unwrap();
             UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", "127.0.0.9:9").unwrap();
+        }
+        ["victim", backend, what, users] => {
+            let request = crash::Goal::read(backend, what).request(users.parse().unwrap());
+            let mut rtnetlink = Rtnetlink::open().unwrap();
+            ptrace::traceme().unwrap();
+            raise(Signal::SIGSTOP).unwrap();
+            program(&mut rtnetlink, request).unwrap();
         }
         _ => panic!("no such role: {arguments:?}"),
     }

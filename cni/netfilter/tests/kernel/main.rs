@@ -15,6 +15,7 @@ mod address;
 mod apply;
 mod child;
 mod compare;
+mod crash;
 mod foreign;
 mod ground;
 mod native;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         route::CASES,
         ground::CASES,
         owner::CASES,
+        crash::CASES,
         netns::CASES,
     ];
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);

@@ -35,17 +35,21 @@ pub(crate) fn dns() -> Ruleset {
     ruleset(&Config { dns: Dns::All, ..config() }).unwrap()
 }
 
-/// Every table and every form: TPROXY, DNS, excluded and virtual interfaces, dropping of what conntrack cannot place.
-pub(crate) fn everything() -> Ruleset {
-    ruleset(&Config {
+/// What has every table and every form: TPROXY, DNS, excluded and virtual interfaces, dropping of what conntrack cannot place.
+pub(crate) fn full_config() -> Config {
+    Config {
         mode: Mode::Tproxy,
         dns: Dns::All,
         drop_invalid: true,
         exclude_interfaces: vec!["eth1".into(), "veth+".into()],
         virtual_interfaces: vec!["vm0".into(), "vm1".into()],
         ..config()
-    })
-    .unwrap()
+    }
+}
+
+/// The rules of [`full_config`].
+pub(crate) fn everything() -> Ruleset {
+    ruleset(&full_config()).unwrap()
 }
 
 /// All of them, by name.
