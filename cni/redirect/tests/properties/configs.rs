@@ -20,6 +20,11 @@ fn port() -> impl Strategy<Value = Port> {
     ]
 }
 
+/// An interface that a rule names: one, or all whose names begin alike, in either dialect's spelling.
+fn named_interface() -> impl Strategy<Value = Cow<'static, str>> {
+    prop_oneof![8 => interface(), 1 => select(vec!["eth+", "net*"]).prop_map(Cow::Borrowed)]
+}
+
 pub(crate) fn interface() -> impl Strategy<Value = Cow<'static, str>> {
     select(vec!["lo", "eth0", "eth1", "net1", "k6t-eth0", "bond0.20"]).prop_map(Cow::Borrowed)
 }
@@ -81,13 +86,32 @@ fn loopback() -> impl Strategy<Value = Cidr> {
         .prop_map(|([b, c, d], length)| Cidr { address: IpAddr::V4(Ipv4Addr::new(127, b, c, d)), length })
 }
 
-/// Any configuration. Proxy ids are numbers: a name means nothing to a verdict.
+/// How many cases a property is tried with: `cases`, or what `PROPTEST_CASES` asks for.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(cases),
+    }
+}
+
+/// Any configuration of any dialect.
 pub(crate) fn config() -> impl Strategy<Value = Config> {
+    (select(vec![Dialect::Iptables, Dialect::Nft]), iptables_config())
+        .prop_map(|(dialect, config)| Config { dialect, ..config })
+}
+
+/// Any configuration of the iptables dialect. Proxy ids are numbers: a name means nothing to a verdict.
+pub(crate) fn iptables_config() -> impl Strategy<Value = Config> {
     let switches = (any::<bool>(), select(vec![Mode::Redirect, Mode::Tproxy]), any::<bool>(), dns());
-    let numbers = (any::<[u16; 3]>(), 1..u32::MAX, any::<u32>());
+    let tunnel = prop_oneof![Just(15008), any::<u16>()];
+    let numbers = (any::<[u16; 2]>(), tunnel, 1..u32::MAX, any::<u32>());
     let owners = (proxy_ids(), proxy_ids(), selection(group()), vec(group(), 0..3));
-    let inbound =
-        (option::of(selection(port())), vec(port(), 0..4), vec(interface(), 0..3), vec(interface(), 0..3));
+    let inbound = (
+        option::of(selection(port())),
+        vec(port(), 0..4),
+        vec(named_interface(), 0..3),
+        vec(named_interface(), 0..3),
+    );
     let outbound = (selection(cidr()), vec(cidr(), 0..4), vec(port(), 0..3), vec(port(), 0..3), loopback());
     (switches, numbers, owners, inbound, outbound).prop_map(
         |(switches, numbers, owners, inbound, outbound)| Config {
@@ -98,9 +122,9 @@ pub(crate) fn config() -> impl Strategy<Value = Config> {
             dns: switches.3,
             proxy_port: numbers.0[0],
             inbound_capture_port: numbers.0[1],
-            inbound_tunnel_port: numbers.0[2],
-            tproxy_mark: numbers.1,
-            tproxy_route_table: numbers.2,
+            inbound_tunnel_port: numbers.1,
+            tproxy_mark: numbers.2,
+            tproxy_route_table: numbers.3,
             proxy_uids: owners.0,
             proxy_gids: owners.1,
             owner_groups_include: owners.2,

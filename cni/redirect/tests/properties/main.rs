@@ -6,9 +6,11 @@
     reason = "a test that cannot read its own data has to stop"
 )]
 
+mod agreement;
 mod configs;
 mod packets;
 mod parse;
 mod pods;
 mod rulesets;
+mod shadows;
 mod verdicts;

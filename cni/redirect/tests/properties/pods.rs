@@ -12,7 +12,7 @@ use redirect::host::{Environment, Host, Stack, decide_addresses};
 use redirect::text::restore;
 use redirect::{Enrolment, enrol};
 
-use crate::configs::address;
+use crate::configs::{address, cases};
 
 const ANNOTATIONS: [Annotation; 10] = [
     Annotation::InterceptionMode,
@@ -82,7 +82,7 @@ fn pod() -> impl Strategy<Value = PodFacts> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(cases(4000))]
 
     #[test]
     fn every_pod_is_skipped_refused_or_gets_rules(pod in pod(), addresses in vec(address(), 0..4)) {

@@ -2,11 +2,12 @@
 //! What holds for the rules of any configuration.
 
 use proptest::prelude::*;
+use redirect::Config;
 use redirect::generate::ruleset;
-use redirect::ruleset::{Chain, ChainRules, Family, Match, Scope, Table, Target};
-use redirect::text::restore;
+use redirect::ruleset::{Chain, ChainRules, Dialect, Family, Match, Ruleset, Scope, Table, Target};
+use redirect::text::{self, restore};
 
-use crate::configs::config;
+use crate::configs::{cases, config, iptables_config};
 use crate::parse::{Parsed, parse};
 
 /// Whether a walk that enters `chain` can come back to a chain that it is in.
@@ -24,12 +25,21 @@ fn loops(chains: &[ChainRules<'_>], table: Table, chain: Chain, inside: &mut Vec
     found
 }
 
+/// Every set of chains that a packet may walk.
+fn walks(ruleset: &Ruleset) -> Vec<Vec<ChainRules<'_>>> {
+    match ruleset.dialect {
+        Dialect::Iptables => ruleset.families().map(|family| ruleset.chains(family)).collect(),
+        Dialect::Nft => vec![ruleset.inet_chains()],
+    }
+}
+
 proptest! {
+    #![proptest_config(cases(500))]
+
     #[test]
     fn jumps_lead_to_chains_that_exist_and_never_back(config in config()) {
         let ruleset = ruleset(&config).unwrap();
-        for family in ruleset.families() {
-            let chains = ruleset.chains(family);
+        for chains in walks(&ruleset) {
             for at in &chains {
                 prop_assert!(!loops(&chains, at.table, at.chain, &mut Vec::new()), "{:?} loops", at.chain);
                 for rule in &at.rules {
@@ -42,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn text_says_everything_that_a_ruleset_says(config in config()) {
+    fn restore_text_says_everything_that_a_ruleset_says(config in iptables_config()) {
         let ruleset = ruleset(&config).unwrap();
         for family in [Family::V4, Family::V6] {
             let (chains, rules) = parse(&restore(&ruleset, family));
@@ -74,5 +84,34 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn native_chains_are_what_the_commands_make(config in config()) {
+        let ruleset = ruleset(&Config { dialect: Dialect::Nft, ..config }).unwrap();
+        let mut held: Vec<(String, Vec<String>)> = Vec::new();
+        for line in text::native(&ruleset).lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let chain = || words[3..5].join(" ");
+            let at = held.iter().position(|(name, _)| words.len() > 4 && *name == chain());
+            match (words[0], words[1], at) {
+                ("add" | "flush", "table", None) => {}
+                ("add", "chain", None) => held.push((chain(), Vec::new())),
+                ("add", "rule", Some(at)) => held[at].1.push(words[5..].join(" ")),
+                ("insert", "rule", Some(at)) => {
+                    let index: usize = words[6].parse().unwrap();
+                    // nft takes the index of a rule that is there.
+                    prop_assert!(index < held[at].1.len(), "{line}");
+                    held[at].1.insert(index, words[7..].join(" "));
+                }
+                other => prop_assert!(false, "{line}: {other:?}"),
+            }
+        }
+        let want: Vec<_> = ruleset.inet_chains().iter().map(|at| {
+            let name = format!("{} {}", at.table.native_name(), at.chain.native_name());
+            (name, at.rules.iter().map(|rule| text::rule(Dialect::Nft, rule)).collect::<Vec<_>>())
+        }).collect();
+        prop_assert!(want.iter().all(|(_, rules)| !rules.is_empty()));
+        prop_assert_eq!(held, want);
     }
 }

@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What holds for any packet under the rules of any configuration.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{Index, select};
 use redirect::Config;
 use redirect::generate::ruleset;
-use redirect::packet::{Connection, Hook, Outcome, Packet};
+use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
 use redirect::ruleset::{Chain, Dialect, Id, Origin, Place, Rule, Ruleset, Scope, Table, Target};
 use redirect::text;
 use redirect::verdict::verdict;
 
-use crate::configs::config;
+use crate::configs::{cases, config, iptables_config};
 use crate::packets::packet;
 
-/// A packet that a proxy of `config` sends.
-fn of_proxy(config: &Config, mut packet: Packet, by_group: bool) -> Option<Packet> {
+/// A packet that a proxy of `config` sends: its user or its group is one of the proxy's.
+fn of_proxy(config: &Config, mut packet: Packet, which: Index) -> Option<Packet> {
     packet.hook = Hook::Output;
-    let number = |ids: &[Id]| match ids.first() {
-        Some(Id::Number(id)) => Some(*id),
-        _ => None,
+    let owners: Vec<(bool, &Id)> = config
+        .proxy_uids
+        .iter()
+        .map(|id| (true, id))
+        .chain(config.proxy_gids.iter().map(|id| (false, id)))
+        .collect();
+    let (is_user, Id::Number(id)) = *which.get(if owners.is_empty() { return None } else { &owners }) else {
+        return None;
     };
-    if by_group {
-        packet.gid = Some(number(&config.proxy_gids)?);
-        packet.uid.get_or_insert(1000);
-    } else {
-        packet.uid = Some(number(&config.proxy_uids)?);
-        packet.gid.get_or_insert(1000);
-    }
+    let (own, other) =
+        if is_user { (&mut packet.uid, &mut packet.gid) } else { (&mut packet.gid, &mut packet.uid) };
+    *own = Some(*id);
+    other.get_or_insert(1000);
     Some(packet)
 }
 
@@ -50,30 +54,54 @@ fn any_ruleset() -> impl Strategy<Value = Ruleset> {
         target,
         origin: Origin::Always,
     });
-    vec(rule, 0..30).prop_map(|rules| Ruleset { dialect: Dialect::Iptables, ipv6: true, rules })
+    (select(vec![Dialect::Iptables, Dialect::Nft]), vec(rule, 0..30)).prop_map(|(dialect, rules)| Ruleset {
+        dialect,
+        ipv6: true,
+        rules,
+    })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(cases(2000))]
 
-    /// Holds for upstream's rules without exception: what redirects ahead of the proxy's own RETURN asks for `-o lo`. (On
-    /// `lo` the proxy's packets are redirected on purpose: that is how the app reaches its own service.)
+    /// Holds for upstream's rules of both dialects without exception: what redirects ahead of the proxy's own RETURN asks for
+    /// `-o lo`. Excluded ports, DNS capture and included ports all come behind it or only return.
     #[test]
-    fn nothing_that_the_proxy_sends_out_is_redirected(config in config(), packet in packet(), by_group: bool) {
-        let packet = of_proxy(&config, packet, by_group).filter(|packet| packet.interface != "lo");
+    fn nothing_that_the_proxy_sends_out_is_redirected(config in config(), packet in packet(), which: Index) {
+        let packet = of_proxy(&config, packet, which).filter(|packet| packet.interface != "lo");
         if let Some(packet) = packet {
             let verdict = verdict(&ruleset(&config).unwrap(), &packet);
             prop_assert_eq!(verdict.outcome, Outcome::Untouched, "{:?}", verdict.steps);
         }
     }
 
+    /// That is how the app reaches its own service. Only TCP to the pod's own addresses, never to the tunnel's port.
     #[test]
-    fn steps_are_rules_of_the_packet_s_family_in_the_order_of_tables(config in config(), packet in packet()) {
+    fn what_the_proxy_sends_over_lo_goes_nowhere_but_to_its_inbound_side(config in config(), packet in packet(), which: Index) {
+        let Some(packet) = of_proxy(&config, Packet { interface: "lo".into(), ..packet }, which) else { return Ok(()) };
+        let verdict = verdict(&ruleset(&config).unwrap(), &packet);
+        let inbound = Outcome::Redirected { port: config.inbound_capture_port };
+        match (verdict.outcome, packet.layer4) {
+            (Outcome::Untouched, _) => {}
+            (outcome, Layer4::Tcp { destination, .. }) => {
+                prop_assert_eq!(outcome, inbound, "{:?}", verdict.steps);
+                prop_assert_ne!(destination, config.inbound_tunnel_port);
+                prop_assert_ne!(packet.destination, IpAddr::V6(Ipv6Addr::LOCALHOST));
+            }
+            (outcome, other) => prop_assert!(false, "{other:?} ends as {outcome:?}"),
+        }
+    }
+
+    #[test]
+    fn steps_are_rules_that_the_packet_meets_in_the_order_of_tables(config in config(), packet in packet()) {
         let ruleset = ruleset(&config).unwrap();
-        let chains = ruleset.chains(packet.family());
+        let (chains, name): (_, fn(Chain) -> &'static str) = match ruleset.dialect {
+            Dialect::Iptables => (ruleset.chains(packet.family()), Chain::name),
+            Dialect::Nft => (ruleset.inet_chains(), Chain::native_name),
+        };
         let steps = verdict(&ruleset, &packet).steps;
         for step in &steps {
-            let chain = chains.iter().find(|at| at.table == step.table && at.chain.name() == step.chain);
+            let chain = chains.iter().find(|at| at.table == step.table && name(at.chain) == step.chain);
             let rule = chain.and_then(|at| at.rules.get(step.position - 1));
             prop_assert_eq!(rule.map(|rule| text::rule(ruleset.dialect, rule)), Some(step.rule.clone()));
         }
@@ -84,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn a_family_without_rules_is_untouched(mut config in config(), packet in packet()) {
+    fn a_family_without_rules_is_untouched(mut config in iptables_config(), packet in packet()) {
         config.ipv6 = false;
         if packet.destination.is_ipv6() {
             let verdict = verdict(&ruleset(&config).unwrap(), &packet);
