@@ -5,20 +5,19 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
+use redirect::command_line::{SettingError, check_groups, read_loopback};
 use redirect::config::{Config, Dns, PROXY_ID};
+use redirect::dns;
 use redirect::host::{AddressFamilies, Environment, EnvironmentError, NoLocalAddress, decide_addresses};
-use redirect::ruleset::{Cidr, Dialect, Id};
+use redirect::ruleset::{Dialect, Id};
 
 use crate::passwd;
-use crate::resolv::nameservers;
 use crate::settings::{DnsWish, Settings};
 
 /// The variable that names the proxy's user.
 pub const ENVOY_USER: &str = "ENVOY_USER";
 /// The proxy's user where that is not set.
 const DEFAULT_USER: &str = "istio-proxy";
-/// More groups than this do not fit into one rule.
-const MOST_GROUPS: usize = 64;
 
 /// Where a process runs.
 pub struct Surroundings<'w> {
@@ -59,18 +58,9 @@ pub enum SurroundingsError {
     /// No resolvers.
     #[error("load /etc/resolv.conf")]
     Resolvers(#[source] io::Error),
-    /// Too many groups.
-    #[error("read {}: {count} groups are more than {MOST_GROUPS}", Environment::GROUPS)]
-    Groups {
-        /// How many.
-        count: usize,
-    },
-    /// A loopback prefix that is none.
-    #[error("read {}: {prefix} is not an IPv4 loopback prefix of 8 to 32 bits", Environment::LOOPBACK)]
-    Loopback {
-        /// It.
-        prefix: Cidr,
-    },
+    /// What a command line must not say.
+    #[error("accept the settings: {0}")]
+    Setting(#[from] SettingError),
 }
 
 impl Surroundings<'_> {
@@ -84,12 +74,15 @@ impl Surroundings<'_> {
         dialect: Dialect,
         addresses: impl IntoIterator<Item = IpAddr>,
     ) -> Result<Whole, SurroundingsError> {
+        if let Some(loopback) = (self.env)(Environment::LOOPBACK) {
+            read_loopback(&loopback)?;
+        }
         let environment = Environment::read(self.env)?;
+        check_groups(&environment.groups_include)?;
         let uids = settings.uids.clone().unwrap_or_else(|| vec![Id::Number(self.proxy_uid())]);
         let addresses = decide_addresses(addresses, settings.stack)?;
         let dns = self.dns(settings.dns)?;
         let unresolved = settings.dns == DnsWish::Servers && !dns.is_on();
-        check(&environment)?;
         let config = Config {
             dialect,
             ipv6: addresses.ipv6,
@@ -119,19 +112,8 @@ impl Surroundings<'_> {
             DnsWish::Servers => {
                 let text =
                     (self.file)(Path::new("/etc/resolv.conf")).map_err(SurroundingsError::Resolvers)?;
-                let (v4, v6) = nameservers(&text);
-                Dns::Servers { v4, v6 }
+                dns::servers(&text)
             }
         })
     }
-}
-
-fn check(environment: &Environment) -> Result<(), SurroundingsError> {
-    let count = environment.groups_include.listed().len();
-    if count > MOST_GROUPS {
-        return Err(SurroundingsError::Groups { count });
-    }
-    let prefix = environment.loopback;
-    let fits = prefix.address.is_ipv4() && prefix.address.is_loopback() && (8..=32).contains(&prefix.length);
-    if fits { Ok(()) } else { Err(SurroundingsError::Loopback { prefix }) }
 }

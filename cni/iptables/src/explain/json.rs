@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An explanation for programs. Fields are added, never renamed or removed; what breaks that raises `version`.
+
+use redirect::packet::Outcome;
+use redirect::ruleset::{Chain, Dialect, Origin};
+use redirect::text;
+use serde_json::{Value, json};
+
+use super::setting::{Setting, find};
+use super::{Asked, Decision, Explanation, Plan, chains, human, table_name};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// The whole explanation.
+#[must_use]
+pub(super) fn write(explanation: &Explanation) -> Value {
+    let mut all = json!({ "version": VERSION, "subject": explanation.subject });
+    let more = match &explanation.decision {
+        Decision::Skipped(reason) => {
+            json!({ "decision": "skipped", "reason": { "code": reason.code(), "text": reason.to_string() } })
+        }
+        Decision::Refused(error) => json!({ "decision": "refused", "reason": { "text": error.to_string() } }),
+        Decision::Redirected(plan) => redirected(plan),
+    };
+    if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
+        all.extend(more);
+    }
+    all
+}
+
+fn redirected(plan: &Plan) -> Value {
+    json!({
+        "decision": "redirected",
+        "network": {
+            "addresses": plan.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "source": plan.network.name(),
+            "ipv6": plan.ruleset.ipv6,
+        },
+        "notes": plan.notes,
+        "settings": plan.settings.iter().map(setting).collect::<Vec<_>>(),
+        "dialect": match plan.ruleset.dialect { Dialect::Iptables => "iptables", Dialect::Nft => "nft" },
+        "chains": rules(plan),
+        "packets": plan.packets.iter().map(|asked| packet(plan, asked)).collect::<Vec<_>>(),
+    })
+}
+
+fn setting(Setting { name, value, source, .. }: &Setting) -> Value {
+    json!({ "name": name, "value": value, "source": { "kind": source.kind(), "name": source.name() } })
+}
+
+fn reason(plan: &Plan, origin: Origin) -> Value {
+    find(&plan.settings, origin).map_or(Value::Null, |setting| setting.name.as_str().into())
+}
+
+fn chain_name(plan: &Plan, chain: Chain) -> &'static str {
+    match plan.ruleset.dialect {
+        Dialect::Iptables => chain.name(),
+        Dialect::Nft => chain.native_name(),
+    }
+}
+
+fn rules(plan: &Plan) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (family, held) in chains(&plan.ruleset) {
+        for chain in held {
+            let rules: Vec<Value> = chain
+                .rules
+                .iter()
+                .enumerate()
+                .map(|(at, rule)| {
+                    json!({
+                        "position": at + 1,
+                        "rule": text::rule(plan.ruleset.dialect, rule),
+                        "setting": reason(plan, rule.origin),
+                    })
+                })
+                .collect();
+            all.push(json!({
+                "family": family.name(),
+                "table": table_name(&plan.ruleset, chain.table),
+                "chain": chain_name(plan, chain.chain),
+                "rules": rules,
+            }));
+        }
+    }
+    all
+}
+
+fn packet(plan: &Plan, Asked { text, packet, verdict }: &Asked) -> Value {
+    let (outcome, port) = match verdict.outcome {
+        Outcome::Untouched => ("untouched", None),
+        Outcome::Redirected { port } => ("redirected", Some(port)),
+        Outcome::Intercepted { port } => ("intercepted", Some(port)),
+        Outcome::Dropped => ("dropped", None),
+    };
+    let steps: Vec<Value> = verdict
+        .steps
+        .iter()
+        .map(|step| {
+            json!({
+                "table": table_name(&plan.ruleset, step.table),
+                "chain": step.chain,
+                "position": step.position,
+                "rule": step.rule,
+                "setting": reason(plan, step.origin),
+            })
+        })
+        .collect();
+    json!({
+        "packet": text,
+        "text": human::sentence(plan, packet, verdict),
+        "outcome": outcome,
+        "port": port,
+        "mark": verdict.mark,
+        "connmark": verdict.connmark,
+        "zone": verdict.zone,
+        "steps": steps,
+    })
+}
