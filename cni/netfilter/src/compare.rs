@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How what a namespace holds differs from what is wanted; pure. Rules of others do not count, nor where they stand.
+//! How what a namespace holds differs from what is wanted; pure. Rules of others do not count, nor where they stand; in the tables
+//! of the native back end there are no others.
+
+mod native;
 
 use std::fmt;
 
-use redirect::ruleset::{Chain, Ruleset};
+use redirect::ruleset::{Chain, Dialect, Ruleset};
 
 use crate::describe::describe;
 use crate::encode::{EncodeError, Hook};
 use crate::expression::same;
+use crate::home::Home;
 use crate::nft;
 use crate::ours::{OwnTable, Survey};
 use crate::snapshot::{ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
-use crate::wanted::{Wanted, WantedChain, WantedRule, WantedTable, nf_family};
+use crate::wanted::{Wanted, WantedChain, WantedRule, WantedTable};
 
 /// Where a chain is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +34,24 @@ impl fmt::Display for Place {
     }
 }
 
-/// One difference, fit for a person through its `Display`. Rules are spelled as `iptables -S` does.
+/// One difference, fit for a person through its `Display`. Rules are spelled as `iptables -S` does, those of the
+/// native back end as `nft list` does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// The ruleset cannot be written for this back end, so nothing can hold it.
+    /// The ruleset cannot be written, so nothing can hold it.
     Unencodable(EncodeError),
-    /// Rules of the native back end are there.
+    /// A table holds rules of the back end that is not wanted.
     OtherBackend {
-        /// The table, of family `inet`.
+        /// Family of the table: `inet` is the native back end's.
+        family: NfFamily,
+        /// The table.
+        table: Name,
+    },
+    /// A table of the native back end is there that is not wanted.
+    UnexpectedTable {
+        /// Family of the table.
+        family: NfFamily,
+        /// The table.
         table: Name,
     },
     /// A table is switched off as a whole.
@@ -53,6 +67,8 @@ pub enum Difference {
     UnexpectedChain(Place),
     /// A chain is not called from where it should be.
     WrongHook(Place),
+    /// A chain drops what none of its rules decides.
+    WrongPolicy(Place),
     /// A rule is not there.
     MissingRule {
         /// Its chain.
@@ -79,19 +95,22 @@ impl fmt::Display for Difference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unencodable(error) => {
-                write!(out, "the rules cannot be written as iptables rules: {error}")?;
+                write!(out, "the rules cannot be written: {error}")?;
                 match std::error::Error::source(error) {
                     Some(source) => write!(out, ": {source}"),
                     None => Ok(()),
                 }
             }
-            Self::OtherBackend { table } => {
-                write!(out, "table inet {table} of the native nftables back end is present")
+            Self::OtherBackend { family, table } => {
+                let backend = if *family == NfFamily::Inet { "native nftables" } else { "iptables" };
+                write!(out, "table {family} {table} holds rules of the {backend} back end")
             }
+            Self::UnexpectedTable { family, table } => write!(out, "table {family} {table} is not expected"),
             Self::Dormant { family, table } => write!(out, "table {family} {table} is dormant"),
             Self::MissingChain(place) => write!(out, "chain {place} is missing"),
             Self::UnexpectedChain(place) => write!(out, "chain {place} is not expected"),
             Self::WrongHook(place) => write!(out, "chain {place} is not called from its usual hook"),
+            Self::WrongPolicy(place) => write!(out, "chain {place} drops what no rule decides"),
             Self::MissingRule { place, position, rule } => {
                 write!(out, "rule {position} of {place} is missing: {rule}")
             }
@@ -114,34 +133,42 @@ pub fn compare(snapshot: &Snapshot, wanted: &Ruleset) -> Vec<Difference> {
 
 /// The differences between what is ours and what is wanted.
 pub(crate) fn differences(survey: &Survey<'_>, wanted: &Wanted<'_>) -> Vec<Difference> {
-    let mut found: Vec<_> =
-        survey.native.iter().map(|table| Difference::OtherBackend { table: table.name.clone() }).collect();
+    match wanted.ruleset.dialect {
+        Dialect::Iptables => of_iptables(survey, wanted),
+        Dialect::Nft => native::differences(survey, wanted),
+    }
+}
+
+fn of_iptables(survey: &Survey<'_>, wanted: &Wanted<'_>) -> Vec<Difference> {
+    let mut found: Vec<_> = survey.native.iter().map(|(_, table)| other_backend(table)).collect();
     for table in &wanted.tables {
-        missing(table, survey.table(table.family, table.table), &mut found);
+        missing(table, survey.table(table.home), &mut found);
     }
     for own in &survey.tables {
-        unexpected(own, wanted.table(own.family, own.table), &mut found);
+        unexpected(own, wanted.table(own.home), &mut found);
     }
     found
 }
 
-fn place(table: &WantedTable<'_>, chain: Chain) -> Place {
+fn other_backend(table: &TableState) -> Difference {
+    Difference::OtherBackend { family: table.family, table: table.name.clone() }
+}
+
+fn place(home: Home, chain: Chain) -> Place {
     Place {
-        family: nf_family(table.family),
-        table: Name::new(table.table.name().as_bytes()),
-        chain: Name::new(chain.name().as_bytes()),
+        family: home.family,
+        table: Name::new(home.table_name().as_bytes()),
+        chain: Name::new(home.chain_name(chain).as_bytes()),
     }
 }
 
 /// Goes through the wanted chains of a table.
 fn missing(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>, found: &mut Vec<Difference>) {
-    if let Some(own) = own
-        && own.state.flags & nft::TABLE_DORMANT != 0
-    {
-        found.push(Difference::Dormant { family: own.state.family, table: own.state.name.clone() });
+    if let Some(own) = own {
+        dormant(own.state, found);
     }
     for chain in &wanted.chains {
-        let place = place(wanted, chain.chain);
+        let place = place(wanted.home, chain.chain);
         let Some((own, state)) = own.and_then(|own| Some((own, own.state.chain(chain.chain.name())?))) else {
             found.push(Difference::MissingChain(place));
             continue;
@@ -159,9 +186,15 @@ fn missing(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>, found: &mut Vec
     }
 }
 
+fn dormant(table: &TableState, found: &mut Vec<Difference>) {
+    if table.flags & nft::TABLE_DORMANT != 0 {
+        found.push(Difference::Dormant { family: table.family, table: table.name.clone() });
+    }
+}
+
 /// Whether the kernel calls a chain from where it should, or, for a chain of ours, does not call it at all.
 pub(crate) fn is_hooked(table: &WantedTable<'_>, chain: &WantedChain<'_>, state: &ChainState) -> bool {
-    match (Hook::of(table.table, chain.chain), &state.base) {
+    match (Hook::of(table.home.table, chain.chain), &state.base) {
         (None, None) => true,
         (Some(hook), Some(base)) => {
             (hook.number, hook.priority) == (base.hook, base.priority) && base.kind == hook.kind

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A rule's expressions as a person knows them from `iptables -S`, without `-A CHAIN`; pure. What has no such spelling is shown
-//! by the name of its expression in brackets.
+//! A rule's expressions as a person knows them: those in a table of `ip` or `ip6` from `iptables -S`, without `-A CHAIN`, those in a
+//! table of `inet` from `nft list`; pure. What has no such spelling is shown by the name of its expression in brackets.
 
 mod extension;
+mod native;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,10 +12,13 @@ use crate::nft::{header, meta, operation, verdict};
 use crate::snapshot::NfFamily;
 use extension::{native, spell_match, spell_target};
 
-/// The rule in the words of `iptables -S`.
+/// The rule in the words of `iptables -S` or `nft list`, whichever lists tables of this family.
 #[must_use]
 pub fn describe(family: NfFamily, expressions: &[u8]) -> String {
     let Ok(expressions) = parse(expressions) else { return "[malformed]".to_owned() };
+    if family == NfFamily::Inet {
+        return native::describe(&expressions);
+    }
     let mut text = Text { any_address: any_address(family), ..Text::default() };
     for expression in &expressions {
         text.add(expression);
@@ -76,6 +80,13 @@ impl<'a> Text<'a> {
                 let spelled = spell_target(extension, self.any_address);
                 self.say(TARGET, &spelled);
             }
+            Expression::SetMeta { .. } => self.say(TARGET, "[meta]"),
+            Expression::Ct { .. } => self.say(OTHERS, "[ct]"),
+            Expression::SetCt { .. } => self.say(TARGET, "[ct]"),
+            Expression::Immediate { .. } => self.say(OTHERS, "[immediate]"),
+            Expression::Among { .. } => self.say(OTHERS, "[lookup]"),
+            Expression::Redirect { .. } => self.say(TARGET, "[redir]"),
+            Expression::Tproxy { .. } => self.say(TARGET, "[tproxy]"),
             Expression::Other { name, .. } => {
                 let name = format!("[{}]", String::from_utf8_lossy(name));
                 self.say(OTHERS, &name);

@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules to nf_tables messages, as `iptables-nft` 1.8.9 would have written them; pure. What is sent when, and what else is in
-//! the namespace, is up to [`crate::plan`] and [`crate::apply()`].
+//! Rules to nf_tables messages, as `iptables-nft` 1.8.9 would have written them, or, for rules of the native dialect, `nft` 1.0.6;
+//! pure. What is sent when, and what else is in the namespace, is up to [`crate::plan`] and [`crate::apply()`].
 //!
 //! | part | what it does |
 //! |---|---|
 //! | `encode` | tables, chains, batches |
-//! | `encode/rule` | a rule, and which expressions it has |
+//! | `encode/rule` | a rule's message |
+//! | `encode/compat` | the expressions of a rule of iptables |
+//! | `encode/native` | the expressions of a rule of the native back end |
+//! | `encode/prefix` | address prefixes as bytes of a packet |
+//! | `encode/set` | the sets that native rules ask for |
 //! | `encode/list` | expressions as bytes |
 //! | `encode/extension` | the C structures of xtables extensions |
 //! | `encode/error` | what cannot be encoded |
 
+mod compat;
 mod error;
 mod extension;
 mod list;
+mod native;
+mod prefix;
 mod rule;
+mod set;
 
-use redirect::ruleset::{Chain, ChainRules, Dialect, Family, Rule, Ruleset, Table};
+use redirect::ruleset::{BaseChain, Chain, ChainRules, Dialect, Rule, Ruleset, Table};
 
+use crate::home::{Home, nf_family};
 use crate::nft::{self, attribute, message};
-use crate::wire::{ACK, CREATE, EXCL, Writer};
+use crate::snapshot::NfFamily;
+use crate::wire::{ACK, CREATE, DUMP, EXCL, Writer};
+use list::List;
 
 pub use error::{EncodeError, Unencodable};
 pub use rule::expressions;
@@ -31,28 +42,33 @@ const CAPACITY: usize = 16 * 1024;
 /// rules are at that generation; 1 is a namespace whose nf_tables nobody ever touched.
 ///
 /// # Errors
-/// If a rule cannot be encoded, or the ruleset is not of the iptables dialect.
+/// If a rule cannot be encoded.
 pub fn batch(ruleset: &Ruleset, generation: Option<u32>) -> Result<Vec<u8>, EncodeError> {
-    let mut out = begin(ruleset, generation)?;
-    for family in ruleset.families() {
-        let chains = ruleset.chains(family);
-        for chains in chains.chunk_by(|one, next| one.table == next.table) {
-            fresh_table(&mut out, family, chains)?;
+    let mut out = begin(generation);
+    match ruleset.dialect {
+        Dialect::Iptables => {
+            for family in ruleset.families() {
+                for chains in ruleset.chains(family).chunk_by(|one, next| one.table == next.table) {
+                    iptables_table(&mut out, nf_family(family), chains)?;
+                }
+            }
         }
+        Dialect::Nft => native_tables(&mut out, ruleset)?,
     }
     Ok(end(out))
 }
 
 /// A table that is not there yet: our chains, then each built-in chain that has rules, in the order in which iptables makes them.
-fn fresh_table(out: &mut Writer, family: Family, chains: &[ChainRules<'_>]) -> Result<(), EncodeError> {
+fn iptables_table(out: &mut Writer, family: NfFamily, chains: &[ChainRules<'_>]) -> Result<(), EncodeError> {
     let Some(first) = chains.first() else { return Ok(()) };
-    table(out, family, first.table);
+    let home = Home { family, table: first.table };
+    table(out, home);
     for chain in chains.iter().filter(|chain| !chain.chain.is_builtin()) {
-        own_chain(out, family, chain.table, chain.chain);
+        own_chain(out, home, chain.chain);
     }
     for chain in chains {
-        if let Some(hook) = Hook::of(chain.table, chain.chain) {
-            base_chain(out, family, chain.table, chain.chain, hook);
+        if let Some(hook) = Hook::of(home.table, chain.chain) {
+            base_chain(out, home, chain.chain, hook);
         }
         for wanted in &chain.rules {
             rule(out, family, wanted, Position::End)?;
@@ -61,11 +77,27 @@ fn fresh_table(out: &mut Writer, family: Family, chains: &[ChainRules<'_>]) -> R
     Ok(())
 }
 
-/// Begins a transaction.
-pub(crate) fn begin(ruleset: &Ruleset, generation: Option<u32>) -> Result<Writer, EncodeError> {
-    if ruleset.dialect != Dialect::Iptables {
-        return Err(EncodeError::Dialect);
+/// The tables of the native back end, none of which is there yet: of each its chains, then their rules.
+pub(crate) fn native_tables(out: &mut Writer, ruleset: &Ruleset) -> Result<(), EncodeError> {
+    for chains in ruleset.inet_chains().chunk_by(|one, next| one.table == next.table) {
+        let Some(first) = chains.first() else { continue };
+        let home = Home { family: NfFamily::Inet, table: first.table };
+        table(out, home);
+        for ChainRules { chain, .. } in chains {
+            match Hook::of(home.table, *chain) {
+                Some(hook) => base_chain(out, home, *chain, hook),
+                None => own_chain(out, home, *chain),
+            }
+        }
+        for wanted in chains.iter().flat_map(|chain| &chain.rules) {
+            rule(out, home.family, wanted, Position::End)?;
+        }
     }
+    Ok(())
+}
+
+/// Begins a transaction.
+pub(crate) fn begin(generation: Option<u32>) -> Writer {
     let mut out = Writer::with_capacity(CAPACITY);
     out.message(message::BATCH_BEGIN, 0);
     let [high, low] = nft::BATCH_SUBSYSTEM;
@@ -73,7 +105,7 @@ pub(crate) fn begin(ruleset: &Ruleset, generation: Option<u32>) -> Result<Writer
     if let Some(generation) = generation {
         out.be32(attribute::BATCH_GENERATION, generation);
     }
-    Ok(out)
+    out
 }
 
 /// Ends a transaction. Its last message is acknowledged if all before it were accepted.
@@ -91,33 +123,25 @@ pub(crate) fn begin_message(out: &mut Writer, kind: u16, flags: u16, family: u8)
     out.raw([family, 0, 0, 0]);
 }
 
-/// The kernel's number of a family.
-pub(crate) fn family_number(family: Family) -> u8 {
-    match family {
-        Family::V4 => nft::family::IPV4,
-        Family::V6 => nft::family::IPV6,
-    }
-}
-
 /// Creates a table, or leaves it as it is.
-pub(crate) fn table(out: &mut Writer, family: Family, table: Table) {
-    begin_message(out, message::NEW_TABLE, CREATE, family_number(family));
-    out.name(attribute::TABLE_NAME, table.name().as_bytes());
+pub(crate) fn table(out: &mut Writer, home: Home) {
+    begin_message(out, message::NEW_TABLE, CREATE, home.family.number());
+    out.name(attribute::TABLE_NAME, home.table_name().as_bytes());
 }
 
 /// Creates a chain of ours; the transaction fails if it is there.
-pub(crate) fn own_chain(out: &mut Writer, family: Family, table: Table, chain: Chain) {
-    begin_message(out, message::NEW_CHAIN, CREATE | EXCL, family_number(family));
-    out.name(attribute::CHAIN_TABLE, table.name().as_bytes());
-    out.name(attribute::CHAIN_NAME, chain.name().as_bytes());
+pub(crate) fn own_chain(out: &mut Writer, home: Home, chain: Chain) {
+    begin_message(out, message::NEW_CHAIN, CREATE | EXCL, home.family.number());
+    out.name(attribute::CHAIN_TABLE, home.table_name().as_bytes());
+    out.name(attribute::CHAIN_NAME, home.chain_name(chain).as_bytes());
 }
 
 /// Creates a built-in chain. No policy is named: the kernel's default is accept, and naming it would reset that of a chain that
 /// another writer made in between.
-pub(crate) fn base_chain(out: &mut Writer, family: Family, table: Table, chain: Chain, hook: Hook) {
-    begin_message(out, message::NEW_CHAIN, CREATE, family_number(family));
-    out.name(attribute::CHAIN_TABLE, table.name().as_bytes());
-    out.name(attribute::CHAIN_NAME, chain.name().as_bytes());
+pub(crate) fn base_chain(out: &mut Writer, home: Home, chain: Chain, hook: Hook) {
+    begin_message(out, message::NEW_CHAIN, CREATE, home.family.number());
+    out.name(attribute::CHAIN_TABLE, home.table_name().as_bytes());
+    out.name(attribute::CHAIN_NAME, home.chain_name(chain).as_bytes());
     let open = out.nest(attribute::CHAIN_HOOK);
     out.be32(attribute::HOOK_NUMBER, hook.number);
     out.attribute(attribute::HOOK_PRIORITY, hook.priority.to_be_bytes());
@@ -125,7 +149,7 @@ pub(crate) fn base_chain(out: &mut Writer, family: Family, table: Table, chain: 
     out.name(attribute::CHAIN_TYPE, hook.kind.as_bytes());
 }
 
-/// Where the kernel calls a built-in chain from, as iptables registers it.
+/// Where the kernel calls a built-in chain from, as iptables registers it, and the native back end, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hook {
     /// `NF_INET_*`
@@ -144,15 +168,8 @@ impl Hook {
             Chain::Output => 3,
             _ => return None,
         };
-        let (priority, kind) = match table {
-            Table::Filter => (0, "filter"),
-            // A mark that is set on a packet's way out must be able to change its route.
-            Table::Mangle if chain == Chain::Output => (-150, "route"),
-            Table::Mangle => (-150, "filter"),
-            Table::Nat => (-100, "nat"),
-            Table::Raw => (-300, "filter"),
-        };
-        Some(Self { number, priority, kind })
+        let BaseChain { kind, priority } = BaseChain::of(table, chain)?;
+        Some(Self { number, priority, kind: kind.name() })
     }
 }
 
@@ -173,13 +190,23 @@ pub(crate) fn query_extension(family: u8, name: &[u8], revision: u32, is_target:
     out.into_bytes()
 }
 
+/// Asks for the elements of a set.
+pub(crate) fn query_elements(family: u8, table: &[u8], set: &[u8]) -> Vec<u8> {
+    let mut out = Writer::with_capacity(64);
+    begin_message(&mut out, message::GET_SET_ELEMENT, DUMP, family);
+    out.name(attribute::ELEMENTS_TABLE, table);
+    out.name(attribute::ELEMENTS_SET, set);
+    out.into_bytes()
+}
+
 /// A rule as the command that adds it, for messages to people.
-fn command(family: Family, wanted: &Rule) -> String {
-    let tool = match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    };
-    format!("{tool} -t {} {}", wanted.table.name(), redirect::text::command(Dialect::Iptables, wanted))
+fn command(family: NfFamily, wanted: &Rule) -> String {
+    let command = |dialect| redirect::text::command(dialect, wanted);
+    match family {
+        NfFamily::Inet => format!("nft {}", command(Dialect::Nft)),
+        NfFamily::Ip => format!("iptables -t {} {}", wanted.table.name(), command(Dialect::Iptables)),
+        NfFamily::Ip6 => format!("ip6tables -t {} {}", wanted.table.name(), command(Dialect::Iptables)),
+    }
 }
 
 #[cfg(test)]
@@ -213,12 +240,6 @@ mod tests {
         let wanted: usize = rules.families().map(|family| rules.rules_of(family, Table::Nat).count()).sum();
         assert_eq!(count(message::NEW_RULE), wanted);
         assert_eq!(messages(&batch).last().unwrap().unwrap().kind, message::BATCH_END);
-    }
-
-    #[test]
-    fn rules_of_the_native_dialect_are_refused() {
-        let native = Ruleset { dialect: Dialect::Nft, ..ruleset(&ordinary()).unwrap() };
-        assert_eq!(batch(&native, None), Err(EncodeError::Dialect));
     }
 
     /// What is said of the first rule of an ordinary pod with this condition added to its protocol.

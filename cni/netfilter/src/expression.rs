@@ -2,12 +2,17 @@
 //! The expressions of a rule, read back; pure. Two rules are the same if their expressions are, whatever their counters and
 //! the order of attributes, which differs between what is sent and what kernels list.
 
-use crate::nft::{attribute, verdict};
-use crate::wire::{Malformed, attributes, be32, be64, fixed, spans, text};
+mod counter;
+mod read;
+mod set;
 
-use crate::snapshot::Counter;
+use crate::nft::verdict;
+use crate::wire::{Malformed, attributes};
 
-/// An expression of a rule, in the forms that iptables-nft writes.
+pub(crate) use counter::take_counter;
+pub(crate) use set::{keys, spell_out, write_among};
+
+/// An expression of a rule, in the forms that iptables-nft writes, and nft for rules like ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expression<'a> {
@@ -15,6 +20,34 @@ pub enum Expression<'a> {
     Meta {
         /// `NFT_META_*`
         key: u32,
+        /// Where to.
+        register: u32,
+    },
+    /// Sets something of the packet.
+    SetMeta {
+        /// `NFT_META_*`
+        key: u32,
+        /// Where from.
+        register: u32,
+    },
+    /// Loads something that is known of the packet's connection.
+    Ct {
+        /// `NFT_CT_*`
+        key: u32,
+        /// Where to.
+        register: u32,
+    },
+    /// Sets something of the packet's connection.
+    SetCt {
+        /// `NFT_CT_*`
+        key: u32,
+        /// Where from.
+        register: u32,
+    },
+    /// Loads a value.
+    Immediate {
+        /// The value.
+        value: &'a [u8],
         /// Where to.
         register: u32,
     },
@@ -56,6 +89,31 @@ pub enum Expression<'a> {
         /// Upper end, included.
         to: &'a [u8],
     },
+    /// Whether a register is among some values. The kernel lists a set and what is in it elsewhere; a snapshot has them here.
+    Among {
+        /// The register.
+        register: u32,
+        /// Whether it must not be.
+        inverted: bool,
+        /// The values, sorted, as a list of attributes: see [`values`].
+        values: &'a [u8],
+    },
+    /// Redirects the packet to a port of this machine.
+    Redirect {
+        /// The register with the port; the lower end where there are two.
+        from: u32,
+        /// The register with the upper end.
+        to: u32,
+        /// `NF_NAT_RANGE_*`
+        flags: u32,
+    },
+    /// Hands the packet to the socket at a port of this machine.
+    Tproxy {
+        /// The family of packets; 0 is any.
+        family: u32,
+        /// The register with the port.
+        port: u32,
+    },
     /// Counts.
     Counter,
     /// Ends the rule.
@@ -94,7 +152,7 @@ pub struct Extension<'a> {
 /// # Errors
 /// If it is malformed.
 pub fn parse(list: &[u8]) -> Result<Vec<Expression<'_>>, Malformed> {
-    attributes(list).map(|element| element.and_then(|(_, element)| one(element))).collect()
+    attributes(list).map(|element| element.and_then(|(_, element)| read::one(element))).collect()
 }
 
 /// Whether two lists of expressions say the same.
@@ -112,160 +170,7 @@ pub fn jumps_to(list: &[u8]) -> Option<&[u8]> {
     })
 }
 
-fn one(element: &[u8]) -> Result<Expression<'_>, Malformed> {
-    let (mut name, mut data) = (&[][..], &[][..]);
-    for attribute in attributes(element) {
-        match attribute? {
-            (attribute::EXPRESSION_NAME, payload) => name = text(payload),
-            (attribute::EXPRESSION_DATA, payload) => data = payload,
-            _ => {}
-        }
-    }
-    let known = match name {
-        b"meta" => meta(data)?,
-        b"payload" => payload(data)?,
-        b"bitwise" => bitwise(data)?,
-        b"cmp" => compare(data)?,
-        b"range" => range(data)?,
-        b"counter" => Some(Expression::Counter),
-        b"immediate" => immediate(data)?,
-        b"match" => extension(data)?.map(Expression::Match),
-        b"target" => extension(data)?.map(Expression::Target),
-        _ => None,
-    };
-    Ok(known.unwrap_or(Expression::Other { name, data }))
-}
-
-/// A kernel's attribute that this reader does not know may change the meaning, so the expression is not taken for a known one.
-fn known<const N: usize>(data: &[u8]) -> Result<Option<[Option<&[u8]>; N]>, Malformed> {
-    let mut fields = [None; N];
-    for attribute in attributes(data) {
-        let (kind, payload) = attribute?;
-        match fields.get_mut(usize::from(kind)) {
-            Some(field) => *field = Some(payload),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(fields))
-}
-
-fn number(field: Option<&[u8]>) -> Option<u32> {
-    be32(field?).ok()
-}
-
-/// A register's content inside an attribute.
-fn value(field: Option<&[u8]>) -> Option<&[u8]> {
-    attributes(field?)
-        .find_map(|attribute| attribute.ok().filter(|(kind, _)| *kind == attribute::DATA_VALUE))
-        .map(|(_, payload)| payload)
-}
-
-fn meta(data: &[u8]) -> Result<Option<Expression<'_>>, Malformed> {
-    let Some([_, register, key]) = known(data)? else { return Ok(None) };
-    Ok(number(key).zip(number(register)).map(|(key, register)| Expression::Meta { key, register }))
-}
-
-fn payload(data: &[u8]) -> Result<Option<Expression<'_>>, Malformed> {
-    let Some([_, register, base, offset, length]) = known(data)? else { return Ok(None) };
-    let (Some(register), Some(base), Some(offset), Some(length)) =
-        (number(register), number(base), number(offset), number(length))
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Expression::Payload { base, offset, length, register }))
-}
-
-/// `NFT_BITWISE_MASK_XOR`, what older kernels do not say
-const MASK_AND_XOR: u32 = 0;
-
-fn bitwise(data: &[u8]) -> Result<Option<Expression<'_>>, Malformed> {
-    let Some([_, source, destination, _, mask, xor, operation]) = known(data)? else { return Ok(None) };
-    let (Some(source), Some(destination), Some(mask), Some(xor)) =
-        (number(source), number(destination), value(mask), value(xor))
-    else {
-        return Ok(None);
-    };
-    let plain = source == destination
-        && xor.iter().all(|byte| *byte == 0)
-        && operation.is_none_or(|operation| be32(operation) == Ok(MASK_AND_XOR));
-    Ok(plain.then_some(Expression::Mask { register: source, mask }))
-}
-
-fn compare(data: &[u8]) -> Result<Option<Expression<'_>>, Malformed> {
-    let Some([_, register, operation, data]) = known(data)? else { return Ok(None) };
-    let (Some(register), Some(operation), Some(value)) = (number(register), number(operation), value(data))
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Expression::Compare { register, operation, value }))
-}
-
-fn range(data: &[u8]) -> Result<Option<Expression<'_>>, Malformed> {
-    let Some([_, register, operation, from, to]) = known(data)? else { return Ok(None) };
-    let (Some(register), Some(operation), Some(from), Some(to)) =
-        (number(register), number(operation), value(from), value(to))
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Expression::Range { register, operation, from, to }))
-}
-
-fn immediate(data: &[u8]) -> Result<Option<Expression<'_>>, Malformed> {
-    let Some([_, _, Some(data)]) = known(data)? else { return Ok(None) };
-    for attribute in attributes(data) {
-        if let (attribute::DATA_VERDICT, verdict) = attribute? {
-            let Some([_, Some(code), chain]) = known(verdict)? else { return Ok(None) };
-            let code = i32::from_be_bytes(fixed(Some(code))?);
-            return Ok(Some(Expression::Verdict { code, chain: chain.map(text) }));
-        }
-    }
-    Ok(None)
-}
-
-fn extension(data: &[u8]) -> Result<Option<Extension<'_>>, Malformed> {
-    let Some([_, Some(name), revision, Some(info)]) = known(data)? else { return Ok(None) };
-    Ok(number(revision).map(|revision| Extension { name: text(name), revision, info }))
-}
-
-/// Takes the counters out of a list of expressions: sets them to zero and tells the first.
-pub(crate) fn take_counter(list: &mut [u8]) -> Result<Option<Counter>, Malformed> {
-    let mut found = Vec::new();
-    for element in spans(list) {
-        let (_, element) = element?;
-        let body = list.get(element.clone()).ok_or(Malformed)?;
-        let mut is_counter = false;
-        for attribute in spans(body) {
-            let (kind, span) = attribute?;
-            let payload = body.get(span.clone()).ok_or(Malformed)?;
-            match kind {
-                attribute::EXPRESSION_NAME => is_counter = text(payload) == b"counter",
-                attribute::EXPRESSION_DATA if is_counter => {
-                    found.push(element.start + span.start..element.start + span.end);
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut first = None;
-    for place in found {
-        let counter = zero(list.get_mut(place).ok_or(Malformed)?)?;
-        first.get_or_insert(counter);
-    }
-    Ok(first)
-}
-
-/// Reads and clears the data of one counter.
-fn zero(data: &mut [u8]) -> Result<Counter, Malformed> {
-    let mut counter = Counter::default();
-    let fields: Vec<_> = spans(data).collect::<Result<_, _>>()?;
-    for (kind, span) in fields {
-        let payload = data.get_mut(span).ok_or(Malformed)?;
-        match kind {
-            attribute::COUNTER_BYTES => counter.bytes = be64(payload)?,
-            attribute::COUNTER_PACKETS => counter.packets = be64(payload)?,
-            _ => continue,
-        }
-        payload.fill(0);
-    }
-    Ok(counter)
+/// The values of an [`Expression::Among`].
+pub fn values(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    attributes(list).filter_map(Result::ok).map(|(_, value)| value)
 }

@@ -2,15 +2,18 @@
 //! A kernel that commits transactions to a snapshot, for tests of what is planned without one. The real kernel has the last word
 //! in `tests/kernel`.
 
+use std::collections::VecDeque;
+
 use proptest::prelude::*;
 use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
 use redirect::ruleset::{Port, Ruleset};
 
+use crate::expression::{keys, spell_out};
 use crate::nft::{self, attribute, message};
 use crate::snapshot::{ChainState, NfFamily, RuleState, Snapshot, TableState};
-use crate::wire::{Message, attributes, be32, be64, messages, text};
+use crate::wire::{Malformed, Message, attributes, be32, be64, messages, text};
 use crate::{read, wire};
 
 /// Commits a batch, or panics where the kernel would refuse it.
@@ -20,12 +23,14 @@ pub(crate) fn commit(snapshot: &mut Snapshot, batch: &[u8]) {
     assert_eq!((begin.kind, end.kind), (message::BATCH_BEGIN, message::BATCH_END));
     let generation = attributes(&begin.body[4..]).next().map(|found| be32(found.unwrap().1).unwrap());
     assert!(generation.is_none_or(|generation| generation == snapshot.generation), "ERESTART");
+    let mut sets = VecDeque::new();
     for (index, step) in steps.iter().enumerate() {
         let is_last = index + 1 == steps.len();
         assert_eq!(step.flags & wire::ACK != 0, is_last, "the last step is acknowledged, and only that");
         assert_eq!(step.sequence, begin.sequence + 1 + u32::try_from(index).unwrap());
-        self::step(snapshot, step);
+        self::step(snapshot, &mut sets, step);
     }
+    assert_eq!(sets.len(), 0, "no rule asks for it");
     for table in &snapshot.tables {
         for jump in table.chains.iter().flat_map(|chain| &chain.rules) {
             if let Some(target) = crate::expression::jumps_to(&jump.expressions) {
@@ -39,12 +44,11 @@ pub(crate) fn commit(snapshot: &mut Snapshot, batch: &[u8]) {
     snapshot.generation += 1;
 }
 
-fn step(snapshot: &mut Snapshot, step: &Message<'_>) {
-    let family = match step.body[0] {
-        nft::family::INET => NfFamily::Inet,
-        nft::family::IPV6 => NfFamily::Ip6,
-        _ => NfFamily::Ip,
-    };
+/// Elements of sets that wait for their rule.
+type Sets = VecDeque<Vec<Vec<u8>>>;
+
+fn step(snapshot: &mut Snapshot, sets: &mut Sets, step: &Message<'_>) {
+    let family = NfFamily::of(step.body[0]).unwrap();
     let body = &step.body[nft::GENERIC_HEADER..];
     let find = |kind: u16| {
         attributes(body).map(Result::unwrap).find(|(found, _)| *found == kind).map(|(_, payload)| payload)
@@ -68,6 +72,18 @@ fn step(snapshot: &mut Snapshot, step: &Message<'_>) {
         message::NEW_RULE => {
             let before = find(attribute::RULE_POSITION).map(|handle| be64(handle).unwrap());
             new_rule(tables, family, body, before);
+            for rule in
+                tables.iter_mut().flat_map(|table| &mut table.chains).flat_map(|chain| &mut chain.rules)
+            {
+                let find = |_: &[u8]| Ok::<_, Malformed>(sets.pop_front());
+                if let Some(spelled) = spell_out(&rule.expressions, find).unwrap() {
+                    rule.expressions = spelled;
+                }
+            }
+        }
+        message::NEW_SET => {}
+        message::NEW_SET_ELEMENT => {
+            sets.push_back(keys(find(attribute::ELEMENTS).unwrap()).unwrap().unwrap());
         }
         message::DEL_RULE => {
             let chain = text(find(attribute::RULE_CHAIN).unwrap());

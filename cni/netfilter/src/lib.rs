@@ -52,6 +52,7 @@ pub mod step;
 
 #[cfg(test)]
 mod fake;
+mod home;
 mod netlink;
 mod nft;
 #[cfg(test)]

@@ -16,6 +16,9 @@ pub(crate) mod message {
     pub(crate) const NEW_RULE: u16 = NF_TABLES | 6;
     pub(crate) const GET_RULE: u16 = NF_TABLES | 7;
     pub(crate) const DEL_RULE: u16 = NF_TABLES | 8;
+    pub(crate) const NEW_SET: u16 = NF_TABLES | 9;
+    pub(crate) const NEW_SET_ELEMENT: u16 = NF_TABLES | 12;
+    pub(crate) const GET_SET_ELEMENT: u16 = NF_TABLES | 13;
     pub(crate) const NEW_GEN: u16 = NF_TABLES | 15;
     pub(crate) const GET_GEN: u16 = NF_TABLES | 16;
     pub(crate) const COMPAT_GET: u16 = NFT_COMPAT;
@@ -68,6 +71,37 @@ pub(crate) mod attribute {
 
     pub(crate) const META_DESTINATION: u16 = 1;
     pub(crate) const META_KEY: u16 = 2;
+    pub(crate) const META_SOURCE: u16 = 3;
+
+    pub(crate) const CT_DESTINATION: u16 = 1;
+    pub(crate) const CT_KEY: u16 = 2;
+    pub(crate) const CT_SOURCE: u16 = 4;
+
+    pub(crate) const LOOKUP_SET: u16 = 1;
+    pub(crate) const LOOKUP_SOURCE: u16 = 2;
+    pub(crate) const LOOKUP_SET_ID: u16 = 4;
+    pub(crate) const LOOKUP_FLAGS: u16 = 5;
+
+    pub(crate) const REDIRECT_MINIMUM: u16 = 1;
+    pub(crate) const REDIRECT_FLAGS: u16 = 3;
+
+    pub(crate) const TPROXY_FAMILY: u16 = 1;
+    pub(crate) const TPROXY_PORT: u16 = 3;
+
+    pub(crate) const SET_TABLE: u16 = 1;
+    pub(crate) const SET_NAME: u16 = 2;
+    pub(crate) const SET_FLAGS: u16 = 3;
+    pub(crate) const SET_KEY_TYPE: u16 = 4;
+    pub(crate) const SET_KEY_LENGTH: u16 = 5;
+    pub(crate) const SET_DESCRIPTION: u16 = 9;
+    pub(crate) const SET_ID: u16 = 10;
+    pub(crate) const SET_USERDATA: u16 = 13;
+    pub(crate) const SET_DESCRIPTION_SIZE: u16 = 1;
+    pub(crate) const ELEMENTS_TABLE: u16 = 1;
+    pub(crate) const ELEMENTS_SET: u16 = 2;
+    pub(crate) const ELEMENTS: u16 = 3;
+    pub(crate) const ELEMENTS_SET_ID: u16 = 4;
+    pub(crate) const ELEMENT_KEY: u16 = 1;
 
     pub(crate) const COMPARE_SOURCE: u16 = 1;
     pub(crate) const COMPARE_OPERATION: u16 = 2;
@@ -113,15 +147,34 @@ pub(crate) mod meta {
     pub(crate) const MARK: u32 = 3;
     pub(crate) const IN_INTERFACE: u32 = 6;
     pub(crate) const OUT_INTERFACE: u32 = 7;
+    pub(crate) const USER: u32 = 10;
+    pub(crate) const GROUP: u32 = 11;
+    pub(crate) const FAMILY: u32 = 15;
     pub(crate) const PROTOCOL: u32 = 16;
 }
+
+/// `NFT_CT_*`
+pub(crate) mod ct {
+    pub(crate) const STATE: u32 = 0;
+    pub(crate) const MARK: u32 = 3;
+    pub(crate) const ZONE: u32 = 17;
+}
+
+/// `NFT_LOOKUP_F_INV`
+pub(crate) const LOOKUP_INVERTED: u32 = 1;
+/// `NF_NAT_RANGE_PROTO_SPECIFIED`
+pub(crate) const NAT_RANGE_PORT: u32 = 2;
+/// `NFT_SET_ANONYMOUS | NFT_SET_CONSTANT`
+pub(crate) const SET_ANONYMOUS: u32 = 3;
 
 /// `NFT_CMP_*`, and the first two for `NFT_RANGE_*`
 pub(crate) mod operation {
     pub(crate) const EQUAL: u32 = 0;
     pub(crate) const NOT_EQUAL: u32 = 1;
+    pub(crate) const LESS: u32 = 2;
     pub(crate) const AT_MOST: u32 = 3;
     pub(crate) const GREATER: u32 = 4;
+    pub(crate) const AT_LEAST: u32 = 5;
 }
 
 /// `NFT_PAYLOAD_*_HEADER`
@@ -141,7 +194,7 @@ pub(crate) mod verdict {
 
 /// `NFT_REG_VERDICT`
 pub(crate) const VERDICT_REGISTER: u32 = 0;
-/// `NFT_REG_1`, the only one that iptables uses
+/// `NFT_REG_1`, the only one that iptables uses, and nft for rules like ours
 pub(crate) const REGISTER: u32 = 1;
 /// `NFT_TABLE_F_DORMANT`
 pub(crate) const TABLE_DORMANT: u32 = 1;

@@ -7,32 +7,31 @@
 //! * in the built-in chains
 //!   * every rule that jumps to such a chain;
 //!   * every rule that equals a wanted rule of the same chain (so that half a rule set without any chain is recognised);
-//!   * in `mangle`, the TPROXY rules on marks 1337 and 1338 or on the wanted marks: saving and restoring the connection's
-//!     mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
+//!   * in `mangle`, the TPROXY rules on marks 1337 and 1338, on the wanted marks or on those that our chains name: saving and
+//!     restoring the connection's mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
 //!   * `-i X -j RETURN` in `PREROUTING` together with `-o X -j RETURN` in `OUTPUT` (an excluded interface), and `-i X -j RETURN`
 //!     together with a jump of ours for `-i X` (a virtual interface), if they were made together with our chains: such rules are
 //!     also written by hand, before ours or behind them;
 //!
-//! and the tables `inet istio-proxy-nat`, `-mangle` and `-raw`. Everything else belongs to others: one of these forms alone, rules in
-//! chains of other names even if they jump to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could
-//! be anybody's).
+//! and the tables `inet istio-proxy-nat`, `-mangle`, `-raw` and `-filter` with all that is in them, whoever put it there (upstream
+//! empties them, too). Everything else belongs to others: one of these forms alone, rules in chains of other names even if they jump
+//! to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could be anybody's).
+
+mod tproxy;
 
 use std::ops::Range;
 
 use protocol::mutant;
-use redirect::ruleset::{Family, Table};
+use redirect::ruleset::Table;
 
 use crate::expression::{Expression, jumps_to, parse, same};
+use crate::home::Home;
 use crate::nft::{meta, operation, verdict};
 use crate::snapshot::{ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
-use crate::wanted::{Wanted, WantedTable, nf_family};
+use crate::wanted::{Wanted, WantedTable};
 
 /// What every name of a chain of ours begins with.
 const PREFIX: &[u8] = b"ISTIO_";
-/// The tables of the native back end.
-const NATIVE: [&str; 3] = ["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"];
-/// Marks that upstream uses: inbound and outbound TPROXY.
-const MARKS: [u32; 2] = [1337, 1338];
 /// The chains that iptables calls built-in.
 const BUILT_IN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
 
@@ -42,7 +41,7 @@ const BUILT_IN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTRO
 #[must_use]
 pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
     native_tables(snapshot).next().is_some()
-        || iptables_tables(snapshot).any(|(_, _, table)| {
+        || iptables_tables(snapshot).any(|(_, table)| {
             table.chains.iter().any(|chain| {
                 let own = is_own_chain(chain);
                 chain.rules.iter().any(|rule| own || is_jump_to_us(rule))
@@ -52,8 +51,7 @@ pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
 
 /// What is ours in one table.
 pub(crate) struct OwnTable<'a> {
-    pub(crate) family: Family,
-    pub(crate) table: Table,
+    pub(crate) home: Home,
     pub(crate) state: &'a TableState,
     /// Chains of ours.
     pub(crate) chains: Vec<&'a ChainState>,
@@ -63,39 +61,47 @@ pub(crate) struct OwnTable<'a> {
 
 /// What is ours in a namespace, and the tables that it is in.
 pub(crate) struct Survey<'a> {
-    pub(crate) native: Vec<&'a TableState>,
+    /// Tables of the native back end.
+    pub(crate) native: Vec<(Home, &'a TableState)>,
+    /// Tables of iptables.
     pub(crate) tables: Vec<OwnTable<'a>>,
 }
 
 impl<'a> Survey<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, wanted: &Wanted<'_>) -> Self {
-        let marks: Vec<u32> = MARKS.into_iter().chain(wanted.marks()).collect();
         let tables = iptables_tables(snapshot)
-            .map(|(family, table, state)| OwnTable {
-                family,
-                table,
-                state,
-                chains: state.chains.iter().filter(|chain| is_own_chain(chain)).collect(),
-                built_in: built_in(table, state, wanted.table(family, table), &marks),
+            .map(|(home, state)| {
+                let chains: Vec<_> = state.chains.iter().filter(|chain| is_own_chain(chain)).collect();
+                let marks = tproxy::marks(&chains, wanted);
+                let built_in = built_in(home.table, state, wanted.table(home), &marks);
+                OwnTable { home, state, chains, built_in }
             })
             .collect();
         Self { native: native_tables(snapshot).collect(), tables }
     }
 
-    pub(crate) fn table(&self, family: Family, table: Table) -> Option<&OwnTable<'a>> {
-        self.tables.iter().find(|own| own.family == family && own.table == table)
+    /// What is ours in a table of iptables.
+    pub(crate) fn table(&self, home: Home) -> Option<&OwnTable<'a>> {
+        self.tables.iter().find(|own| own.home == home)
+    }
+
+    /// A table of the native back end.
+    pub(crate) fn native(&self, home: Home) -> Option<&'a TableState> {
+        self.native.iter().find(|(own, _)| *own == home).map(|(_, state)| *state)
     }
 
     /// Whether anything of ours is there.
     pub(crate) fn is_empty(&self) -> bool {
-        self.native.is_empty()
-            && self.tables.iter().all(|table| {
-                table.chains.is_empty() && !table.built_in.iter().any(|(_, own)| own.contains(&true))
-            })
+        self.native.is_empty() && self.tables.iter().all(OwnTable::is_empty)
     }
 }
 
 impl<'a> OwnTable<'a> {
+    /// Whether nothing in the table is ours.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chains.is_empty() && !self.built_in.iter().any(|(_, own)| own.contains(&true))
+    }
+
     /// Our rules in a built-in chain.
     pub(crate) fn own_rules(&self, chain: &str) -> impl Iterator<Item = &'a RuleState> {
         let found = self.built_in.iter().find(|(state, _)| state.name == chain);
@@ -117,19 +123,20 @@ impl<'a> OwnTable<'a> {
     }
 }
 
-fn native_tables(snapshot: &Snapshot) -> impl Iterator<Item = &TableState> {
-    snapshot
-        .tables
-        .iter()
-        .filter(|table| table.family == NfFamily::Inet && NATIVE.iter().any(|name| table.name == *name))
+/// The tables of the native back end.
+fn native_tables(snapshot: &Snapshot) -> impl Iterator<Item = (Home, &TableState)> {
+    tables_at(snapshot, NfFamily::Inet)
 }
 
 /// The tables that iptables works on.
-fn iptables_tables(snapshot: &Snapshot) -> impl Iterator<Item = (Family, Table, &TableState)> {
-    [Family::V4, Family::V6].into_iter().flat_map(move |family| {
-        Table::ALL.into_iter().filter_map(move |table| {
-            snapshot.table(nf_family(family), table.name()).map(|state| (family, table, state))
-        })
+fn iptables_tables(snapshot: &Snapshot) -> impl Iterator<Item = (Home, &TableState)> {
+    tables_at(snapshot, NfFamily::Ip).chain(tables_at(snapshot, NfFamily::Ip6))
+}
+
+fn tables_at(snapshot: &Snapshot, family: NfFamily) -> impl Iterator<Item = (Home, &TableState)> {
+    Table::ALL.into_iter().filter_map(move |table| {
+        let home = Home { family, table };
+        snapshot.table(family, home.table_name()).map(|state| (home, state))
     })
 }
 
@@ -165,72 +172,12 @@ fn built_in<'a>(
                     || wanted.is_some_and(|chain| {
                         chain.rules.iter().any(|wanted| same(&wanted.expressions, &rule.expressions))
                     })
-                    || (table == Table::Mangle && is_tproxy(chain, rule, marks))
+                    || (table == Table::Mangle && tproxy::is_ours(chain, rule, marks))
                     || is_interface_rule(state, (chain, rule), &made)
             });
             (chain, own.collect())
         })
         .collect()
-}
-
-/// What counts in the forms of TPROXY's rules.
-#[derive(Default)]
-struct Facts {
-    on_loopback: bool,
-    owner: bool,
-    mark: Option<u32>,
-    connmark: Option<u32>,
-    set_mark: Option<u32>,
-    saves: bool,
-    restores: bool,
-    returns: bool,
-}
-
-fn number(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-fn facts(expressions: &[u8]) -> Facts {
-    let mut facts = Facts::default();
-    let mut loaded = None;
-    for expression in parse(expressions).unwrap_or_default() {
-        match expression {
-            Expression::Meta { key, .. } => loaded = Some(key),
-            Expression::Compare { operation: operation::EQUAL, value, .. } => match loaded.take() {
-                Some(meta::OUT_INTERFACE) => facts.on_loopback = value == b"lo\0",
-                Some(meta::MARK) => facts.mark = number(value),
-                _ => {}
-            },
-            Expression::Match(extension) => match extension.name {
-                b"owner" => facts.owner = true,
-                b"connmark" => facts.connmark = number(extension.info),
-                _ => {}
-            },
-            Expression::Target(extension) => match extension.name {
-                b"MARK" => facts.set_mark = number(extension.info),
-                b"CONNMARK" => {
-                    facts.saves = extension.info.get(14) == Some(&1);
-                    facts.restores = extension.info.get(14) == Some(&2);
-                }
-                _ => {}
-            },
-            Expression::Verdict { code: verdict::RETURN, .. } => facts.returns = true,
-            _ => {}
-        }
-    }
-    facts
-}
-
-fn is_tproxy(chain: &ChainState, rule: &RuleState, marks: &[u32]) -> bool {
-    let facts = facts(&rule.expressions);
-    let ours = |mark: Option<u32>| mark.is_some_and(|mark| marks.contains(&mark));
-    if chain.name == "PREROUTING" {
-        return facts.saves && ours(facts.mark);
-    }
-    chain.name == "OUTPUT"
-        && ((facts.restores && ours(facts.connmark))
-            || (facts.on_loopback && facts.returns && ours(facts.mark))
-            || (facts.on_loopback && facts.owner && ours(facts.set_mark)))
 }
 
 /// The interface of a rule that has no other condition and returns.

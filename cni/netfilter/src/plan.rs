@@ -3,17 +3,18 @@
 //!
 //! One transaction deletes what is ours ([`crate::ours`]) and writes what is wanted. Rules and chains of others stay where they are,
 //! among themselves and in front of what upstream would append behind them. A chain of ours that a rule of somebody else
-//! jumps to is emptied but not deleted: the kernel would refuse. Built-in chains and tables are never deleted.
+//! jumps to is emptied but not deleted: the kernel would refuse. Built-in chains and tables of iptables are never deleted, those of
+//! the native back end always: they are made anew.
 
 use protocol::mutant;
-use redirect::ruleset::{Chain, Place as RulePlace, Rule, Ruleset};
+use redirect::ruleset::{Chain, Dialect, Family, Place as RulePlace, Rule, Ruleset};
 
 use crate::compare::{Place, differences, is_hooked};
-use crate::encode::{self, EncodeError, Hook, Position, begin_message, family_number};
+use crate::encode::{self, EncodeError, Hook, Position, begin_message};
 use crate::nft::{self, attribute, message};
 use crate::ours::{OwnTable, Survey};
 use crate::snapshot::{Name, NfFamily, Snapshot};
-use crate::wanted::{Wanted, WantedTable, nf_family};
+use crate::wanted::{Wanted, WantedTable};
 use crate::wire::Writer;
 
 /// What has to be done.
@@ -57,22 +58,27 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
     let wanted = Wanted::new(ruleset)?;
     let survey = Survey::new(snapshot, &wanted);
     for table in &wanted.tables {
-        check(table, survey.table(table.family, table.table))?;
+        check(table, survey.table(table.home))?;
     }
     let half_is_enough = mutant!("half-trusted") && !survey.is_empty();
     if differences(&survey, &wanted).is_empty() || half_is_enough {
         return Ok(Plan::Nothing);
     }
-    let mut out = encode::begin(ruleset, Some(snapshot.generation))?;
+    let mut out = encode::begin(Some(snapshot.generation));
     for own in &survey.tables {
         delete_own(&mut out, own);
     }
-    for table in &survey.native {
-        begin_message(&mut out, message::DEL_TABLE, 0, nft::family::INET);
-        out.name(attribute::TABLE_NAME, table.name.as_bytes());
+    for (home, _) in &survey.native {
+        begin_message(&mut out, message::DEL_TABLE, 0, home.family.number());
+        out.name(attribute::TABLE_NAME, home.table_name().as_bytes());
     }
-    for table in &wanted.tables {
-        create(&mut out, table, survey.table(table.family, table.table), ruleset)?;
+    match ruleset.dialect {
+        Dialect::Nft => encode::native_tables(&mut out, ruleset)?,
+        Dialect::Iptables => {
+            for table in &wanted.tables {
+                create(&mut out, table, survey.table(table.home), ruleset)?;
+            }
+        }
     }
     Ok(Plan::Send { batch: encode::end(out), replaces: !survey.is_empty() })
 }
@@ -88,7 +94,7 @@ fn check(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>) -> Result<(), Pla
             && !is_hooked(wanted, chain, state)
         {
             return Err(PlanError::WrongHook(Place {
-                family: nf_family(wanted.family),
+                family: wanted.home.family,
                 table: own.state.name.clone(),
                 chain: state.name.clone(),
             }));
@@ -98,8 +104,8 @@ fn check(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>) -> Result<(), Pla
 }
 
 fn delete_own(out: &mut Writer, own: &OwnTable<'_>) {
-    let family = family_number(own.family);
-    let table = own.table.name().as_bytes();
+    let family = own.home.family.number();
+    let table = own.home.table_name().as_bytes();
     for (chain, flags) in &own.built_in {
         for (rule, _) in chain.rules.iter().zip(flags).filter(|(_, own)| **own) {
             begin_message(out, message::DEL_RULE, 0, family);
@@ -127,9 +133,9 @@ fn create(
     own: Option<&OwnTable<'_>>,
     ruleset: &Ruleset,
 ) -> Result<(), EncodeError> {
-    let (family, table) = (wanted.family, wanted.table);
+    let home = wanted.home;
     if own.is_none() {
-        encode::table(out, family, table);
+        encode::table(out, home);
     }
     let stays = |chain: Chain| {
         own.is_some_and(|own| {
@@ -137,22 +143,22 @@ fn create(
         })
     };
     for chain in wanted.chains.iter().filter(|chain| !chain.chain.is_builtin() && !stays(chain.chain)) {
-        encode::own_chain(out, family, table, chain.chain);
+        encode::own_chain(out, home, chain.chain);
     }
     for chain in &wanted.chains {
-        match Hook::of(table, chain.chain) {
+        match Hook::of(home.table, chain.chain) {
             Some(hook) => {
                 if !stays(chain.chain) {
-                    encode::base_chain(out, family, table, chain.chain, hook);
+                    encode::base_chain(out, home, chain.chain, hook);
                 }
                 let foreign = own.map_or_else(Vec::new, |own| foreign_rules(own, chain.chain));
                 for (rule, position) in order(ruleset, (wanted, chain.chain), foreign) {
-                    encode::rule(out, family, rule, position)?;
+                    encode::rule(out, home.family, rule, position)?;
                 }
             }
             None => {
                 for rule in &chain.rules {
-                    encode::rule(out, family, rule.rule, Position::End)?;
+                    encode::rule(out, home.family, rule.rule, Position::End)?;
                 }
             }
         }
@@ -179,7 +185,8 @@ fn order<'a>(
     foreign: Vec<u64>,
 ) -> Vec<(&'a Rule, Position)> {
     let mut list: Vec<Result<&Rule, u64>> = foreign.into_iter().map(Err).collect();
-    for rule in ruleset.rules_of(wanted.family, wanted.table).filter(|rule| rule.chain == chain) {
+    let family = if wanted.home.family == NfFamily::Ip6 { Family::V6 } else { Family::V4 };
+    for rule in ruleset.rules_of(family, wanted.home.table).filter(|rule| rule.chain == chain) {
         match rule.place {
             RulePlace::Append => list.push(Ok(rule)),
             RulePlace::Insert(at) => {
@@ -237,7 +244,7 @@ mod tests {
         RuleState {
             handle: FOREIGN + u64::from(port),
             counter: None,
-            expressions: encode::expressions(Family::V4, &rule).unwrap(),
+            expressions: encode::expressions(NfFamily::Ip, &rule).unwrap(),
             userdata: Vec::new(),
         }
     }
@@ -342,7 +349,7 @@ mod tests {
         settle(&mut snapshot, &with_dns);
         let is_jump = |rule: &&Rule| rule.target == Target::Jump(Chain::IstioOutputDns);
         let jump = with_dns.rules_of(Family::V4, Table::Nat).find(is_jump).unwrap();
-        let expressions = encode::expressions(Family::V4, jump).unwrap();
+        let expressions = encode::expressions(NfFamily::Ip, jump).unwrap();
         let rule = RuleState { expressions, ..foreign(1) };
         let nat = snapshot.tables.iter_mut().find(|table| table.name == "nat").unwrap();
         nat.chains.push(ChainState { name: Name::new(b"MINE"), handle: 0, base: None, rules: vec![rule] });
@@ -361,7 +368,7 @@ mod tests {
         let pair = |snapshot: &mut Snapshot, name: &'static str, handles: [u64; 2]| {
             let rules = excluding(name);
             for (rule, handle) in rules.rules_of(Family::V4, Table::Nat).take(2).zip(handles) {
-                let expressions = encode::expressions(Family::V4, rule).unwrap();
+                let expressions = encode::expressions(NfFamily::Ip, rule).unwrap();
                 let table = snapshot.tables.iter_mut().find(|table| table.family == NfFamily::Ip).unwrap();
                 let chains = &mut table.chains;
                 let chain = chains.iter_mut().find(|chain| chain.name == rule.chain.name()).unwrap();

@@ -5,8 +5,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::encode::query;
-use crate::expression::take_counter;
+use crate::encode::{query, query_elements};
+use crate::expression::{keys, spell_out, take_counter};
 use crate::netlink::{ExchangeError, Socket};
 use crate::nft::{self, attribute, message};
 use crate::snapshot::{Base, ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
@@ -99,11 +99,49 @@ fn once(socket: &mut Socket) -> Result<Option<Snapshot>, ExchangeError> {
             orphans += usize::from(rule(tables, family, body)?.is_none());
             Ok(())
         })?;
+        match sets(socket, tables) {
+            // The set went with its rule.
+            Err(ExchangeError::Refused(errno)) if Errno::from_raw_os_error(errno) == Errno::NOENT => {
+                return Ok(None);
+            }
+            done => done?,
+        }
     }
     if generation(socket)? != snapshot.generation {
         return Ok(None);
     }
     if orphans > 0 { Err(ExchangeError::Malformed) } else { Ok(Some(snapshot)) }
+}
+
+/// Reads the sets without a name into the rules that ask for them.
+fn sets(socket: &mut Socket, tables: &mut [TableState]) -> Result<(), ExchangeError> {
+    for table in tables {
+        let family = table.family.number();
+        for rule in table.chains.iter_mut().flat_map(|chain| &mut chain.rules) {
+            let spelled = spell_out(&rule.expressions, |set| {
+                elements(socket, &query_elements(family, table.name.as_bytes(), set))
+            })?;
+            rule.expressions = spelled.unwrap_or_else(|| std::mem::take(&mut rule.expressions));
+        }
+    }
+    Ok(())
+}
+
+/// The elements of a set; `None` if they are more than keys.
+fn elements(socket: &mut Socket, request: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ExchangeError> {
+    let mut found = Some(Vec::new());
+    socket.ask(request, |reply| {
+        for attribute in attributes(reply.body.get(nft::GENERIC_HEADER..).ok_or(Malformed)?) {
+            if let (attribute::ELEMENTS, list) = attribute? {
+                match (&mut found, keys(list)?) {
+                    (Some(found), Some(keys)) => found.extend(keys),
+                    _ => found = None,
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 fn generation(socket: &mut Socket) -> Result<u32, ExchangeError> {
@@ -136,11 +174,9 @@ fn list(
     let request = query(kind, DUMP).into_bytes();
     socket.ask(&request, |element| {
         let (header, body) = element.body.split_at_checked(nft::GENERIC_HEADER).ok_or(Malformed)?;
-        match header.first() {
-            Some(&nft::family::INET) => take(NfFamily::Inet, body),
-            Some(&nft::family::IPV4) => take(NfFamily::Ip, body),
-            Some(&nft::family::IPV6) => take(NfFamily::Ip6, body),
-            _ => Ok(()),
+        match header.first().and_then(|number| NfFamily::of(*number)) {
+            Some(family) => take(family, body),
+            None => Ok(()),
         }
     })
 }

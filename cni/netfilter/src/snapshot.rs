@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::nft::family;
+
 /// A name in the kernel: any bytes without NUL.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u8]>);
@@ -56,6 +58,22 @@ pub enum NfFamily {
     Ip6,
 }
 
+impl NfFamily {
+    /// Its number in messages.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Inet => family::INET,
+            Self::Ip => family::IPV4,
+            Self::Ip6 => family::IPV6,
+        }
+    }
+
+    /// The family of that number; `None` for those that are not looked at here.
+    pub(crate) fn of(number: u8) -> Option<Self> {
+        [Self::Inet, Self::Ip, Self::Ip6].into_iter().find(|family| family.number() == number)
+    }
+}
+
 impl fmt::Display for NfFamily {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -82,7 +100,8 @@ pub struct RuleState {
     pub handle: u64,
     /// Its counter, if it has one.
     pub counter: Option<Counter>,
-    /// Its expressions as the kernel lists them, every counter set to zero.
+    /// Its expressions as the kernel lists them, every counter set to zero, and the ports of a set without a name in place of its
+    /// number.
     pub expressions: Vec<u8>,
     /// Free data that its writer attached (comments, for one).
     pub userdata: Vec<u8>,

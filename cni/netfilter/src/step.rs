@@ -98,11 +98,7 @@ impl Step {
             _ => return None,
         };
         let (header, body) = message.body.split_at_checked(nft::GENERIC_HEADER)?;
-        let family = match *header.first()? {
-            nft::family::INET => NfFamily::Inet,
-            nft::family::IPV6 => NfFamily::Ip6,
-            _ => NfFamily::Ip,
-        };
+        let family = NfFamily::of(*header.first()?)?;
         let mut step = Self { action, family, ..Self::commit() };
         let is_rule = matches!(action, Action::AddRule | Action::DeleteRule);
         for attribute in attributes(body) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A ruleset by table and chain, each rule with its expressions, ready to be compared with what the kernel holds.
 
-use redirect::ruleset::{Chain, Dialect, Family, Match, Rule, Ruleset, Table, Target};
+use redirect::ruleset::{Chain, ChainRules, Dialect, Match, Rule, Ruleset, Target};
 
 use crate::encode::{EncodeError, expressions};
+use crate::home::{Home, nf_family};
 use crate::snapshot::NfFamily;
 
 /// A rule with its expressions.
@@ -18,10 +19,9 @@ pub(crate) struct WantedChain<'a> {
     pub(crate) rules: Vec<WantedRule<'a>>,
 }
 
-/// A table with its chains, in order of first mention.
+/// A table with its chains, in the order in which they are made.
 pub(crate) struct WantedTable<'a> {
-    pub(crate) family: Family,
-    pub(crate) table: Table,
+    pub(crate) home: Home,
     pub(crate) chains: Vec<WantedChain<'a>>,
 }
 
@@ -33,26 +33,32 @@ pub(crate) struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     pub(crate) fn new(ruleset: &'a Ruleset) -> Result<Self, EncodeError> {
-        if ruleset.dialect != Dialect::Iptables {
-            return Err(EncodeError::Dialect);
-        }
-        let mut tables: Vec<WantedTable<'a>> = Vec::new();
-        for family in ruleset.families() {
-            for chain in ruleset.chains(family) {
-                let wanted = WantedChain { chain: chain.chain, rules: rules(family, &chain.rules)? };
-                match tables.last_mut() {
-                    Some(last) if last.family == family && last.table == chain.table => {
-                        last.chains.push(wanted);
-                    }
-                    _ => tables.push(WantedTable { family, table: chain.table, chains: vec![wanted] }),
+        let mut wanted = Self { ruleset, tables: Vec::new() };
+        match ruleset.dialect {
+            Dialect::Nft => wanted.add(NfFamily::Inet, ruleset.inet_chains())?,
+            Dialect::Iptables => {
+                for family in ruleset.families() {
+                    wanted.add(nf_family(family), ruleset.chains(family))?;
                 }
             }
         }
-        Ok(Self { ruleset, tables })
+        Ok(wanted)
     }
 
-    pub(crate) fn table(&self, family: Family, table: Table) -> Option<&WantedTable<'a>> {
-        self.tables.iter().find(|wanted| wanted.family == family && wanted.table == table)
+    fn add(&mut self, family: NfFamily, chains: Vec<ChainRules<'a>>) -> Result<(), EncodeError> {
+        for chain in chains {
+            let home = Home { family, table: chain.table };
+            let wanted = WantedChain { chain: chain.chain, rules: rules(family, &chain.rules)? };
+            match self.tables.last_mut() {
+                Some(last) if last.home == home => last.chains.push(wanted),
+                _ => self.tables.push(WantedTable { home, chains: vec![wanted] }),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn table(&self, home: Home) -> Option<&WantedTable<'a>> {
+        self.tables.iter().find(|wanted| wanted.home == home)
     }
 
     /// Every mark that a rule sets or asks for.
@@ -73,21 +79,13 @@ impl<'a> Wanted<'a> {
 
 impl<'a> WantedTable<'a> {
     pub(crate) fn chain(&self, name: &[u8]) -> Option<&WantedChain<'a>> {
-        self.chains.iter().find(|chain| chain.chain.name().as_bytes() == name)
+        self.chains.iter().find(|chain| self.home.chain_name(chain.chain).as_bytes() == name)
     }
 }
 
-fn rules<'a>(family: Family, rules: &[&'a Rule]) -> Result<Vec<WantedRule<'a>>, EncodeError> {
+fn rules<'a>(family: NfFamily, rules: &[&'a Rule]) -> Result<Vec<WantedRule<'a>>, EncodeError> {
     rules
         .iter()
         .map(|rule| expressions(family, rule).map(|expressions| WantedRule { rule, expressions }))
         .collect()
-}
-
-/// Where iptables keeps a family.
-pub(crate) fn nf_family(family: Family) -> NfFamily {
-    match family {
-        Family::V4 => NfFamily::Ip,
-        Family::V6 => NfFamily::Ip6,
-    }
 }

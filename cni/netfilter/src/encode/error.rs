@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What cannot be encoded. It is found before anything is sent.
 
-/// Why a ruleset cannot be written for nft-compat.
+/// Why a ruleset cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// The ruleset follows upstream's nft generator: its chains live in tables of their own.
-    #[error("encode rules: native nftables rules cannot be written as iptables rules")]
-    Dialect,
     /// A rule names a value that the kernel cannot hold.
     #[error("encode rule \"{rule}\"")]
     Rule {

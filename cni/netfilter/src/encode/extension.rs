@@ -2,9 +2,11 @@
 //! The C structures of xtables extensions, as the kernel's headers lay them out on 64-bit machines: host byte order except where
 //! noted, padded to 8 bytes.
 
-use redirect::ruleset::{CtStates, Id, Owner, Sense};
+use redirect::ruleset::{CtStates, Owner, Sense};
 
 use super::Unencodable;
+use super::rule::number;
+use crate::nft::NAT_RANGE_PORT;
 
 /// `XT_OWNER_UID`
 const OWNER_UID: u8 = 1;
@@ -16,8 +18,6 @@ const MULTIPORT_DESTINATION: u8 = 1;
 const MULTIPORT_PORTS: usize = 15;
 /// `XT_CONNTRACK_STATE`
 const CONNTRACK_STATE: u16 = 1;
-/// `NF_NAT_RANGE_PROTO_SPECIFIED`
-const NAT_RANGE_PORT: u32 = 2;
 /// Every bit of a mark counts.
 const FULL_MASK: u32 = u32::MAX;
 
@@ -40,11 +40,7 @@ pub(super) fn owner(sense: Sense, owner: &Owner) -> Result<[u8; 24], Unencodable
         Owner::Uid(id) => (id, 0, OWNER_UID),
         Owner::Gid(id) => (id, 8, OWNER_GID),
     };
-    let number = match id {
-        Id::Number(u32::MAX) => return Err(Unencodable::Id(u32::MAX)),
-        Id::Number(number) => *number,
-        Id::Name(name) => return Err(Unencodable::Name(name.clone())),
-    };
+    let number = number(id)?;
     let mut info = [0; 24];
     put(&mut info, at, number.to_ne_bytes());
     put(&mut info, at + 4, number.to_ne_bytes());
@@ -69,16 +65,19 @@ pub(super) fn multiport(sense: Sense, ports: &[u16]) -> Result<[u8; 48], Unencod
     Ok(info)
 }
 
-/// `struct xt_conntrack_mtinfo3`, of which only the states are used.
-pub(super) fn conntrack(states: CtStates) -> [u8; 168] {
-    // XT_CONNTRACK_STATE_INVALID is bit 0, then established, related, new.
-    let mask: u16 = match states {
+/// `XT_CONNTRACK_STATE_*`, which nf_tables has, too: invalid is bit 0, then established, related, new.
+pub(super) fn state_bits(states: CtStates) -> u16 {
+    match states {
         CtStates::Invalid => 0b001,
         CtStates::RelatedEstablished => 0b110,
-    };
+    }
+}
+
+/// `struct xt_conntrack_mtinfo3`, of which only the states are used.
+pub(super) fn conntrack(states: CtStates) -> [u8; 168] {
     let mut info = [0; 168];
     put(&mut info, 146, CONNTRACK_STATE.to_ne_bytes());
-    put(&mut info, 150, mask.to_ne_bytes());
+    put(&mut info, 150, state_bits(states).to_ne_bytes());
     info
 }
 

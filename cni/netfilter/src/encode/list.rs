@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One expression after the other, as bytes. Which expressions a rule has is up to [`super::rule`].
+//! One expression after the other, as bytes. Which expressions a rule has is up to [`super::compat`] and [`super::native`].
 //!
 //! Nearly all bytes of an expression are known when the program is built (names, lengths, registers): a pod's rules are written
 //! in a few hundred copies instead of some thousand.
 
+use redirect::ruleset::Sense;
+
+use super::set;
+use crate::expression::write_among;
 use crate::nft::{self, attribute, verdict};
 use crate::wire::{Fixed, NESTED, Writer, aligned};
 
@@ -47,6 +51,24 @@ const META: [u8; 36] =
     expression("meta").be32(attribute::META_KEY, 0).be32(attribute::META_DESTINATION, nft::REGISTER).done();
 const META_KEY: usize = 24;
 
+const SET_META: [u8; 36] =
+    expression("meta").be32(attribute::META_KEY, 0).be32(attribute::META_SOURCE, nft::REGISTER).done();
+
+const CT: [u8; 32] =
+    expression("ct").be32(attribute::CT_KEY, 0).be32(attribute::CT_DESTINATION, nft::REGISTER).done();
+const SET_CT: [u8; 32] =
+    expression("ct").be32(attribute::CT_KEY, 0).be32(attribute::CT_SOURCE, nft::REGISTER).done();
+const CT_KEY: usize = 20;
+
+const REDIRECT: [u8; 36] = expression("redir")
+    .be32(attribute::REDIRECT_MINIMUM, nft::REGISTER)
+    .be32(attribute::REDIRECT_FLAGS, nft::NAT_RANGE_PORT)
+    .done();
+
+const TPROXY: [u8; 36] =
+    expression("tproxy").be32(attribute::TPROXY_FAMILY, 0).be32(attribute::TPROXY_PORT, nft::REGISTER).done();
+const TPROXY_FAMILY: usize = 24;
+
 const PAYLOAD: [u8; 52] = expression("payload")
     .be32(attribute::PAYLOAD_DESTINATION, nft::REGISTER)
     .be32(attribute::PAYLOAD_BASE, 0)
@@ -89,6 +111,16 @@ const COUNTER: [u8; 44] = expression("counter")
     .head(attribute::COUNTER_PACKETS, 8)
     .room(8)
     .done();
+
+/// Without the value.
+const IMMEDIATE: [u8; 40] = expression("immediate")
+    .be32(attribute::IMMEDIATE_DESTINATION, nft::REGISTER)
+    .nest(attribute::IMMEDIATE_DATA)
+    .head(attribute::DATA_VALUE, 0)
+    .done();
+/// Where the lengths of what the value lies in are: element, data, `IMMEDIATE_DATA`.
+const IMMEDIATE_NESTS: [usize; 3] = [0, 20, 32];
+const IMMEDIATE_VALUE: usize = 36;
 
 const VERDICT: [u8; 48] = expression("immediate")
     .be32(attribute::IMMEDIATE_DESTINATION, nft::VERDICT_REGISTER)
@@ -155,6 +187,47 @@ impl<'a> List<'a> {
         let mut bytes = META;
         patch(&mut bytes, META_KEY, key.to_be_bytes());
         self.add(bytes);
+    }
+
+    pub(super) fn set_meta(&mut self, key: u32) {
+        let mut bytes = SET_META;
+        patch(&mut bytes, META_KEY, key.to_be_bytes());
+        self.add(bytes);
+    }
+
+    pub(super) fn ct(&mut self, key: u32) {
+        let mut bytes = CT;
+        patch(&mut bytes, CT_KEY, key.to_be_bytes());
+        self.add(bytes);
+    }
+
+    pub(super) fn set_ct(&mut self, key: u32) {
+        let mut bytes = SET_CT;
+        patch(&mut bytes, CT_KEY, key.to_be_bytes());
+        self.add(bytes);
+    }
+
+    /// To the port in the register.
+    pub(super) fn redirect(&mut self) {
+        self.add(REDIRECT);
+    }
+
+    /// To the port in the register, for packets of this family.
+    pub(super) fn tproxy(&mut self, family: u32) {
+        let mut bytes = TPROXY;
+        patch(&mut bytes, TPROXY_FAMILY, family.to_be_bytes());
+        self.add(bytes);
+    }
+
+    /// Loads a value.
+    pub(super) fn immediate(&mut self, value: Content) {
+        let mut bytes = IMMEDIATE;
+        for nest in IMMEDIATE_NESTS {
+            lengthen(&mut bytes, nest, aligned(value.length));
+        }
+        lengthen(&mut bytes, IMMEDIATE_VALUE, value.length);
+        self.add(bytes);
+        self.content(value);
     }
 
     pub(super) fn payload(&mut self, base: u32, offset: u32, length: usize) {
@@ -236,6 +309,27 @@ impl<'a> List<'a> {
         }
         self.out.close(data);
         self.out.close(element);
+        self.count += 1;
+    }
+
+    /// Rare: whether the register is in a set that the transaction makes.
+    pub(super) fn lookup(&mut self, sense: Sense, set: u32) {
+        let element = self.out.nest(attribute::LIST_ELEMENT);
+        self.out.name(attribute::EXPRESSION_NAME, b"lookup");
+        let data = self.out.nest(attribute::EXPRESSION_DATA);
+        self.out.name(attribute::LOOKUP_SET, set::NAME);
+        self.out.be32(attribute::LOOKUP_SET_ID, set);
+        self.out.be32(attribute::LOOKUP_SOURCE, nft::REGISTER);
+        self.out.be32(attribute::LOOKUP_FLAGS, if sense == Sense::Not { nft::LOOKUP_INVERTED } else { 0 });
+        self.out.close(data);
+        self.out.close(element);
+        self.count += 1;
+    }
+
+    /// The same with the set's elements in place of its number.
+    pub(super) fn among(&mut self, sense: Sense, ports: &[u16]) {
+        let inverted = sense == Sense::Not;
+        write_among(self.out, nft::REGISTER, inverted, ports.iter().map(|port| port.to_be_bytes().to_vec()));
         self.count += 1;
     }
 }

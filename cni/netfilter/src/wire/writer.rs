@@ -37,6 +37,11 @@ impl Writer {
         self.raw([0, 0, 0, 0, k0, k1, f0, f1, s0, s1, s2, s3, 0, 0, 0, 0]);
     }
 
+    /// The number of the message that was begun last.
+    pub(crate) fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
     /// Asks for an acknowledgement of the message that was begun last.
     pub(crate) fn acknowledge(&mut self) {
         if let Some(flags) = self.bytes.get_mut(self.last + 6..self.last + 8) {

@@ -14,14 +14,17 @@
 mod address;
 mod apply;
 mod child;
+mod commands;
 mod compare;
 mod crash;
 mod foreign;
 mod ground;
 mod native;
+mod native_parity;
 mod netns;
 mod owner;
 mod parity;
+mod random;
 mod restore;
 mod rights;
 mod route;
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let cases = [
         parity::CASES,
+        native_parity::CASES,
         apply::CASES,
         foreign::CASES,
         native::CASES,
@@ -102,6 +106,8 @@ fn main() -> ExitCode {
     let comparisons = parity::COMPARISONS.load(Ordering::Relaxed);
     println!("\nnetfilter kernel tests: {passed} passed, {failed} failed, {ignored} ignored");
     println!("netfilter kernel tests: {comparisons} comparisons with iptables");
+    let comparisons = native_parity::COMPARISONS.load(Ordering::Relaxed);
+    println!("netfilter kernel tests: {comparisons} comparisons with nft");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -11,7 +11,7 @@ use redirect::text;
 use serde_json::Value;
 
 use crate::world::World;
-use crate::{Case, Needs, restore, rules, tools};
+use crate::{Case, Needs, random, restore, rules, tools};
 
 /// How many namespaces of ours were compared with one of iptables'.
 pub(crate) static COMPARISONS: AtomicUsize = AtomicUsize::new(0);
@@ -30,6 +30,11 @@ pub(crate) const CASES: &[Case] = &[
     Case("recorded_configurations_equal_those_of_iptables", Needs::ToolsAndUsers, |world| {
         corpus(world, "cases.json", 17);
         corpus(world, "random.json", 100);
+    }),
+    Case("random_configurations_equal_those_of_iptables", Needs::ToolsAndUsers, |world| {
+        for (name, ruleset) in random::configurations(Dialect::Iptables) {
+            generated(world, &name, &ruleset);
+        }
     }),
     Case("the_real_tool_works_on_our_rules", Needs::Tools, the_real_tool_works),
 ];
@@ -118,12 +123,17 @@ fn generated(world: World, name: &str, ruleset: &Ruleset) {
     same(world, name, ruleset, &texts);
 }
 
-/// A recorded case: its lines go to iptables as they are, and through a reader of their own to us.
-fn corpus(world: World, file: &str, count: usize) {
+/// Recorded cases.
+pub(crate) fn recorded(file: &str, count: usize) -> Vec<Value> {
     let path = format!("{}/../../scenarios/rules/{file}", env!("CARGO_MANIFEST_DIR"));
     let cases: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(cases.len(), count, "{file}");
-    for case in &cases {
+    cases
+}
+
+/// Recorded cases: their lines go to iptables as they are, and through a reader of their own to us.
+fn corpus(world: World, file: &str, count: usize) {
+    for case in &recorded(file, count) {
         let name = case["name"].as_str().unwrap();
         let mut ruleset =
             Ruleset { dialect: Dialect::Iptables, ipv6: !case["ipv6"].is_null(), rules: Vec::new() };
@@ -132,8 +142,10 @@ fn corpus(world: World, file: &str, count: usize) {
             let key = if family == Family::V4 { "ipv4" } else { "ipv6" };
             for table in Table::ALL {
                 let Some(lines) = case[key][table.name()].as_array() else { continue };
-                let lines: Vec<_> =
-                    lines.iter().map(|line| restore::with_known_groups(line.as_str().unwrap())).collect();
+                let lines: Vec<_> = lines
+                    .iter()
+                    .map(|line| restore::with_known_groups(line.as_str().unwrap(), "--gid-owner"))
+                    .collect();
                 ruleset.rules.extend(restore::rules(family, table, lines.iter().map(String::as_str)));
                 *text += &format!("*{}\n{}\nCOMMIT\n", table.name(), lines.join("\n"));
             }

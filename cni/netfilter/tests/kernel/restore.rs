@@ -83,23 +83,23 @@ fn port(text: &str) -> Port {
     }
 }
 
-/// A line whose groups this machine has: a name that is not in its database gets a number.
-pub(crate) fn with_known_groups(line: &str) -> String {
+/// A line whose groups this machine has: a name behind `option` that is not in its database gets a number.
+pub(crate) fn with_known_groups(line: &str, option: &str) -> String {
     let mut after_option = false;
     let words = line.split(' ').map(|word| {
         let unknown =
             after_option && word.parse::<u32>().is_err() && Group::from_name(word).unwrap().is_none();
-        after_option = word == "--gid-owner";
-        if unknown { "60001" } else { word }
+        after_option = word == option || (after_option && word == "!=");
+        if unknown && word != "!=" { "60001" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn user(name: &str) -> u32 {
+pub(crate) fn user(name: &str) -> u32 {
     name.parse().unwrap_or_else(|_| User::from_name(name).unwrap().unwrap().uid.as_raw())
 }
 
-fn group(name: &str) -> u32 {
+pub(crate) fn group(name: &str) -> u32 {
     name.parse().unwrap_or_else(|_| Group::from_name(name).unwrap().unwrap().gid.as_raw())
 }
 

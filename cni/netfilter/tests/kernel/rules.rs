@@ -32,7 +32,11 @@ pub(crate) fn excluding(name: &'static str) -> Ruleset {
 
 /// With DNS: three tables.
 pub(crate) fn dns() -> Ruleset {
-    ruleset(&Config { dns: Dns::All, ..config() }).unwrap()
+    ruleset(&dns_config()).unwrap()
+}
+
+fn dns_config() -> Config {
+    Config { dns: Dns::All, ..config() }
 }
 
 /// What has every table and every form: TPROXY, DNS, excluded and virtual interfaces, dropping of what conntrack cannot place.
@@ -41,7 +45,7 @@ pub(crate) fn full_config() -> Config {
         mode: Mode::Tproxy,
         dns: Dns::All,
         drop_invalid: true,
-        exclude_interfaces: vec!["eth1".into(), "veth+".into()],
+        exclude_interfaces: vec!["eth1".into()],
         virtual_interfaces: vec!["vm0".into(), "vm1".into()],
         ..config()
     }
@@ -57,10 +61,73 @@ pub(crate) fn all() -> [(&'static str, Ruleset); 3] {
     [("ordinary", ordinary()), ("dns", dns()), ("everything", everything())]
 }
 
+/// The same in the native dialect.
+pub(crate) fn all_native() -> [(&'static str, Ruleset); 3] {
+    let native = |config: Config| ruleset(&Config { dialect: Dialect::Nft, ..config }).unwrap();
+    [
+        ("ordinary", native(config())),
+        ("dns", native(dns_config())),
+        ("everything", native(everything_config())),
+    ]
+}
+
 /// Forms that no configuration of the corpora has: ends of port ranges, prefix lengths, interface names, owners.
 /// In several, as without root a transaction of iptables is limited to 416 KiB.
 pub(crate) fn edges() -> Vec<Ruleset> {
-    let ports = [
+    let mut rules = Vec::new();
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        for port in &ports() {
+            for sense in [Sense::Is, Sense::Not] {
+                if (sense, port) == (Sense::Not, &Port::Range(0, 65535)) {
+                    continue;
+                }
+                rules.extend(on_port(Match::Protocol(protocol), sense, port));
+            }
+        }
+        let multiport = Match::DestinationPorts(Sense::Is, (1..=15).collect());
+        rules.push(returning(Scope::Both, vec![Match::Protocol(protocol), multiport]));
+    }
+    for name in ["+", "a+b", "lo+", "123456789012345", "12345678901234+"] {
+        rules.extend(at_interface(name));
+    }
+    rules.extend(owners_and_marks());
+    rules.extend(
+        prefixed().filter(|(sense, length, _)| *length > 0 || *sense == Sense::Is).map(|(_, _, rule)| rule),
+    );
+    let ruleset = |rules: &[Rule]| Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: rules.to_vec() };
+    rules.chunks(250).map(ruleset).collect()
+}
+
+/// The same for nft, and what it alone can say.
+pub(crate) fn native_edges() -> Vec<Ruleset> {
+    let mut rules = Vec::new();
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        for port in &ports() {
+            for sense in [Sense::Is, Sense::Not] {
+                rules.extend(on_port(Match::Protocol(protocol), sense, port));
+                rules.extend(on_port(Match::PortProtocol(protocol), sense, port));
+            }
+        }
+        for (sense, several) in
+            [(Sense::Is, vec![1, 2, 3]), (Sense::Not, vec![53, 53]), (Sense::Not, vec![53])]
+        {
+            let several = Match::DestinationPorts(sense, several);
+            rules.push(returning(Scope::Both, vec![Match::PortProtocol(protocol), several]));
+        }
+        let two = [Sense::Is, Sense::Not].map(|sense| Match::DestinationPorts(sense, vec![9, 8, 7]));
+        let [one, other] = two;
+        rules.push(returning(Scope::Both, vec![Match::Protocol(protocol), one, other]));
+    }
+    for name in ["lo", "123456789012345"] {
+        rules.extend(at_interface(name));
+    }
+    rules.extend(owners_and_marks());
+    rules.extend(prefixed().map(|(_, _, rule)| rule));
+    vec![Ruleset { dialect: Dialect::Nft, ipv6: true, rules }]
+}
+
+fn ports() -> [Port; 7] {
+    [
         Port::Range(0, 100),
         Port::Range(0, 65535),
         Port::Range(100, 65535),
@@ -68,45 +135,43 @@ pub(crate) fn edges() -> Vec<Ruleset> {
         Port::Range(0, 0),
         Port::One(0),
         Port::One(65535),
-    ];
-    let mut rules = Vec::new();
-    let mut add = |matches: Vec<Match>| rules.push(returning(Scope::Both, matches));
-    for protocol in [Protocol::Tcp, Protocol::Udp] {
-        for port in &ports {
-            for sense in [Sense::Is, Sense::Not] {
-                if (sense, port) == (Sense::Not, &Port::Range(0, 65535)) {
-                    continue;
-                }
-                let protocol = Match::Protocol(protocol);
-                add(vec![protocol.clone(), Match::DestinationPort(sense, port.clone())]);
-                add(vec![protocol, Match::SourcePort(sense, port.clone())]);
-            }
-        }
-        let multiport = Match::DestinationPorts(Sense::Is, (1..=15).collect());
-        add(vec![Match::Protocol(protocol), multiport]);
-    }
-    for name in ["+", "a+b", "lo+", "123456789012345", "12345678901234+"] {
-        add(vec![Match::InInterface(name.into())]);
-        add(vec![Match::OutInterface(name.into()), Match::InInterface(name.into())]);
-    }
+    ]
+}
+
+fn on_port(protocol: Match, sense: Sense, port: &Port) -> [Rule; 2] {
+    [
+        returning(Scope::Both, vec![protocol.clone(), Match::DestinationPort(sense, port.clone())]),
+        returning(Scope::Both, vec![protocol, Match::SourcePort(sense, port.clone())]),
+    ]
+}
+
+fn at_interface(name: &'static str) -> [Rule; 2] {
+    [
+        returning(Scope::Both, vec![Match::InInterface(name.into())]),
+        returning(Scope::Both, vec![Match::OutInterface(name.into()), Match::InInterface(name.into())]),
+    ]
+}
+
+fn owners_and_marks() -> Vec<Rule> {
+    let mut matches = vec![Match::ConnMark(u32::MAX)];
     for sense in [Sense::Is, Sense::Not] {
-        add(vec![Match::Owner(sense, Owner::Uid(redirect::ruleset::Id::Number(0)))]);
-        add(vec![Match::Owner(sense, Owner::Gid(redirect::ruleset::Id::Number(0)))]);
-        add(vec![Match::Mark(sense, 0)]);
-        add(vec![Match::Mark(sense, u32::MAX)]);
+        matches.push(Match::Owner(sense, Owner::Uid(redirect::ruleset::Id::Number(0))));
+        matches.push(Match::Owner(sense, Owner::Gid(redirect::ruleset::Id::Number(0))));
+        matches.push(Match::Mark(sense, 0));
+        matches.push(Match::Mark(sense, u32::MAX));
     }
-    add(vec![Match::ConnMark(u32::MAX)]);
-    for cidr in prefixes() {
-        for sense in [Sense::Is, Sense::Not] {
-            if cidr.length > 0 || sense == Sense::Is {
-                let scope = Scope::Only(cidr.family());
-                rules.push(returning(scope, vec![Match::Source(sense, cidr)]));
-                rules.push(returning(scope, vec![Match::Destination(sense, cidr)]));
-            }
-        }
-    }
-    let ruleset = |rules: &[Rule]| Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: rules.to_vec() };
-    rules.chunks(250).map(ruleset).collect()
+    matches.into_iter().map(|condition| returning(Scope::Both, vec![condition])).collect()
+}
+
+/// Every prefix, asked for and asked not to be, at both ends.
+fn prefixed() -> impl Iterator<Item = (Sense, u8, Rule)> {
+    prefixes().flat_map(|cidr| {
+        let scope = Scope::Only(cidr.family());
+        [Sense::Is, Sense::Not].into_iter().flat_map(move |sense| {
+            let ends = [Match::Source(sense, cidr), Match::Destination(sense, cidr)];
+            ends.map(|condition| (sense, cidr.length, returning(scope, vec![condition])))
+        })
+    })
 }
 
 fn returning(scope: Scope, matches: Vec<Match>) -> Rule {

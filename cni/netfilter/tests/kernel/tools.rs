@@ -93,6 +93,15 @@ pub(crate) fn listing() -> Value {
     listing
 }
 
+/// The rules of `nft --stateless list ruleset`, in order, without counters.
+pub(crate) fn listed_rules() -> Vec<String> {
+    let mut command = Command::new("nft");
+    command.args(["--stateless", "list", "ruleset"]);
+    let text = output(command, "").unwrap();
+    let is_rule = |line: &&str| !(line.is_empty() || line.ends_with(['{', '}']) || line.starts_with("type "));
+    text.lines().map(str::trim).filter(is_rule).map(str::to_owned).collect()
+}
+
 fn strip(value: &mut Value) {
     match value {
         Value::Object(map) => {
