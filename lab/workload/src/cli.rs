@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
-use crate::{agent, app, client, line, proxy};
+use crate::{agent, app, client, kernel, line, proxy};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -48,6 +48,8 @@ enum Command {
     },
     /// Stand in for the node agent's socket.
     Agent(agent::Options),
+    /// Run a program on a kernel that lacks something.
+    FakeKernel(kernel::Options),
     /// Do nothing until killed.
     Pause,
     /// End at once.
@@ -60,6 +62,10 @@ enum Command {
 
 /// Runs a subcommand.
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    // Tracing follows the thread that began it.
+    if let Command::FakeKernel(options) = &cli.command {
+        return kernel::run(options);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(async {
         match cli.command {
@@ -67,6 +73,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
             Command::Proxy { mode, rest: _ } => proxy::run(mode.unwrap_or_else(mode_of_environment)).await?,
             Command::Agent(options) => agent::run(&options).await?,
+            Command::FakeKernel(options) => return kernel::run(&options),
             Command::Pause => pause().await?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),
         }

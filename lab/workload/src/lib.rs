@@ -9,6 +9,7 @@
 //! | [`client`] | sends traffic and reports who answered |
 //! | [`proxy`] | stands in for the sidecar proxy |
 //! | [`agent`] | stands in for the node agent's socket |
+//! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
 //! | [`listen`], [`line`](mod@line) | sockets of both families; reading and writing lines |
 //! | [`own`] | waiting until the kernel takes an address for its own |
@@ -18,6 +19,7 @@ pub mod app;
 pub mod basenet;
 pub mod cli;
 pub mod client;
+pub mod kernel;
 pub mod line;
 pub mod listen;
 pub mod own;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a program on a kernel that lacks something, or that forbids something. The real kernel cannot be brought into most of these
+//! states, so the program's system calls are changed on their way in: a message that asks for what is to be lacking asks for
+//! something that no kernel has, and the real kernel gives its real answer. Where that is not possible the call fails with the errno
+//! that such a kernel returns.
+//!
+//! The program and all its children are traced (ptrace). What was changed in their memory is put back when the call returns.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`lack`] | what can be lacking, and which calls it changes; pure |
+//! | [`trace`] | follows the program |
+
+pub mod lack;
+#[cfg(target_arch = "x86_64")]
+pub mod trace;
+/// Registers are read and written, and only those of x86_64 are known.
+#[cfg(not(target_arch = "x86_64"))]
+pub mod trace {
+    /// Cannot run anything here.
+    pub fn run(_: &super::lack::Difference, _: std::process::Command) -> anyhow::Result<u8> {
+        anyhow::bail!("a kernel that lacks something can only be played on x86_64")
+    }
+}
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use lack::{Difference, Entering, Lack};
+
+/// Arguments of `workload fake-kernel`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// What the kernel lacks.
+    #[arg(long, value_name = "WHAT")]
+    without: Vec<Lack>,
+    /// A path that nobody may open, with all that is below it.
+    #[arg(long, value_name = "PATH")]
+    deny: Vec<PathBuf>,
+    /// Nobody may enter a namespace.
+    #[arg(long)]
+    no_entering: bool,
+    /// The program with its arguments.
+    #[arg(last = true, required = true)]
+    program: Vec<OsString>,
+}
+
+/// Runs the program to its end; the exit code is its own.
+///
+/// # Errors
+/// It cannot be started or traced.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let difference = Difference {
+        without: options.without.clone(),
+        deny: options.deny.clone(),
+        entering: if options.no_entering { Entering::Forbidden } else { Entering::Allowed },
+    };
+    let (name, arguments) = options.program.split_first().ok_or_else(|| anyhow::anyhow!("no program"))?;
+    let mut program = Command::new(name);
+    program.args(arguments);
+    trace::run(&difference, program).map(ExitCode::from)
+}

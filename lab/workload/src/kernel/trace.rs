@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Follows a program and its children from system call to system call, and changes those that [`super::lack`] says.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::IoSliceMut;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use nix::errno::Errno;
+use nix::libc::{self, c_long, user_regs_struct};
+use nix::sys::ptrace::{self, AddressType, Options};
+use nix::sys::signal::Signal;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::lack::{Call, Difference, Fate};
+
+/// Longer messages than any that a back end sends.
+const LONGEST_MESSAGE: usize = 8 << 20;
+/// `PATH_MAX`
+const LONGEST_PATH: usize = 4096;
+
+/// Runs `program` to its end and returns its exit code: 128 and the signal's number if a signal ended it.
+///
+/// # Errors
+/// It cannot be started or traced.
+pub fn run(difference: &Difference, mut program: Command) -> Result<u8> {
+    trace_me(&mut program);
+    let child = program.spawn().with_context(|| format!("cannot start {:?}", program.get_program()))?;
+    let first = Pid::from_raw(i32::try_from(child.id())?);
+    let WaitStatus::Stopped(..) = waitpid(first, Some(WaitPidFlag::__WALL))? else {
+        bail!("the program ended before it could be traced");
+    };
+    let options = Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_EXITKILL
+        | Options::PTRACE_O_TRACEFORK
+        | Options::PTRACE_O_TRACEVFORK
+        | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_TRACEEXEC;
+    ptrace::setoptions(first, options)?;
+    ptrace::syscall(first, None)?;
+    Tracer { difference, under_way: HashMap::new() }.follow(first)
+}
+
+#[expect(unsafe_code, reason = "a child must ask to be traced between fork and exec")]
+fn trace_me(program: &mut Command) {
+    // SAFETY: the closure makes one system call and touches nothing that another thread could hold.
+    unsafe {
+        program.pre_exec(|| ptrace::traceme().map_err(Into::into));
+    }
+}
+
+/// What has to be done when a call returns.
+enum Return {
+    /// These bytes of memory are put back.
+    PutBack(Vec<(u64, u8)>),
+    /// It says that it failed.
+    Fail(Errno),
+}
+
+struct Tracer<'a> {
+    difference: &'a Difference,
+    under_way: HashMap<Pid, Return>,
+}
+
+impl Tracer<'_> {
+    fn follow(mut self, first: Pid) -> Result<u8> {
+        loop {
+            match waitpid(None, Some(WaitPidFlag::__WALL))? {
+                WaitStatus::PtraceSyscall(pid) => {
+                    // A process that was killed meanwhile is reported next.
+                    match self.stopped(pid) {
+                        Ok(()) | Err(Errno::ESRCH) => {}
+                        Err(errno) => return Err(errno).context("cannot look at a system call"),
+                    }
+                    resume(pid, None)?;
+                }
+                // A new child begins with a stop that is no signal to it.
+                WaitStatus::PtraceEvent(pid, ..)
+                | WaitStatus::Stopped(pid, Signal::SIGSTOP | Signal::SIGTRAP) => {
+                    resume(pid, None)?;
+                }
+                WaitStatus::Stopped(pid, signal) => resume(pid, Some(signal))?,
+                WaitStatus::Exited(pid, code) if pid == first => {
+                    return Ok(u8::try_from(code).unwrap_or(u8::MAX));
+                }
+                WaitStatus::Signaled(pid, signal, _) if pid == first => {
+                    return Ok(128u8.saturating_add(u8::try_from(signal as i32).unwrap_or(0)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn stopped(&mut self, pid: Pid) -> Result<(), Errno> {
+        let registers = ptrace::getregs(pid)?;
+        if ptrace::syscall_info(pid)?.op == libc::PTRACE_SYSCALL_INFO_ENTRY {
+            self.begins(pid, registers)
+        } else {
+            self.returns(pid, registers)
+        }
+    }
+
+    fn begins(&mut self, pid: Pid, mut registers: user_regs_struct) -> Result<(), Errno> {
+        let Some(carried) = carried(pid, &registers) else { return Ok(()) };
+        match self.difference.fate(&carried.call()) {
+            Fate::Same => {}
+            Fate::Fails(errno) => {
+                // No such number: the kernel does nothing.
+                registers.orig_rax = u64::MAX;
+                ptrace::setregs(pid, registers)?;
+                self.under_way.insert(pid, Return::Fail(errno));
+            }
+            Fate::Changed(edits) => {
+                let mut old = Vec::with_capacity(edits.len());
+                for (index, byte) in edits {
+                    if let Some(address) = carried.address(index) {
+                        old.push((address, poke(pid, address, byte)?));
+                    }
+                }
+                self.under_way.insert(pid, Return::PutBack(old));
+            }
+        }
+        Ok(())
+    }
+
+    fn returns(&mut self, pid: Pid, mut registers: user_regs_struct) -> Result<(), Errno> {
+        match self.under_way.remove(&pid) {
+            None => Ok(()),
+            Some(Return::Fail(errno)) => {
+                registers.rax = i64::from(-(errno as i32)).cast_unsigned();
+                ptrace::setregs(pid, registers)
+            }
+            Some(Return::PutBack(bytes)) => {
+                bytes.into_iter().rev().try_for_each(|(address, byte)| poke(pid, address, byte).map(drop))
+            }
+        }
+    }
+}
+
+fn resume(pid: Pid, signal: Option<Signal>) -> Result<()> {
+    match ptrace::syscall(pid, signal) {
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
+        Err(errno) => Err(errno).context("cannot let the program go on"),
+    }
+}
+
+/// What a call carries, with where each byte of it lies.
+enum Carried {
+    Socket { domain: u64, protocol: u64 },
+    Bytes { bytes: Vec<u8>, pieces: Vec<(u64, usize)> },
+    Path(PathBuf),
+    Option { level: u64, name: u64, value: Vec<u8>, at: u64 },
+    Enter,
+}
+
+impl Carried {
+    fn call(&self) -> Call<'_> {
+        match self {
+            Self::Socket { domain, protocol } => Call::Socket { domain: *domain, protocol: *protocol },
+            Self::Bytes { bytes, .. } => Call::Send(bytes),
+            Self::Path(path) => Call::Path(path),
+            Self::Option { level, name, value, .. } => {
+                Call::SocketOption { level: *level, name: *name, value }
+            }
+            Self::Enter => Call::Enter,
+        }
+    }
+
+    /// Where the byte at `index` lies.
+    fn address(&self, mut index: usize) -> Option<u64> {
+        match self {
+            Self::Bytes { pieces, .. } => pieces.iter().find_map(|(at, length)| {
+                let inside = index < *length;
+                let address = at.checked_add(u64::try_from(index).ok()?)?;
+                index = index.saturating_sub(*length);
+                inside.then_some(address)
+            }),
+            Self::Option { at, .. } => at.checked_add(u64::try_from(index).ok()?),
+            Self::Socket { .. } | Self::Path(_) | Self::Enter => None,
+        }
+    }
+}
+
+/// What a call that may matter carries; none for all others, and for memory that cannot be read.
+fn carried(pid: Pid, registers: &user_regs_struct) -> Option<Carried> {
+    let user_regs_struct { rdi, rsi, rdx, r10, .. } = *registers;
+    match i64::try_from(registers.orig_rax).ok()? {
+        libc::SYS_socket => Some(Carried::Socket { domain: rdi, protocol: rdx }),
+        libc::SYS_sendto => sent(pid, vec![(rsi, usize::try_from(rdx).ok()?)]),
+        libc::SYS_sendmsg => sent(pid, pieces(pid, rsi)?),
+        libc::SYS_open | libc::SYS_access | libc::SYS_stat | libc::SYS_lstat | libc::SYS_execve => {
+            path(pid, rdi)
+        }
+        libc::SYS_openat
+        | libc::SYS_openat2
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_faccessat => path(pid, rsi),
+        libc::SYS_connect => unix_path(pid, rsi, rdx),
+        libc::SYS_getsockopt => {
+            let value = read(pid, r10, 32)?;
+            Some(Carried::Option { level: rsi, name: rdx, value, at: r10 })
+        }
+        libc::SYS_setns => Some(Carried::Enter),
+        _ => None,
+    }
+}
+
+fn sent(pid: Pid, pieces: Vec<(u64, usize)>) -> Option<Carried> {
+    let mut bytes = Vec::new();
+    for (at, length) in &pieces {
+        if bytes.len().checked_add(*length)? > LONGEST_MESSAGE {
+            return None;
+        }
+        bytes.extend(read(pid, *at, *length)?);
+    }
+    Some(Carried::Bytes { bytes, pieces })
+}
+
+/// The pieces of a message: `msg_iov` and `msg_iovlen` of a `struct msghdr`.
+fn pieces(pid: Pid, header: u64) -> Option<Vec<(u64, usize)>> {
+    let header = read(pid, header, 32)?;
+    let word = |bytes: &[u8], at: usize| bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes);
+    let (at, count) = (word(&header, 16)?, usize::try_from(word(&header, 24)?).ok()?);
+    let list = read(pid, at, count.checked_mul(16).filter(|size| *size <= LONGEST_PATH)?)?;
+    list.chunks_exact(16)
+        .map(|piece| Some((word(piece, 0)?, usize::try_from(word(piece, 8)?).ok()?)))
+        .collect()
+}
+
+fn path(pid: Pid, at: u64) -> Option<Carried> {
+    let mut name = Vec::new();
+    while name.len() < LONGEST_PATH {
+        let word = peek(pid, at.checked_add(u64::try_from(name.len()).ok()?)?).ok()?;
+        match word.iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                name.extend(word.get(..end)?);
+                return Some(Carried::Path(PathBuf::from(OsString::from_vec(name))));
+            }
+            None => name.extend(word),
+        }
+    }
+    None
+}
+
+/// The path of a `struct sockaddr_un`.
+fn unix_path(pid: Pid, at: u64, length: u64) -> Option<Carried> {
+    let address = read(pid, at, usize::try_from(length).ok().filter(|length| *length <= 128)?)?;
+    let (family, path) = address.split_first_chunk::<2>()?;
+    if i32::from(u16::from_ne_bytes(*family)) != libc::AF_UNIX {
+        return None;
+    }
+    let path = path.split(|byte| *byte == 0).next()?;
+    Some(Carried::Path(PathBuf::from(OsString::from_vec(path.to_vec()))))
+}
+
+fn read(pid: Pid, at: u64, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    if length == 0 {
+        return Some(bytes);
+    }
+    let remote = RemoteIoVec { base: usize::try_from(at).ok()?, len: length };
+    let got = process_vm_readv(pid, &mut [IoSliceMut::new(&mut bytes)], &[remote]).ok()?;
+    (got == length).then_some(bytes)
+}
+
+fn address(at: u64) -> Result<AddressType, Errno> {
+    usize::try_from(at).map(|at| at as AddressType).map_err(|_| Errno::EFAULT)
+}
+
+fn peek(pid: Pid, at: u64) -> Result<[u8; size_of::<c_long>()], Errno> {
+    Ok(ptrace::read(pid, address(at)?)?.to_ne_bytes())
+}
+
+/// Writes one byte and returns what was there.
+fn poke(pid: Pid, at: u64, byte: u8) -> Result<u8, Errno> {
+    let mut word = peek(pid, at)?;
+    let old = std::mem::replace(&mut word[0], byte);
+    ptrace::write(pid, address(at)?, c_long::from_ne_bytes(word))?;
+    Ok(old)
+}
