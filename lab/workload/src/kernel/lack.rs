@@ -128,13 +128,13 @@ impl Difference {
     }
 
     fn opened(&self, path: &Path) -> Fate {
-        let names = ["ip_tables_names", "ip6_tables_names"];
-        let listing = path.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
+        let ends = |names: &[&str]| names.iter().any(|name| path.ends_with(name));
+        let lacks = |lack| self.without.contains(&lack);
+        let legacy = lacks(Lack::IpTables) && ends(&["ip_tables_names", "ip6_tables_names"]);
+        let ipv6 = lacks(Lack::Ipv6) && ends(&["net/if_inet6"]);
         if self.deny.iter().any(|denied| path.starts_with(denied)) {
             Fate::Fails(Errno::EACCES)
-        } else if listing && self.without.contains(&Lack::IpTables) {
-            Fate::Fails(Errno::ENOENT)
-        } else if path.ends_with("net/if_inet6") && self.without.contains(&Lack::Ipv6) {
+        } else if legacy || ipv6 {
             Fate::Fails(Errno::ENOENT)
         } else {
             Fate::Same
