@@ -25,6 +25,7 @@ use crate::{Case, Needs, rules};
 pub(crate) const CASES: &[Case] = &[
     Case("a_kill_at_any_system_call_leaves_a_fresh_namespace_without_rules_or_with_all", Needs::Tools, fresh),
     Case("a_kill_at_any_system_call_leaves_the_old_rules_or_the_new_ones", Needs::Tools, replacing),
+    Case("a_kill_at_any_system_call_leaves_the_rules_of_one_back_end", Needs::Tools, another_back_end),
 ];
 
 /// What a namespace should hold.
@@ -35,7 +36,7 @@ pub(crate) struct Goal {
 }
 
 /// The back ends whose work is a transaction.
-const BACKENDS: [Backend; 1] = [Backend::NftCompat];
+const BACKENDS: [Backend; 2] = [Backend::NftCompat, Backend::Nft];
 
 /// How many processes are killed at once: most of the time goes by waiting for the kernel.
 const AT_ONCE: usize = 8;
@@ -218,5 +219,11 @@ fn replacing(world: World) {
         for (before, wanted) in [(ORDINARY, FULL), (FULL, ORDINARY)] {
             Play { world, before: Some(goal(backend, before)), wanted: goal(backend, wanted) }.run();
         }
+    }
+}
+
+fn another_back_end(world: World) {
+    for (before, wanted) in [(Backend::NftCompat, Backend::Nft), (Backend::Nft, Backend::NftCompat)] {
+        Play { world, before: Some(goal(before, ORDINARY)), wanted: goal(wanted, ORDINARY) }.run();
     }
 }
