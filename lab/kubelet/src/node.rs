@@ -85,6 +85,7 @@ impl NetnsNode {
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),
             netns: netns.path().to_owned(),
+            extra_env: binaries.sut_env.clone(),
             deadline: options.deadlines.plugin,
         };
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;

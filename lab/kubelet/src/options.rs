@@ -57,7 +57,11 @@ impl Options {
     pub fn new(directory: &Path, workload: &Path, sut: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
-            binaries: Binaries { workload: workload.to_owned(), sut: sut.to_owned() },
+            binaries: Binaries {
+                workload: workload.to_owned(),
+                sut: sut.to_owned(),
+                sut_env: BTreeMap::new(),
+            },
             nodes: vec!["node-1".to_owned()],
             agent: AgentStandIn::Absent,
             plugin_env: BTreeMap::new(),

@@ -20,6 +20,8 @@ pub struct Binaries {
     pub workload: PathBuf,
     /// The directory of the system under test.
     pub sut: PathBuf,
+    /// What its binaries get in their environment beyond what runtimes and pods give them. No record shows it.
+    pub sut_env: BTreeMap<String, String>,
 }
 
 /// How a container takes part in its pod's life.
@@ -117,6 +119,9 @@ fn program(container: &Container, pod: &PodSecurityContext, binaries: &Binaries)
     program.gid = id(own.and_then(|own| own.run_as_group), pod.run_as_group);
     let literal = container.env.iter().flatten();
     program.env = literal.filter_map(|env| Some((env.name.clone(), env.value.clone()?))).collect();
+    if program.path == under_test {
+        program.env.extend(binaries.sut_env.clone());
+    }
     program
 }
 
@@ -128,7 +133,8 @@ mod tests {
     fn plan(spec: &Value) -> Plan {
         let sut = tempfile::tempdir().unwrap();
         std::fs::write(sut.path().join("istio-iptables"), "").unwrap();
-        let binaries = Binaries { workload: "/w".into(), sut: sut.path().to_owned() };
+        let sut_env = [("DEFECT".to_owned(), "x".to_owned())].into();
+        let binaries = Binaries { workload: "/w".into(), sut: sut.path().to_owned(), sut_env };
         let pod = json!({ "metadata": { "name": "p", "namespace": "n", "uid": "u" }, "spec": spec });
         Plan::new(&pod, &binaries).unwrap()
     }
@@ -166,6 +172,8 @@ mod tests {
         assert_eq!(programs[1].args, ["proxy", "sidecar"]);
         assert!(programs[2].path.ends_with("istio-iptables"));
         assert_eq!(programs[2].args, ["-p", "1"]);
+        assert_eq!(programs[2].env["DEFECT"], "x");
+        assert!(programs[0].env.is_empty(), "what is not under test plays no defect");
         assert_eq!(programs[3].args, ["pause"]);
     }
 }

@@ -14,6 +14,12 @@ use crate::verdict::{Record, Totals, Verdict};
 /// Cells of a full bar.
 const WIDTH: usize = 16;
 
+/// Shows a run while it runs.
+pub trait Show {
+    /// A scenario has ended.
+    fn ended(&mut self, record: &Record);
+}
+
 /// One group's line.
 struct Group {
     name: String,
@@ -41,9 +47,10 @@ impl Board {
         let groups = groups.iter().map(|(name, total)| Group::new(name, *total, &multi)).collect();
         Self { groups, live, width }
     }
+}
 
-    /// A scenario has ended.
-    pub fn ended(&mut self, record: &Record) {
+impl Show for Board {
+    fn ended(&mut self, record: &Record) {
         let Some(group) = self.groups.iter_mut().find(|group| group.name == record.group) else { return };
         group.done.push(record.verdict);
         if record.verdict == Verdict::Inapplicable {

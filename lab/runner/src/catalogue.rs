@@ -10,15 +10,19 @@ use cucumber::tag::Ext as _;
 
 use crate::cli::Selection;
 use crate::probe::NEEDS;
+use crate::sut::OPTIONAL;
 use crate::verdict::{Record, Verdict};
 
 /// The prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
+/// The prefix of the tag that a feature bears which is played with a defect. No file has it.
+const PLAYS: &str = "plays:";
+
 /// A scenario that was selected.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// `redirection/outbound:12`
+    /// `redirection/outbound:12`; with a defect `redirection/outbound:12@no-ipv6`
     pub id: String,
     /// The feature's directory.
     pub group: String,
@@ -30,9 +34,16 @@ pub struct Entry {
     pub scenario: gherkin::Scenario,
     /// All tags, inherited ones included.
     pub tags: Vec<String>,
+    /// The defect that it is played with.
+    pub mutant: Option<String>,
 }
 
 impl Entry {
+    /// The optional binaries of the system under test that it needs, by its tags.
+    pub fn binaries(&self) -> impl Iterator<Item = &str> {
+        self.tags.iter().map(String::as_str).filter(|tag| OPTIONAL.contains(tag))
+    }
+
     /// What it needs of the environment, by its tags.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().map(String::as_str).filter(|tag| NEEDS.contains(tag))
@@ -54,6 +65,7 @@ impl Entry {
             file: self.file.clone(),
             line: self.scenario.position.line,
             tags: self.tags.clone(),
+            mutant: self.mutant.clone(),
             verdict,
             reason,
             step: None,
@@ -108,9 +120,47 @@ impl Catalogue {
     #[must_use]
     pub fn find(&self, feature: &gherkin::Feature, scenario: &gherkin::Scenario) -> Option<&Entry> {
         let path = feature.path.as_deref()?;
-        self.entries
-            .iter()
-            .find(|entry| entry.scenario.position == scenario.position && path.ends_with(&entry.file))
+        let mutant = feature.tags.iter().find_map(|tag| tag.strip_prefix(PLAYS));
+        self.entries.iter().find(|entry| {
+            entry.scenario.position == scenario.position
+                && path.ends_with(&entry.file)
+                && entry.mutant.as_deref() == mutant
+        })
+    }
+
+    /// The scenarios that name one of these defects: each once as it is, and once with each that it names.
+    #[must_use]
+    pub fn with_mutants(&self, names: &[String]) -> Self {
+        let names_it = |entry: &Entry, name: &str| entry.mutants().any(|named| named == name);
+        let mut all = self.played(None, &|entry| names.iter().any(|name| names_it(entry, name)));
+        for name in names {
+            let played = self.played(Some(name), &|entry| names_it(entry, name));
+            all.features.extend(played.features);
+            all.entries.extend(played.entries);
+        }
+        all
+    }
+
+    /// The wanted scenarios, played with a defect or without.
+    fn played(&self, mutant: Option<&str>, wanted: &dyn Fn(&Entry) -> bool) -> Self {
+        let mut part = Self { features: Vec::new(), entries: Vec::new() };
+        for feature in &self.features {
+            let mut copy = feature.clone();
+            copy.scenarios.retain(|scenario| self.find(feature, scenario).is_some_and(wanted));
+            copy.tags.extend(mutant.map(|name| format!("{PLAYS}{name}")));
+            if !copy.scenarios.is_empty() {
+                part.features.push(copy);
+            }
+        }
+        for entry in self.entries.iter().filter(|entry| wanted(entry)) {
+            let mut copy = entry.clone();
+            if let Some(name) = mutant {
+                copy.id = format!("{}@{name}", entry.id);
+                copy.mutant = Some(name.to_owned());
+            }
+            part.entries.push(copy);
+        }
+        part
     }
 
     /// The groups, in order of first appearance, with the number of their scenarios.
@@ -200,9 +250,10 @@ fn entry(
     let group = stem.rsplit_once('/').map_or("features", |(group, _)| group).to_owned();
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
-        if !NEEDS.contains(&tag.as_str()) && !tag.starts_with(MUTANT) {
+        let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
+        if !known && !tag.starts_with(MUTANT) {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, and names no defect",
+                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, and names no defect",
                 scenario.position.line
             );
         }
@@ -211,7 +262,15 @@ fn entry(
         }
     }
     let id = format!("{stem}:{}", scenario.position.line);
-    Ok(Entry { id, group, feature: feature.name.clone(), file, scenario: scenario.clone(), tags })
+    Ok(Entry {
+        id,
+        group,
+        feature: feature.name.clone(),
+        file,
+        scenario: scenario.clone(),
+        tags,
+        mutant: None,
+    })
 }
 
 #[cfg(test)]
@@ -274,6 +333,19 @@ Feature: A thing
         assert_eq!(ids(&select("group/thing:15")), ["group/thing:15"]);
         assert_eq!(ids(&select("features/group/thing.feature:8")), ["group/thing:14", "group/thing:15"]);
         assert!(catalogue(&select("group/thing")).is_err());
+    }
+
+    #[test]
+    fn a_scenario_is_played_as_it_is_and_with_each_defect_that_it_names() {
+        let all =
+            catalogue(&Selection::default()).unwrap().with_mutants(&["late".to_owned(), "other".to_owned()]);
+        let ids: Vec<_> = all.entries.iter().map(|entry| entry.id.as_str()).collect();
+        let wanted = ["group/thing:14", "group/thing:15", "group/thing:14@late", "group/thing:15@late"];
+        assert_eq!(ids, wanted);
+        let found = all.features.iter().flat_map(|feature| {
+            feature.scenarios.iter().map(|scenario| all.find(feature, scenario).unwrap().id.as_str())
+        });
+        assert_eq!(found.collect::<Vec<_>>(), wanted);
     }
 
     #[test]

@@ -12,13 +12,14 @@ Examples:
   cnilab run --tags '@redirection and not @ipv6'
   cnilab run --only redirection/outbound:12
   cnilab run --sut /opt/cni/bin            against somebody else's binaries
+  cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
   cnilab doctor                            what this machine can do
 
 Exit codes:
   0    everything that was selected ran and holds
-  1    the system under test failed
+  1    the system under test failed, or a defect was not caught
   2    the command line is wrong, or selects nothing
   3    inconclusive: the harness failed
   4    partial: something could not run here
@@ -79,6 +80,9 @@ pub struct RunArgs {
     /// The directory with the binaries under test; without it they are built from this workspace
     #[arg(long, value_name = "DIR")]
     pub sut: Option<PathBuf>,
+    /// Plays this named defect, or `all`, and says whether the scenarios that name it catch it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["sut", "keep"])]
+    pub mutant: Option<String>,
     /// Leaves the sandbox standing after the last scenario, until Ctrl-C
     #[arg(long)]
     pub keep: bool,

@@ -23,7 +23,8 @@ pub async fn conclude(
     let Some(entry) = lab.catalogue.find(feature, scenario) else { return };
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
-    if failed {
+    // With a defect a scenario has to fail: its reason is all that anyone looks for.
+    if failed && entry.mutant.is_none() {
         let name = format!("evidence/{}", entry.id.replace(['/', ':'], "-"));
         extra.evidence = gather(&lab.plan.report_dir, &name, world).await;
     }

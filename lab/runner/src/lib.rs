@@ -13,6 +13,7 @@
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
 //! | [`world`], [`tier`], [`pod`], [`steps`] | a scenario's world, and the steps that act on it |
 //! | [`truth`] | the truth table: the evaluator and the kernel on the same packets |
+//! | [`mutants`] | named defects: which there are, and whether they are caught |
 //! | [`net`] | the sandbox' own network |
 
 pub mod board;
@@ -26,6 +27,7 @@ pub mod junit;
 pub mod ledger;
 pub mod list;
 pub mod locate;
+pub mod mutants;
 pub mod net;
 pub mod plan;
 pub mod pod;

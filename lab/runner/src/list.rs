@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cnilab list`: what there is to run, what it needs, and which defects it must catch.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::catalogue::{Catalogue, Entry};
+use crate::mutants::planted::Planted;
 
 /// The catalogue as text.
 #[must_use]
-pub fn render(catalogue: &Catalogue) -> String {
+pub fn render(catalogue: &Catalogue, planted: &Planted) -> String {
     let mut text = String::new();
     let mut file = "";
     for entry in &catalogue.entries {
@@ -18,21 +19,27 @@ pub fn render(catalogue: &Catalogue) -> String {
         }
         render_entry(&mut text, entry);
     }
-    let mutants: BTreeSet<_> = catalogue.entries.iter().flat_map(Entry::mutants).collect();
+    let mut mutants: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in catalogue.entries.iter().flat_map(Entry::mutants) {
+        *mutants.entry(name).or_default() += 1;
+    }
+    for (name, scenarios) in &mutants {
+        let places = planted.get(*name).map_or_else(|| "nowhere".to_owned(), |places| places.join(", "));
+        let _ = writeln!(text, "mutant {name}: {scenarios} scenarios must catch it; planted in {places}");
+    }
     let steps: usize = catalogue.entries.iter().map(|entry| entry.scenario.steps.len()).sum();
     let _ = writeln!(
         text,
-        "{} features, {} scenarios, {steps} steps, {} named defects: {}",
+        "{} features, {} scenarios, {steps} steps, {} named defects",
         catalogue.features.len(),
         catalogue.entries.len(),
         mutants.len(),
-        mutants.into_iter().collect::<Vec<_>>().join(", "),
     );
     text
 }
 
 fn render_entry(text: &mut String, entry: &Entry) {
-    let needs: Vec<_> = entry.needs().map(|need| format!("@{need}")).collect();
+    let needs: Vec<_> = entry.needs().chain(entry.binaries()).map(|need| format!("@{need}")).collect();
     let mutants: Vec<_> = entry.mutants().collect();
     let _ = write!(text, "  {} {}", entry.id, entry.scenario.name);
     if !needs.is_empty() {

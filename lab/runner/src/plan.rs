@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::RunArgs;
+use crate::mutants::Mutants;
 
 /// Whether there is a sandbox, and of which kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,23 @@ pub struct Binary {
     pub bytes: u64,
     /// Whether it needs no interpreter.
     pub is_static: bool,
+}
+
+/// The system under test: a directory, and what was found there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sut {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its binaries: the plugin, then others.
+    pub binaries: Vec<Binary>,
+}
+
+impl Sut {
+    /// Whether it has a binary of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.binaries.iter().any(|binary| binary.name == name)
+    }
 }
 
 /// What the first process of the sandbox is to do, and where it finds itself.
@@ -87,8 +105,10 @@ pub struct Plan {
     pub root: PathBuf,
     /// Where reports go, absolute.
     pub report_dir: PathBuf,
-    /// The plugin under test.
-    pub plugin: Binary,
+    /// The system under test.
+    pub sut: Sut,
+    /// Which defects it is to play, and what is known of them.
+    pub mutants: Option<Mutants>,
     /// The processes of the lab's pods.
     pub workload: PathBuf,
     /// The seed.

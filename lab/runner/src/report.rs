@@ -12,7 +12,7 @@ use crate::plan::{Binary, Place, Plan, Privilege};
 use crate::verdict::{Record, Totals};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// What ran, on what.
 #[derive(Debug, Clone, Serialize)]
@@ -27,8 +27,8 @@ pub struct Header {
     pub back_end: String,
     /// The seed.
     pub seed: String,
-    /// The plugin under test.
-    pub plugin: Binary,
+    /// The binaries under test.
+    pub binaries: Vec<Binary>,
     /// How the sandbox was made.
     pub privilege: Privilege,
     /// What the environment can do.
@@ -47,7 +47,7 @@ impl Header {
             kernel: kernel_release(),
             back_end,
             seed: plan.seed_text(),
-            plugin: plan.plugin.clone(),
+            binaries: plan.sut.binaries.clone(),
             privilege: place.privilege.clone(),
             probes,
             jobs: plan.jobs,
@@ -57,11 +57,18 @@ impl Header {
     /// The one line that a run starts with.
     #[must_use]
     pub fn line(&self) -> String {
-        let Binary { name, version, sha256, .. } = &self.plugin;
-        let short = sha256.get(..8).unwrap_or(sha256);
+        let about = |Binary { name, version, sha256, .. }: &Binary| {
+            format!("{name} {version} (sha256 {}…)", sha256.get(..8).unwrap_or(sha256))
+        };
+        let binaries: Vec<_> = self.binaries.iter().map(about).collect();
         format!(
-            "cnilab {} · {} · kernel {} · back end {} · seed {} · {name} {version} (sha256 {short}…)",
-            self.suite, self.tier, self.kernel, self.back_end, self.seed,
+            "cnilab {} · {} · kernel {} · back end {} · seed {} · {}",
+            self.suite,
+            self.tier,
+            self.kernel,
+            self.back_end,
+            self.seed,
+            binaries.join(" · "),
         )
     }
 }

@@ -11,11 +11,14 @@ use futures::FutureExt as _;
 use futures::stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::board::{self, Board};
-use crate::catalogue::Catalogue;
+use crate::board::{self, Board, Show};
+use crate::catalogue::{Catalogue, Entry};
 use crate::exit::Exit;
 use crate::ledger::Ledger;
-use crate::plan::{Place, Plan};
+use crate::mutants::outcome::MutantReport;
+use crate::mutants::progress::Progress;
+use crate::mutants::table;
+use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
 use crate::verdict::{Record, Verdict};
 use crate::world::{Lab, LabWorld};
@@ -29,7 +32,11 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     if place.is_sandbox() {
         net::raise_loopback().await.context("cannot bring lo up")?;
     }
-    let catalogue = Arc::new(Catalogue::read(&plan.root, &plan.args.selection)?);
+    let selected = Catalogue::read(&plan.root, &plan.args.selection)?;
+    let catalogue = Arc::new(match &plan.mutants {
+        Some(mutants) => selected.with_mutants(&mutants.played),
+        None => selected,
+    });
     let probes = probe::gather(&place).await?;
     let header = Header::new(&plan, &place, probes.clone(), "nft-compat".to_owned());
     board::say(&header.line());
@@ -45,7 +52,10 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     };
     let seconds = started.elapsed().as_secs_f64();
     let records = in_order(&catalogue, ledger.records());
-    let exit = conclude(&plan, Report::new(header, records, seconds), interrupted)?;
+    let exit = match &plan.mutants {
+        Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
+        None => conclude(&plan, Report::new(header, records, seconds), interrupted)?,
+    };
     if plan.args.keep && !interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
         termination.came().await;
@@ -76,14 +86,18 @@ impl Termination {
 
 /// Runs every selected scenario that can run here; the others are entered with the reason.
 async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger, probes: &[Probe]) {
-    let mut writer = Writer::new(Arc::clone(catalogue), ledger.clone(), Board::new(&catalogue.groups()));
+    let board: Box<dyn Show> = match &plan.mutants {
+        Some(_) => Box::new(Progress::new(catalogue)),
+        None => Box::new(Board::new(&catalogue.groups())),
+    };
+    let mut writer = Writer::new(Arc::clone(catalogue), ledger.clone(), board);
     let mut features = catalogue.features.clone();
     for feature in &mut features {
         let all = std::mem::take(&mut feature.scenarios);
         for scenario in all {
             let entry = catalogue.find(feature, &scenario);
-            match entry.and_then(|entry| Some((entry, probe::unmet(entry, probes)?))) {
-                Some((entry, why)) => writer.enter(entry.record(Verdict::Inapplicable, Some(why))),
+            match entry.and_then(|entry| Some((entry, cannot_run(entry, &plan.sut, probes)?))) {
+                Some((entry, (verdict, why))) => writer.enter(entry.record(verdict, Some(why))),
                 None => feature.scenarios.push(scenario),
             }
         }
@@ -109,6 +123,14 @@ async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger
         .await;
 }
 
+/// Why a scenario cannot run here, or not on these binaries.
+fn cannot_run(entry: &Entry, sut: &Sut, probes: &[Probe]) -> Option<(Verdict, String)> {
+    if let Some(lacking) = entry.binaries().find(|name| !sut.has(name)) {
+        return Some((Verdict::Unsupported, format!("no {lacking} in {}", sut.dir.display())));
+    }
+    probe::unmet(entry, probes).map(|why| (Verdict::Inapplicable, why))
+}
+
 fn failed(finished: &event::ScenarioFinished) -> bool {
     !matches!(finished, event::ScenarioFinished::StepPassed)
 }
@@ -131,6 +153,16 @@ fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Resul
     report.exit = exit.code();
     report.write(&plan.report_dir)?;
     show(plan, &report, exit);
+    Ok(exit)
+}
+
+/// Writes what became of the defects and says it.
+fn tell(plan: &Plan, mut report: MutantReport, interrupted: bool) -> anyhow::Result<Exit> {
+    let exit = if interrupted { Exit::Interrupted } else { report.exit() };
+    report.exit = exit.code();
+    report.write(&plan.report_dir)?;
+    board::say(&table::render(&report));
+    board::say(&table::last_line(&report));
     Ok(exit)
 }
 
@@ -172,7 +204,6 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use crate::cli::{RunArgs, Selection};
-    use crate::plan::Binary;
 
     use super::*;
 
@@ -195,30 +226,29 @@ Feature: The harness itself
   @ipv6
   Scenario: one that cannot run here
     Given pod \"cart\" of the mesh
+
+  @istio-iptables
+  Scenario: one that these binaries do not claim
+    Given pod \"cart\" of the mesh
 ";
 
     fn plan(root: &Path) -> Arc<Plan> {
         let args = RunArgs {
             selection: Selection::default(),
             sut: None,
+            mutant: None,
             keep: false,
             report_dir: None,
             jobs: None,
             seed: None,
         };
-        let plugin = Binary {
-            name: "istio-cni".into(),
-            path: PathBuf::from("/nonexistent/istio-cni"),
-            version: String::new(),
-            sha256: String::new(),
-            bytes: 0,
-            is_static: true,
-        };
+        let sut = Sut { dir: PathBuf::from("/nonexistent"), binaries: Vec::new() };
         Arc::new(Plan {
             args,
             root: root.to_owned(),
             report_dir: root.to_owned(),
-            plugin,
+            sut,
+            mutants: None,
             workload: PathBuf::new(),
             seed: 1,
             jobs: 2,
@@ -247,7 +277,8 @@ Feature: The harness itself
                 Verdict::Inconclusive,
                 Verdict::Inconclusive,
                 Verdict::Pass,
-                Verdict::Inapplicable
+                Verdict::Inapplicable,
+                Verdict::Unsupported
             ]
         );
         let reason = |at: usize| records[at].reason.clone().unwrap_or_default();
@@ -265,6 +296,6 @@ Feature: The harness itself
         let catalogue = Catalogue::read(root.path(), &Selection::default()).unwrap();
         let records = in_order(&catalogue, Vec::new());
         assert!(records.iter().all(|record| record.verdict == Verdict::Skipped));
-        assert_eq!(records.len(), 5);
+        assert_eq!(records.len(), 6);
     }
 }

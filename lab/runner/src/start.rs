@@ -11,7 +11,8 @@ use crate::catalogue::Catalogue;
 use crate::cli::{Cli, Command, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::plan::{Plan, Task};
+use crate::mutants::{Mutants, planted};
+use crate::plan::{Plan, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::{board, list, sut};
 
@@ -47,9 +48,11 @@ fn select(workspace: &Workspace, selection: &Selection) -> Result<Catalogue, Exi
 }
 
 fn list(selection: &Selection) -> anyhow::Result<Exit> {
-    Ok(match select(&Workspace::find()?, selection) {
+    let workspace = Workspace::find()?;
+    Ok(match select(&workspace, selection) {
         Ok(catalogue) => {
-            board::say(list::render(&catalogue).trim_end());
+            let planted = planted::read(&workspace.root)?;
+            board::say(list::render(&catalogue, &planted).trim_end());
             Exit::Ok
         }
         Err(exit) => exit,
@@ -57,33 +60,38 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
 }
 
 fn build() -> anyhow::Result<Exit> {
-    let plugin = sut::build_plugin(&Workspace::find()?)?;
-    board::say(&plugin.parent().unwrap_or(Path::new("/")).display().to_string());
+    board::say(&sut::build(&Workspace::find()?)?.display().to_string());
     Ok(Exit::Ok)
 }
 
 fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
-    if let Err(exit) = select(&workspace, &args.selection) {
-        return Ok(exit);
-    }
-    let plugin = match &args.sut {
-        Some(dir) => dir.join(sut::PLUGIN),
-        None => sut::build_plugin(&workspace)?,
+    let catalogue = match select(&workspace, &args.selection) {
+        Ok(catalogue) => catalogue,
+        Err(exit) => return Ok(exit),
     };
-    let plugin = match sut::inspect(&plugin) {
-        Ok(plugin) => plugin,
+    let mutants = match &args.mutant {
+        None => None,
+        Some(name) => match Mutants::find(&workspace, name, &catalogue)? {
+            Some(mutants) => Some(mutants),
+            None => {
+                eprintln!(
+                    "cnilab: --mutant {name}: no selected scenario names it (cnilab list names them all)"
+                );
+                return Ok(Exit::Usage);
+            }
+        },
+    };
+    let sut = match under_test(&args, &workspace) {
+        Ok(sut) => sut,
         Err(error) if args.sut.is_some() => {
             eprintln!("cnilab: --sut: {error:#}");
             return Ok(Exit::Usage);
         }
         Err(error) => return Err(error),
     };
-    if args.sut.is_none() && !plugin.is_static {
-        bail!("{} is not static: a node has no libraries that it could rely on", plugin.path.display());
-    }
     let workload = sut::build_workload(&workspace)?;
-    for path in [&plugin.path, &workload] {
+    for path in [&sut.dir, &workload] {
         if path.starts_with("/run") {
             bail!("{} lies below /run, which the sandbox replaces", path.display());
         }
@@ -95,9 +103,25 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
         args,
         root: workspace.root,
         report_dir,
-        plugin,
+        sut,
+        mutants,
         workload,
     })))
+}
+
+/// The system under test: given, or built with or without defects.
+fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
+    if let Some(dir) = &args.sut {
+        return sut::inspect_all(dir);
+    }
+    if args.mutant.is_some() {
+        return sut::inspect_all(&sut::build_mutants(workspace)?);
+    }
+    let sut = sut::inspect_all(&sut::build(workspace)?)?;
+    if let Some(binary) = sut.binaries.iter().find(|binary| !binary.is_static) {
+        bail!("{} is not static: a node has no libraries that it could rely on", binary.path.display());
+    }
+    Ok(sut)
 }
 
 fn default_jobs() -> usize {
@@ -114,7 +138,7 @@ fn new_seed() -> u32 {
 fn fresh_report_dir(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let dir = args.report_dir.clone().unwrap_or_else(|| workspace.root.join("target/lab/last"));
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for name in ["report.json", "junit.xml", "truth.json", "evidence"] {
+    for name in ["report.json", "junit.xml", "truth.json", "mutants.json", "evidence"] {
         remove(&dir.join(name))?;
     }
     Ok(dir.canonicalize()?)

@@ -10,22 +10,47 @@ use sha2::{Digest as _, Sha256};
 
 use crate::elf::{Linkage, linkage};
 use crate::locate::Workspace;
-use crate::plan::Binary;
+use crate::plan::{Binary, Sut};
 
 /// The plugin's file name.
 pub const PLUGIN: &str = "istio-cni";
 
-/// Builds the plugin as production ships it and returns where it is.
-pub fn build_plugin(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+/// Binaries that a system under test may lack. A tag of that name says that a scenario needs one.
+pub const OPTIONAL: [&str; 1] = ["istio-iptables"];
+
+/// The profile of binaries with defects, and the name of its directory.
+const MUTANTS: &str = "mutants";
+
+/// Builds the binaries as production ships them and returns their directory.
+pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let target = Target::choose()?;
-    eprintln!("building {PLUGIN} (release, {}, {})", target.triple, target.how);
+    eprintln!("building {} (release, {}, {})", packages().join(", "), target.triple, target.how);
     let mut cargo = cargo(workspace);
-    cargo.args(["build", "--release", "--locked", "--package", PLUGIN, "--target", &target.triple]);
+    cargo.args(["build", "--release", "--locked", "--target", &target.triple]);
+    cargo.args(packages().iter().flat_map(|package| ["--package", package]));
     if let Some(flags) = target.rustflags {
         cargo.env("RUSTFLAGS", flags);
     }
     succeed(&mut cargo)?;
-    Ok(workspace.target.join(&target.triple).join("release").join(PLUGIN))
+    Ok(workspace.target.join(&target.triple).join("release"))
+}
+
+/// Builds the binaries with all named defects in them and returns their directory. They never run on a node: that they are
+/// built soon matters more than how fast they start.
+pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    eprintln!("building {} (with defects)", packages().join(", "));
+    let mut cargo = cargo(workspace);
+    cargo.args(["build", "--profile", MUTANTS, "--locked"]);
+    for package in packages() {
+        cargo.args(["--package", package, "--features", &format!("{package}/mutants")]);
+    }
+    succeed(&mut cargo)?;
+    Ok(workspace.target.join(MUTANTS))
+}
+
+/// The packages of the system under test; each has one binary of its own name.
+fn packages() -> Vec<&'static str> {
+    [PLUGIN].into_iter().chain(OPTIONAL).collect()
 }
 
 /// Builds the processes of the lab's pods and returns where they are.
@@ -33,6 +58,15 @@ pub fn build_workload(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     eprintln!("building workload (dev)");
     succeed(cargo(workspace).args(["build", "--locked", "--package", "workload"]))?;
     Ok(workspace.target.join("debug/workload"))
+}
+
+/// Reads the binaries of a directory: the plugin, and those others that are there.
+pub fn inspect_all(dir: &Path) -> anyhow::Result<Sut> {
+    let plugin = inspect(&dir.join(PLUGIN))?;
+    let there = OPTIONAL.into_iter().map(|name| dir.join(name)).filter(|path| path.exists());
+    let others = there.map(|path| inspect(&path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let dir = plugin.path.parent().unwrap_or(Path::new("/")).to_owned();
+    Ok(Sut { dir, binaries: std::iter::once(plugin).chain(others).collect() })
 }
 
 /// Reads a binary and asks it for its version.
@@ -107,17 +141,23 @@ fn succeed(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The version of a plugin: called without a command it says what it is on standard error.
+/// The version of a binary. A plugin that is called without a command says what it is on standard error; the others are asked.
 fn version(path: &Path) -> anyhow::Result<String> {
-    let output = Command::new(path)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut command = Command::new(path);
+    if name != PLUGIN {
+        command.arg("--version");
+    }
+    let output = command
         .env_clear()
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {}", path.display()))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let about =
-        text.lines().find_map(|line| line.strip_prefix("CNI plugin ")).unwrap_or("of unknown version");
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let prefix = if name == PLUGIN { "CNI plugin " } else { "" };
+    let own = |line: &&str| line.starts_with(&format!("{prefix}{name}"));
+    let about = out.lines().chain(err.lines()).find(own).filter(|_| output.status.success());
+    let about = about.map_or("of unknown version", |line| line.trim_start_matches(prefix));
     Ok(about.trim_start_matches(name.as_ref()).trim().to_owned())
 }
 

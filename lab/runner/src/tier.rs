@@ -12,6 +12,7 @@ use std::time::Duration;
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster as _, LabError, Node, PodStart};
 use kubelet::{NetnsCluster, Options};
+use protocol::mutant::VARIABLE;
 use redirect::ruleset::Family;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -94,6 +95,8 @@ pub struct NodePlan {
     pub agent: AgentStandIn,
     /// What every plugin finds in its environment.
     pub plugin_env: BTreeMap<String, String>,
+    /// The defect that binaries under test play.
+    pub mutant: Option<String>,
 }
 
 /// A cluster of real namespaces and processes.
@@ -120,11 +123,12 @@ impl Tier {
     /// Sets a cluster up for a scenario.
     pub async fn start(plan: &Plan, id: &str, node: &NodePlan) -> Result<Self, LabError> {
         let directory = Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"));
-        let sut = plan.plugin.path.parent().unwrap_or(Path::new("/"));
-        let mut options = Options::new(&directory, &plan.workload, sut);
+        let mut options = Options::new(&directory, &plan.workload, &plan.sut.dir);
         options.deadlines.exchange = EXCHANGE;
         options.agent = node.agent;
         options.plugin_env.clone_from(&node.plugin_env);
+        let mutant = node.mutant.iter().map(|name| (VARIABLE.to_owned(), name.clone()));
+        options.binaries.sut_env.extend(mutant);
         let cluster = NetnsCluster::start(options).await?;
         let refused =
             |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };

@@ -69,6 +69,9 @@ pub struct Record {
     pub line: usize,
     /// All tags, inherited ones included.
     pub tags: Vec<String>,
+    /// The defect that the system under test played.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mutant: Option<String>,
     /// What became of it.
     pub verdict: Verdict,
     /// Why, unless it passed.

@@ -103,6 +103,7 @@ impl LabWorld {
         self.lab = Some(Arc::clone(lab));
         if let Some(entry) = lab.catalogue.find(feature, scenario) {
             self.id.clone_from(&entry.id);
+            self.node.mutant.clone_from(&entry.mutant);
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use cucumber::event::{Cucumber, Feature, Hook, RetryableScenario, Scenario, Step, StepError};
 use cucumber::{Event, cli, gherkin, parser, writer};
 
-use crate::board::Board;
+use crate::board::Show;
 use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
 use crate::stop::Stop;
@@ -26,14 +26,14 @@ struct Running {
 pub struct Writer {
     catalogue: Arc<Catalogue>,
     ledger: Ledger,
-    board: Board,
+    board: Box<dyn Show>,
     running: HashMap<String, Running>,
 }
 
 impl Writer {
     /// A writer that knows scenarios by this catalogue.
     #[must_use]
-    pub fn new(catalogue: Arc<Catalogue>, ledger: Ledger, board: Board) -> Self {
+    pub fn new(catalogue: Arc<Catalogue>, ledger: Ledger, board: Box<dyn Show>) -> Self {
         Self { catalogue, ledger, board, running: HashMap::new() }
     }
 

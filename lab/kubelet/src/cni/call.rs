@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One call of one plugin: a process in the node's namespace with nothing but CNI's environment, and its answer.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub struct Caller {
     pub bin_dir: PathBuf,
     /// The node's namespace.
     pub netns: PathBuf,
+    /// What plugins get in their environment although no runtime gives it to them.
+    pub extra_env: BTreeMap<String, String>,
     /// How long a plugin may take; the kubelet's patience with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
 }
@@ -30,6 +33,7 @@ impl Caller {
     pub async fn call(&self, call: &CniCall) -> Result<CniAnswer, Error> {
         let mut program = Program::new(&self.bin_dir.join(&call.plugin), None::<String>);
         program.env = call.env.clone();
+        program.env.extend(self.extra_env.clone());
         let started = Instant::now();
         let mut child = program.spawn(&self.netns).await?;
         let stdin = child.stdin.take();

@@ -21,9 +21,11 @@ async fn judge(world: &mut LabWorld) -> Step {
         kernel::run(&lab.plan, &tier, &groups).await.map_err(|error| Stop::harness(format!("{error:#}")))?;
     let findings = Findings::of(&groups, &seen);
     world.notes.push(findings.to_string());
-    let json = serde_json::to_vec_pretty(&findings).map_err(Stop::harness)?;
-    let file = lab.plan.report_dir.join("truth.json");
-    tokio::fs::write(file, json).await.map_err(Stop::harness)?;
+    if world.node.mutant.is_none() {
+        let json = serde_json::to_vec_pretty(&findings).map_err(Stop::harness)?;
+        let file = lab.plan.report_dir.join("truth.json");
+        tokio::fs::write(file, json).await.map_err(Stop::harness)?;
+    }
     world.findings = Some(findings);
     Ok(())
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Named defects: which there are, which are to be played, and what became of them. A run of mutants plays each scenario
+//! that names a defect twice: as it is, and with the defect. Only a scenario that passes without it and fails with it has
+//! caught it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`planted`] | the names in the code |
+//! | [`outcome`] | what the verdicts say of each defect |
+//! | [`table`] | that, for a person |
+//! | [`progress`] | a run of mutants while it runs |
+
+pub mod outcome;
+pub mod planted;
+pub mod progress;
+pub mod table;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{Catalogue, Entry};
+use crate::cli::Selection;
+use crate::locate::Workspace;
+use planted::Planted;
+
+/// The word of the command line for every name.
+const ALL: &str = "all";
+
+/// The defects of a run, as far as they are known before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutants {
+    /// Those that are played: planted, and named by a selected scenario.
+    pub played: Vec<String>,
+    /// Names that scenarios use and no code plants.
+    pub unplanted: Vec<String>,
+    /// Names that code plants and no scenario uses.
+    pub unnamed: Vec<String>,
+}
+
+impl Mutants {
+    /// The defects that `name` means, among the selected scenarios. Whether names and plants match is told from all of
+    /// them. `None` if there is no such defect.
+    pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Self>> {
+        let planted = planted::read(&workspace.root)?;
+        let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
+        let found = Self::sort_out(name, &planted, &named, &names(selected));
+        Ok(Some(found).filter(|found| *found != Self::default()))
+    }
+
+    fn sort_out(
+        name: &str,
+        planted: &Planted,
+        named: &BTreeSet<String>,
+        selected: &BTreeSet<String>,
+    ) -> Self {
+        let meant = |one: &&String| name == ALL || name == one.as_str();
+        let is_planted = |one: &&String| planted.contains_key(one.as_str());
+        Self {
+            played: selected.iter().filter(meant).filter(is_planted).cloned().collect(),
+            unplanted: named.iter().filter(meant).filter(|one| !is_planted(one)).cloned().collect(),
+            unnamed: planted.keys().filter(meant).filter(|one| !named.contains(*one)).cloned().collect(),
+        }
+    }
+}
+
+fn names(catalogue: &Catalogue) -> BTreeSet<String> {
+    catalogue.entries.iter().flat_map(Entry::mutants).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn found(name: &str) -> Mutants {
+        let planted = ["both", "elsewhere", "code"].map(|name| (name.to_owned(), Vec::new())).into();
+        Mutants::sort_out(name, &planted, &set(&["both", "elsewhere", "text"]), &set(&["both", "text"]))
+    }
+
+    #[test]
+    fn names_without_a_plant_and_plants_without_a_name_are_told() {
+        let all = found("all");
+        assert_eq!(all.played, ["both"]);
+        assert_eq!((all.unplanted, all.unnamed), (vec!["text".to_owned()], vec!["code".to_owned()]));
+    }
+
+    #[test]
+    fn one_name_is_looked_at_alone() {
+        assert_eq!(found("both"), Mutants { played: vec!["both".to_owned()], ..Mutants::default() });
+        assert_eq!(found("nobody"), Mutants::default());
+    }
+
+    #[test]
+    fn every_name_in_the_features_is_planted_and_every_plant_is_named() {
+        let workspace = Workspace::find().unwrap();
+        let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
+        let all = Mutants::find(&workspace, ALL, &everything).unwrap().unwrap();
+        assert_eq!((all.unplanted, all.unnamed), (Vec::<String>::new(), Vec::<String>::new()));
+        assert!(all.played.len() > 40, "{}", all.played.len());
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the verdicts of a run say of each defect, and what of it stays for machines: `mutants.json`.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::Mutants;
+use crate::exit::Exit;
+use crate::report::Header;
+use crate::verdict::{Record, Totals, Verdict};
+
+/// The version of the report's shape; raised when a field changes its meaning.
+const SCHEMA: u32 = 1;
+
+/// What a scenario did with a defect that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Catch {
+    /// It passes without the defect and fails with it.
+    Caught,
+    /// It passes with the defect.
+    Survived,
+    /// It does not pass without the defect either: it shows nothing.
+    RedAnyway,
+    /// The harness failed, with the defect.
+    Inconclusive,
+    /// It cannot run here, or not on these binaries.
+    Inapplicable,
+    /// An interruption left it out.
+    NotRun,
+}
+
+impl Catch {
+    fn of(control: &Record, played: &Record) -> Self {
+        match (control.verdict, played.verdict) {
+            (Verdict::Skipped, _) | (_, Verdict::Skipped) => Self::NotRun,
+            (Verdict::Inapplicable | Verdict::Unsupported, _) => Self::Inapplicable,
+            (Verdict::Pass, Verdict::Fail) => Self::Caught,
+            (Verdict::Pass, Verdict::Pass) => Self::Survived,
+            (Verdict::Pass, _) => Self::Inconclusive,
+            _ => Self::RedAnyway,
+        }
+    }
+
+    /// The word that tables use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Caught => "caught",
+            Self::Survived => "survived",
+            Self::RedAnyway => "does not pass without it",
+            Self::Inconclusive => "inconclusive",
+            Self::Inapplicable => "inapplicable",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// A scenario that names a defect.
+#[derive(Debug, Serialize)]
+pub struct Trial {
+    /// The scenario.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it did.
+    pub catch: Catch,
+    /// The step that stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// What that step saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How long it took with the defect.
+    pub seconds: f64,
+}
+
+/// What became of a defect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Every scenario that names it and can run here caught it.
+    Caught,
+    /// A scenario that names it did not notice.
+    Survived,
+    /// Scenarios name it and no code plants it.
+    Unplanted,
+    /// Code plants it and no scenario names it.
+    Unnamed,
+    /// A scenario showed nothing.
+    Inconclusive,
+    /// No scenario that names it could run, or not all of them did.
+    NotRun,
+}
+
+/// A defect and what became of it.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// Its name.
+    pub mutant: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// The scenarios that name it.
+    pub scenarios: Vec<Trial>,
+}
+
+impl Outcome {
+    fn of(name: &str, records: &[Record]) -> Self {
+        let played = records.iter().filter(|record| record.mutant.as_deref() == Some(name));
+        let scenarios: Vec<Trial> = played.filter_map(|played| trial(played, records)).collect();
+        let any = |catch| scenarios.iter().any(|trial| trial.catch == catch);
+        let fate = if any(Catch::Survived) {
+            Fate::Survived
+        } else if any(Catch::RedAnyway) || any(Catch::Inconclusive) {
+            Fate::Inconclusive
+        } else if any(Catch::NotRun) || !any(Catch::Caught) {
+            Fate::NotRun
+        } else {
+            Fate::Caught
+        };
+        Self { mutant: name.to_owned(), fate, scenarios }
+    }
+
+    fn without_scenarios(name: &str, fate: Fate) -> Self {
+        Self { mutant: name.to_owned(), fate, scenarios: Vec::new() }
+    }
+}
+
+/// What a scenario did with a defect. It stands in the records a second time, without one.
+fn trial(played: &Record, records: &[Record]) -> Option<Trial> {
+    let control = records
+        .iter()
+        .find(|record| record.mutant.is_none() && record.file == played.file && record.line == played.line)?;
+    let catch = Catch::of(control, played);
+    let told = if catch == Catch::RedAnyway { control } else { played };
+    Some(Trial {
+        id: control.id.clone(),
+        name: played.name.clone(),
+        catch,
+        step: told.step.clone(),
+        reason: told.reason.clone(),
+        seconds: played.seconds,
+    })
+}
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub struct MutantReport {
+    /// The version of this shape.
+    pub schema: u32,
+    /// What ran, on what.
+    pub header: Header,
+    /// The verdicts of the scenarios without a defect.
+    pub control: Totals,
+    /// The exit code.
+    pub exit: u8,
+    /// Wall-clock time of everything.
+    pub seconds: f64,
+    /// The defects, by name.
+    pub mutants: Vec<Outcome>,
+}
+
+impl MutantReport {
+    /// Puts a report together.
+    #[must_use]
+    pub fn new(header: Header, mutants: &Mutants, records: &[Record], seconds: f64) -> Self {
+        let played = mutants.played.iter().map(|name| Outcome::of(name, records));
+        let unplanted =
+            mutants.unplanted.iter().map(|name| Outcome::without_scenarios(name, Fate::Unplanted));
+        let unnamed = mutants.unnamed.iter().map(|name| Outcome::without_scenarios(name, Fate::Unnamed));
+        let mut mutants: Vec<_> = played.chain(unplanted).chain(unnamed).collect();
+        mutants.sort_by(|a, b| a.mutant.cmp(&b.mutant));
+        let control = records.iter().filter(|record| record.mutant.is_none());
+        let control = Totals::of(control.map(|record| record.verdict));
+        let exit = exit(&mutants).code();
+        Self { schema: SCHEMA, header, control, exit, seconds, mutants }
+    }
+
+    /// The exit code's meaning.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        exit(&self.mutants)
+    }
+
+    /// How many defects met this fate.
+    #[must_use]
+    pub fn count(&self, fate: Fate) -> usize {
+        self.mutants.iter().filter(|outcome| outcome.fate == fate).count()
+    }
+
+    /// Writes the file.
+    pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
+        let path = dir.join("mutants.json");
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// A defect that nobody noticed outweighs a harness that failed elsewhere, and both outweigh what could not run.
+fn exit(mutants: &[Outcome]) -> Exit {
+    let any = |fates: &[Fate]| mutants.iter().any(|outcome| fates.contains(&outcome.fate));
+    let inapplicable = || {
+        let mut all = mutants.iter().flat_map(|outcome| &outcome.scenarios);
+        all.any(|trial| trial.catch == Catch::Inapplicable)
+    };
+    if any(&[Fate::Survived, Fate::Unplanted, Fate::Unnamed]) {
+        Exit::Failed
+    } else if any(&[Fate::Inconclusive]) {
+        Exit::Inconclusive
+    } else if any(&[Fate::NotRun]) || inapplicable() {
+        Exit::Partial
+    } else {
+        Exit::Ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(line: usize, mutant: Option<&str>, verdict: Verdict) -> Record {
+        Record {
+            id: format!("g/f:{line}"),
+            group: "g".to_owned(),
+            feature: String::new(),
+            name: String::new(),
+            file: "f".to_owned(),
+            line,
+            tags: Vec::new(),
+            mutant: mutant.map(str::to_owned),
+            verdict,
+            reason: None,
+            step: None,
+            seconds: 0.0,
+            notes: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// The fate of a defect that two scenarios name, each as (without it, with it).
+    fn fate(first: (Verdict, Verdict), second: (Verdict, Verdict)) -> (Fate, Exit) {
+        let records: Vec<Record> = [(1, first), (2, second)]
+            .into_iter()
+            .flat_map(|(line, (without, with))| [record(line, None, without), record(line, Some("m"), with)])
+            .collect();
+        let outcome = Outcome::of("m", &records);
+        (outcome.fate, exit(&[outcome]))
+    }
+
+    #[test]
+    fn a_defect_is_caught_only_if_every_scenario_that_names_it_turns_from_pass_to_fail() {
+        use Verdict::{Fail, Inapplicable, Inconclusive, Pass, Skipped};
+        let caught = (Pass, Fail);
+        for (second, want) in [
+            ((Pass, Fail), (Fate::Caught, Exit::Ok)),
+            ((Pass, Pass), (Fate::Survived, Exit::Failed)),
+            ((Fail, Fail), (Fate::Inconclusive, Exit::Inconclusive)),
+            ((Pass, Inconclusive), (Fate::Inconclusive, Exit::Inconclusive)),
+            ((Inconclusive, Fail), (Fate::Inconclusive, Exit::Inconclusive)),
+            ((Inapplicable, Inapplicable), (Fate::Caught, Exit::Partial)),
+            ((Pass, Skipped), (Fate::NotRun, Exit::Partial)),
+        ] {
+            assert_eq!(fate(caught, second), want, "{second:?}");
+        }
+    }
+
+    #[test]
+    fn a_defect_that_could_not_be_played_at_all_was_not_caught() {
+        let nowhere = (Verdict::Inapplicable, Verdict::Inapplicable);
+        assert_eq!(fate(nowhere, nowhere), (Fate::NotRun, Exit::Partial));
+    }
+
+    #[test]
+    fn a_name_on_one_side_only_is_a_failure() {
+        for fate in [Fate::Unplanted, Fate::Unnamed] {
+            assert_eq!(exit(&[Outcome::without_scenarios("m", fate)]), Exit::Failed);
+        }
+    }
+}
