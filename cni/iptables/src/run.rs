@@ -148,7 +148,7 @@ impl Run<'_, '_> {
                 );
             }
             Programming::CleanUp => {
-                self.kernel.clean_up(&whole.config)?;
+                self.kernel.clean_up(&whole.config, &settings.options)?;
                 self.log.add(Level::Info, "no redirection is left", &[]);
             }
         }

@@ -6,11 +6,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use netfilter::address::{AddressError, Rtnetlink};
-use netfilter::ground::{self, GroundError};
-use netfilter::program::Request;
-use netfilter::{ApplyError, Netns, NetnsError, ProgramError, Programmed};
+use netfilter::ground::GroundError;
+use netfilter::program::{Options, Request};
+use netfilter::{Netns, NetnsError, ProgramError, Programmed};
 use redirect::config::Config;
-use redirect::ruleset::{Dialect, Ruleset};
 
 /// Everything outside of the process.
 pub struct World<'w> {
@@ -52,21 +51,18 @@ pub trait Kernel {
     ///
     /// # Errors
     /// When something of it may be left.
-    fn clean_up(&self, config: &Config) -> Result<(), CleanUpError>;
+    fn clean_up(&self, config: &Config, options: &Options) -> Result<(), CleanUpError>;
 }
 
 /// Why redirection could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanUpError {
-    /// The rules.
+    /// The rules, or what they stand on.
     #[error(transparent)]
-    Rules(#[from] ApplyError),
+    Rules(#[from] ProgramError),
     /// No connection to rtnetlink.
     #[error(transparent)]
     Rtnetlink(#[from] AddressError),
-    /// What rules stand on.
-    #[error(transparent)]
-    Ground(#[from] GroundError),
 }
 
 /// The kernel that we run on.
@@ -87,9 +83,7 @@ impl Kernel for RealKernel {
         netfilter::program(&mut rtnetlink, request)
     }
 
-    fn clean_up(&self, config: &Config) -> Result<(), CleanUpError> {
-        // Rules first: without them no packet gets the mark that the routes look for.
-        netfilter::apply(&Ruleset { dialect: Dialect::Iptables, ipv6: config.ipv6, rules: vec![] })?;
-        Ok(ground::clear(&mut Rtnetlink::open()?, config)?)
+    fn clean_up(&self, config: &Config, options: &Options) -> Result<(), CleanUpError> {
+        Ok(netfilter::program::remove(&mut Rtnetlink::open()?, config, options).map(drop)?)
     }
 }

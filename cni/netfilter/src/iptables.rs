@@ -1,17 +1,152 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules through the iptables tools, where the kernel or an operator demands it.
+//! Rules through the iptables tools, where the kernel or an operator demands it. It acts on the calling thread's namespace.
+//!
+//! What is there is read in process; a tool is started only to change it, once per family. Each table is replaced by one commit:
+//! what was ours goes and what is wanted comes at once. Tables and families are not changed together; [`Options::reconcile`] drops all
+//! traffic meanwhile.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`decide`] | what has to be done; pure |
+//! | `script` | as restore text; pure |
+//! | `state` | what is ours in the kernel |
+//! | `tool` | finds a tool |
+//! | `run` | runs it, within a deadline |
+//! | `sandbox` | keeps it from the node's files |
+//! | `lock` | who holds its lock |
+//! | `error` | what can go wrong |
 
-/// Why the tools did not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum IptablesError {
-    /// A tool is not installed.
-    #[error(
-        "apply rules: {tool} is not in PATH: install the iptables package with its {variant} variant, or choose another back end"
-    )]
-    NoTool {
-        /// Its name.
-        tool: &'static str,
-        /// `legacy` or `nft`.
-        variant: &'static str,
-    },
+pub mod decide;
+mod error;
+mod lock;
+mod run;
+mod sandbox;
+mod script;
+mod state;
+mod tool;
+
+use std::fmt;
+use std::time::Instant;
+
+use redirect::ruleset::{Family, Ruleset};
+
+use self::decide::{Actions, Purpose, decide};
+use self::run::Runner;
+use crate::apply::Applied;
+use crate::program::Options;
+use crate::residue::Residue;
+
+pub use error::{IptablesError, Problem};
+pub use sandbox::{Step as SandboxStep, Unsandboxed};
+
+/// A variant of the iptables tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// Tables of their own in the kernel.
+    Legacy,
+    /// Tables of nf_tables.
+    Nft,
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Legacy => "legacy",
+            Self::Nft => "nft",
+        })
+    }
+}
+
+/// What was done through the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// What it came to.
+    pub applied: Applied,
+    /// Why the tools saw the node's files, if they did.
+    pub unsandboxed: Option<Unsandboxed>,
+}
+
+/// Whether rules can be written through a variant here: its tool for IPv4 is installed. What the kernel can do is another question.
+#[must_use]
+pub fn is_installed(variant: Variant) -> bool {
+    tool::find(variant, Family::V4, Instant::now() + Options::default().deadline).is_ok()
+}
+
+/// Makes the tables of a variant hold a ruleset.
+///
+/// # Errors
+/// See [`IptablesError`].
+pub fn apply(variant: Variant, ruleset: &Ruleset, options: &Options) -> Result<Done, IptablesError> {
+    work(variant, ruleset, Purpose::Apply, options)
+}
+
+/// Removes what is ours from the tables of a variant. The rules of `known` are ours if they are there; chains of ours and what jumps to
+/// them always are.
+///
+/// # Errors
+/// See [`IptablesError`].
+pub fn remove(variant: Variant, known: &Ruleset, options: &Options) -> Result<Done, IptablesError> {
+    work(variant, known, Purpose::Remove, options)
+}
+
+fn work(
+    variant: Variant,
+    ruleset: &Ruleset,
+    purpose: Purpose,
+    options: &Options,
+) -> Result<Done, IptablesError> {
+    let deadline = Instant::now() + options.deadline;
+    let residue = state::residue(variant, ruleset)?;
+    let actions = decide(decide::State::of(&residue), purpose, options);
+    let applied = actions.applied();
+    if actions == Actions::NOTHING {
+        return Ok(Done { applied, unsandboxed: None });
+    }
+    let touched = |family: &Family| {
+        residue.tables.iter().any(|table| table.family == *family)
+            || (actions.add && ruleset.enables(*family))
+    };
+    let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(touched).collect();
+    let runner = Runner::find(variant, &families, options.surroundings, deadline)?;
+    let (result, unsandboxed) = runner.isolated(|| write(&runner, ruleset, &residue, actions));
+    result.map(|()| Done { applied, unsandboxed })
+}
+
+fn write(
+    runner: &Runner,
+    ruleset: &Ruleset,
+    residue: &Residue,
+    actions: Actions,
+) -> Result<(), IptablesError> {
+    let _rails = if actions.guard { Some(Rails::up(runner, residue)?) } else { None };
+    for family in runner.families() {
+        let text = script::replace(family, ruleset, residue, actions);
+        if !text.is_empty() {
+            runner.restore(family, &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything is dropped while this lives.
+struct Rails<'a>(&'a Runner);
+
+impl<'a> Rails<'a> {
+    fn up(runner: &'a Runner, residue: &Residue) -> Result<Self, IptablesError> {
+        // Made first: what is up when a later family fails comes down, too.
+        let rails = Self(runner);
+        for family in runner.families() {
+            runner.restore(family, &script::rails_up(family, residue))?;
+        }
+        Ok(rails)
+    }
+}
+
+impl Drop for Rails<'_> {
+    fn drop(&mut self) {
+        for family in self.0.families() {
+            // Nothing can be done about it; the chain's name makes it ours, so whoever applies next removes it.
+            let _ = self.0.with_more_time().restore(family, script::RAILS_DOWN);
+        }
+    }
 }

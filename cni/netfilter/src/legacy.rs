@@ -1,17 +1,166 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A hint at rules of the legacy back end, which nf_tables cannot see.
+//! Tables of legacy iptables, which nf_tables does not show: what the calling thread's namespace holds of them, read in process.
 //!
-//! The kernel lists the legacy tables that somebody used in a namespace. A table that is listed may be empty (`iptables-legacy -L`
-//! is enough to make it), so a hit says "look with iptables-legacy-save", not "there are rules"; no hit says for certain that
-//! there are none.
+//! | part | what it does |
+//! |---|---|
+//! | `legacy` | which tables there are, and all of them as values |
+//! | `legacy/socket` | asks the kernel for one table |
+//! | `legacy/layout` | its entries as chains and rules; pure |
+//! | `legacy/rule` | the conditions and the target of an entry; pure |
+//! | [`ours`] | which rules are ours, and how they differ from what is wanted; pure |
+//!
+//! A table is made by asking for it, and stays, so only those are read that somebody made. A table without rules is none to us:
+//! `iptables-legacy -L` is enough to make it.
+
+mod layout;
+pub mod ours;
+mod rule;
+mod socket;
 
 use std::io;
 
-use redirect::ruleset::Family;
+use redirect::ruleset::{Family, Match, Table, Target};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::{Errno, read};
+use rustix::io::{Errno, read as read_file};
 
 use crate::netns::own_proc;
+use crate::snapshot::{Counter, Name};
+
+/// Why a table could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LegacyError {
+    /// `/proc` does not say which there are.
+    #[error("list tables of legacy iptables")]
+    List(#[source] io::Error),
+    /// The kernel does not say what one holds.
+    #[error("read legacy table {table}")]
+    Read {
+        /// Its name.
+        table: &'static str,
+        /// The kernel's reason.
+        #[source]
+        reason: io::Error,
+    },
+    /// The caller may not.
+    #[error(
+        "read legacy table {table}: not permitted (needs CAP_NET_ADMIN in the user namespace that owns the network namespace)"
+    )]
+    Permission {
+        /// Its name.
+        table: &'static str,
+    },
+    /// What the kernel said cannot be read.
+    #[error("read legacy table {table}: malformed reply from the kernel")]
+    Malformed {
+        /// Its name.
+        table: &'static str,
+    },
+}
+
+/// A condition of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// One that our rules know, too.
+    Known(Match),
+    /// Another, by the name of its extension or of what it looks at.
+    Other(Name),
+}
+
+/// What a rule does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// It only counts.
+    Nothing,
+    /// What our rules know, too; never a jump.
+    Known(Target),
+    /// `-j CHAIN`
+    Jump(Name),
+    /// `-g CHAIN`
+    Goto(Name),
+    /// Another target, by name.
+    Other(Name),
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyRule {
+    /// Its conditions; all must hold.
+    pub conditions: Vec<Condition>,
+    /// What then happens.
+    pub action: Action,
+    /// How often it was met.
+    pub counter: Counter,
+}
+
+/// What happens at the end of a built-in chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// `ACCEPT`
+    Accept,
+    /// `DROP`
+    Drop,
+}
+
+/// A chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyChain {
+    /// Its name.
+    pub name: Name,
+    /// Set if the kernel calls it.
+    pub policy: Option<Policy>,
+    /// Its rules, in order.
+    pub rules: Vec<LegacyRule>,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyTable {
+    /// Its family.
+    pub family: Family,
+    /// Which one.
+    pub table: Table,
+    /// Its chains, built-in ones first.
+    pub chains: Vec<LegacyChain>,
+}
+
+/// All tables that rules of ours could be in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Legacy {
+    /// The tables that somebody made.
+    pub tables: Vec<LegacyTable>,
+}
+
+impl LegacyTable {
+    /// The chain of that name.
+    #[must_use]
+    pub fn chain(&self, name: &str) -> Option<&LegacyChain> {
+        self.chains.iter().find(|chain| chain.name == name)
+    }
+}
+
+impl Legacy {
+    /// The table of that family.
+    #[must_use]
+    pub fn table(&self, family: Family, table: Table) -> Option<&LegacyTable> {
+        self.tables.iter().find(|found| (found.family, found.table) == (family, table))
+    }
+}
+
+/// Reads the tables of both families that exist in the calling thread's namespace. Makes none.
+///
+/// # Errors
+/// See [`LegacyError`].
+pub fn read() -> Result<Legacy, LegacyError> {
+    let mut found = Legacy::default();
+    for family in [Family::V4, Family::V6] {
+        let names = tables(family).map_err(LegacyError::List)?;
+        for table in Table::ALL.into_iter().filter(|table| names.iter().any(|name| name == table.name())) {
+            let chains = socket::chains(family, table)?;
+            found.tables.push(LegacyTable { family, table, chains });
+        }
+    }
+    Ok(found)
+}
 
 /// The legacy tables that exist in the calling thread's namespace for a family. None where the kernel has no legacy back end.
 ///
@@ -34,7 +183,7 @@ pub fn tables(family: Family) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut buffer = [0; 512];
     loop {
-        match read(&file, &mut buffer) {
+        match read_file(&file, &mut buffer) {
             Ok(0) => break,
             Ok(length) => names.extend_from_slice(buffer.get(..length).unwrap_or_default()),
             Err(Errno::INTR) => {}

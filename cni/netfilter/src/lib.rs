@@ -55,6 +55,7 @@ mod fake;
 mod home;
 mod netlink;
 mod nft;
+mod residue;
 #[cfg(test)]
 mod robustness;
 mod wanted;

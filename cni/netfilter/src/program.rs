@@ -5,20 +5,20 @@
 //! Nobody asks beforehand what the kernel can do: the usual back end is tried, and what the kernel answers decides what comes next
 //! ([`crate::backend::choice`]). A namespace ends with one set of rules, whatever was in it.
 
-use std::io;
+mod write;
+
 use std::time::Duration;
 
 use redirect::config::{Config, ConfigError};
 use redirect::generate::ruleset;
-use redirect::ruleset::{Family, Ruleset};
 
 use crate::address::Rtnetlink;
-use crate::apply::{Applied, ApplyError, apply};
+use crate::apply::{Applied, ApplyError};
 use crate::backend::choice::{Choice, Reason, after};
 use crate::backend::{Backend, Wish};
-use crate::ground::{Ground, GroundError};
-use crate::iptables::IptablesError;
-use crate::legacy;
+use crate::ground::{self, Ground, GroundError};
+use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
+use crate::legacy::{self, Legacy, LegacyError};
 use crate::owner::{self, Entered, OwnerError};
 
 /// Where the calling process lives, which decides what the iptables tools must be kept from.
@@ -76,6 +76,8 @@ pub struct Programmed {
     pub choice: Choice,
     /// What it came to.
     pub applied: Applied,
+    /// Why the iptables tools saw the node's files, if they did.
+    pub unsandboxed: Option<Unsandboxed>,
 }
 
 /// Why a namespace could not be programmed.
@@ -87,9 +89,9 @@ pub enum ProgramError {
     /// The helper address or the policy routes could not be added.
     #[error(transparent)]
     Ground(#[from] GroundError),
-    /// It could not be told whether legacy iptables is in use.
-    #[error("look for tables of legacy iptables")]
-    Legacy(#[source] io::Error),
+    /// It could not be told what is in tables of legacy iptables.
+    #[error(transparent)]
+    Legacy(#[from] LegacyError),
     /// The rules could not be applied over netlink.
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -107,9 +109,10 @@ pub enum ProgramError {
 /// # Errors
 /// If it does not; see [`ProgramError`].
 pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed, ProgramError> {
-    let choice = first(request.wish, request.recorded)?;
+    let legacy = legacy::read()?;
+    let choice = first(&request, &legacy);
     let ground = Ground::lay(rtnetlink, &request.config)?;
-    let written = write_first_that_works(choice, request);
+    let written = write_first_that_works(choice, request, &legacy);
     if written.is_err() {
         // The first error is the one to tell, and what stays leads no packet anywhere.
         let _ = ground.take_back(rtnetlink);
@@ -118,12 +121,19 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
 }
 
 /// Writes rules through the first back end that the kernel has, beginning with `choice`.
-fn write_first_that_works(mut choice: Choice, request: Request) -> Result<Programmed, ProgramError> {
+fn write_first_that_works(
+    mut choice: Choice,
+    request: Request,
+    legacy: &Legacy,
+) -> Result<Programmed, ProgramError> {
     let Request { mut config, wish, options, .. } = request;
     loop {
         config.dialect = choice.backend.dialect();
-        match write(choice.backend, &ruleset(&config)?, &options) {
-            Ok(applied) => return Ok(Programmed { choice, applied }),
+        match write::write(choice.backend, &ruleset(&config)?, legacy, &options) {
+            Ok(written) => {
+                let write::Written { applied, unsandboxed } = written;
+                return Ok(Programmed { choice, applied, unsandboxed });
+            }
             // Only now it costs something: almost no pod has a user namespace of its own.
             Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. })) => match owner::enter()? {
                 Entered::Now => {}
@@ -138,27 +148,43 @@ fn write_first_that_works(mut choice: Choice, request: Request) -> Result<Progra
 }
 
 /// What is tried first.
-fn first(wish: Wish, recorded: Option<Choice>) -> Result<Choice, ProgramError> {
-    let listed = |family| legacy::tables(family).map_err(ProgramError::Legacy);
+fn first(request: &Request, legacy: &Legacy) -> Choice {
     let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
-    match wish {
-        Wish::Only(backend) => Ok(Choice { backend, reason: Reason::Asked }),
-        Wish::Auto if !listed(Family::V4)?.is_empty() || !listed(Family::V6)?.is_empty() => {
-            Ok(Choice { backend: Backend::IptablesLegacy, reason: Reason::LegacyRules })
+    let recorded = request.recorded.unwrap_or(usual);
+    match request.wish {
+        Wish::Only(backend) => Choice { backend, reason: Reason::Asked },
+        Wish::Auto if recorded.backend == Backend::IptablesLegacy => recorded,
+        Wish::Auto if legacy::ours::has_rules_of_others(legacy) => {
+            if iptables::is_installed(Variant::Legacy) {
+                Choice { backend: Backend::IptablesLegacy, reason: Reason::LegacyRules }
+            } else {
+                Choice { reason: Reason::LegacyRulesOutOfReach, ..recorded }
+            }
         }
-        Wish::Auto => Ok(recorded.unwrap_or(usual)),
+        Wish::Auto => recorded,
     }
 }
 
-/// Applies a ruleset through one back end.
-fn write(backend: Backend, ruleset: &Ruleset, _options: &Options) -> Result<Applied, ProgramError> {
-    match backend {
-        Backend::NftCompat | Backend::Nft => Ok(apply(ruleset)?),
-        Backend::IptablesNft => {
-            Err(IptablesError::NoTool { tool: "iptables-nft-restore", variant: "nft" }.into())
-        }
-        Backend::IptablesLegacy => {
-            Err(IptablesError::NoTool { tool: "iptables-legacy-restore", variant: "legacy" }.into())
-        }
-    }
+/// Removes from the calling thread's namespace whatever rules of ours any back end holds, then what they stand on. `config` says which
+/// policy routes those are, and which rules are ours that could be anybody's.
+///
+/// # Errors
+/// If something of ours may be left; see [`ProgramError`].
+pub fn remove(
+    rtnetlink: &mut Rtnetlink,
+    config: &Config,
+    options: &Options,
+) -> Result<Removed, ProgramError> {
+    let rules = write::remove(&ruleset(config)?, options)?;
+    ground::clear(rtnetlink, config)?;
+    Ok(if rules { Removed::Rules } else { Removed::Nothing })
+}
+
+/// What removing came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// There were rules of ours.
+    Rules,
+    /// There were none.
+    Nothing,
 }

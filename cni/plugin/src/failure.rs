@@ -100,6 +100,9 @@ impl Failure {
 
 /// Whether the same call may well succeed a moment later.
 fn passes(error: &ProgramError) -> bool {
+    if let ProgramError::Iptables(error) = error {
+        return error.is_retriable();
+    }
     matches!(
         error,
         ProgramError::Apply(ApplyError::Busy { .. } | ApplyError::Read(ReadError::Busy { .. }))

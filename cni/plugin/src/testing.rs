@@ -183,7 +183,7 @@ impl Namespace for FakeNamespace {
             Wish::Only(backend) => Choice { backend, reason: Reason::Asked },
             Wish::Auto => request.recorded.unwrap_or(usual),
         };
-        Ok(Programmed { choice, applied: Applied::Created })
+        Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, ReadError> {

@@ -19,6 +19,7 @@ mod compare;
 mod crash;
 mod foreign;
 mod ground;
+mod legacy;
 mod native;
 mod native_parity;
 mod netns;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         apply::CASES,
         foreign::CASES,
         native::CASES,
+        legacy::CASES,
         compare::CASES,
         address::CASES,
         route::CASES,

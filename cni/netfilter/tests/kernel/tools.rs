@@ -112,3 +112,33 @@ fn strip(value: &mut Value) {
         _ => {}
     }
 }
+
+fn legacy_tool(family: Family, suffix: &str) -> Command {
+    let name = match family {
+        Family::V4 => "iptables-legacy",
+        Family::V6 => "ip6tables-legacy",
+    };
+    let mut command = Command::new(format!("{name}{suffix}"));
+    command.env("XTABLES_LOCKFILE", "/proc/self/ns/net");
+    command
+}
+
+/// `iptables-legacy-restore --noflush`
+pub(crate) fn legacy_restore(family: Family, text: &str) {
+    let mut command = legacy_tool(family, "-restore");
+    command.arg("--noflush");
+    output(command, text).unwrap();
+}
+
+/// `iptables-legacy ARGUMENTS`
+pub(crate) fn legacy(family: Family, arguments: &str) {
+    let mut command = legacy_tool(family, "");
+    command.args(arguments.split_whitespace());
+    output(command, "").unwrap();
+}
+
+/// `iptables-legacy-save` without its comments.
+pub(crate) fn legacy_save(family: Family) -> Vec<String> {
+    let text = output(legacy_tool(family, "-save"), "").unwrap();
+    text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 
 use netfilter::address::AddressError;
 use netfilter::ground::GroundError;
+use netfilter::legacy::LegacyError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
@@ -41,11 +42,12 @@ pub(super) fn of_netns(error: &NetnsError) -> &'static str {
 pub(super) fn of_program(error: &ProgramError) -> &'static str {
     match error {
         ProgramError::Apply(ApplyError::Permission | ApplyError::Read(ReadError::Permission))
+        | ProgramError::Legacy(LegacyError::Permission { .. })
         | ProgramError::Ground(
             GroundError::Address(AddressError::Permission(_)) | GroundError::Route(RouteError::Permission(_)),
         ) => ADMINISTER,
         ProgramError::Apply(ApplyError::UnmappedOwner { .. }) => LOOK_UP_USERS,
-        ProgramError::Legacy(error) => of_path(error.kind()),
+        ProgramError::Legacy(LegacyError::List(error)) => of_path(error.kind()),
         _ => "",
     }
 }

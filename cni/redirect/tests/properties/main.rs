@@ -8,7 +8,6 @@
 
 mod agreement;
 mod configs;
-mod live;
 mod packets;
 mod parse;
 mod pods;

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong with the iptables tools.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use super::Variant;
+use crate::encode::EncodeError;
+use crate::legacy::LegacyError;
+use crate::read::ReadError;
+
+/// What an exit status of the tools stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// 1
+    Other,
+    /// 2
+    Parameter,
+    /// 3
+    Version,
+    /// 4
+    Resource,
+    /// Any other, or a signal.
+    Unknown,
+}
+
+impl Problem {
+    pub(super) fn of(status: Option<i32>) -> Self {
+        match status {
+            Some(1) => Self::Other,
+            Some(2) => Self::Parameter,
+            Some(3) => Self::Version,
+            Some(4) => Self::Resource,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Other => "other problem",
+            Self::Parameter => "parameter problem",
+            Self::Version => "version problem",
+            Self::Resource => "resource problem",
+            Self::Unknown => "unknown problem",
+        })
+    }
+}
+
+/// Why rules could not be applied through the tools.
+#[derive(Debug, thiserror::Error)]
+pub enum IptablesError {
+    /// The tool is not installed.
+    #[error(
+        "run {tool}: it is not in PATH, nor an iptables of variant {variant} under another name: install iptables with that variant, or use back end {instead}"
+    )]
+    NoTool {
+        /// Its name.
+        tool: &'static str,
+        /// The variant that is needed.
+        variant: Variant,
+        /// A back end that needs no tool.
+        instead: crate::backend::Backend,
+    },
+    /// The tool could not be started.
+    #[error("run {tool}")]
+    Start {
+        /// Its name.
+        tool: String,
+        /// The system's reason.
+        #[source]
+        reason: io::Error,
+    },
+    /// Somebody else holds the lock of the tables. Trying again later may help.
+    #[error("run {tool}: the lock {lock} is held by {}", Holder(*.holder))]
+    Locked {
+        /// Name of the tool.
+        tool: String,
+        /// Which file is locked.
+        lock: &'static str,
+        /// The process that holds it, if the system tells.
+        holder: Option<u32>,
+    },
+    /// The tool was ended because it took too long. Trying again later may help.
+    #[error("run {tool}: it did not end within {} ms", .limit.as_millis())]
+    Timeout {
+        /// Its name.
+        tool: String,
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// The tool failed.
+    #[error("run {tool}: xtables {problem}: {message}")]
+    Failed {
+        /// Its name.
+        tool: String,
+        /// What kind of failure.
+        problem: Problem,
+        /// What it said.
+        message: String,
+    },
+    /// What is there could not be read.
+    #[error(transparent)]
+    Legacy(#[from] LegacyError),
+    /// What is there could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The rules follow another dialect than the tools.
+    #[error(transparent)]
+    Encode(EncodeError),
+}
+
+impl IptablesError {
+    /// Whether the same may succeed later without anybody changing anything.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        matches!(
+            self,
+            Self::Locked { .. } | Self::Timeout { .. } | Self::Failed { problem: Problem::Resource, .. }
+        )
+    }
+}
+
+struct Holder(Option<u32>);
+
+impl fmt::Display for Holder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(out, "process {pid}"),
+            None => out.write_str("a process that cannot be told"),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is ours in the tables of a variant, read in process.
+
+use redirect::ruleset::{Family, Ruleset};
+
+use super::{IptablesError, Variant};
+use crate::compare::differences;
+use crate::legacy;
+use crate::ours::Survey;
+use crate::read::read;
+use crate::residue::{OwnChain, OwnRule, Residue, TableResidue};
+use crate::snapshot::{Name, NfFamily};
+use crate::wanted::Wanted;
+
+/// What is ours, and whether it is what is wanted.
+pub(super) fn residue(variant: Variant, ruleset: &Ruleset) -> Result<Residue, IptablesError> {
+    match variant {
+        Variant::Legacy => Ok(legacy::ours::residue(&legacy::read()?, ruleset)),
+        Variant::Nft => nf_tables(ruleset),
+    }
+}
+
+fn nf_tables(ruleset: &Ruleset) -> Result<Residue, IptablesError> {
+    let snapshot = read()?;
+    let nothing = Ruleset { rules: Vec::new(), ..ruleset.clone() };
+    // The tools know values that cannot be written here (names of users, of services): such rules are always written anew.
+    let (wanted, known) = match Wanted::new(ruleset) {
+        Ok(wanted) => (wanted, true),
+        Err(_) => (Wanted::new(&nothing).map_err(IptablesError::Encode)?, false),
+    };
+    let survey = Survey::new(&snapshot, &wanted);
+    let differs = !known || !differences(&survey, &wanted).is_empty();
+    let tables = survey.tables.iter().filter_map(|own| {
+        let family = match own.home.family {
+            NfFamily::Ip => Family::V4,
+            NfFamily::Ip6 => Family::V6,
+            NfFamily::Inet => return None,
+        };
+        let chain = |name: &Name| OwnChain { name: name.clone(), held: own.is_held(name) };
+        let rules = own.built_in.iter().flat_map(|(chain, flags)| {
+            let own = flags.iter().enumerate().filter(|(_, own)| **own);
+            own.map(|(index, _)| OwnRule { chain: chain.name.clone(), position: index + 1 })
+        });
+        Some(TableResidue {
+            family,
+            table: own.home.table,
+            chains: own.chains.iter().map(|state| chain(&state.name)).collect(),
+            rules: rules.collect(),
+        })
+    });
+    let tables = tables.filter(|table| !table.chains.is_empty() || !table.rules.is_empty()).collect();
+    Ok(Residue { tables, differs })
+}

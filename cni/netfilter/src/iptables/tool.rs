@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finds the tool that writes rules of a variant. What it can do is told by its version; whether the kernel can do the same is found by
+//! doing: to try it here would leave empty tables behind.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use redirect::ruleset::Family;
+
+use super::run::{self, Output};
+use super::{IptablesError, Variant};
+use crate::backend::Backend;
+
+/// Where the tools are if `PATH` is not set, or lacks them as a runtime's does.
+const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A version, compared part by part.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version(Vec<u32>);
+
+impl Version {
+    pub(super) const WAITS: [u32; 3] = [1, 6, 2];
+    pub(super) const NAMES_LOCK: [u32; 3] = [1, 8, 6];
+
+    pub(super) fn is_at_least(&self, other: [u32; 3]) -> bool {
+        self.0.as_slice() >= other.as_slice()
+    }
+}
+
+/// A tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tool {
+    /// Its file.
+    pub(super) path: PathBuf,
+    /// Its variant.
+    pub(super) variant: Variant,
+    /// Its version.
+    pub(super) version: Version,
+}
+
+impl Tool {
+    /// What people call it.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// The tools' `PATH`.
+pub(super) fn path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push(USUAL);
+    path
+}
+
+/// The tool that restores rules of a family through a variant: the one that has the variant in its name, else the plain one if it is
+/// of that variant.
+pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Result<Tool, IptablesError> {
+    let (named, plain, instead) = match (variant, family) {
+        (Variant::Legacy, Family::V4) => ("iptables-legacy-restore", "iptables-restore", Backend::NftCompat),
+        (Variant::Legacy, Family::V6) => {
+            ("ip6tables-legacy-restore", "ip6tables-restore", Backend::NftCompat)
+        }
+        (Variant::Nft, Family::V4) => ("iptables-nft-restore", "iptables-restore", Backend::NftCompat),
+        (Variant::Nft, Family::V6) => ("ip6tables-nft-restore", "ip6tables-restore", Backend::NftCompat),
+    };
+    let path = path();
+    let files = [named, plain].into_iter().flat_map(|name| {
+        std::env::split_paths(&path).map(move |directory| directory.join(name)).find(|file| file.is_file())
+    });
+    let tools = files.filter_map(|path| {
+        let mut command = Command::new(&path);
+        command.arg("--version");
+        let (variant, version) = identify(&run::output(command, "", deadline).ok()?);
+        Some(Tool { path, variant, version })
+    });
+    tools.into_iter().find(|tool| tool.variant == variant).ok_or(IptablesError::NoTool {
+        tool: named,
+        variant,
+        instead,
+    })
+}
+
+/// What a tool says of itself. One that does not know the question is old, and so legacy.
+fn identify(said: &Output) -> (Variant, Version) {
+    let oldest = (Variant::Legacy, Version(vec![0, 0, 0]));
+    if said.status != Some(0) || said.errors.contains("unrecognized option") {
+        return oldest;
+    }
+    let variant = if said.text.contains("nf_tables") { Variant::Nft } else { Variant::Legacy };
+    let numbers = said.text.split_once(" v").map_or("", |(_, rest)| rest);
+    let numbers = numbers.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
+    match numbers.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>() {
+        Ok(parts) => (variant, Version(parts)),
+        Err(_) => oldest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_what_it_says() {
+        let said = |text: &str| Output { status: Some(0), text: text.to_owned(), errors: String::new() };
+        let cases = [
+            ("iptables-restore v1.8.9 (legacy)\n", Variant::Legacy, vec![1, 8, 9]),
+            ("iptables-nft-restore v1.8.9 (nf_tables)\n", Variant::Nft, vec![1, 8, 9]),
+            ("iptables-restore v1.6.1\n", Variant::Legacy, vec![1, 6, 1]),
+            ("iptables-restore v1.8.10 (legacy)", Variant::Legacy, vec![1, 8, 10]),
+            ("who knows", Variant::Legacy, vec![0, 0, 0]),
+        ];
+        for (text, variant, version) in cases {
+            assert_eq!(identify(&said(text)), (variant, Version(version)), "{text}");
+        }
+        let unknown = Output { errors: "unrecognized option '--version'".to_owned(), ..said("v9.9.9") };
+        assert_eq!(identify(&unknown).1, Version(vec![0, 0, 0]));
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let at_least = |parts: &[u32]| Version(parts.to_vec()).is_at_least(Version::NAMES_LOCK);
+        assert!(at_least(&[1, 8, 6]) && at_least(&[1, 8, 10]) && at_least(&[1, 9]) && at_least(&[2, 0]));
+        assert!(!at_least(&[1, 8, 5]) && !at_least(&[1, 8]) && !at_least(&[0, 0, 0]));
+    }
+}

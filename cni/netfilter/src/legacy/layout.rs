@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A table of legacy iptables as the kernel hands it out: entries one behind the other, each with the length of itself; pure.
+//!
+//! A built-in chain begins and ends where the table's head says; its last entry is its policy. A chain of others begins behind an
+//! entry with target `ERROR`, which holds its name, and ends with a `RETURN` that nobody wrote. A jump is the offset of the first
+//! entry of its chain. The table ends with an entry named `ERROR`.
+
+use redirect::ruleset::Family;
+
+use super::rule::{self, Verdict};
+use super::{Action, LegacyChain, LegacyRule, Policy};
+use crate::snapshot::{Counter, Name};
+
+/// Length of `struct ipt_getinfo`.
+pub(super) const INFO_LENGTH: usize = 32 + 4 + 20 + 20 + 4 + 4;
+/// The built-in chains by number of their hook.
+const HOOKS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+/// Length of the head of a match or target: `struct xt_entry_match`.
+pub(super) const EXTENSION_HEADER: usize = 32;
+
+/// The number at an offset, in host order.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+/// The short number at an offset, in host order.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().copied().map(u16::from_ne_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
+/// The text up to its NUL.
+pub(super) fn text(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// The head of a table: `struct ipt_getinfo`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Info {
+    /// Which hooks it has, as bits.
+    pub(super) hooks: u32,
+    /// Where the chain of each hook begins.
+    pub(super) entry: [u32; 5],
+    /// Where the policy of each hook is.
+    pub(super) policy: [u32; 5],
+    /// Length of all entries.
+    pub(super) size: u32,
+}
+
+impl Info {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let list = |at: usize| -> Option<[u32; 5]> {
+            let mut numbers = [0; 5];
+            for (index, number) in numbers.iter_mut().enumerate() {
+                *number = u32_at(bytes, at + 4 * index)?;
+            }
+            Some(numbers)
+        };
+        Some(Self {
+            hooks: u32_at(bytes, 32)?,
+            entry: list(36)?,
+            policy: list(56)?,
+            size: u32_at(bytes, 80)?,
+        })
+    }
+
+    /// The hook whose chain begins at an offset, by `starts`.
+    fn hook_at(&self, starts: &[u32; 5], offset: u32) -> Option<&'static str> {
+        let mut hooks = HOOKS.iter().zip(starts).enumerate();
+        hooks
+            .find(|(bit, (_, start))| self.hooks & (1 << bit) != 0 && **start == offset)
+            .map(|(_, (name, _))| *name)
+    }
+}
+
+/// Where the parts of an entry are: `struct ipt_entry`, `struct ip6t_entry`.
+struct Layout {
+    target_offset: usize,
+    next_offset: usize,
+    counters: usize,
+    length: usize,
+}
+
+impl Layout {
+    fn of(family: Family) -> Self {
+        match family {
+            Family::V4 => Self { target_offset: 88, next_offset: 90, counters: 96, length: 112 },
+            Family::V6 => Self { target_offset: 140, next_offset: 142, counters: 152, length: 168 },
+        }
+    }
+}
+
+/// One entry, cut into its parts.
+pub(super) struct Entry<'a> {
+    offset: u32,
+    /// The offset of the entry behind it.
+    next: u32,
+    /// `struct ipt_ip` or `struct ip6t_ip6`.
+    pub(super) head: &'a [u8],
+    /// All matches.
+    pub(super) matches: &'a [u8],
+    /// The target with its head.
+    pub(super) target: &'a [u8],
+    counter: Counter,
+}
+
+impl<'a> Entry<'a> {
+    /// The entry at the beginning of `bytes`.
+    fn parse(layout: &Layout, offset: u32, bytes: &'a [u8]) -> Option<Self> {
+        let length = u16_at(bytes, layout.next_offset)?;
+        let target = usize::from(u16_at(bytes, layout.target_offset)?);
+        let entry = bytes.get(..usize::from(length))?;
+        // Also a length of nothing ends here.
+        let (head, matches) = (entry.get(..layout.length)?, entry.get(layout.length..target)?);
+        let counter =
+            Counter { packets: u64_at(head, layout.counters)?, bytes: u64_at(head, layout.counters + 8)? };
+        let target = entry.get(target..).filter(|target| target.len() >= EXTENSION_HEADER)?;
+        Some(Self { offset, next: offset.checked_add(length.into())?, head, matches, target, counter })
+    }
+
+    /// The name behind target `ERROR`.
+    fn chain_name(&self) -> Option<&'a [u8]> {
+        let (header, info) = self.target.split_at_checked(EXTENSION_HEADER)?;
+        (text(header.get(2..31)?) == b"ERROR").then(|| text(info))
+    }
+}
+
+fn entries(family: Family, bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let layout = Layout::of(family);
+    let mut found = Vec::new();
+    let (mut rest, mut offset) = (bytes, 0);
+    while !rest.is_empty() {
+        let entry = Entry::parse(&layout, offset, rest)?;
+        rest = rest.get(usize::try_from(entry.next - offset).ok()?..)?;
+        offset = entry.next;
+        found.push(entry);
+    }
+    Some(found)
+}
+
+/// A chain that is being read.
+struct Open<'a> {
+    name: &'a [u8],
+    start: u32,
+    policy: Option<Policy>,
+    entries: Vec<Entry<'a>>,
+}
+
+/// The chains of a table; `None` if the bytes are not one.
+pub(super) fn chains(family: Family, info: &Info, bytes: &[u8]) -> Option<Vec<LegacyChain>> {
+    let mut open: Vec<Open<'_>> = Vec::new();
+    for entry in entries(family, bytes)? {
+        if let Some(name) = info.hook_at(&info.entry, entry.offset) {
+            let name = name.as_bytes();
+            open.push(Open { name, start: entry.offset, policy: None, entries: Vec::new() });
+        } else if let Some(name) = entry.chain_name() {
+            open.push(Open { name, start: entry.next, policy: None, entries: Vec::new() });
+            continue;
+        }
+        let chain = open.last_mut()?;
+        if info.hook_at(&info.policy, entry.offset).is_some() {
+            chain.policy = Some(policy(&entry)?);
+        } else {
+            chain.entries.push(entry);
+        }
+    }
+    // The mark of the table's end looks like a chain without anything.
+    open.pop().filter(|end| end.name == b"ERROR" && end.entries.is_empty())?;
+    let starts: Vec<(u32, &[u8])> = open.iter().map(|chain| (chain.start, chain.name)).collect();
+    open.into_iter().map(|chain| close(family, chain, &starts)).collect()
+}
+
+fn policy(entry: &Entry<'_>) -> Option<Policy> {
+    match rule::verdict(entry)? {
+        Verdict::Accept => Some(Policy::Accept),
+        Verdict::Drop => Some(Policy::Drop),
+        _ => None,
+    }
+}
+
+fn close(family: Family, mut chain: Open<'_>, starts: &[(u32, &[u8])]) -> Option<LegacyChain> {
+    if chain.policy.is_none() {
+        chain.entries.pop()?;
+    }
+    let rules = chain.entries.iter().map(|entry| {
+        let conditions = rule::conditions(family, entry)?;
+        let action = match rule::verdict(entry) {
+            Some(Verdict::Jump(next)) if next == entry.next => Action::Nothing,
+            Some(Verdict::Jump(start)) => {
+                let (_, name) = starts.iter().find(|(known, _)| *known == start)?;
+                let name = Name::new(name);
+                if rule::is_goto(family, entry) { Action::Goto(name) } else { Action::Jump(name) }
+            }
+            verdict => rule::action(verdict, entry)?,
+        };
+        Some(LegacyRule { conditions, action, counter: entry.counter })
+    });
+    Some(LegacyChain {
+        name: Name::new(chain.name),
+        policy: chain.policy,
+        rules: rules.collect::<Option<_>>()?,
+    })
+}

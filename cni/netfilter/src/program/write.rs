@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules through one back end, and away with those that another back end left: a namespace ends with one set.
+
+use redirect::ruleset::{Dialect, Ruleset};
+
+use super::{Options, ProgramError};
+use crate::apply::{Applied, ApplyError, apply};
+use crate::backend::Backend;
+use crate::iptables::{self, Unsandboxed, Variant};
+use crate::legacy::{self, Legacy};
+use crate::read::{ReadError, read};
+use crate::snapshot::NfFamily;
+
+/// What writing came to.
+pub(super) struct Written {
+    pub(super) applied: Applied,
+    pub(super) unsandboxed: Option<Unsandboxed>,
+}
+
+impl Written {
+    /// Something of ours went as well.
+    fn instead(mut self, went: bool) -> Self {
+        if went && self.applied == Applied::Created {
+            self.applied = Applied::Replaced;
+        }
+        self
+    }
+}
+
+impl From<iptables::Done> for Written {
+    fn from(done: iptables::Done) -> Self {
+        Self { applied: done.applied, unsandboxed: done.unsandboxed }
+    }
+}
+
+/// Writes through one back end; then, when the new rules stand, removes what others left. `legacy` is what the namespace held before.
+pub(super) fn write(
+    backend: Backend,
+    ruleset: &Ruleset,
+    legacy: &Legacy,
+    options: &Options,
+) -> Result<Written, ProgramError> {
+    let written = match backend {
+        Backend::NftCompat | Backend::Nft => Written { applied: apply(ruleset)?, unsandboxed: None },
+        Backend::IptablesNft => {
+            let written = Written::from(iptables::apply(Variant::Nft, ruleset, options)?);
+            let native = has_native_tables()?;
+            if native {
+                // What iptables-nft wrote is what is wanted: only the native tables differ.
+                apply(ruleset)?;
+            }
+            written.instead(native)
+        }
+        Backend::IptablesLegacy => {
+            let written = Written::from(iptables::apply(Variant::Legacy, ruleset, options)?);
+            return Ok(written.instead(remove_from_nf_tables()?));
+        }
+    };
+    let went = remove_from_legacy(legacy, ruleset, options)?;
+    Ok(written.instead(went))
+}
+
+/// Removes what is ours, and what of `known` is there, from every back end. True if there was anything.
+pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+    let in_legacy = remove_from_legacy(&legacy::read()?, known, options)?;
+    Ok(remove_from_nf_tables()? || in_legacy)
+}
+
+/// A ruleset that wants nothing.
+fn nothing() -> Ruleset {
+    Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: Vec::new() }
+}
+
+fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+    if !legacy::ours::has_traces_of_ours(legacy) {
+        return Ok(false);
+    }
+    iptables::remove(Variant::Legacy, known, options)?;
+    Ok(true)
+}
+
+/// Also where the kernel has no nf_tables, in which there is nothing then.
+fn remove_from_nf_tables() -> Result<bool, ProgramError> {
+    match apply(&nothing()) {
+        Ok(applied) => Ok(applied == Applied::Replaced),
+        Err(ApplyError::NoNfTables | ApplyError::Read(ReadError::NoNfTables)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn has_native_tables() -> Result<bool, ProgramError> {
+    let snapshot = read().map_err(ApplyError::from)?;
+    let mut tables = snapshot.tables.iter().filter(|table| table.family == NfFamily::Inet);
+    Ok(tables.any(|table| table.name.as_bytes().starts_with(b"istio-proxy-")))
+}
