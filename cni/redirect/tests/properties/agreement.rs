@@ -8,7 +8,8 @@ use redirect::packet::{Connection, Hook, Layer4, Packet, Verdict};
 use redirect::ruleset::{Dialect, Family};
 use redirect::verdict::verdict;
 
-use crate::configs::{cases, iptables_config};
+use crate::cases;
+use crate::configs::iptables_config;
 use crate::packets::packet;
 
 /// Where the native dialect may do something else.

@@ -86,14 +86,6 @@ fn loopback() -> impl Strategy<Value = Cidr> {
         .prop_map(|([b, c, d], length)| Cidr { address: IpAddr::V4(Ipv4Addr::new(127, b, c, d)), length })
 }
 
-/// How many cases a property is tried with: `cases`, or what `PROPTEST_CASES` asks for.
-pub(crate) fn cases(cases: u32) -> ProptestConfig {
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(cases),
-    }
-}
-
 /// Any configuration of any dialect.
 pub(crate) fn config() -> impl Strategy<Value = Config> {
     (select(vec![Dialect::Iptables, Dialect::Nft]), iptables_config())

@@ -14,3 +14,13 @@ mod pods;
 mod rulesets;
 mod shadows;
 mod verdicts;
+
+use proptest::prelude::ProptestConfig;
+
+/// How many cases a property is tried with: `cases`, or what `PROPTEST_CASES` asks for.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(cases),
+    }
+}

@@ -12,7 +12,8 @@ use redirect::host::{Environment, Host, Stack, decide_addresses};
 use redirect::text::restore;
 use redirect::{Enrolment, enrol};
 
-use crate::configs::{address, cases};
+use crate::cases;
+use crate::configs::address;
 
 const ANNOTATIONS: [Annotation; 10] = [
     Annotation::InterceptionMode,

@@ -7,7 +7,8 @@ use redirect::generate::ruleset;
 use redirect::ruleset::{Chain, ChainRules, Dialect, Family, Match, Ruleset, Scope, Table, Target};
 use redirect::text::{self, restore};
 
-use crate::configs::{cases, config, iptables_config};
+use crate::cases;
+use crate::configs::{config, iptables_config};
 use crate::parse::{Parsed, parse};
 
 /// Whether a walk that enters `chain` can come back to a chain that it is in.

@@ -10,7 +10,8 @@ use redirect::generate::ruleset;
 use redirect::list::Selection;
 use redirect::ruleset::{Chain, ChainRules, Dialect, Match, Origin, Protocol, Rule, Ruleset, Table, Target};
 
-use crate::configs::{cases, config};
+use crate::cases;
+use crate::configs::config;
 
 /// Why a rule that no packet reaches is there all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

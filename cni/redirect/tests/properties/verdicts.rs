@@ -13,7 +13,8 @@ use redirect::ruleset::{Chain, Dialect, Id, Origin, Place, Rule, Ruleset, Scope,
 use redirect::text;
 use redirect::verdict::verdict;
 
-use crate::configs::{cases, config, iptables_config};
+use crate::cases;
+use crate::configs::{config, iptables_config};
 use crate::packets::packet;
 
 /// A packet that a proxy of `config` sends: its user or its group is one of the proxy's.
