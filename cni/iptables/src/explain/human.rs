@@ -95,9 +95,11 @@ fn verdict(text: &mut String, plan: &Plan, Asked { packet, verdict, .. }: &Asked
     let chains = verdict.steps.iter().map(|step| step.chain.len()).max().unwrap_or_default();
     let rules =
         verdict.steps.iter().map(|step| step.rule.chars().count()).max().unwrap_or_default().max(RULE_WIDTH);
+    let tables = verdict.steps.iter().map(|step| table_name(&plan.ruleset, step.table).len()).max();
+    let tables = tables.unwrap_or_default();
     for step in &verdict.steps {
         let table = table_name(&plan.ruleset, step.table);
-        let start = format!("  {table} {:<chains$} {:>4}", step.chain, step.position);
+        let start = format!("  {table:<tables$} {:<chains$} {:>4}", step.chain, step.position);
         line(text, &start, (&step.rule, rules), &reason(plan, step.origin));
     }
 }

@@ -2,9 +2,14 @@
 //! What upstream's probe cannot see, as far as it can be found out from inside the pod.
 //!
 //! The process runs as the proxy's user, whom rules leave alone: it cannot send what an app sends, so it cannot prove the app's
-//! outbound path nor that its DNS is captured. Nor can anything inside make a packet arrive from outside. What it can see without
-//! privileges: the second family, what rules say of single ports (which tells with which settings they were made), and policy
-//! routes. With `CAP_NET_ADMIN` it can read the rules themselves.
+//! outbound path nor that its DNS is captured. Nor can anything inside make a packet arrive from outside; what leaves by `lo` and
+//! comes back never meets the rules of the nat table again.
+//!
+//! What it can see without privileges: what becomes of its own connections to single ports, in both families, and policy routes.
+//! That tells with which settings rules were made (those with DNS capture leave the proxy's connections to port 53 alone), and
+//! under TPROXY it meets the inbound rules: those of iptables drop what nobody with `IP_TRANSPARENT` takes. What should become of a
+//! connection says the same evaluator that explains rules ([`redirect::verdict`](mod@redirect::verdict)). With `CAP_NET_ADMIN`
+//! it can read the rules themselves.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,9 +17,11 @@ use std::time::Duration;
 use netfilter::address::Rtnetlink;
 use netfilter::route::PolicyRoutes;
 use netfilter::{Difference, ReadError, compare};
-use redirect::config::{Config, Mode};
+use redirect::config::Config;
 use redirect::generate::ruleset;
-use redirect::ruleset::{Dialect, Family, Id};
+use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
+use redirect::ruleset::{Dialect, Family, Ruleset};
+use redirect::verdict::verdict;
 
 use super::probe::{Fate, Listeners};
 use super::{Route, family, ports};
@@ -42,47 +49,42 @@ pub enum State {
 }
 
 /// On loopback an answer comes at once or not at all.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Looks at all paths.
-pub(super) fn look(probe_port: u16, whole: &Whole, first: &Listeners) -> Vec<Finding> {
+pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec<Finding> {
     let config = &whole.config;
     let mut findings = Vec::new();
     let mut add = |path, state| findings.push(Finding { path, state });
-    let stranger = (!is_user(&config.proxy_uids)).then(|| {
-        "this process does not run as the proxy's user, so rules do not treat it like the proxy".to_owned()
-    });
-    match &stranger {
-        Some(why) => add("second family", State::Unproven(why.clone())),
-        None => {
-            add("second family", second_family(probe_port, whole));
+    match ruleset(config) {
+        Err(error) => add("single ports", State::Unproven(error.to_string())),
+        Ok(rules) => {
+            add("second family", second_family(probe_port, whole, &rules));
             let family = family(whole.addresses.first);
-            add("tunnel port", port_is_left(first, Route::new(family, config.inbound_tunnel_port)));
-            add("DNS setting", dns_setting(first, Route::new(family, 53), config));
+            let tunnel = Route::new(family, config.inbound_tunnel_port);
+            let path =
+                if expected(&rules, tunnel) == Fate::Silence { "inbound by TPROXY" } else { "tunnel port" };
+            add(path, port(listeners, tunnel, &rules));
+            add("DNS setting", port(listeners, Route::new(family, 53), &rules));
         }
     }
     if config.needs_policy_routes() {
         add("TPROXY's policy routes", policy_routes(config));
     }
-    match rules(config) {
-        state @ State::Unproven(_) => {
-            add("rules", state);
-            for path in ["inbound from outside", "outbound of the app", "DNS of the app"] {
-                let why = "packets of that path cannot be sent from here, and the rules cannot be read";
-                add(path, State::Unproven(why.to_owned()));
-            }
+    let rules = live_rules(config);
+    let unreadable = matches!(rules, State::Unproven(_));
+    add("rules", rules);
+    if unreadable {
+        for path in ["inbound from outside", "outbound of the app", "DNS of the app"] {
+            let why = "packets of that path cannot be sent from here, and the rules cannot be read";
+            add(path, State::Unproven(why.to_owned()));
         }
-        state => add("rules", state),
     }
     findings
 }
 
-fn is_user(ids: &[Id]) -> bool {
-    ids.contains(&Id::Number(rustix::process::geteuid().as_raw()))
-}
-
 /// Upstream probes the family of the first address only.
-fn second_family(probe_port: u16, whole: &Whole) -> State {
+fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
     let second = match family(whole.addresses.first) {
         Family::V6 => Family::V4,
         Family::V4 if whole.config.ipv6 => Family::V6,
@@ -96,55 +98,71 @@ fn second_family(probe_port: u16, whole: &Whole) -> State {
     for port in ports(&whole.config) {
         failed = listeners.add((route.source, port).into()).err().or(failed);
     }
-    if let (true, Some(errno)) = (listeners.is_empty(), failed) {
-        return State::Unproven(format!("cannot listen on {}: {errno}", route.source));
-    }
-    match listeners.send(&route, PATIENCE) {
-        Fate::Arrived(arrival) => State::Holds(format!("{} arrived on port {}", route.target, arrival.port)),
-        fate => State::Broken(format!("{} {fate}", route.target)),
-    }
-}
-
-/// A port that rules leave alone.
-fn port_is_left(listeners: &Listeners, route: Route) -> State {
-    match listeners.send(&route, PATIENCE) {
-        Fate::NotRedirected => State::Holds(format!("{} is left alone", route.target)),
-        fate => State::Broken(format!("{} {fate}", route.target)),
-    }
-}
-
-/// Rules made with DNS capture leave the proxy's connections to port 53 alone; rules made without it do not. That the app's
-/// questions are captured does not follow.
-fn dns_setting(listeners: &Listeners, route: Route, config: &Config) -> State {
-    let made_with = match listeners.send(&route, PATIENCE) {
-        Fate::Arrived(_) => "without",
-        Fate::NotRedirected => "with",
-        fate @ (Fate::Unreachable(_) | Fate::Silence) => {
-            return State::Unproven(format!("{} {fate}", route.target));
+    match failed {
+        Some(errno) if listeners.is_empty() => {
+            State::Unproven(format!("cannot listen on {}: {errno}", route.source))
         }
+        _ => port(&listeners, route, rules),
+    }
+}
+
+/// Compares what becomes of a connection with what should.
+fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> State {
+    let (seen, wanted) = (listeners.send(&route, PATIENCE), expected(rules, route));
+    let text = format!("{} {seen}", route.target);
+    match (seen, wanted) {
+        (seen, wanted) if seen == wanted => State::Holds(text),
+        // xt's TPROXY drops what no socket takes, nft's lets it go: which of them wrote the rules is not known here.
+        (Fate::NotRedirected, Fate::Silence) => {
+            State::Unproven(format!("{text}, and without inbound rules it would be as well"))
+        }
+        _ => State::Broken(format!("{text}, but with these settings it {wanted}")),
+    }
+}
+
+/// What rules do with a connection of this process: on its way out, and if they let it go, on its way in through `lo`.
+fn expected(rules: &Ruleset, Route { source, target }: Route) -> Fate {
+    let mut packet = Packet {
+        hook: Hook::Output,
+        source,
+        destination: target.ip(),
+        // Any port that no rule names.
+        layer4: Layer4::Tcp { source: 40000, destination: target.port() },
+        interface: "lo".into(),
+        uid: Some(rustix::process::geteuid().as_raw()),
+        gid: Some(rustix::process::getegid().as_raw()),
+        connection: Connection::New,
+        mark: 0,
+        connmark: 0,
     };
-    let wanted = if config.dns.is_on() { "with" } else { "without" };
-    let text = format!("the rules were made {made_with} DNS capture");
-    if made_with == wanted {
-        State::Holds(text)
-    } else {
-        State::Broken(format!("{text}, this pod is {wanted} it"))
+    let out = verdict(rules, &packet);
+    packet = Packet {
+        hook: Hook::Prerouting,
+        uid: None,
+        gid: None,
+        mark: out.mark,
+        connmark: out.connmark,
+        ..packet
+    };
+    match (out.outcome, verdict(rules, &packet).outcome) {
+        (Outcome::Redirected { port }, _) => Fate::Arrived { port },
+        (Outcome::Untouched, Outcome::Untouched) => Fate::NotRedirected,
+        _ => Fate::Silence,
     }
 }
 
 impl fmt::Display for Fate {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Arrived(arrival) => write!(out, "is redirected to port {}", arrival.port),
-            Self::NotRedirected => out.write_str("is not redirected"),
+            Self::Arrived { port } => write!(out, "is redirected to port {port}"),
+            Self::NotRedirected => out.write_str("is left alone"),
             Self::Unreachable(errno) => write!(out, "cannot be reached: {errno}"),
-            Self::Silence => out.write_str("is not answered"),
+            Self::Silence => out.write_str("is taken by the inbound rules, and dropped"),
         }
     }
 }
 
 fn policy_routes(config: &Config) -> State {
-    debug_assert_eq!(config.mode, Mode::Tproxy);
     let wanted =
         PolicyRoutes { mark: config.tproxy_mark, table: config.tproxy_route_table, ipv6: config.ipv6 };
     let found = Rtnetlink::open()
@@ -159,7 +177,7 @@ fn policy_routes(config: &Config) -> State {
 }
 
 /// The live rules, compared with what these settings would make.
-fn rules(config: &Config) -> State {
+fn live_rules(config: &Config) -> State {
     let snapshot = match netfilter::read() {
         Ok(snapshot) => snapshot,
         Err(error @ ReadError::Permission) => return State::Unproven(error.to_string()),

@@ -41,7 +41,10 @@ pub(super) struct Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It arrived at a listener of ours.
-    Arrived(Arrival),
+    Arrived {
+        /// On this port.
+        port: u16,
+    },
     /// It was not redirected: refused, or answered by somebody else.
     NotRedirected,
     /// The kernel had no way for it.
@@ -141,7 +144,7 @@ impl Listeners {
             // On loopback a connection waits at its listener before its sender knows that it stands.
             let mut arrivals = self.arrivals().into_iter();
             if let Some(arrival) = arrivals.find(|arrival| arrival.original == Some(route.target)) {
-                return Fate::Arrived(arrival);
+                return Fate::Arrived { port: arrival.port };
             }
             if settled {
                 return match socket_error(&client) {

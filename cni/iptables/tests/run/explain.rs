@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Explanations as recorded in `tests/explain/*`: `arguments` (one a line), `pod.yaml` where there is one, `expected.txt`.
+//! `MILLRACE_UPDATE_GOLDENS=1 cargo test -p istio-iptables --test run explanations` records them anew.
+
+use std::fs;
+use std::path::PathBuf;
+
+use iptables::exit::Exit;
+
+use crate::stage::Stage;
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/explain")
+}
+
+#[test]
+fn explanations_are_as_recorded() {
+    let mut differences = Vec::new();
+    let mut count = 0;
+    for case in fs::read_dir(directory()).unwrap() {
+        let case = case.unwrap().path();
+        let arguments = fs::read_to_string(case.join("arguments")).unwrap();
+        let mut stage = Stage::new();
+        if let Ok(pod) = fs::read_to_string(case.join("pod.yaml")) {
+            stage = stage.with_file("pod.yaml", &pod);
+        }
+        let seen = stage.run(&std::iter::once("explain").chain(arguments.lines()).collect::<Vec<_>>());
+        let got = format!("{}{}exit {}\n", seen.stdout, seen.stderr, seen.exit.code());
+        let expected = case.join("expected.txt");
+        if std::env::var_os("MILLRACE_UPDATE_GOLDENS").is_some() {
+            fs::write(&expected, &got).unwrap();
+        }
+        let want = fs::read_to_string(&expected).unwrap();
+        if got != want {
+            differences.push(format!("{}\n--- want\n{want}--- got\n{got}", case.display()));
+        }
+        count += 1;
+    }
+    assert!(count >= 8, "{count} recorded explanations");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// The one that the documents show.
+#[test]
+fn the_shortest_explanation_is_four_lines() {
+    let pod = fs::read_to_string(directory().join("outbound/pod.yaml")).unwrap();
+    let seen = Stage { stdin: pod, ..Stage::new() }.run(&[
+        "explain",
+        "--pod",
+        "-",
+        "--packet",
+        "out tcp 10.1.2.3:443 uid 1000",
+    ]);
+    let want = "\
+redirected to port 15001 (outbound capture)
+  nat OUTPUT            1  -j ISTIO_OUTPUT
+  nat ISTIO_OUTPUT     11  -j ISTIO_REDIRECT                       includeOutboundIPRanges = \"*\" (default)
+  nat ISTIO_REDIRECT    1  -p tcp -j REDIRECT --to-ports 15001
+";
+    assert_eq!((seen.stdout.as_str(), seen.exit), (want, Exit::Success));
+}
+
+#[test]
+fn json_says_the_same() {
+    let pod = fs::read_to_string(directory().join("outbound/pod.yaml")).unwrap();
+    let seen = Stage::new().with_file("cart.yaml", &pod).run(&[
+        "explain",
+        "--pod=cart.yaml",
+        "-o",
+        "json",
+        "--packet",
+        "out tcp 10.1.2.3:443 uid 1000",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!((&json["version"], &json["decision"]), (&1.into(), &"redirected".into()));
+    let packet = &json["packets"][0];
+    assert_eq!((&packet["outcome"], &packet["port"]), (&"redirected".into(), &15001.into()));
+    let step = &packet["steps"][1];
+    assert_eq!((&step["chain"], &step["position"]), (&"ISTIO_OUTPUT".into(), &11.into()));
+    assert_eq!(step["setting"], "includeOutboundIPRanges");
+    let settings = json["settings"].as_array().unwrap();
+    let ranges = settings.iter().find(|setting| setting["name"] == "includeOutboundIPRanges").unwrap();
+    assert_eq!(ranges["source"]["kind"], "default");
+    let rules =
+        json["chains"].as_array().unwrap().iter().map(|chain| chain["rules"].as_array().unwrap().len());
+    assert_eq!(rules.sum::<usize>(), 20);
+}
+
+#[test]
+fn bad_usage_is_64() {
+    for (arguments, part) in [
+        (&["explain", "--pod", "missing.yaml"][..], "failed to open missing.yaml"),
+        (&["explain", "--packet", "nonsense"], "for example: 'out tcp 10.1.2.3:443 uid 1000'"),
+        (&["explain", "--addresses", "here"], "failed to read --addresses: \"here\" is no address"),
+        (&["explain", "--output", "xml"], "xml"),
+        (&["explain", "stray"], "stray"),
+    ] {
+        let seen = Stage::new().run(arguments);
+        assert_eq!((seen.exit, seen.exit.code()), (Exit::Usage, 64), "{arguments:?}");
+        assert!(seen.stdout.is_empty() && seen.stderr.contains(part), "{arguments:?}: {}", seen.stderr);
+    }
+    let refused = Stage::new().run(&["explain", "-i", "10.0.0.0"]);
+    assert_eq!(refused.exit, Exit::Failure);
+    let help = Stage::new().run(&["explain", "--help"]);
+    assert!(help.exit == Exit::Success && help.stdout.contains("Examples:"));
+}
