@@ -38,6 +38,14 @@ pub enum AgentError {
     /// Nobody listens; what a node without an agent looks like.
     #[error("find an agent at its socket")]
     Absent,
+    /// The socket may not be connected to.
+    #[error("connect to the agent at {}: {reason}", socket.display())]
+    Denied {
+        /// The socket.
+        socket: Box<Path>,
+        /// The system's reason.
+        reason: Errno,
+    },
     /// A system call failed.
     #[error("talk to the agent: {0}")]
     Io(#[from] Errno),
@@ -147,6 +155,9 @@ impl Call<'_> {
                 Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(AgentError::Absent),
                 Err(Errno::AGAIN) => self.pause()?,
                 Err(Errno::INTR) => {}
+                Err(reason @ (Errno::ACCESS | Errno::PERM)) => {
+                    return Err(AgentError::Denied { socket: path.into(), reason });
+                }
                 Err(other) => return Err(other.into()),
             }
         }

@@ -17,8 +17,7 @@ use redirect::enrol::AnnotationError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
 
 use crate::gather::FactsError;
-
-mod remedy;
+use crate::remedy;
 
 /// Why an ADD fails.
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,7 @@
 //! The pod's facts: from the agent if it answers, else from the API server. Which of the two, and for how long, is all that
 //! is decided here.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use protocol::agent::{PodKey, RequestKind, Response};
@@ -13,6 +14,7 @@ use crate::agent::{ASK_LIMIT, AgentError, Answer};
 use crate::api::{self, ApiError, Patience};
 use crate::call::Call;
 use crate::kubeconfig::{self, KubeconfigError};
+use crate::remedy;
 
 /// Who told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,12 @@ impl FactsError {
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match &self.api {
+            _ if matches!(self.agent, AgentMiss::Failed(AgentError::Denied { .. })) => remedy::DENIED,
+            ApiMiss::Kubeconfig { error: KubeconfigError::Read { source, .. }, .. }
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                remedy::DENIED
+            }
             ApiMiss::Kubeconfig { error: KubeconfigError::Read { .. }, .. } => {
                 "the node agent writes this file when it starts: look whether its pod (istio-cni-node) runs on this node"
             }

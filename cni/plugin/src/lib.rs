@@ -11,6 +11,7 @@
 //! | [`backend`] | which back end is wanted |
 //! | [`apply`] | rules into the pod's namespace |
 //! | [`failure`] | what an ADD can fail on, and what the runtime is told |
+//! | `remedy` | what a person can do about it |
 //! | [`agent`] | the node agent's socket |
 //! | [`api`], [`http`], [`kubeconfig`], [`yaml`] | the API server: when to ask again, the connection, where it is |
 //! | [`kernel`] | network namespaces |
@@ -37,6 +38,7 @@ pub mod log_out;
 #[cfg(feature = "mutants")]
 mod mutants;
 pub mod panic;
+mod remedy;
 pub mod status;
 #[cfg(test)]
 mod testing;

@@ -10,7 +10,8 @@ use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
 
-const SECURITY_MODULE: &str = "root may do this: look for denials of a security module (SELinux: ausearch -m avc -c istio-cni; AppArmor: dmesg) \
+/// A path that even root may not use.
+pub(crate) const DENIED: &str = "root may do this: look for denials of a security module (SELinux: ausearch -m avc -c istio-cni; AppArmor: dmesg) \
     and label the file as its policy wants, or allow it";
 const READ_ONLY: &str = "the file system is mounted read-only: choose a path on another one";
 const ENTER: &str = "the plugin needs CAP_SYS_ADMIN in its own user namespace and in the one that owns the pod's network namespace: run the \
@@ -21,16 +22,16 @@ const LOOK_UP_USERS: &str = "the pod runs with hostUsers: false and the user of 
     runAsUser and runAsGroup below 65536";
 
 /// About a path that is refused.
-pub(super) fn of_path(kind: ErrorKind) -> &'static str {
+pub(crate) fn of_path(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::PermissionDenied => SECURITY_MODULE,
+        ErrorKind::PermissionDenied => DENIED,
         ErrorKind::ReadOnlyFilesystem => READ_ONLY,
         _ => "",
     }
 }
 
 /// About a namespace that cannot be opened or entered.
-pub(super) fn of_netns(error: &NetnsError) -> &'static str {
+pub(crate) fn of_netns(error: &NetnsError) -> &'static str {
     match error {
         NetnsError::Open { reason, .. } => of_path(reason.kind()),
         NetnsError::Enter { reason, .. } if reason.kind() == ErrorKind::PermissionDenied => ENTER,
@@ -39,7 +40,7 @@ pub(super) fn of_netns(error: &NetnsError) -> &'static str {
 }
 
 /// About a namespace that cannot be programmed.
-pub(super) fn of_program(error: &ProgramError) -> &'static str {
+pub(crate) fn of_program(error: &ProgramError) -> &'static str {
     match error {
         ProgramError::Apply(ApplyError::Permission | ApplyError::Read(ReadError::Permission))
         | ProgramError::Legacy(LegacyError::Permission { .. })

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The built plugin on a locked-down node: no shell, no tool, a read-only root, rights that are missing. Each case is a process of its
+//! own with its own mounts, users and networks, which die with it.
+//!
+//! Without root, or without `ip`, cases are ignored with the reason; with `CI` set that is a failure.
+//!
+//! `cargo test -p istio-cni --test node [PART OF A NAME]`
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on stops, and its report is its output"
+)]
+
+mod stage;
+
+use std::process::{Command, ExitCode, Output};
+
+use rustix::thread::CapabilitySet;
+use serde_json::json;
+use stage::Stage;
+
+/// What comes before a case's name and its directory on the command line of its process.
+const MARKER: &str = "--case";
+
+/// A case: a sentence, and what it does.
+struct Case(&'static str, fn(Stage));
+
+const CASES: &[Case] = &[
+    Case("without_tools_and_with_a_read_only_root_a_pod_is_redirected", bare),
+    Case("without_a_writable_run_directory_a_pod_is_redirected", read_only_run_directory),
+    Case("a_namespace_that_may_not_be_opened_is_named_with_the_remedy", unopened),
+    Case("without_cap_sys_admin_the_capability_is_named", without_sys_admin),
+    Case("without_cap_net_admin_the_capability_is_named", without_net_admin),
+    Case("a_kubeconfig_that_may_not_be_read_is_named_with_the_remedy", unreadable_kubeconfig),
+    Case("an_agent_that_may_not_be_asked_is_named", unasked_agent),
+    Case("a_record_that_may_not_be_read_is_told_and_passed_over", unreadable_record),
+    Case("a_dry_run_on_a_read_only_file_system_says_so", dry_run),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [MARKER, name, dir] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let Case(_, work) = CASES.iter().find(|case| case.0 == name).unwrap();
+        work(Stage::enter(dir.as_ref()));
+        return ExitCode::SUCCESS;
+    }
+    if arguments == [stage::PROBE] {
+        stage::probe();
+        return ExitCode::SUCCESS;
+    }
+    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let missing = missing();
+    let mut failed = 0;
+    for Case(name, _) in CASES {
+        if !parts.is_empty() && !parts.iter().any(|part| name.contains(part.as_str())) {
+            continue;
+        }
+        match &missing {
+            Some(reason) if std::env::var_os("CI").is_none() => println!("test {name} ... ignored, {reason}"),
+            Some(reason) => {
+                failed += 1;
+                println!("test {name} ... FAILED: cannot run: {reason}");
+            }
+            None => {
+                let dir = tempfile::tempdir().unwrap();
+                let output = own(&[MARKER, name, dir.path().to_str().unwrap()]);
+                let passed = output.status.success();
+                failed += usize::from(!passed);
+                println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+                if !passed {
+                    println!("{}", String::from_utf8_lossy(&output.stderr));
+                }
+            }
+        }
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// This test as another process.
+fn own(arguments: &[&str]) -> Output {
+    Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap()
+}
+
+fn missing() -> Option<String> {
+    let probed = own(&[stage::PROBE]);
+    (!probed.status.success())
+        .then(|| format!("needs root and ip: {}", String::from_utf8_lossy(&probed.stderr).trim()))
+}
+
+fn bare(stage: Stage) {
+    let stage = stage.with_agent().without_tools();
+    assert!(Command::new("ip").output().is_err(), "there is no tool");
+    assert!(std::fs::write("/written", "").is_err(), "the root is read-only");
+    stage.add().succeeds();
+    assert!(stage.is_redirected());
+}
+
+fn read_only_run_directory(stage: Stage) {
+    let stage = stage.with_agent().with_read_only_files();
+    let answer = stage.add();
+    answer.succeeds();
+    assert!(answer.log.contains("traffic is redirected"), "on stderr: {}", answer.log);
+    assert!(stage.is_redirected());
+}
+
+fn unopened(stage: Stage) {
+    let stage = stage.with_agent().without(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    stage.lock("netns");
+    stage.add().fails_with(5, &[stage.netns().to_str().unwrap(), "SELinux"]);
+}
+
+fn without_sys_admin(stage: Stage) {
+    let stage = stage.with_agent().without(CapabilitySet::SYS_ADMIN);
+    stage.add().fails_with(5, &[stage.netns().to_str().unwrap(), "CAP_SYS_ADMIN"]);
+}
+
+fn without_net_admin(stage: Stage) {
+    let stage = stage.with_agent().without(CapabilitySet::NET_ADMIN);
+    stage.add().fails_with(999, &["CAP_NET_ADMIN", "container runtime"]);
+    assert!(!stage.is_redirected());
+}
+
+fn unreadable_kubeconfig(stage: Stage) {
+    let stage = stage.without(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    let path = stage.run_file("istio-cni-kubeconfig", "");
+    stage.lock("run/istio-cni-kubeconfig");
+    stage.add().fails_with(11, &[path.to_str().unwrap(), "SELinux"]);
+}
+
+fn unasked_agent(stage: Stage) {
+    let stage = stage.with_agent().without(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    stage.lock("run/agent.sock");
+    stage.add().fails_with(11, &["run/agent.sock: Permission denied", "SELinux"]);
+}
+
+fn unreadable_record(stage: Stage) {
+    let stage = stage.with_agent().without(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    let path = stage.run_file("backend", "backend=nft\nreason=usual\n");
+    stage.lock("run/backend");
+    let answer = stage.add();
+    answer.succeeds();
+    assert!(answer.log.contains(path.to_str().unwrap()), "{}", answer.log);
+    assert!(answer.log.contains("nft-compat"), "{}", answer.log);
+}
+
+fn dry_run(mut stage: Stage) {
+    stage.conf["native_nftables"] = json!(true);
+    let stage = stage.with_agent().without_tools().set("DRY_RUN_FILE_PATH", "/rules");
+    stage.add().fails_with(5, &["/rules", "read-only"]);
+}
