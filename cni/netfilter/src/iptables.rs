@@ -33,6 +33,7 @@ use redirect::ruleset::{Family, Ruleset};
 use self::decide::{Actions, Purpose, decide};
 use self::run::Runner;
 use crate::apply::Applied;
+use crate::owner;
 use crate::program::Options;
 use crate::residue::Residue;
 
@@ -107,6 +108,7 @@ fn work(
             || (actions.add && ruleset.enables(*family))
     };
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(touched).collect();
+    owner::enter_with_programs()?;
     let runner = Runner::find(variant, &families, options.surroundings, deadline)?;
     let (result, unsandboxed) = runner.isolated(|| write(&runner, ruleset, &residue, actions));
     result.map(|()| Done { applied, unsandboxed })

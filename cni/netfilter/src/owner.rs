@@ -14,7 +14,10 @@ use std::ptr;
 use rustix::fs::{Mode, OFlags, fstat, open, stat};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{
+    CapabilitySet, LinkNameSpaceType, capabilities, configure_capability_in_ambient_set,
+    move_into_link_name_space, set_capabilities,
+};
 
 use crate::netns::own_proc;
 
@@ -43,6 +46,9 @@ pub enum OwnerError {
         "enter the user namespace that owns the network namespace: a process with more than one thread cannot"
     )]
     Threads,
+    /// Programs that are started would have no capabilities.
+    #[error("hand capabilities on to the iptables tools")]
+    Keep(#[source] io::Error),
     /// The kernel refused.
     #[error("enter the user namespace that owns the network namespace")]
     Enter(#[source] io::Error),
@@ -82,6 +88,30 @@ pub fn enter() -> Result<Entered, OwnerError> {
         Err(Errno::INVAL) => Err(OwnerError::Threads),
         Err(errno) => Err(OwnerError::Enter(errno.into())),
     }
+}
+
+/// What the iptables tools cannot do without.
+const OF_TOOLS: [CapabilitySet; 2] = [CapabilitySet::NET_ADMIN, CapabilitySet::NET_RAW];
+
+/// As [`enter`], for a process that then starts the iptables tools. A program that is started would lose all capabilities there: the caller's
+/// user is not root in that user namespace, and stays who it is, so that the node's files are within reach.
+///
+/// # Errors
+/// As [`enter`].
+pub fn enter_with_programs() -> Result<Entered, OwnerError> {
+    let entered = enter()?;
+    if entered == Entered::Now {
+        let keep = |errno: Errno| OwnerError::Keep(errno.into());
+        let mut sets = capabilities(None).map_err(keep)?;
+        for capability in OF_TOOLS {
+            sets.inheritable |= capability;
+        }
+        set_capabilities(None, sets).map_err(keep)?;
+        for capability in OF_TOOLS {
+            configure_capability_in_ambient_set(capability, true).map_err(keep)?;
+        }
+    }
+    Ok(entered)
 }
 
 /// `NS_GET_USERNS`

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Variant;
 use crate::encode::EncodeError;
 use crate::legacy::LegacyError;
+use crate::owner::OwnerError;
 use crate::read::ReadError;
 
 /// What an exit status of the tools stands for.
@@ -107,6 +108,9 @@ pub enum IptablesError {
     /// What is there could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The user namespace that the rules are meant in could not be entered.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
     /// The rules follow another dialect than the tools.
     #[error(transparent)]
     Encode(EncodeError),

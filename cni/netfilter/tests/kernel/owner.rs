@@ -17,6 +17,11 @@ use crate::{Case, Needs};
 
 pub(crate) const CASES: &[Case] = &[
     Case("rules_of_a_pod_with_its_own_users_mean_its_users", Needs::ToolsAndUsers, its_users),
+    Case(
+        "rules_of_a_pod_with_its_own_users_are_written_by_every_back_end",
+        Needs::ToolsAndUsers,
+        every_back_end,
+    ),
     Case("a_user_that_the_pod_does_not_have_is_told", Needs::ToolsAndUsers, unmapped),
     Case("a_pod_with_its_own_users_needs_a_process_with_one_thread", Needs::ToolsAndUsers, threads),
     Case("an_ordinary_pod_has_the_user_namespace_of_the_node", Needs::Namespace, ordinary),
@@ -70,6 +75,16 @@ fn its_users(_: World) {
         changed(&by_proxy, &by_app),
         "the proxy's packets take another way"
     );
+}
+
+fn every_back_end(_: World) {
+    for backend in Backend::ALL {
+        let holder = Holder::start(MAP);
+        for time in ["first", "second"] {
+            let (said, succeeded) = programmed(&holder, backend.name(), 1337);
+            assert!(succeeded && said == backend.name(), "{backend}, {time} time: {said}");
+        }
+    }
 }
 
 fn unmapped(_: World) {
