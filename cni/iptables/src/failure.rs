@@ -13,7 +13,6 @@ use crate::exit::Exit;
 use crate::settings::SettingError;
 use crate::surroundings::SurroundingsError;
 use crate::validation::NotRedirected;
-use crate::world::CleanUpError;
 
 /// Why a run fails.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +44,6 @@ pub enum Failure {
     /// The namespace does not hold what it should.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Redirection could not be removed.
-    #[error(transparent)]
-    CleanUp(#[from] CleanUpError),
     /// Validation failed.
     #[error(transparent)]
     NotRedirected(#[from] NotRedirected),

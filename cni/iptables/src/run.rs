@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Command;
-use netfilter::program::Request;
+use netfilter::program::{Removed, Request};
 use netfilter::{Applied, Wish};
 use redirect::generate::ruleset;
 use redirect::ruleset::Dialect;
@@ -128,30 +128,39 @@ impl Run<'_, '_> {
         match settings.programming {
             Programming::Skip => self.log.add(Level::Info, "rules are not touched: --skip-rule-apply", &[]),
             Programming::DryRun => self.dry_run(whole)?,
-            Programming::Apply => {
-                let request = Request {
-                    config: whole.config.clone(),
-                    wish: settings.backend,
-                    recorded: None,
-                    options: settings.options,
-                };
-                let done = self.kernel.program(request)?;
-                let what = match done.applied {
-                    Applied::Created => "rules created",
-                    Applied::Replaced => "rules replaced",
-                    Applied::Unchanged => "rules were there already",
-                };
-                self.log.add(
-                    Level::Info,
-                    what,
-                    &[("backend", &done.choice.backend), ("because", &done.choice.reason)],
-                );
-            }
+            Programming::Apply => self.apply(settings, whole)?,
             Programming::CleanUp => {
-                self.kernel.clean_up(&whole.config, &settings.options)?;
-                self.log.add(Level::Info, "no redirection is left", &[]);
+                let what = match self.kernel.clean_up(&whole.config, &settings.options)? {
+                    Removed::Rules => "rules removed",
+                    Removed::Nothing => "there were no rules to remove",
+                };
+                self.log.add(Level::Info, what, &[]);
             }
         }
+        Ok(())
+    }
+
+    fn apply(&mut self, settings: &Settings, whole: &Whole) -> Result<(), Failure> {
+        let request = Request {
+            config: whole.config.clone(),
+            wish: settings.backend,
+            recorded: None,
+            options: settings.options,
+        };
+        let done = self.kernel.program(request)?;
+        if let Some(why) = done.unsandboxed {
+            self.log.add(Level::Warn, &why.to_string(), &[]);
+        }
+        let what = match done.applied {
+            Applied::Created => "rules created",
+            Applied::Replaced => "rules replaced",
+            Applied::Unchanged => "rules were there already",
+        };
+        self.log.add(
+            Level::Info,
+            what,
+            &[("backend", &done.choice.backend), ("because", &done.choice.reason)],
+        );
         Ok(())
     }
 

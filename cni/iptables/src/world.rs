@@ -7,7 +7,7 @@ use std::path::Path;
 
 use netfilter::address::{AddressError, Rtnetlink};
 use netfilter::ground::GroundError;
-use netfilter::program::{Options, Request};
+use netfilter::program::{self, Options, Removed, Request};
 use netfilter::{Netns, NetnsError, ProgramError, Programmed};
 use redirect::config::Config;
 
@@ -51,18 +51,7 @@ pub trait Kernel {
     ///
     /// # Errors
     /// When something of it may be left.
-    fn clean_up(&self, config: &Config, options: &Options) -> Result<(), CleanUpError>;
-}
-
-/// Why redirection could not be removed.
-#[derive(Debug, thiserror::Error)]
-pub enum CleanUpError {
-    /// The rules, or what they stand on.
-    #[error(transparent)]
-    Rules(#[from] ProgramError),
-    /// No connection to rtnetlink.
-    #[error(transparent)]
-    Rtnetlink(#[from] AddressError),
+    fn clean_up(&self, config: &Config, options: &Options) -> Result<Removed, ProgramError>;
 }
 
 /// The kernel that we run on.
@@ -83,7 +72,8 @@ impl Kernel for RealKernel {
         netfilter::program(&mut rtnetlink, request)
     }
 
-    fn clean_up(&self, config: &Config, options: &Options) -> Result<(), CleanUpError> {
-        Ok(netfilter::program::remove(&mut Rtnetlink::open()?, config, options).map(drop)?)
+    fn clean_up(&self, config: &Config, options: &Options) -> Result<Removed, ProgramError> {
+        let mut rtnetlink = Rtnetlink::open().map_err(GroundError::from)?;
+        program::remove(&mut rtnetlink, config, options)
     }
 }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use iptables::exit::Exit;
 use iptables::run::run;
-use iptables::world::{CleanUpError, Kernel, World};
+use iptables::world::{Kernel, World};
 use netfilter::address::AddressError;
-use netfilter::program::Request;
+use netfilter::program::{Options, Removed, Request};
 use netfilter::{Applied, Backend, Choice, Netns, NetnsError, ProgramError, Programmed, Reason};
 use redirect::Config;
 
@@ -130,11 +130,11 @@ impl Kernel for FakeKernel {
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         self.asked.borrow_mut().push(Asked::Program(Box::new(request)));
         let choice = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
-        Ok(Programmed { choice, applied: Applied::Created })
+        Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
     }
 
-    fn clean_up(&self, config: &Config) -> Result<(), CleanUpError> {
+    fn clean_up(&self, config: &Config, _: &Options) -> Result<Removed, ProgramError> {
         self.asked.borrow_mut().push(Asked::CleanUp(Box::new(config.clone())));
-        Ok(())
+        Ok(Removed::Rules)
     }
 }
