@@ -9,15 +9,6 @@ use crate::ruleset::{Cidr, Family, Id};
 /// The most groups that one list of captured groups may have: they all go into one rule.
 pub const GROUPS_LIMIT: usize = 64;
 
-/// Which build of iptables is asked for by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Binary {
-    /// `iptables-legacy`
-    Legacy,
-    /// `iptables-nft`
-    Nft,
-}
-
 /// A setting that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -52,9 +43,6 @@ pub enum SettingError {
         /// What it means.
         cidr: Cidr,
     },
-    /// Neither `legacy` nor `nft` nor nothing.
-    #[error("invalid FORCE_IPTABLES_BINARY value: {0:?}")]
-    Binary(String),
 }
 
 struct Spaced<'a>(&'a [Id]);
@@ -95,19 +83,6 @@ pub fn read_loopback(text: &str) -> Result<Cidr, SettingError> {
     Ok(cidr)
 }
 
-/// Reads which build of iptables is asked for; empty leaves it to detection.
-///
-/// # Errors
-/// Anything but the two names.
-pub fn read_binary(text: &str) -> Result<Option<Binary>, SettingError> {
-    match text {
-        "" => Ok(None),
-        "legacy" => Ok(Some(Binary::Legacy)),
-        "nft" => Ok(Some(Binary::Nft)),
-        other => Err(SettingError::Binary(other.to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,13 +116,5 @@ mod tests {
         ] {
             assert_eq!(read_loopback(text).map_err(|error| error.to_string()), Err(message.to_owned()));
         }
-    }
-
-    #[test]
-    fn a_build_is_asked_for_by_its_exact_name() {
-        assert_eq!(read_binary(""), Ok(None));
-        assert_eq!(read_binary("legacy"), Ok(Some(Binary::Legacy)));
-        assert_eq!(read_binary("nft"), Ok(Some(Binary::Nft)));
-        assert!(read_binary("NFT").is_err() && read_binary(" nft").is_err());
     }
 }

@@ -13,7 +13,7 @@ pub mod save;
 
 use std::fmt;
 
-use crate::ruleset::{Family, Match};
+use crate::ruleset::{Dialect, Family, Match};
 
 /// The family of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,6 +150,8 @@ pub struct LiveRule {
     pub conditions: Vec<Condition>,
     /// What then happens, in order.
     pub actions: Vec<Action>,
+    /// Whose extensions its conditions are: what they say of a packet without a socket differs.
+    pub dialect: Dialect,
     /// As it was written, without its chain.
     pub text: String,
     /// How many packets met it, if that is known.

@@ -108,9 +108,9 @@ pub struct Step {
     pub table: Table,
     /// The chain's name.
     pub chain: &'static str,
-    /// 1-based position in the chain, as `iptables -L --line-numbers` shows it.
+    /// 1-based position in the chain, as `iptables -L --line-numbers` shows it; of a native rule the place in its listing.
     pub position: usize,
-    /// The rule without its chain, as `iptables -S` would spell it by upstream's generator.
+    /// The rule without its chain, as [`crate::text::rule`] spells it in the ruleset's dialect.
     pub rule: String,
     /// The setting that the rule exists for.
     pub origin: crate::ruleset::Origin,

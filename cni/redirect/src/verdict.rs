@@ -1,17 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a ruleset does with a packet, as the kernel would evaluate it at the packet's hook: raw, then mangle, then nat.
+//! What rules do with a packet, as the kernel would evaluate them at the packet's hook: raw, then mangle, then nat.
 //!
-//! It models what our rules can express, in a namespace where nothing else is programmed and the proxy listens where rules
-//! send traffic. (A TPROXY rule without a listener drops, and so does REDIRECT on an interface without an address.)
+//! [`verdict`] judges rules that we want. It models what they can express, in a namespace where nothing else is programmed and
+//! the proxy listens where rules send traffic. (A TPROXY rule without a listener drops, and so does REDIRECT on an interface
+//! without an address.) [`live_verdict`] judges rules that somebody found, foreign ones among them, and says where it cannot.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | `compiled` | both kinds of rules in one form |
+//! | `walk` | the packet's way through the chains |
+//! | `conditions` | whether it meets a condition |
 
+mod compiled;
 mod conditions;
+#[cfg(test)]
+mod tests;
 mod walk;
 
-use crate::packet::{Packet, Verdict};
-use crate::ruleset::Ruleset;
+use crate::live::{LiveFamily, LiveRules};
+use crate::packet::{Outcome, Packet, Step, Verdict};
+use crate::ruleset::{Dialect, Ruleset};
+use crate::text;
+
+use compiled::{Compiled, wanted_chains};
+use walk::{RuleAt, Walk};
 
 /// Evaluates `packet` against `ruleset`. The steps are exactly the rules whose kernel counters the packet moves.
 #[must_use]
 pub fn verdict(ruleset: &Ruleset, packet: &Packet) -> Verdict {
-    walk::Walk::new(ruleset, packet).run()
+    let family = packet.family();
+    let compiled = Compiled::wanted(ruleset, family, packet.hook);
+    let mut walk = Walk::new(&compiled, packet);
+    walk.before(i32::MAX);
+    let chains = wanted_chains(ruleset, family);
+    let step = |at: &RuleAt| {
+        let chain = &chains[at.chain];
+        let rule = chain.rules[at.rule];
+        Step {
+            table: chain.table,
+            chain: match ruleset.dialect {
+                Dialect::Iptables => chain.chain.name(),
+                Dialect::Nft => chain.chain.native_name(),
+            },
+            position: at.rule + 1,
+            rule: text::rule(ruleset.dialect, rule),
+            origin: rule.origin,
+        }
+    };
+    Verdict {
+        outcome: walk.outcome,
+        steps: walk.steps.iter().map(step).collect(),
+        mark: walk.state.mark,
+        connmark: walk.state.connmark,
+        zone: walk.state.zone.unwrap_or(0),
+    }
+}
+
+/// `NF_IP_PRI_CONNTRACK`: where conntrack itself runs.
+const CONNTRACK: i32 = -200;
+
+/// The conntrack zone that the raw table puts `packet` in. Conntrack comes after it, so what the packet says of its connection
+/// does not matter.
+#[must_use]
+pub fn zone(ruleset: &Ruleset, packet: &Packet) -> u16 {
+    let compiled = Compiled::wanted(ruleset, packet.family(), packet.hook);
+    let mut walk = Walk::new(&compiled, packet);
+    walk.before(CONNTRACK);
+    walk.state.zone.unwrap_or(0)
+}
+
+/// A rule that was found and that a packet met: its counter moves.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LiveStep {
+    /// The table's family.
+    pub family: LiveFamily,
+    /// The table's name.
+    pub table: String,
+    /// The chain's name.
+    pub chain: String,
+    /// 1-based position in the chain.
+    pub position: usize,
+    /// The rule without its chain, as it was listed.
+    pub rule: String,
+}
+
+/// What rules that were found do with a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveVerdict {
+    /// Where the packet ends up, or the rule from which on nobody can say.
+    pub outcome: Result<Outcome, Undecided>,
+    /// Every rule whose counter moves, in order, as far as it was followed.
+    pub steps: Vec<LiveStep>,
+}
+
+/// A rule that decides, and that cannot be judged here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot judge {what:?} of rule {} in {} {} {}", rule.position, rule.family, rule.table, rule.chain)]
+pub struct Undecided {
+    /// The rule.
+    pub rule: LiveStep,
+    /// What of it is not known.
+    pub what: String,
+}
+
+/// Evaluates `packet` against rules that were found. Chains of other hooks than the packet's (filter in INPUT, nat in
+/// POSTROUTING) are not looked at.
+#[must_use]
+pub fn live_verdict(rules: &LiveRules, packet: &Packet) -> LiveVerdict {
+    let compiled = Compiled::found(rules, packet.family(), packet.hook);
+    let mut walk = Walk::new(&compiled, packet);
+    walk.before(i32::MAX);
+    let chains: Vec<_> = rules.chains().collect();
+    let step = |at: &RuleAt| {
+        let (family, table, chain) = chains[at.chain];
+        LiveStep {
+            family,
+            table: table.to_owned(),
+            chain: chain.name.clone(),
+            position: at.rule + 1,
+            rule: chain.rules[at.rule].text.clone(),
+        }
+    };
+    LiveVerdict {
+        steps: walk.steps.iter().map(step).collect(),
+        outcome: match walk.stopped {
+            Some(stop) => Err(Undecided { rule: step(&stop.at), what: stop.what.to_owned() }),
+            None => Ok(walk.outcome),
+        },
+    }
 }

@@ -1,163 +1,196 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A packet's way through the chains of its hook.
 
+use super::compiled::{Asked, Called, Compiled, CompiledRule, Done};
 use super::conditions::holds;
-use crate::packet::{Connection, Hook, Outcome, Packet, Step, Verdict};
-use crate::ruleset::{Chain, ChainRules, Dialect, Rule, Ruleset, Table, Target};
-use crate::text;
-
-/// The tables in the order in which hooks call them (priorities -300, -150, -100). No filter: we have no rules there.
-const ORDER: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
+use crate::live::{ChainKind, Condition, Policy};
+use crate::packet::{Connection, Hook, Outcome, Packet};
 
 /// What rules have made of a packet so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct State {
     pub(super) mark: u32,
     pub(super) connmark: u32,
-    zone: Option<u16>,
+    pub(super) zone: Option<u16>,
+}
+
+/// A rule: the numbers of its chain and of itself in it, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RuleAt {
+    pub(super) chain: usize,
+    pub(super) rule: usize,
+}
+
+/// A rule that cannot be judged, and what of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stop<'a> {
+    pub(super) at: RuleAt,
+    pub(super) what: &'a str,
 }
 
 /// How a chain was left.
 enum Left {
-    /// At its end, or by RETURN: the caller goes on; a built-in chain accepts.
+    /// At its end, or by RETURN: the caller goes on; a chain that the kernel called applies its policy.
     Returned,
-    /// The packet passes this table.
+    /// The packet passes this hook's chain.
     Accepted,
     /// The packet is gone.
     Dropped,
+    /// Nobody can say.
+    Stopped,
 }
 
 pub(super) struct Walk<'a> {
     packet: &'a Packet,
-    dialect: Dialect,
-    chains: Vec<ChainRules<'a>>,
-    /// Chains that are being walked. The kernel refuses a ruleset that comes back to one of them.
-    inside: Vec<Chain>,
-    state: State,
-    outcome: Outcome,
-    steps: Vec<Step>,
+    rules: &'a Compiled<'a>,
+    /// Chains that are being walked. The kernel refuses rules that come back to one of them.
+    inside: Vec<usize>,
+    pub(super) state: State,
+    pub(super) outcome: Outcome,
+    pub(super) steps: Vec<RuleAt>,
+    pub(super) stopped: Option<Stop<'a>>,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(ruleset: &'a Ruleset, packet: &'a Packet) -> Self {
+    pub(super) fn new(rules: &'a Compiled<'a>, packet: &'a Packet) -> Self {
         Self {
             packet,
-            dialect: ruleset.dialect,
-            chains: match ruleset.dialect {
-                Dialect::Iptables => ruleset.chains(packet.family()),
-                Dialect::Nft => ruleset.inet_chains(),
-            },
+            rules,
             inside: Vec::with_capacity(4),
             state: State { mark: packet.mark, connmark: packet.connmark, zone: None },
             outcome: Outcome::Untouched,
             steps: Vec::new(),
+            stopped: None,
         }
     }
 
-    pub(super) fn run(mut self) -> Verdict {
-        let entry = match self.packet.hook {
-            Hook::Prerouting => Chain::Prerouting,
-            Hook::Output => Chain::Output,
-        };
-        for table in ORDER {
-            if table == Table::Nat && !self.meets_nat() {
-                break;
+    /// Walks the chains that run before `priority`.
+    pub(super) fn before(&mut self, priority: i32) {
+        let rules = self.rules;
+        for called in rules.called.iter().take_while(|called| called.priority < priority) {
+            if called.kind == ChainKind::First && !self.meets_nat() {
+                continue;
             }
-            if matches!(self.chain(table, entry), Left::Dropped) {
-                self.outcome = Outcome::Dropped;
-                break;
+            match self.called(*called) {
+                Left::Dropped => {
+                    self.outcome = Outcome::Dropped;
+                    return;
+                }
+                Left::Stopped => return,
+                Left::Returned | Left::Accepted => {}
             }
         }
-        let State { mark, connmark, zone } = self.state;
-        Verdict { outcome: self.outcome, steps: self.steps, mark, connmark, zone: zone.unwrap_or(0) }
     }
 
-    /// Whether this packet meets the nat table: only the first of a connection does, and only once for its destination. A
-    /// packet that arrives from `lo` has been through OUTPUT with the same conntrack entry, which settled it.
+    fn called(&mut self, called: Called) -> Left {
+        match (self.chain(called.chain), called.policy) {
+            (Left::Returned, Policy::Drop) => Left::Dropped,
+            (left, _) => left,
+        }
+    }
+
+    /// Whether this packet meets the nat table: only the first of a connection does, and only until its destination is
+    /// decided. A packet that arrives from `lo` has been through OUTPUT with the same conntrack entry, which settled it.
     /// (The first packet of a connection that a conntrack helper expected would meet it, too; no namespace of ours has one.)
     fn meets_nat(&self) -> bool {
-        self.packet.connection == Connection::New && !self.is_looped()
+        let is_decided = matches!(self.outcome, Outcome::Redirected { .. });
+        self.packet.connection == Connection::New && !self.is_looped() && !is_decided
     }
 
     fn is_looped(&self) -> bool {
         self.packet.hook == Hook::Prerouting && self.packet.interface == "lo"
     }
 
-    fn chain(&mut self, table: Table, chain: Chain) -> Left {
-        let Some(at) = self.chains.iter().position(|rules| (rules.table, rules.chain) == (table, chain))
-        else {
-            return Left::Returned;
-        };
+    fn chain(&mut self, chain: usize) -> Left {
+        let rules = self.rules;
         if self.inside.contains(&chain) {
             return Left::Returned;
         }
         self.inside.push(chain);
-        let left = self.rules(at);
+        let left = self.rules(chain, &rules.chains[chain]);
         self.inside.pop();
         left
     }
 
-    fn rules(&mut self, at: usize) -> Left {
-        for index in 0..self.chains[at].rules.len() {
-            let rule = self.chains[at].rules[index];
-            if !rule.matches.iter().all(|condition| holds(condition, self.packet, &self.state, self.dialect))
-            {
-                continue;
+    fn rules(&mut self, chain: usize, rules: &'a [CompiledRule<'a>]) -> Left {
+        for (index, rule) in rules.iter().enumerate() {
+            let at = RuleAt { chain, rule: index };
+            match self.asks(rule) {
+                Answer::No => continue,
+                Answer::Yes => {}
+                Answer::Unknown(what) => return self.stop(at, what),
             }
-            self.note(rule, index);
-            if let Some(left) = self.target(rule) {
-                return left;
+            self.steps.push(at);
+            for done in &rule.done {
+                if let Some(left) = self.does(*done, at) {
+                    return left;
+                }
             }
         }
         Left::Returned
     }
 
-    fn note(&mut self, rule: &Rule, index: usize) {
-        self.steps.push(Step {
-            table: rule.table,
-            chain: match self.dialect {
-                Dialect::Iptables => rule.chain.name(),
-                Dialect::Nft => rule.chain.native_name(),
-            },
-            position: index + 1,
-            rule: text::rule(self.dialect, rule),
-            origin: rule.origin,
-        });
+    /// A condition that does not hold settles it, whatever the others are.
+    fn asks(&self, rule: &CompiledRule<'a>) -> Answer<'a> {
+        let holds = |condition| holds(condition, self.packet, &self.state, rule.dialect);
+        match rule.asked {
+            Asked::Wanted(matches) => {
+                if matches.iter().all(holds) {
+                    Answer::Yes
+                } else {
+                    Answer::No
+                }
+            }
+            Asked::Found(conditions) => {
+                let mut answer = Answer::Yes;
+                for condition in conditions {
+                    match condition {
+                        Condition::Known(known) if holds(known) => {}
+                        Condition::Known(_) => return Answer::No,
+                        Condition::Unknown(what) => answer = Answer::Unknown(what),
+                    }
+                }
+                answer
+            }
+        }
     }
 
-    /// Does what a rule says; `None` goes on with the next rule.
-    fn target(&mut self, rule: &Rule) -> Option<Left> {
-        match rule.target {
-            Target::Accept => return Some(Left::Accepted),
-            Target::Drop => return Some(Left::Dropped),
-            Target::Return => return Some(Left::Returned),
-            Target::Jump(chain) => {
-                return match self.chain(rule.table, chain) {
+    fn stop(&mut self, at: RuleAt, what: &'a str) -> Left {
+        self.stopped = Some(Stop { at, what });
+        Left::Stopped
+    }
+
+    /// Does one thing that a rule says; `None` goes on with the next.
+    fn does(&mut self, done: Done<'a>, at: RuleAt) -> Option<Left> {
+        match done {
+            Done::Accept => return Some(Left::Accepted),
+            Done::Drop => return Some(Left::Dropped),
+            Done::Return => return Some(Left::Returned),
+            Done::Goto(chain) => return Some(self.chain(chain)),
+            Done::Jump(chain) => {
+                return match self.chain(chain) {
                     Left::Returned => None,
                     left => Some(left),
                 };
             }
-            Target::Redirect { port } => {
+            Done::Redirect(port) => {
                 // A packet that TPROXY gave to a socket stays with it, whatever nat writes into its header.
                 if self.outcome == Outcome::Untouched {
                     self.outcome = Outcome::Redirected { port };
                 }
                 return Some(Left::Accepted);
             }
-            Target::Tproxy { mark, port } => {
-                self.state.mark = mark;
-                self.outcome = Outcome::Intercepted { port };
-                return Some(Left::Accepted);
-            }
-            Target::SetMark(mark) => self.state.mark = mark,
-            Target::SaveMark if self.is_tracked() => self.state.connmark = self.state.mark,
-            Target::RestoreMark if self.is_tracked() => self.state.mark = self.state.connmark,
+            Done::Unknown(what) => return Some(self.stop(at, what)),
+            Done::Tproxy(port) => self.outcome = Outcome::Intercepted { port },
+            Done::SetMark(mark) => self.state.mark = mark,
+            Done::SaveMark if self.is_tracked() => self.state.connmark = self.state.mark,
+            Done::RestoreMark if self.is_tracked() => self.state.mark = self.state.connmark,
             // Both xt's CT (xt_ct_target) and nft's `ct zone set` (nft_ct_set_zone_eval) leave a packet alone that has a
             // conntrack entry or a template already: the first zone stays.
-            Target::CtZone(zone) if self.state.zone.is_none() && !self.is_looped() => {
+            Done::CtZone(zone) if self.state.zone.is_none() && !self.is_looped() => {
                 self.state.zone = Some(zone);
             }
-            Target::SaveMark | Target::RestoreMark | Target::CtZone(_) => {}
+            Done::SaveMark | Done::RestoreMark | Done::CtZone(_) | Done::Nothing => {}
         }
         None
     }
@@ -165,4 +198,12 @@ impl<'a> Walk<'a> {
     fn is_tracked(&self) -> bool {
         self.packet.connection != Connection::Invalid
     }
+}
+
+/// Whether a packet meets a rule's conditions.
+enum Answer<'a> {
+    Yes,
+    No,
+    /// It depends on this.
+    Unknown(&'a str),
 }

@@ -8,6 +8,7 @@
 
 mod agreement;
 mod configs;
+mod live;
 mod packets;
 mod parse;
 mod pods;

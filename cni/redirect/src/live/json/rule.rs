@@ -7,12 +7,17 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::live::{Action, Condition, LiveRule};
-use crate::ruleset::{Cidr, CtStates, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Protocol, Sense};
 
 /// Reads the statements of a rule. Nothing here is an error: what cannot be read cannot be judged.
 pub(super) fn read(statements: &[Value]) -> LiveRule {
-    let mut rule =
-        LiveRule { conditions: Vec::new(), actions: Vec::new(), text: String::new(), packets: None };
+    let mut rule = LiveRule {
+        conditions: Vec::new(),
+        actions: Vec::new(),
+        dialect: Dialect::Nft,
+        text: String::new(),
+        packets: None,
+    };
     let mut words = Vec::new();
     for statement in statements {
         let Some((name, body)) = statement.as_object().and_then(|object| object.iter().next()) else {
@@ -104,12 +109,9 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 fn meta_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
-    let name = || -> Option<Cow<'static, str>> {
+    let name = || {
         let name = right.as_str().filter(|_| sense == Sense::Is)?;
-        Some(Cow::Owned(match name.strip_suffix('*') {
-            Some(prefix) => format!("{prefix}+"),
-            None => name.to_owned(),
-        }))
+        Some(Cow::Owned(name.to_owned()))
     };
     // nft shows a name where the user database has one for the number.
     let id = || match right {

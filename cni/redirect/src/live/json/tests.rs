@@ -93,7 +93,7 @@ fn ports_prefixes_and_names_are_read() {
         "10.0.0.0".parse().map(|address| crate::ruleset::Cidr { address, length: 8 }).unwrap(),
     );
     assert_eq!(read(saddr, "==", r#"{"prefix":{"addr":"10.0.0.0","len":8}}"#), [Condition::Known(source)]);
-    let name = Match::InInterface("eth+".into());
+    let name = Match::InInterface("eth*".into());
     assert_eq!(read(r#"{"meta":{"key":"iifname"}}"#, "==", "\"eth*\""), [Condition::Known(name)]);
     for (left, op, right) in [
         (dport, "<", "7"),

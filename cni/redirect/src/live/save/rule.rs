@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::list::{id, port};
 use crate::live::{Action, Condition, LiveRule};
-use crate::ruleset::{Cidr, CtStates, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
 
 use super::Reason;
 use super::words::Words;
@@ -17,7 +17,7 @@ pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<
     let mut reader = RuleReader { words, conditions: Vec::new(), actions: Vec::new(), module: None };
     reader.run()?;
     let RuleReader { conditions, actions, .. } = reader;
-    Ok(LiveRule { conditions, actions, text, packets })
+    Ok(LiveRule { conditions, actions, dialect: Dialect::Iptables, text, packets })
 }
 
 struct RuleReader {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules in the form in which packets are walked through them: chains by number, tables and hooks in the kernel's order. Both
+//! what we want ([`Ruleset`]) and what somebody found ([`LiveRules`]) come down to it.
+
+use crate::live::{Action, ChainKind, Condition, LiveFamily, LiveHook, LiveRules, Policy};
+use crate::packet::Hook;
+use crate::ruleset::{Chain, Dialect, Family, Match, Rule, Ruleset, Table, Target};
+
+/// What a rule asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asked<'a> {
+    /// Conditions of ours: all can be judged.
+    Wanted(&'a [Match]),
+    /// Conditions that were found.
+    Found(&'a [Condition]),
+}
+
+/// What a rule does, chains by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done<'a> {
+    Accept,
+    Drop,
+    Return,
+    Jump(usize),
+    Goto(usize),
+    Redirect(u16),
+    SetMark(u32),
+    Tproxy(u16),
+    SaveMark,
+    RestoreMark,
+    CtZone(u16),
+    Nothing,
+    /// Something that cannot be judged.
+    Unknown(&'a str),
+}
+
+pub(super) struct CompiledRule<'a> {
+    pub(super) asked: Asked<'a>,
+    pub(super) done: Vec<Done<'a>>,
+    pub(super) dialect: Dialect,
+}
+
+/// A chain that the kernel calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Called {
+    pub(super) chain: usize,
+    pub(super) priority: i32,
+    pub(super) kind: ChainKind,
+    pub(super) policy: Policy,
+}
+
+/// Rules of one family, ready to be walked.
+#[derive(Default)]
+pub(super) struct Compiled<'a> {
+    /// The rules of each chain.
+    pub(super) chains: Vec<Vec<CompiledRule<'a>>>,
+    /// The chains that the kernel calls from the packet's hook, in its order.
+    pub(super) called: Vec<Called>,
+}
+
+/// Priorities of the tables' chains in both hooks, as iptables and upstream register them. No filter: we have no rules there.
+const ORDER: [(Table, i32, ChainKind); 3] = [
+    (Table::Raw, -300, ChainKind::Every),
+    (Table::Mangle, -150, ChainKind::Every),
+    (Table::Nat, -100, ChainKind::First),
+];
+
+impl<'a> Compiled<'a> {
+    /// Rules of ours. Chains are numbered as [`wanted_chains`] lists them.
+    pub(super) fn wanted(ruleset: &'a Ruleset, family: Family, hook: Hook) -> Self {
+        let held = wanted_chains(ruleset, family);
+        let number = |table, chain| held.iter().position(|at| (at.table, at.chain) == (table, chain));
+        let rule = |rule: &'a Rule| CompiledRule {
+            asked: Asked::Wanted(&rule.matches),
+            done: wanted(rule, number),
+            dialect: ruleset.dialect,
+        };
+        let entry = match hook {
+            Hook::Prerouting => Chain::Prerouting,
+            Hook::Output => Chain::Output,
+        };
+        let called = ORDER.into_iter().filter_map(|(table, priority, kind)| {
+            Some(Called { chain: number(table, entry)?, priority, kind, policy: Policy::Accept })
+        });
+        Self {
+            called: called.collect(),
+            chains: held.iter().map(|chain| chain.rules.iter().copied().map(rule).collect()).collect(),
+        }
+    }
+
+    /// Rules that were found. Chains are numbered as [`LiveRules::chains`] lists them.
+    pub(super) fn found(rules: &'a LiveRules, family: Family, hook: Hook) -> Self {
+        let wanted = match hook {
+            Hook::Prerouting => LiveHook::Prerouting,
+            Hook::Output => LiveHook::Output,
+        };
+        let mut compiled = Self::default();
+        let mut first = 0;
+        for table in &rules.tables {
+            let number = |name: &str| Some(first + table.chains.iter().position(|chain| chain.name == name)?);
+            for chain in &table.chains {
+                if let Some(entry) = chain.entry
+                    && entry.hook == wanted
+                    && table.family.covers(family)
+                {
+                    let (priority, kind, policy) = (entry.priority, entry.kind, entry.policy);
+                    compiled.called.push(Called { chain: compiled.chains.len(), priority, kind, policy });
+                }
+                let rules = chain.rules.iter().map(|rule| CompiledRule {
+                    asked: Asked::Found(&rule.conditions),
+                    done: rule.actions.iter().map(|action| found(action, number)).collect(),
+                    dialect: rule.dialect,
+                });
+                compiled.chains.push(rules.collect());
+            }
+            first += table.chains.len();
+        }
+        // Chains of one priority run in the order in which they were made, which is the order of a listing.
+        compiled.called.sort_by_key(|called| called.priority);
+        compiled
+    }
+}
+
+/// The chains of ours that packets of a family meet.
+pub(super) fn wanted_chains(ruleset: &Ruleset, family: Family) -> Vec<crate::ruleset::ChainRules<'_>> {
+    match ruleset.dialect {
+        Dialect::Iptables => ruleset.chains(family),
+        Dialect::Nft => ruleset.inet_chains(),
+    }
+}
+
+fn wanted(rule: &Rule, number: impl Fn(Table, Chain) -> Option<usize>) -> Vec<Done<'static>> {
+    let one = match rule.target {
+        Target::Accept => Done::Accept,
+        Target::Drop => Done::Drop,
+        Target::Return => Done::Return,
+        Target::Jump(chain) => number(rule.table, chain).map_or(Done::Nothing, Done::Jump),
+        Target::Redirect { port } => Done::Redirect(port),
+        Target::SetMark(mark) => Done::SetMark(mark),
+        Target::Tproxy { mark, port } => return vec![Done::SetMark(mark), Done::Tproxy(port), Done::Accept],
+        Target::SaveMark => Done::SaveMark,
+        Target::RestoreMark => Done::RestoreMark,
+        Target::CtZone(zone) => Done::CtZone(zone),
+    };
+    vec![one]
+}
+
+/// A jump to a chain that was not listed may be a target of somebody's that looks like one.
+fn found(action: &Action, number: impl Fn(&str) -> Option<usize>) -> Done<'_> {
+    match action {
+        Action::Accept => Done::Accept,
+        Action::Drop => Done::Drop,
+        Action::Return => Done::Return,
+        Action::Jump(chain) => number(chain).map_or(Done::Unknown(chain), Done::Jump),
+        Action::Goto(chain) => number(chain).map_or(Done::Unknown(chain), Done::Goto),
+        Action::Redirect(port) => Done::Redirect(*port),
+        Action::SetMark(mark) => Done::SetMark(*mark),
+        Action::Tproxy(port) => Done::Tproxy(*port),
+        Action::SaveMark => Done::SaveMark,
+        Action::RestoreMark => Done::RestoreMark,
+        Action::CtZone(zone) => Done::CtZone(*zone),
+        Action::Nothing => Done::Nothing,
+        Action::Unknown(text) => Done::Unknown(text),
+    }
+}
+
+impl LiveRules {
+    /// Every chain with the family and the name of its table, in the order of the listing.
+    pub(super) fn chains(&self) -> impl Iterator<Item = (LiveFamily, &str, &crate::live::LiveChain)> {
+        self.tables
+            .iter()
+            .flat_map(|table| table.chains.iter().map(|chain| (table.family, table.name.as_str(), chain)))
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules that are read back from their text are judged as those that the text was written from.
+
+use proptest::prelude::*;
+use redirect::generate::ruleset;
+use redirect::live::save;
+use redirect::ruleset::{Id, Match, Owner, Port, Ruleset};
+use redirect::text;
+use redirect::verdict::{live_verdict, verdict};
+
+use crate::configs::{cases, iptables_config};
+use crate::packets::packet;
+
+/// Text has no form for a port or an id that a kernel cannot hold: such rules are refused before any text of theirs exists.
+fn is_writable(rules: &Ruleset) -> bool {
+    rules.rules.iter().flat_map(|rule| &rule.matches).all(|condition| match condition {
+        Match::SourcePort(_, port) | Match::DestinationPort(_, port) => !matches!(port, Port::Verbatim(_)),
+        Match::Owner(_, Owner::Uid(id) | Owner::Gid(id)) => matches!(id, Id::Number(_)),
+        _ => true,
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn a_text_is_judged_as_what_it_was_written_from(config in iptables_config(), packet in packet()) {
+        let rules = ruleset(&config).unwrap();
+        let family = packet.family();
+        prop_assume!(is_writable(&rules) && rules.enables(family));
+        let read = save::parse(&text::restore(&rules, family), family).unwrap();
+        let (wanted, found) = (verdict(&rules, &packet), live_verdict(&read, &packet));
+        prop_assert_eq!(found.outcome, Ok(wanted.outcome));
+        let wanted = wanted.steps.iter().map(|step| (step.table.name(), step.chain, step.position));
+        let found = found.steps.iter().map(|step| (step.table.as_str(), step.chain.as_str(), step.position));
+        prop_assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+    }
+}
