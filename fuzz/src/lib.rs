@@ -14,7 +14,7 @@ use protocol::pod::PodFacts;
 use redirect::annotations::Annotation;
 use redirect::config::Config;
 use redirect::host::{AddressFamilies, Environment, Host};
-use redirect::live::{LiveRules, json, save};
+use redirect::live::{LiveRules, json, native, save};
 use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::{Enrolment, enrol, generate, text};
 
@@ -106,6 +106,15 @@ pub fn nft_json(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(rules) = json::parse(&text) {
         assert!(count(&rules) <= text.matches("\"rule\"").count(), "an object is at most one rule");
+    }
+}
+
+/// What `nft list ruleset` prints: read, or refused with a line that exists.
+pub fn nft_list(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match native::parse(&text) {
+        Ok(rules) => assert!(count(&rules) <= text.lines().count(), "a line is at most one rule"),
+        Err(error) => assert!((1..=text.lines().count()).contains(&error.line), "{error}"),
     }
 }
 

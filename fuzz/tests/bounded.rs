@@ -10,6 +10,8 @@ const NETCONF: &[u8] = br#"{"cniVersion":"1.1.0","name":"k8s","type":"istio-cni"
 const SAVED: &[u8] = b"# x\n*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n[1:60] -A OUTPUT -j ISTIO_OUTPUT\n-I OUTPUT 1 ! -d 127.0.0.1/32 -o lo -p tcp -m multiport ! --dports 53,15008 -m owner --uid-owner 1337 -m comment --comment \"a b\" -j REDIRECT --to-ports 15006\nCOMMIT\n";
 const LISTED: &[u8] = br#"{"nftables":[{"table":{"family":"inet","name":"t"}},{"chain":{"family":"inet","table":"t","name":"c","type":"nat","hook":"output","prio":-100,"policy":"accept"}},{"rule":{"family":"inet","table":"t","chain":"c","expr":[{"match":{"op":"!=","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":{"set":[53,15008]}}},{"mangle":{"key":{"ct":{"key":"mark"}},"value":{"meta":{"key":"mark"}}}},{"counter":{"packets":1,"bytes":2}},{"jump":{"target":"c"}}]}}]}"#;
 
+const LIST: &[u8] = b"table inet t {\n\tchain c {\n\t\ttype nat hook output priority dstnat; policy accept;\n\t\toifname \"lo\" tcp dport != { 53, 15008 } skuid 1337 counter packets 3 bytes 180 jump d\n\t\tct state established,related ip saddr @s accept\n\t}\n}\n";
+
 /// `iifname lo counter return` as nf_tables lists it.
 const EXPRESSIONS: &[u8] = &[
     36, 0, 1, 128, 9, 0, 1, 0, 109, 101, 116, 97, 0, 0, 0, 0, 20, 0, 2, 128, 8, 0, 2, 0, 0, 0, 0, 6, 8, 0, 1,
@@ -60,6 +62,7 @@ bounded! {
     netlink_replies: EXPRESSIONS;
     iptables_save: SAVED;
     nft_json: LISTED;
+    nft_list: LIST;
 }
 
 #[test]
@@ -70,5 +73,6 @@ fn the_real_texts_are_accepted() {
     let saved = redirect::live::save::parse(text(SAVED), redirect::ruleset::Family::V4).unwrap();
     assert_eq!(saved.tables[0].chains[0].rules.len(), 2);
     assert_eq!(redirect::live::json::parse(text(LISTED)).unwrap().tables[0].chains[0].rules.len(), 1);
+    assert_eq!(redirect::live::native::parse(text(LIST)).unwrap().tables[0].chains[0].rules.len(), 2);
     assert_eq!(netfilter::expression::parse(EXPRESSIONS).map(|list| list.len()), Ok(2));
 }

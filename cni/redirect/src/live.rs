@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules as somebody found them in a namespace, whoever wrote them: ours, upstream's, another program's. Read from what the
-//! tools print ([`save`], [`json`]), or built from what the kernel lists (`netfilter`). What this reader does not understand is
+//! tools print ([`save`], [`json`], [`native`]), or built from what the kernel lists (`netfilter`). What this reader does not understand is
 //! kept as such, so that a verdict on these rules can say where it stops instead of guessing.
 //!
 //! | part | what it reads |
 //! |---|---|
 //! | [`save`] | `iptables-save`, `iptables -S` and restore text |
 //! | [`json`] | `nft -j list ruleset` |
+//! | [`native`] | `nft list ruleset` |
 
 pub mod json;
+pub mod native;
 pub mod save;
 
 use std::fmt;

@@ -2,9 +2,10 @@
 //! Rules that are read back from their text are judged as those that the text was written from.
 
 use proptest::prelude::*;
+use redirect::Config;
 use redirect::generate::ruleset;
-use redirect::live::save;
-use redirect::ruleset::{Id, Match, Owner, Port, Ruleset};
+use redirect::live::{native, save};
+use redirect::ruleset::{Chain, Dialect, Id, Match, Owner, Port, Ruleset, Table};
 use redirect::text;
 use redirect::verdict::{live_verdict, verdict};
 
@@ -20,6 +21,31 @@ fn is_writable(rules: &Ruleset) -> bool {
     })
 }
 
+/// What `nft list ruleset` would print.
+fn listing(rules: &Ruleset) -> String {
+    let mut text = String::new();
+    for chain in rules.inet_chains() {
+        let hook = match (chain.table, chain.chain) {
+            (Table::Mangle, Chain::Output) => "type route hook output priority mangle; policy accept;",
+            (Table::Mangle, Chain::Prerouting) => {
+                "type filter hook prerouting priority mangle; policy accept;"
+            }
+            (Table::Nat, Chain::Output) => "type nat hook output priority dstnat; policy accept;",
+            (Table::Nat, Chain::Prerouting) => "type nat hook prerouting priority dstnat; policy accept;",
+            (_, Chain::Output) => "type filter hook output priority raw; policy accept;",
+            (_, Chain::Prerouting) => "type filter hook prerouting priority raw; policy accept;",
+            _ => "",
+        };
+        let (table, name) = (chain.table.native_name(), chain.chain.native_name());
+        text.push_str(&format!("table inet {table} {{\n\tchain {name} {{\n\t\t{hook}\n"));
+        for rule in chain.rules {
+            text.push_str(&format!("\t\t{}\n", text::rule(Dialect::Nft, rule)));
+        }
+        text.push_str("\t}\n}\n");
+    }
+    text
+}
+
 proptest! {
     #![proptest_config(cases(400))]
 
@@ -32,6 +58,18 @@ proptest! {
         let (wanted, found) = (verdict(&rules, &packet), live_verdict(&read, &packet));
         prop_assert_eq!(found.outcome, Ok(wanted.outcome));
         let wanted = wanted.steps.iter().map(|step| (step.table.name(), step.chain, step.position));
+        let found = found.steps.iter().map(|step| (step.table.as_str(), step.chain.as_str(), step.position));
+        prop_assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_listing_is_judged_as_what_it_was_written_from(config in iptables_config(), packet in packet()) {
+        let rules = ruleset(&Config { dialect: Dialect::Nft, ..config }).unwrap();
+        prop_assume!(is_writable(&rules));
+        let read = native::parse(&listing(&rules)).unwrap();
+        let (wanted, found) = (verdict(&rules, &packet), live_verdict(&read, &packet));
+        prop_assert_eq!(found.outcome, Ok(wanted.outcome));
+        let wanted = wanted.steps.iter().map(|step| (step.table.native_name(), step.chain, step.position));
         let found = found.steps.iter().map(|step| (step.table.as_str(), step.chain.as_str(), step.position));
         prop_assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
     }

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A rule's words to conditions and actions.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use crate::list;
+use crate::live::{Action, Condition, LiveRule};
+use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
+
+pub(super) struct Reader<'a> {
+    words: Vec<&'a str>,
+    at: usize,
+    rule: LiveRule,
+}
+
+/// What a word leads to.
+enum Found {
+    Condition(Match),
+    Conditions([Match; 2]),
+    Action(Action),
+    /// Words that say nothing about the packet.
+    Nothing,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        // A comment is quoted and stands last.
+        let text = text.split(" comment \"").next().unwrap_or(text);
+        Self {
+            words: text.split_whitespace().collect(),
+            at: 0,
+            rule: LiveRule {
+                conditions: Vec::new(),
+                actions: Vec::new(),
+                dialect: Dialect::Nft,
+                text: text.trim().to_owned(),
+                packets: None,
+            },
+        }
+    }
+
+    /// A word that is not known takes the rest of the rule with it: nobody knows where it ends.
+    pub(super) fn read(mut self) -> LiveRule {
+        while self.at < self.words.len() {
+            let start = self.at;
+            match self.one() {
+                Some(Found::Condition(one)) => self.rule.conditions.push(Condition::Known(one)),
+                Some(Found::Conditions(two)) => {
+                    self.rule.conditions.extend(two.map(Condition::Known));
+                }
+                Some(Found::Action(action)) => self.rule.actions.push(action),
+                Some(Found::Nothing) => {}
+                None => {
+                    let rest = self.words.get(start..).unwrap_or_default().join(" ");
+                    // Behind an action it can only be another one.
+                    if self.rule.actions.is_empty() {
+                        self.rule.conditions.push(Condition::Unknown(rest));
+                    } else {
+                        self.rule.actions.push(Action::Unknown(rest));
+                    }
+                    break;
+                }
+            }
+        }
+        self.rule
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let word = self.words.get(self.at).copied()?;
+        self.at += 1;
+        Some(word)
+    }
+
+    fn next_is(&mut self, wanted: &str) -> bool {
+        let is = self.words.get(self.at) == Some(&wanted);
+        self.at += usize::from(is);
+        is
+    }
+
+    fn sense(&mut self) -> Sense {
+        if self.next_is("!=") { Sense::Not } else { Sense::Is }
+    }
+
+    fn one(&mut self) -> Option<Found> {
+        let word = self.next()?;
+        match word {
+            "meta" => {
+                let key = self.next()?;
+                self.meta(key)
+            }
+            "iifname" | "oifname" | "skuid" | "skgid" | "mark" => self.meta(word),
+            "ct" => self.ct(),
+            "ip" | "ip6" => self.address(),
+            "tcp" | "udp" => self.port(word),
+            "counter" => {
+                if self.next_is("packets") {
+                    self.rule.packets = self.next()?.parse().ok();
+                    self.at += 2;
+                }
+                Some(Found::Nothing)
+            }
+            "log" => {
+                self.at = self.words.len();
+                Some(Found::Nothing)
+            }
+            _ => self.action(word).map(Found::Action),
+        }
+    }
+
+    fn action(&mut self, word: &str) -> Option<Action> {
+        Some(match word {
+            "accept" => Action::Accept,
+            "drop" => Action::Drop,
+            "return" => Action::Return,
+            "jump" => Action::Jump(self.next()?.to_owned()),
+            "goto" => Action::Goto(self.next()?.to_owned()),
+            "redirect" if self.next_is("to") => Action::Redirect(self.local_port()?),
+            "tproxy" => {
+                let _family = self.next_is("ip") || self.next_is("ip6");
+                if !self.next_is("to") {
+                    return None;
+                }
+                Action::Tproxy(self.local_port()?)
+            }
+            _ => return None,
+        })
+    }
+
+    fn local_port(&mut self) -> Option<u16> {
+        self.next()?.strip_prefix(':')?.parse().ok()
+    }
+
+    fn meta(&mut self, key: &str) -> Option<Found> {
+        if key == "mark" && self.next_is("set") {
+            if self.next_is("ct") {
+                return self.next_is("mark").then_some(Found::Action(Action::RestoreMark));
+            }
+            return Some(Found::Action(Action::SetMark(number(self.next()?)?)));
+        }
+        let sense = self.sense();
+        let value = self.next()?;
+        let name = || (sense == Sense::Is).then(|| Cow::Owned(value.trim_matches('"').to_owned()));
+        let id = list::id(value.trim_matches('"'));
+        Some(Found::Condition(match key {
+            "iifname" => Match::InInterface(name()?),
+            "oifname" => Match::OutInterface(name()?),
+            "skuid" => Match::Owner(sense, Owner::Uid(id)),
+            "skgid" => Match::Owner(sense, Owner::Gid(id)),
+            "mark" => Match::Mark(sense, number(value)?),
+            "l4proto" if sense == Sense::Is => Match::Protocol(protocol(value)?),
+            _ => return None,
+        }))
+    }
+
+    fn ct(&mut self) -> Option<Found> {
+        match self.next()? {
+            "state" => {
+                let mut states: Vec<_> = self.next()?.split(',').collect();
+                states.sort_unstable();
+                match states.as_slice() {
+                    ["invalid"] => Some(Found::Condition(Match::Conntrack(CtStates::Invalid))),
+                    ["established", "related"] => {
+                        Some(Found::Condition(Match::Conntrack(CtStates::RelatedEstablished)))
+                    }
+                    _ => None,
+                }
+            }
+            "mark" if self.next_is("set") => {
+                let _keyword = self.next_is("meta");
+                self.next_is("mark").then_some(Found::Action(Action::SaveMark))
+            }
+            "mark" => Some(Found::Condition(Match::ConnMark(number(self.next()?)?))),
+            "zone" if self.next_is("set") => {
+                Some(Found::Action(Action::CtZone(number(self.next()?)?.try_into().ok()?)))
+            }
+            _ => None,
+        }
+    }
+
+    fn address(&mut self) -> Option<Found> {
+        let side = self.next()?;
+        let sense = self.sense();
+        let cidr = cidr(self.next()?)?;
+        Some(Found::Condition(match side {
+            "saddr" => Match::Source(sense, cidr),
+            "daddr" => Match::Destination(sense, cidr),
+            _ => return None,
+        }))
+    }
+
+    fn port(&mut self, header: &str) -> Option<Found> {
+        let side = self.next()?;
+        let sense = self.sense();
+        let port = if self.next_is("{") {
+            let mut ports = Vec::new();
+            loop {
+                match self.next()? {
+                    "}" => break,
+                    port => ports.push(port.trim_end_matches(',').parse().ok()?),
+                }
+            }
+            (side == "dport").then_some(Match::DestinationPorts(sense, ports))?
+        } else {
+            let port = range(self.next()?)?;
+            match side {
+                "sport" => Match::SourcePort(sense, port),
+                "dport" => Match::DestinationPort(sense, port),
+                _ => return None,
+            }
+        };
+        Some(Found::Conditions([Match::Protocol(protocol(header)?), port]))
+    }
+}
+
+fn protocol(name: &str) -> Option<Protocol> {
+    match name {
+        "tcp" => Some(Protocol::Tcp),
+        "udp" => Some(Protocol::Udp),
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn range(text: &str) -> Option<Port> {
+    match text.split_once('-') {
+        Some((low, high)) => Some(Port::Range(low.parse().ok()?, high.parse().ok()?)),
+        None => text.parse().ok().map(Port::One),
+    }
+}
+
+fn cidr(text: &str) -> Option<Cidr> {
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let address: IpAddr = address.parse().ok()?;
+    let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Some(bits), |length| length.parse().ok())?;
+    (length <= bits).then_some(Cidr { address, length })
+}
