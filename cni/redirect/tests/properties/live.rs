@@ -9,7 +9,8 @@ use redirect::ruleset::{Chain, Dialect, Id, Match, Owner, Port, Ruleset, Table};
 use redirect::text;
 use redirect::verdict::{live_verdict, verdict};
 
-use crate::configs::{cases, iptables_config};
+use crate::cases;
+use crate::configs::iptables_config;
 use crate::packets::packet;
 
 /// Text has no form for a port or an id that a kernel cannot hold: such rules are refused before any text of theirs exists.
