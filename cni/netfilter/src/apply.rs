@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes the calling thread's namespace hold a ruleset for back end nft-compat, in one transaction: all of it or nothing.
+//! Makes the calling thread's namespace hold a ruleset over netlink, in one transaction: all of it or nothing. A ruleset of the iptables
+//! dialect goes into the tables of iptables (back end nft-compat), one of the native dialect into tables of its own (back end nft);
+//! what was there of ours in either goes in the same transaction.
 //!
 //! A fresh namespace costs one send: the first transaction is written for a namespace whose nf_tables nobody ever touched, and
 //! names that generation, so that the kernel refuses it elsewhere. Only then is read what is there, and a transaction that names
 //! the generation read is planned from it ([`crate::plan`]). If others change rules in between, that one is refused, too, and it
 //! starts again.
 
-use std::io;
+mod error;
+mod refusal;
 
 use protocol::mutant;
-use redirect::ruleset::Ruleset;
+use redirect::ruleset::{Dialect, Ruleset};
 use rustix::io::Errno;
 
-use crate::encode::{self, EncodeError, query_extension};
+use crate::encode;
 use crate::netlink::{ExchangeError, Socket};
-use crate::nft::{self, ERESTART, UNTOUCHED};
-use crate::plan::{Plan, PlanError, plan};
+use crate::nft::{ERESTART, UNTOUCHED};
+use crate::plan::{Plan, plan};
 use crate::read::{self, ReadError};
-use crate::snapshot::{Name, NfFamily};
-use crate::step::{Action, Needed, Step};
+use crate::step::Step;
+
+pub use error::ApplyError;
 
 /// How often a transaction is planned anew because others changed rules meanwhile.
 const ATTEMPTS: u32 = 16;
@@ -32,84 +36,6 @@ pub enum Applied {
     Replaced,
     /// The wanted rules were there; nothing was sent.
     Unchanged,
-}
-
-/// Why a ruleset could not be applied. The namespace is as it was, except where a variant says otherwise.
-#[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    /// The ruleset cannot be written for this back end; nothing was sent.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// The ruleset cannot go next to what is there; nothing was sent.
-    #[error(transparent)]
-    Plan(PlanError),
-    /// The rules that are there could not be read; nothing was sent.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The kernel has no nf_tables.
-    #[error("apply rules: this kernel has no nf_tables")]
-    NoNfTables,
-    /// The kernel has nf_tables, but not what runs iptables' extensions in it.
-    #[error("apply rules: this kernel has no nft_compat (CONFIG_NFT_COMPAT)")]
-    NoNftCompat,
-    /// The kernel lacks an extension.
-    #[error("{step}: this kernel has no xtables extension {extension:?} for it")]
-    NoExtension {
-        /// The rule that needs it.
-        step: Box<Step>,
-        /// The extension.
-        extension: Name,
-    },
-    /// The caller may not.
-    #[error(
-        "apply rules: not permitted (needs CAP_NET_ADMIN in the user namespace that owns the network namespace)"
-    )]
-    Permission,
-    /// A rule names a user or group that this user namespace does not have, or this is not the user namespace that owns the
-    /// network namespace.
-    #[error(
-        "{step}: its user or group is not mapped in the user namespace that owns the network namespace, or the caller is in another"
-    )]
-    UnmappedOwner {
-        /// The rule.
-        step: Box<Step>,
-    },
-    /// Others kept changing rules.
-    #[error("apply rules: others changed rules during each of {attempts} attempts")]
-    Busy {
-        /// How often it was tried.
-        attempts: u32,
-    },
-    /// The kernel refused a step.
-    #[error("{step}")]
-    Refused {
-        /// The step.
-        step: Box<Step>,
-        /// The kernel's reason.
-        #[source]
-        reason: io::Error,
-    },
-    /// The transaction is longer than what the kernel takes at once, and the caller may not raise that; nothing was sent.
-    #[error("apply rules: {bytes} bytes are more than net.core.wmem_max lets this user send at once")]
-    TooLarge {
-        /// Its length.
-        bytes: usize,
-    },
-    /// The kernel did not say that it accepted the transaction, nor that it did not. What the namespace holds is not known.
-    #[error("apply rules: the kernel did not acknowledge the transaction")]
-    NotAcknowledged,
-    /// The socket failed. What the namespace holds is not known if that happened on the way back.
-    #[error("apply rules")]
-    Socket(#[source] io::Error),
-}
-
-impl From<PlanError> for ApplyError {
-    fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::Encode(error) => Self::Encode(error),
-            error => Self::Plan(error),
-        }
-    }
 }
 
 /// Applies a ruleset. One without rules removes what is ours.
@@ -136,6 +62,30 @@ pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
         }
     }
     Err(ApplyError::Busy { attempts: ATTEMPTS })
+}
+
+/// What removing came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// Something of ours was there, and is gone.
+    Rules,
+    /// There was nothing of ours.
+    Nothing,
+}
+
+/// Removes everything of ours in every back end of nf_tables, in one transaction. What the legacy back end holds is elsewhere.
+///
+/// # Errors
+/// See [`ApplyError`]. A kernel without nf_tables holds nothing in it: that is no error.
+pub fn remove() -> Result<Removed, ApplyError> {
+    let nothing = Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: Vec::new() };
+    match apply(&nothing) {
+        Ok(Applied::Unchanged) | Err(ApplyError::NoNfTables | ApplyError::Read(ReadError::NoNfTables)) => {
+            Ok(Removed::Nothing)
+        }
+        Ok(Applied::Created | Applied::Replaced) => Ok(Removed::Rules),
+        Err(error) => Err(error),
+    }
 }
 
 /// What became of a transaction that was not refused.
@@ -165,7 +115,7 @@ fn commit(socket: &mut Socket, batch: &[u8]) -> Result<Commit, ApplyError> {
     });
     match refused {
         Some((_, ERESTART)) => return Ok(Commit::Outdated),
-        Some((sequence, errno)) => return Err(refusal(socket, Step::of(batch, sequence), errno)),
+        Some((sequence, errno)) => return Err(refusal::explain(socket, Step::of(batch, sequence), errno)),
         None => {}
     }
     match drained {
@@ -173,55 +123,5 @@ fn commit(socket: &mut Socket, batch: &[u8]) -> Result<Commit, ApplyError> {
         Ok(()) => Err(ApplyError::NotAcknowledged),
         Err(ExchangeError::System(errno)) => Err(ApplyError::Socket(errno.into())),
         Err(_) => Err(ApplyError::NotAcknowledged),
-    }
-}
-
-/// Finds out what a refusal means.
-fn refusal(socket: &mut Socket, step: Step, errno: i32) -> ApplyError {
-    let reason = Errno::from_raw_os_error(errno);
-    let names_owner = step.extensions.iter().any(|needed| needed.name == "owner");
-    match reason {
-        Errno::PERM => return ApplyError::Permission,
-        // How nfnetlink answers for a sub-system that is not there: it refuses the transaction's first message.
-        Errno::OPNOTSUPP if step.action == Action::Commit => return ApplyError::NoNfTables,
-        Errno::NOENT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => {
-            for needed in &step.extensions {
-                match lacks(socket, step.family, needed) {
-                    Lack::Extension => {
-                        let extension = needed.name.clone();
-                        return ApplyError::NoExtension { step: Box::new(step), extension };
-                    }
-                    Lack::NftCompat => return ApplyError::NoNftCompat,
-                    Lack::Nothing => {}
-                }
-            }
-        }
-        Errno::INVAL if names_owner => return ApplyError::UnmappedOwner { step: Box::new(step) },
-        _ => {}
-    }
-    ApplyError::Refused { step: Box::new(step), reason: reason.into() }
-}
-
-/// What the kernel lacks of an extension.
-enum Lack {
-    Nothing,
-    Extension,
-    NftCompat,
-}
-
-fn lacks(socket: &mut Socket, family: NfFamily, needed: &Needed) -> Lack {
-    let family = match family {
-        NfFamily::Ip6 => nft::family::IPV6,
-        NfFamily::Ip | NfFamily::Inet => nft::family::IPV4,
-    };
-    let target = u32::from(needed.is_target);
-    let request = query_extension(family, needed.name.as_bytes(), needed.revision, target);
-    match socket.ask(&request, |_| Ok(())) {
-        Err(ExchangeError::Refused(errno)) => match Errno::from_raw_os_error(errno) {
-            Errno::NOENT | Errno::PROTONOSUPPORT => Lack::Extension,
-            Errno::INVAL => Lack::NftCompat,
-            _ => Lack::Nothing,
-        },
-        _ => Lack::Nothing,
     }
 }

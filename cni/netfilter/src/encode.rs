@@ -199,6 +199,24 @@ pub(crate) fn query_elements(family: u8, table: &[u8], set: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// Asks for a rule of one expression, in a transaction without end: the kernel tries it and takes it back.
+pub(crate) fn query_expression(family: NfFamily, element: &[u8]) -> Vec<u8> {
+    const NAME: &[u8] = b"istio-proxy-probe";
+    let mut out = begin(None);
+    begin_message(&mut out, message::NEW_TABLE, CREATE, family.number());
+    out.name(attribute::TABLE_NAME, NAME);
+    begin_message(&mut out, message::NEW_CHAIN, CREATE, family.number());
+    out.name(attribute::CHAIN_TABLE, NAME);
+    out.name(attribute::CHAIN_NAME, NAME);
+    begin_message(&mut out, message::NEW_RULE, CREATE, family.number());
+    out.name(attribute::RULE_TABLE, NAME);
+    out.name(attribute::RULE_CHAIN, NAME);
+    let list = out.nest(attribute::RULE_EXPRESSIONS);
+    out.bytes(attribute::LIST_ELEMENT, element);
+    out.close(list);
+    out.into_bytes()
+}
+
 /// A rule as the command that adds it, for messages to people.
 fn command(family: NfFamily, wanted: &Rule) -> String {
     let command = |dialect| redirect::text::command(dialect, wanted);

@@ -10,6 +10,7 @@ use crate::nft::verdict;
 use crate::wire::{Malformed, attributes};
 
 pub(crate) use counter::take_counter;
+pub(crate) use read::one;
 pub(crate) use set::{keys, spell_out, write_among};
 
 /// An expression of a rule, in the forms that iptables-nft writes, and nft for rules like ours.
@@ -152,7 +153,7 @@ pub struct Extension<'a> {
 /// # Errors
 /// If it is malformed.
 pub fn parse(list: &[u8]) -> Result<Vec<Expression<'_>>, Malformed> {
-    attributes(list).map(|element| element.and_then(|(_, element)| read::one(element))).collect()
+    attributes(list).map(|element| element.and_then(|(_, element)| one(element))).collect()
 }
 
 /// Whether two lists of expressions say the same.

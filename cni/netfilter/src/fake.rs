@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
-use redirect::ruleset::{Port, Ruleset};
+use redirect::ruleset::{Dialect, Port, Ruleset};
 
 use crate::expression::{keys, spell_out};
 use crate::nft::{self, attribute, message};
@@ -169,13 +169,19 @@ pub(crate) fn ordinary() -> Config {
     }
 }
 
-/// Rule sets that differ in tables, chains, inserts and families.
+/// Rule sets that differ in dialect, tables, chains, inserts and families.
 pub(crate) fn rulesets() -> impl Strategy<Value = Ruleset> {
+    prop_oneof![rulesets_of(Dialect::Iptables), rulesets_of(Dialect::Nft)]
+}
+
+/// The same of one dialect.
+pub(crate) fn rulesets_of(dialect: Dialect) -> impl Strategy<Value = Ruleset> {
     let interfaces = || proptest::collection::vec(prop_oneof!["eth[0-2]", "vm[0-2]"], 0..3);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, interfaces(), interfaces(), proptest::collection::vec(any::<u16>(), 0..4)).prop_map(
-        |((ipv6, tproxy, dns, drop_invalid), excluded, virtual_interfaces, ports)| {
+        move |((ipv6, tproxy, dns, drop_invalid), excluded, virtual_interfaces, ports)| {
             ruleset(&Config {
+                dialect,
                 ipv6,
                 mode: if tproxy { Mode::Tproxy } else { Mode::Redirect },
                 dns: if dns { Dns::All } else { Dns::Off },

@@ -9,9 +9,9 @@
 //! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
 //! | [`route`] | policy routes, which TPROXY needs |
 //! | [`ground`] | what rules stand on: the helper address and the policy routes |
-//! | [`encode`] | rules to nf_tables messages, as `iptables-nft` 1.8.9 would have written them; pure |
+//! | [`encode`] | rules to nf_tables messages, as `iptables-nft` 1.8.9 or `nft` 1.0.6 would have written them; pure |
 //! | [`expression`] | the expressions of a rule, read back; pure |
-//! | [`describe`] | a rule's expressions as a person knows them from `iptables -S`; pure |
+//! | [`describe`] | a rule's expressions as a person knows them from `iptables -S` or `nft list`; pure |
 //! | [`snapshot`] | all tables, chains and rules of the namespace |
 //! | [`read`](mod@read) | reads a snapshot |
 //! | [`ours`] | which of them are ours, this version's or another's; pure |
@@ -61,7 +61,7 @@ mod robustness;
 mod wanted;
 mod wire;
 
-pub use apply::{Applied, ApplyError, apply};
+pub use apply::{Applied, ApplyError, Removed, apply, remove};
 pub use backend::{Backend, Choice, Reason, Wish};
 pub use compare::{Difference, compare};
 pub use encode::EncodeError;

@@ -92,16 +92,14 @@ impl<'a> Survey<'a> {
 
     /// Whether anything of ours is there.
     pub(crate) fn is_empty(&self) -> bool {
-        self.native.is_empty() && self.tables.iter().all(OwnTable::is_empty)
+        self.native.is_empty()
+            && self.tables.iter().all(|table| {
+                table.chains.is_empty() && !table.built_in.iter().any(|(_, own)| own.contains(&true))
+            })
     }
 }
 
 impl<'a> OwnTable<'a> {
-    /// Whether nothing in the table is ours.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.chains.is_empty() && !self.built_in.iter().any(|(_, own)| own.contains(&true))
-    }
-
     /// Our rules in a built-in chain.
     pub(crate) fn own_rules(&self, chain: &str) -> impl Iterator<Item = &'a RuleState> {
         let found = self.built_in.iter().find(|(state, _)| state.name == chain);

@@ -209,7 +209,7 @@ fn order<'a>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use redirect::config::{Config, Dns};
+    use redirect::config::{Config, Dns, Mode};
     use redirect::generate::ruleset;
     use redirect::ruleset::{Family, Match, Origin, Place, Port, Protocol, Scope, Sense, Table, Target};
 
@@ -249,11 +249,12 @@ mod tests {
         }
     }
 
-    /// Puts rules of others into built-in chains at arbitrary places.
+    /// Puts rules of others into built-in chains of iptables at arbitrary places.
     fn scatter(snapshot: &mut Snapshot, places: &[(usize, usize)]) {
         let mut chains: Vec<_> = snapshot
             .tables
             .iter_mut()
+            .filter(|table| table.family != NfFamily::Inet)
             .flat_map(|table| &mut table.chains)
             .filter(|chain| chain.base.is_some())
             .collect();
@@ -388,6 +389,43 @@ mod tests {
         let table = snapshot.table(NfFamily::Ip, "nat").unwrap();
         let counts: Vec<_> = table.chains.iter().filter(built_in).map(|chain| chain.rules.len()).collect();
         assert_eq!(counts, [3, 3], "two of others and a jump of ours in each chain");
+    }
+
+    #[test]
+    fn what_others_put_into_a_native_table_goes_with_it() {
+        let wanted = ruleset(&Config { dialect: Dialect::Nft, ..ordinary() }).unwrap();
+        let mut whole = untouched();
+        settle(&mut whole, &wanted);
+        let chain = ChainState { name: Name::new(b"mine"), handle: 9, base: None, rules: Vec::new() };
+        let changes: [fn(&mut crate::snapshot::TableState, ChainState); 5] = [
+            |table, chain| table.chains.push(chain),
+            |table, _| table.chains[0].rules.insert(0, foreign(1)),
+            |table, _| table.flags = nft::TABLE_DORMANT,
+            |table, _| table.chains[0].base.as_mut().unwrap().policy = 0,
+            |table, _| table.chains[0].base.as_mut().unwrap().priority = 7,
+        ];
+        for change in changes {
+            let mut snapshot = whole.clone();
+            change(&mut snapshot.tables[0], chain.clone());
+            assert_eq!(compare(&snapshot, &wanted).len(), 1, "{:?}", compare(&snapshot, &wanted));
+            assert!(settle(&mut snapshot, &wanted));
+            assert_eq!(compare(&snapshot, &wanted), vec![]);
+            assert_eq!(snapshot.tables.len(), whole.tables.len());
+            assert_eq!(snapshot.counters().count(), whole.counters().count());
+        }
+    }
+
+    #[test]
+    fn marks_of_an_older_configuration_are_known_from_its_chains() {
+        let older = Config { mode: Mode::Tproxy, tproxy_mark: 77, ..ordinary() };
+        let wanted = ruleset(&older).unwrap();
+        for dialect in [Dialect::Iptables, Dialect::Nft] {
+            let mut snapshot = untouched();
+            settle(&mut snapshot, &wanted);
+            assert!(settle(&mut snapshot, &ruleset(&Config { dialect, ..ordinary() }).unwrap()));
+            let mangle = snapshot.table(NfFamily::Ip, "mangle").unwrap();
+            assert_eq!(mangle.chains.iter().map(|chain| chain.rules.len()).sum::<usize>(), 0);
+        }
     }
 
     #[test]

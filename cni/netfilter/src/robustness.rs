@@ -2,13 +2,15 @@
 //! Everything that reads takes any bytes: random ones, and real ones that were cut or changed.
 
 use proptest::prelude::*;
+use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
+use redirect::ruleset::Dialect;
 
 use crate::describe::describe;
 use crate::fake::ordinary;
 use crate::snapshot::{Name, NfFamily, TableState};
 use crate::step::Step;
-use crate::wire::{acknowledgement, attributes, messages, spans};
+use crate::wire::{Malformed, acknowledgement, attributes, messages, spans};
 use crate::{encode, expression, read};
 
 /// Runs everything that reads over bytes.
@@ -49,6 +51,13 @@ fn read_list(list: &[u8]) {
     let _ = expression::jumps_to(list);
     assert!(expression::same(list, list));
     let _ = describe(NfFamily::Ip6, list);
+    let _ = describe(NfFamily::Inet, list);
+    let _ = expression::keys(list);
+    let spelled = expression::spell_out::<Malformed>(list, |_| Ok(Some(vec![vec![0, 53], vec![1]])));
+    if let Ok(Some(spelled)) = spelled {
+        let again = expression::spell_out::<Malformed>(&spelled, |_| Ok(Some(Vec::new())));
+        assert_eq!(again, Ok(None), "nothing is left to spell out");
+    }
     let mut cleared = list.to_vec();
     if expression::take_counter(&mut cleared).is_ok() {
         let again = expression::take_counter(&mut cleared);
@@ -56,8 +65,10 @@ fn read_list(list: &[u8]) {
     }
 }
 
-fn real() -> Vec<u8> {
-    encode::batch(&ruleset(&ordinary()).unwrap(), Some(1)).unwrap()
+/// The transactions of a pod in both dialects, the second with DNS, which asks for sets.
+fn real() -> [Vec<u8>; 2] {
+    let native = Config { dialect: Dialect::Nft, mode: Mode::Tproxy, dns: Dns::All, ..ordinary() };
+    [ordinary(), native].map(|config| encode::batch(&ruleset(&config).unwrap(), Some(1)).unwrap())
 }
 
 proptest! {
@@ -71,21 +82,23 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         from in any::<prop::sample::Index>(),
     ) {
-        let mut bytes = real();
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+        for mut bytes in real() {
+            for (at, byte) in &changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            read_everything(&bytes);
+            read_everything(&bytes[from.index(bytes.len())..]);
         }
-        read_everything(&bytes);
-        read_everything(&bytes[from.index(bytes.len())..]);
     }
 }
 
 #[test]
 fn bytes_cut_anywhere_are_read() {
-    let bytes = real();
-    for end in 0..bytes.len().min(1500) {
-        read_everything(&bytes[..end]);
+    for bytes in real() {
+        for end in 0..bytes.len().min(1500) {
+            read_everything(&bytes[..end]);
+        }
     }
 }
 

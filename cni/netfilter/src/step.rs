@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::describe::describe;
-use crate::expression::{Expression, parse};
+use crate::expression::{Expression, one};
 use crate::nft::{self, attribute, message};
 use crate::snapshot::{Name, NfFamily};
 use crate::wire::{Message, attributes, messages, text};
@@ -34,15 +34,31 @@ pub struct Step {
     pub table: Name,
     /// The chain, if it is about one.
     pub chain: Option<Name>,
-    /// The rule that is added, in the words of `iptables -S`.
+    /// The rule that is added, in the words of `iptables -S` or `nft list`.
     pub rule: Option<String>,
-    /// The xtables extensions that the rule needs.
-    pub(crate) extensions: Vec<Needed>,
+    /// What not every kernel has of what it needs.
+    pub(crate) needs: Vec<Needed>,
+}
+
+/// Something that not every kernel has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// An xtables extension.
+    Extension(Extension),
+    /// An expression.
+    Expression {
+        /// Its name.
+        name: Name,
+        /// All of it.
+        element: Vec<u8>,
+    },
+    /// A type of chains that the kernel calls.
+    ChainType(Name),
 }
 
 /// An xtables extension that a rule needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Needed {
+pub(crate) struct Extension {
     pub(crate) name: Name,
     pub(crate) revision: u32,
     pub(crate) is_target: bool,
@@ -83,7 +99,7 @@ impl Step {
             table: Name::new(&[]),
             chain: None,
             rule: None,
-            extensions: Vec::new(),
+            needs: Vec::new(),
         }
     }
 
@@ -108,6 +124,9 @@ impl Step {
                 (attribute::RULE_CHAIN, payload) if is_rule => step.chain = Some(Name::new(text(payload))),
                 (attribute::CHAIN_NAME, payload) if !is_rule => step.chain = Some(Name::new(text(payload))),
                 (attribute::RULE_EXPRESSIONS, payload) if is_rule => step.set_rule(payload),
+                (attribute::CHAIN_TYPE, payload) if action == Action::CreateChain => {
+                    step.needs.push(Needed::ChainType(Name::new(text(payload))));
+                }
                 _ => {}
             }
         }
@@ -116,14 +135,29 @@ impl Step {
 
     fn set_rule(&mut self, expressions: &[u8]) {
         self.rule = Some(describe(self.family, expressions));
-        for expression in parse(expressions).unwrap_or_default() {
-            let (extension, is_target) = match expression {
-                Expression::Match(extension) => (extension, false),
-                Expression::Target(extension) => (extension, true),
-                _ => continue,
-            };
-            let name = Name::new(extension.name);
-            self.extensions.push(Needed { name, revision: extension.revision, is_target });
+        for (_, element) in attributes(expressions).filter_map(Result::ok) {
+            self.needs.extend(need(element));
         }
     }
+}
+
+/// What not every kernel has: extensions, and expressions that are modules of their own.
+fn need(element: &[u8]) -> Option<Needed> {
+    let (extension, is_target) = match one(element).ok()? {
+        Expression::Match(extension) => (extension, false),
+        Expression::Target(extension) => (extension, true),
+        other => {
+            let name = match other {
+                Expression::Ct { .. } | Expression::SetCt { .. } => "ct",
+                Expression::Redirect { .. } => "redir",
+                Expression::Tproxy { .. } => "tproxy",
+                Expression::Counter => "counter",
+                _ => return None,
+            };
+            let name = Name::new(name.as_bytes());
+            return Some(Needed::Expression { name, element: element.to_vec() });
+        }
+    };
+    let name = Name::new(extension.name);
+    Some(Needed::Extension(Extension { name, revision: extension.revision, is_target }))
 }

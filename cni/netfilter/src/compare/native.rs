@@ -9,8 +9,14 @@ use crate::snapshot::{ChainState, TableState};
 use crate::wanted::{Wanted, WantedTable};
 
 pub(super) fn differences(survey: &Survey<'_>, wanted: &Wanted<'_>) -> Vec<Difference> {
-    let others = survey.tables.iter().filter(|own| !own.is_empty());
-    let mut found: Vec<_> = others.map(|own| other_backend(own.state)).collect();
+    let mut found = Vec::new();
+    for own in &survey.tables {
+        let mut differences = Vec::new();
+        super::unexpected(own, None, &mut differences);
+        if !differences.is_empty() {
+            found.push(other_backend(own.state));
+        }
+    }
     for table in &wanted.tables {
         missing(table, survey.native(table.home), &mut found);
     }

@@ -267,7 +267,11 @@ fn mark(value: &[u8]) -> String {
 /// A name is compared with all the bytes that it can have; fewer are a prefix.
 fn name(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(crate::wire::text(value));
-    if value.len() < 16 { format!("\"{text}*\"") } else { format!("\"{text}\"") }
+    match text.strip_suffix('*') {
+        _ if value.len() < 16 => format!("\"{text}*\""),
+        Some(start) => format!("\"{start}\\*\""),
+        None => format!("\"{text}\""),
+    }
 }
 
 /// nft's order.

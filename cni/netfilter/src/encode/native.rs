@@ -92,12 +92,12 @@ impl Expressions<'_, '_> {
         Ok(())
     }
 
-    /// A whole name is compared with the NULs behind it, a prefix (`eth+`) without. Every name has the empty prefix.
+    /// A whole name is compared with the NULs behind it, a prefix (`eth*`) without. Every name has the empty prefix.
     fn interface(&mut self, key: u32, name: &str) -> Result<(), Unencodable> {
         let bytes = interface(name)?;
         match bytes.split_last() {
-            Some((b'+', [])) => Ok(()),
-            Some((b'+', prefix)) => {
+            Some((b'*', [])) => Ok(()),
+            Some((b'*', prefix)) => {
                 self.list.meta(key);
                 self.compare(Sense::Is, prefix)
             }

@@ -5,7 +5,7 @@ use super::{Expression, Extension, set};
 use crate::nft::{LOOKUP_INVERTED, attribute};
 use crate::wire::{Malformed, attributes, be32, fixed, text};
 
-pub(super) fn one(element: &[u8]) -> Result<Expression<'_>, Malformed> {
+pub(crate) fn one(element: &[u8]) -> Result<Expression<'_>, Malformed> {
     let (mut name, mut data) = (&[][..], &[][..]);
     for attribute in attributes(element) {
         match attribute? {

@@ -4,8 +4,14 @@
 use std::sync::Barrier;
 
 use netfilter::address::{AddressError, add_loopback_helper};
-use netfilter::{Applied, ApplyError, Netns, ReadError, apply, compare, has_rules_of_ours, read};
-use redirect::ruleset::{Family, Id, Match, Owner, Port, Protocol, Ruleset, Sense, Target};
+use netfilter::{
+    Applied, ApplyError, Netns, ReadError, Removed, apply, compare, has_rules_of_ours, read, remove,
+};
+use redirect::config::{Config, Mode};
+use redirect::generate::ruleset;
+use redirect::ruleset::{
+    Chain, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Ruleset, Sense, Target,
+};
 use redirect::text;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
@@ -16,9 +22,12 @@ use crate::{Case, Needs, rules, tools};
 pub(crate) const CASES: &[Case] = &[
     Case("a_second_apply_changes_nothing", Needs::Namespace, second_apply),
     Case("another_ruleset_replaces_the_first", Needs::Namespace, another_ruleset),
-    Case("a_ruleset_without_rules_removes_ours", Needs::Namespace, removal),
+    Case("what_is_ours_is_removed", Needs::Namespace, removal),
+    Case("what_is_ours_in_both_back_ends_is_removed_at_once", Needs::Tools, removal_of_all_at_once),
+    Case("a_half_applied_native_state_is_replaced_at_every_cut", Needs::Tools, every_native_cut),
     Case("a_half_applied_state_is_replaced_at_every_cut", Needs::Tools, every_cut),
     Case("a_refused_rule_leaves_everything_as_it_was", Needs::Namespace, refused_rule),
+    Case("a_refused_native_rule_leaves_everything_as_it_was", Needs::Namespace, refused_native_rule),
     Case("what_cannot_be_encoded_is_refused_before_anything_is_sent", Needs::Namespace, unencodable),
     Case("two_writers_leave_the_rules_of_one", Needs::Namespace, two_writers),
     Case("without_privilege_it_says_so", Needs::Namespace, without_privilege),
@@ -26,7 +35,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn second_apply(world: World) {
-    for (name, ruleset) in rules::all() {
+    for (name, ruleset) in rules::every() {
         let ruleset = world.allow(ruleset);
         world.fresh(|| {
             assert_eq!(read().unwrap().generation, 1, "{name}: a fresh namespace");
@@ -41,7 +50,7 @@ fn second_apply(world: World) {
 }
 
 fn another_ruleset(world: World) {
-    let every = rules::all().map(|(name, ruleset)| (name, world.allow(ruleset)));
+    let every: Vec<_> = rules::every().map(|(name, ruleset)| (name, world.allow(ruleset))).collect();
     for (first, one) in &every {
         for (second, other) in every.iter().filter(|(second, _)| second != first) {
             world.fresh(|| {
@@ -56,17 +65,61 @@ fn another_ruleset(world: World) {
 }
 
 fn removal(world: World) {
-    let ruleset = world.allow(rules::everything());
-    let nothing = Ruleset { dialect: ruleset.dialect, ipv6: true, rules: Vec::new() };
+    for (name, ruleset) in rules::every() {
+        let ruleset = world.allow(ruleset);
+        world.fresh(|| {
+            assert_eq!(remove().unwrap(), Removed::Nothing);
+            assert_eq!(read().unwrap().generation, 1, "nothing was sent");
+            apply(&ruleset).unwrap();
+            assert_eq!(remove().unwrap(), Removed::Rules, "{name}");
+            let held = read().unwrap();
+            assert!(!has_rules_of_ours(&held), "{name}");
+            assert_eq!(held.counters().count(), 0, "{name}: no rule is left");
+            assert_eq!(remove().unwrap(), Removed::Nothing, "{name}");
+            assert_eq!(read().unwrap(), held, "{name}: nothing was sent");
+        });
+    }
+}
+
+/// Rules of both back ends, a second set of ours in neither's words, and a rule of somebody else.
+fn removal_of_all_at_once(world: World) {
+    let mark = Config { mode: Mode::Tproxy, tproxy_mark: 77, ..rules::config() };
+    let compat = world.allow(ruleset(&mark).unwrap());
+    let native = world.allow(rules::native());
     world.fresh(|| {
-        assert_eq!(apply(&nothing).unwrap(), Applied::Unchanged);
-        apply(&ruleset).unwrap();
-        assert_eq!(apply(&nothing).unwrap(), Applied::Replaced);
+        apply(&compat).unwrap();
+        tools::iptables(Family::V4, "-t mangle -A OUTPUT -p udp -j ACCEPT").unwrap();
+        tools::nft(&text::native(&native));
+        assert_eq!(remove().unwrap(), Removed::Rules);
         let held = read().unwrap();
         assert!(!has_rules_of_ours(&held));
-        assert_eq!(held.counters().count(), 0, "no rule is left");
-        assert_eq!(apply(&nothing).unwrap(), Applied::Unchanged);
+        assert_eq!(held.counters().count(), 1, "{:#?}", tools::save(Family::V4));
+        assert_eq!(remove().unwrap(), Removed::Nothing);
     });
+}
+
+/// nft's commands, cut behind each rule, and what each dialect makes of that.
+fn every_native_cut(world: World) {
+    let every: Vec<_> = rules::every().map(|(name, ruleset)| (name, world.allow(ruleset))).collect();
+    for (name, native) in every.iter().filter(|(_, ruleset)| ruleset.dialect == Dialect::Nft) {
+        let commands = text::native(native);
+        let lines: Vec<_> = commands.lines().collect();
+        let rules = lines.iter().enumerate().filter(|(_, line)| line.contains(" rule ")).map(|(at, _)| at);
+        for last in rules {
+            // A jump is to a chain of the same table, all of which are made before its rules.
+            let half = lines[..=last].join("\n") + "\n";
+            let (wanted_name, wanted) = &every[last % every.len()];
+            world.fresh(|| {
+                tools::nft(&half);
+                let applied = apply(wanted).unwrap();
+                let whole = last + 1 == lines.len() && wanted == native;
+                let expected = if whole { Applied::Unchanged } else { Applied::Replaced };
+                assert_eq!(applied, expected, "{name} cut at {last}, then {wanted_name}");
+                assert_eq!(compare(&read().unwrap(), wanted), [], "{name} cut at {last}, then {wanted_name}");
+                assert_eq!(apply(wanted).unwrap(), Applied::Unchanged, "{name} cut at {last}");
+            });
+        }
+    }
 }
 
 /// The restore text of one family, cut behind its `rules`th rule; whole tables after the cut are missing.
@@ -131,16 +184,30 @@ fn refused_rule(world: World) {
     let last = bad.rules.last_mut().unwrap();
     last.matches = vec![Match::Protocol(Protocol::Tcp)];
     last.target = Target::Tproxy { mark: 1, port: 1 };
-    let refused = |before: &str| match apply(&bad) {
+    refused(world, &ruleset, &bad, "TPROXY --on-port 1");
+}
+
+fn refused_native_rule(world: World) {
+    let ruleset = world.allow(rules::native());
+    let mut bad = ruleset.clone();
+    // The kernel has all that it takes, so the chain must be what is missing.
+    let last = bad.rules.last_mut().unwrap();
+    last.matches = vec![Match::Conntrack(CtStates::Invalid)];
+    last.target = Target::Jump(Chain::IstioDrop);
+    refused(world, &ruleset, &bad, "\"ct state invalid counter jump istio-drop\"");
+}
+
+fn refused(world: World, ruleset: &Ruleset, bad: &Ruleset, words: &str) {
+    let refused = |before: &str| match apply(bad) {
         Err(ApplyError::Refused { step, .. }) => {
-            assert!(step.to_string().contains("TPROXY --on-port 1"), "{before}: {step}");
+            assert!(step.to_string().contains(words), "{before}: {step}");
         }
         other => panic!("{before}: {other:?}"),
     };
     world.fresh(|| {
         refused("into a fresh namespace");
         assert_eq!(shape(&read().unwrap()), Vec::<String>::new());
-        apply(&ruleset).unwrap();
+        apply(ruleset).unwrap();
         let before = read().unwrap();
         refused("over rules of ours");
         assert_eq!(read().unwrap(), before);
@@ -165,14 +232,14 @@ fn unencodable(world: World) {
 }
 
 fn two_writers(world: World) {
-    let one = world.allow(rules::ordinary());
-    let other = world.allow(rules::everything());
-    for _ in 0..20 {
+    let [one, other, native] = [rules::ordinary(), rules::everything(), rules::native()];
+    let [one, other, native] = [one, other, native].map(|ruleset| world.allow(ruleset));
+    for (one, other) in [(&one, &other), (&one, &native)].into_iter().cycle().take(40) {
         world.fresh(|| {
             let here = Netns::current().unwrap();
             let start = Barrier::new(2);
             std::thread::scope(|scope| {
-                for ruleset in [&one, &other] {
+                for ruleset in [one, other] {
                     let (here, start) = (&here, &start);
                     scope.spawn(move || {
                         here.enter_for_good().unwrap();
@@ -182,17 +249,23 @@ fn two_writers(world: World) {
                 }
             });
             let held = read().unwrap();
-            let holds = [&one, &other].map(|ruleset| compare(&held, ruleset).is_empty());
+            let holds = [one, other].map(|ruleset| compare(&held, ruleset).is_empty());
             assert!(holds[0] != holds[1], "one of them, whole: {holds:?}");
         });
     }
 }
 
 fn thousand_rules(world: World) {
-    let mut ruleset = world.allow(rules::ordinary());
+    for ruleset in [rules::ordinary(), rules::native()] {
+        thousand_rules_of(world, world.allow(ruleset));
+    }
+}
+
+fn thousand_rules_of(world: World, mut ruleset: Ruleset) {
     let rule = ruleset.rules.iter().find(|rule| rule.matches.len() == 2).unwrap().clone();
     // Without root the kernel takes no more than net.core.wmem_max allows.
-    let count = if world.users == Users::Any { 1000 } else { 400 };
+    let of_both_families = if world.users == Users::Any { 1000 } else { 400 };
+    let count = if ruleset.dialect == Dialect::Nft { 2 * of_both_families } else { of_both_families };
     for port in 1..=count {
         let condition = Match::DestinationPort(Sense::Is, Port::One(port));
         ruleset.rules.push(redirect::ruleset::Rule {

@@ -113,7 +113,7 @@ fn ours_come(world: World) {
 }
 
 fn ours_are_replaced(world: World) {
-    let every = rules::all().map(|(name, ruleset)| (name, world.allow(ruleset)));
+    let every: Vec<_> = rules::every().map(|(name, ruleset)| (name, world.allow(ruleset))).collect();
     for (first, one) in &every {
         for (second, other) in every.iter().filter(|(second, _)| second != first) {
             world.fresh(|| {

@@ -86,7 +86,15 @@ fn same(world: World, name: &str, ruleset: &Ruleset, commands: &str) {
 }
 
 fn generated(world: World, name: &str, ruleset: &Ruleset) {
-    same(world, name, ruleset, &text::native(ruleset));
+    same(world, name, ruleset, &quoted(&text::native(ruleset)));
+}
+
+/// Commands with quotes where nft needs them. Upstream writes the names of interfaces without, and so does text; a name with the sign
+/// that iptables has for a prefix is then refused, or one with a star that begins with a digit.
+fn quoted(commands: &str) -> String {
+    let word = |word: &str| if word.contains(['+', '*']) { format!("\"{word}\"") } else { word.to_owned() };
+    let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ") + "\n";
+    commands.lines().map(line).collect()
 }
 
 /// A recorded case: its commands go to nft as they are, and through a reader of their own to us.

@@ -61,12 +61,25 @@ pub(crate) fn all() -> [(&'static str, Ruleset); 3] {
     [("ordinary", ordinary()), ("dns", dns()), ("everything", everything())]
 }
 
+/// The rules of an ordinary pod in the native dialect.
+pub(crate) fn native() -> Ruleset {
+    ruleset(&Config { dialect: Dialect::Nft, ..config() }).unwrap()
+}
+
 /// The same in the native dialect.
 pub(crate) fn all_native() -> [(&'static str, Ruleset); 3] {
     let native = |config: Config| ruleset(&Config { dialect: Dialect::Nft, ..config }).unwrap();
-    // nft has another sign for prefixes of names than what settings have.
-    let everything = Config { exclude_interfaces: vec!["eth1".into()], ..full_config() };
-    [("ordinary", native(config())), ("dns", native(dns_config())), ("everything", native(everything))]
+    let everything = Config { exclude_interfaces: vec!["eth1".into(), "veth*".into()], ..full_config() };
+    [
+        ("native ordinary", native(config())),
+        ("native dns", native(dns_config())),
+        ("native everything", native(everything)),
+    ]
+}
+
+/// All of them in both dialects.
+pub(crate) fn every() -> impl Iterator<Item = (&'static str, Ruleset)> {
+    all().into_iter().chain(all_native())
 }
 
 /// Forms that no configuration of the corpora has: ends of port ranges, prefix lengths, interface names, owners.
@@ -116,7 +129,7 @@ pub(crate) fn native_edges() -> Vec<Ruleset> {
         let [one, other] = two;
         rules.push(returning(Scope::Both, vec![Match::Protocol(protocol), one, other]));
     }
-    for name in ["lo", "123456789012345"] {
+    for name in ["lo", "+", "lo+", "lo*", "a*b", "123456789012345", "12345678901234*"] {
         rules.extend(at_interface(name));
     }
     rules.extend(owners_and_marks());
