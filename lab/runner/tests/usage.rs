@@ -27,6 +27,9 @@ fn a_wrong_command_line_is_usage() {
         &["run", "--feature", "nowhere"],
         &["run", "--tags", "@nobody-has-this"],
         &["run", "--sut", "/nonexistent"],
+        &["run", "--mutant", "nobody-plants-this"],
+        &["run", "--mutant", "all", "--feature", "redirection", "--tags", "@protocol"],
+        &["run", "--mutant", "all", "--sut", "/opt/cni/bin"],
     ] {
         assert_eq!(code(args), Some(2), "{args:?}");
     }
@@ -46,7 +49,15 @@ fn the_list_names_scenarios_needs_and_defects() {
     let list = cnilab(&["list", "--feature", "redirection"]);
     assert_eq!(list.status.code(), Some(0));
     let text = text(&list);
-    for part in ["features/redirection/outbound.feature", "@real-kernel", "catches ", "scenarios, "] {
+    let parts = [
+        "features/redirection/outbound.feature",
+        "@real-kernel",
+        "catches ",
+        "scenarios, ",
+        "mutant no-ipv6: ",
+        "planted in cni/redirect/src/mutants.rs:",
+    ];
+    for part in parts {
         assert!(text.contains(part), "{part} is not in {text}");
     }
 }

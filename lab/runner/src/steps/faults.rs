@@ -10,6 +10,9 @@ use cucumber::{given, then, when};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
+/// What goes wrong goes wrong for pods of every namespace.
+const NAMESPACES: &str = "/api/v1/namespaces/";
+
 /// What the plugin asks the API server for.
 const PODS: &str = "/api/v1/namespaces/shop/pods/";
 
@@ -74,7 +77,7 @@ async fn at_first(world: &mut LabWorld, words: String, times: String) -> Step {
 }
 
 async fn add(world: &mut LabWorld, words: &str, times: Option<u32>) -> Step {
-    let fault = Fault { times, ..Fault::on(Verb::Get, PODS, effect(words)?) };
+    let fault = Fault { times, ..Fault::on(Verb::Get, NAMESPACES, effect(words)?) };
     world.cluster().await?.add_fault(fault);
     Ok(())
 }
