@@ -2,7 +2,7 @@
 //! Upstream's probe: it passes exactly where the proxy's own connections are redirected.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("after_a_clean_up_it_ends_with_126", Needs::Namespace, cleaned_up),
     Case("rules_that_come_while_it_tries_are_enough", Needs::Namespace, repaired),
     Case("one_listener_is_enough_and_none_is_not", Needs::Namespace, listeners),
+    Case("a_connection_that_was_not_redirected_proves_nothing", Needs::Namespace, direct),
     Case("another_user_than_the_proxy_proves_nothing", Needs::Users, another_user),
     Case("without_an_address_it_ends_with_1", Needs::Namespace, no_address),
 ];
@@ -76,6 +77,25 @@ fn listeners(proxy: Proxy) {
     pod.validate(&[]).expect(126, "no listener available on port 15001 or 15006 of 127.0.0.1");
     drop(outbound);
     pod.validate(&["--probe-timeout=300ms"]).expect(126, "nothing that was sent");
+}
+
+fn direct(proxy: Proxy) {
+    let pod = Pod::new(proxy, &["10.9.0.2"]);
+    // Conntrack runs, so the kernel knows an original destination: the listener's own.
+    pod.program(&["-b", "80"]);
+    pod.program(&["--cleanup-only", "-b", "80"]);
+    let mut command = pod.validation(&["--probe-timeout=1s"]);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let connection = loop {
+        match TcpStream::connect("127.0.0.1:15006") {
+            Ok(connection) => break connection,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+    };
+    let output = child.wait_with_output().unwrap();
+    drop(connection);
+    assert_eq!(output.status.code(), Some(126), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn another_user(proxy: Proxy) {
