@@ -30,8 +30,14 @@ use crate::snapshot::{Counter, Name};
 #[derive(Debug, thiserror::Error)]
 pub enum LegacyError {
     /// `/proc` does not say which there are.
-    #[error("list tables of legacy iptables")]
-    List(#[source] io::Error),
+    #[error("list tables of legacy iptables: read {path}")]
+    List {
+        /// Where they are listed.
+        path: &'static str,
+        /// The system's reason.
+        #[source]
+        reason: io::Error,
+    },
     /// The kernel does not say what one holds.
     #[error("read legacy table {table}")]
     Read {
@@ -153,7 +159,7 @@ impl Legacy {
 pub fn read() -> Result<Legacy, LegacyError> {
     let mut found = Legacy::default();
     for family in [Family::V4, Family::V6] {
-        let names = tables(family).map_err(LegacyError::List)?;
+        let names = tables(family)?;
         for table in Table::ALL.into_iter().filter(|table| names.iter().any(|name| name == table.name())) {
             let chains = socket::chains(family, table)?;
             found.tables.push(LegacyTable { family, table, chains });
@@ -165,13 +171,17 @@ pub fn read() -> Result<Legacy, LegacyError> {
 /// The legacy tables that exist in the calling thread's namespace for a family. None where the kernel has no legacy back end.
 ///
 /// # Errors
-/// If `/proc` cannot be read.
-pub fn tables(family: Family) -> io::Result<Vec<String>> {
+/// [`LegacyError::List`].
+pub fn tables(family: Family) -> Result<Vec<String>, LegacyError> {
     // The thread's own: /proc/net follows the main thread.
     let path = match family {
         Family::V4 => own_proc!("net/ip_tables_names"),
         Family::V6 => own_proc!("net/ip6_tables_names"),
     };
+    names(path).map_err(|reason| LegacyError::List { path, reason })
+}
+
+fn names(path: &str) -> io::Result<Vec<String>> {
     let file = match open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => file,
         // Only listed where the legacy back end is built in or loaded; a missing /proc is another matter.

@@ -70,6 +70,9 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     }
     let site = Site::find(netns?, conf, call)?;
     let done = apply::apply(&redirect, &site)?;
+    if let Some(reason) = done.unsandboxed() {
+        call.log.warn("the iptables tools saw the node's files", &[("reason", &reason)]);
+    }
     let fields = &[("told_by", &teller.name() as _), ("rules", &done as _), ("backend", &done.form() as _)];
     call.log.info("traffic is redirected", fields);
     Ok(result)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use netfilter::Applied;
+use netfilter::iptables::Unsandboxed;
 use netfilter::program::{Options, Programmed, Request};
 use protocol::netconf::NetConf;
 use redirect::config::Config;
@@ -57,6 +58,15 @@ impl Done {
             Self::Programmed(programmed) => programmed.choice.to_string(),
             Self::WrittenDown(Dialect::Iptables) => "restore text".to_owned(),
             Self::WrittenDown(Dialect::Nft) => "nft commands".to_owned(),
+        }
+    }
+
+    /// Why the iptables tools saw more than they should, if they did.
+    #[must_use]
+    pub fn unsandboxed(&self) -> Option<Unsandboxed> {
+        match self {
+            Self::Programmed(programmed) => programmed.unsandboxed,
+            Self::WrittenDown(_) => None,
         }
     }
 }

@@ -2,15 +2,14 @@
 //! Network namespaces and what is in them, behind traits; the real ones hand through to `netfilter`.
 
 use std::cell::{OnceCell, RefCell};
-use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
 use netfilter::address::{AddressError, Rtnetlink};
 use netfilter::ground::GroundError;
+use netfilter::legacy::{self, LegacyError};
 use netfilter::program::{ProgramError, Programmed, Request, program};
-use netfilter::{Netns, NetnsError, ReadError, legacy};
-use redirect::ruleset::Family;
+use netfilter::{Netns, NetnsError, ReadError};
 
 /// Opens network namespaces.
 pub trait Kernel {
@@ -42,23 +41,28 @@ pub trait Namespace {
     /// When they cannot be read.
     fn addresses(&self) -> Result<Vec<IpAddr>, AddressError>;
 
-    /// Whether somebody used the legacy back end here, whose rules nf_tables does not show.
-    ///
-    /// # Errors
-    /// When it cannot be told.
-    fn has_legacy_tables(&self) -> io::Result<bool>;
-
     /// Makes it hold what `request` asks for, whatever of ours it held before.
     ///
     /// # Errors
     /// When it does not; it is as it was then.
     fn program(&self, request: Request) -> Result<Programmed, ProgramError>;
 
-    /// Whether it holds rules of ours, of any version.
+    /// Whether it holds rules of ours, of any version and any back end.
     ///
     /// # Errors
     /// When they cannot be read.
-    fn has_rules_of_ours(&self) -> Result<bool, ReadError>;
+    fn has_rules_of_ours(&self) -> Result<bool, LookError>;
+}
+
+/// Why it cannot be told which rules a namespace holds.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// Those of nf_tables cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Those of legacy iptables cannot be read.
+    #[error(transparent)]
+    Legacy(#[from] LegacyError),
 }
 
 /// The kernel that we run on.
@@ -103,16 +107,17 @@ impl Namespace for RealNamespace {
         Ok(self.rtnetlink()?.borrow_mut().list()?.into_iter().map(|address| address.ip).collect())
     }
 
-    fn has_legacy_tables(&self) -> io::Result<bool> {
-        Ok(!legacy::tables(Family::V4)?.is_empty() || !legacy::tables(Family::V6)?.is_empty())
-    }
-
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         let rtnetlink = self.rtnetlink().map_err(GroundError::from)?;
         program(&mut rtnetlink.borrow_mut(), request)
     }
 
-    fn has_rules_of_ours(&self) -> Result<bool, ReadError> {
-        Ok(netfilter::has_rules_of_ours(&netfilter::read()?))
+    fn has_rules_of_ours(&self) -> Result<bool, LookError> {
+        let in_nf_tables = match netfilter::read() {
+            Ok(held) => netfilter::has_rules_of_ours(&held),
+            Err(ReadError::NoNfTables) => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(in_nf_tables || legacy::ours::has_rules_of_ours(&legacy::read()?))
     }
 }

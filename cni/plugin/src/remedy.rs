@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 
 use netfilter::address::AddressError;
 use netfilter::ground::GroundError;
+use netfilter::iptables::IptablesError;
 use netfilter::legacy::LegacyError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
@@ -43,12 +44,23 @@ pub(crate) fn of_netns(error: &NetnsError) -> &'static str {
 pub(crate) fn of_program(error: &ProgramError) -> &'static str {
     match error {
         ProgramError::Apply(ApplyError::Permission | ApplyError::Read(ReadError::Permission))
-        | ProgramError::Legacy(LegacyError::Permission { .. })
         | ProgramError::Ground(
             GroundError::Address(AddressError::Permission(_)) | GroundError::Route(RouteError::Permission(_)),
-        ) => ADMINISTER,
+        )
+        | ProgramError::Iptables(IptablesError::Read(ReadError::Permission)) => ADMINISTER,
+        ProgramError::Legacy(error) | ProgramError::Iptables(IptablesError::Legacy(error)) => {
+            of_legacy(error)
+        }
+        ProgramError::Iptables(IptablesError::Start { reason, .. }) => of_path(reason.kind()),
         ProgramError::Apply(ApplyError::UnmappedOwner { .. }) => LOOK_UP_USERS,
-        ProgramError::Legacy(LegacyError::List(error)) => of_path(error.kind()),
         _ => "",
+    }
+}
+
+fn of_legacy(error: &LegacyError) -> &'static str {
+    match error {
+        LegacyError::List { reason, .. } => of_path(reason.kind()),
+        LegacyError::Permission { .. } => ADMINISTER,
+        LegacyError::Read { .. } | LegacyError::Malformed { .. } => "",
     }
 }

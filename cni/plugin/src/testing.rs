@@ -18,7 +18,7 @@ use redirect::config::Mode;
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
 use crate::http::{Answer, Api, Connection, HttpError};
-use crate::kernel::{Kernel, Namespace};
+use crate::kernel::{Kernel, LookError, Namespace};
 use crate::kubeconfig::Endpoint;
 
 /// A clock that moves only when somebody waits or pushes it.
@@ -118,7 +118,6 @@ pub(crate) struct Site {
     pub(crate) path: &'static str,
     pub(crate) own: bool,
     pub(crate) addresses: Vec<&'static str>,
-    pub(crate) legacy: bool,
     pub(crate) ours: bool,
     pub(crate) fails: bool,
 }
@@ -163,10 +162,6 @@ impl Namespace for FakeNamespace {
         Ok(self.site.addresses.iter().map(|text| text.parse().unwrap()).collect())
     }
 
-    fn has_legacy_tables(&self) -> io::Result<bool> {
-        Ok(self.site.legacy)
-    }
-
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         if self.site.fails {
             return Err(ApplyError::NoNfTables.into());
@@ -186,7 +181,7 @@ impl Namespace for FakeNamespace {
         Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
     }
 
-    fn has_rules_of_ours(&self) -> Result<bool, ReadError> {
-        if self.site.fails { Err(ReadError::NoNfTables) } else { Ok(self.site.ours) }
+    fn has_rules_of_ours(&self) -> Result<bool, LookError> {
+        if self.site.fails { Err(ReadError::Busy { attempts: 1 }.into()) } else { Ok(self.site.ours) }
     }
 }

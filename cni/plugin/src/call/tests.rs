@@ -339,7 +339,6 @@ fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
         ("bad annotation", Scene::new("CHECK").with(|scene| scene.agent = bad)),
         ("no namespace", Scene::new("CHECK").set("CNI_NETNS", "/gone")),
         ("unreadable", Scene::new("CHECK").with(|scene| scene.site.fails = true)),
-        ("legacy", Scene::new("CHECK").with(|scene| scene.site.legacy = true)),
         ("bad args", Scene::new("CHECK").set("CNI_ARGS", "x")),
         ("bad config", Scene::new("CHECK").with(|scene| scene.conf["ambient_enabled"] = "yes".into())),
     ];

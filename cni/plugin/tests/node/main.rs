@@ -15,6 +15,8 @@ mod stage;
 
 use std::process::{Command, ExitCode, Output};
 
+use netfilter::address::Rtnetlink;
+use netfilter::route::PolicyRoutes;
 use rustix::thread::CapabilitySet;
 use serde_json::json;
 use stage::Stage;
@@ -27,6 +29,9 @@ struct Case(&'static str, fn(Stage));
 
 const CASES: &[Case] = &[
     Case("without_tools_and_with_a_read_only_root_a_pod_is_redirected", bare),
+    Case("a_tproxy_pod_gets_its_routes_once", tproxy),
+    Case("every_back_end_that_needs_no_tool_works_without_one", back_ends),
+    Case("a_missing_tool_is_named_with_the_remedy", missing_tool),
     Case("without_a_writable_run_directory_a_pod_is_redirected", read_only_run_directory),
     Case("a_namespace_that_may_not_be_opened_is_named_with_the_remedy", unopened),
     Case("without_cap_sys_admin_the_capability_is_named", without_sys_admin),
@@ -93,6 +98,43 @@ fn bare(stage: Stage) {
     assert!(std::fs::write("/written", "").is_err(), "the root is read-only");
     stage.add().succeeds();
     assert!(stage.is_redirected());
+}
+
+fn tproxy(mut stage: Stage) {
+    stage.annotations["sidecar.istio.io/interceptionMode"] = json!("TPROXY");
+    let stage = stage.with_agent().without_tools();
+    for _ in 0..2 {
+        stage.add().succeeds();
+        let wanted = PolicyRoutes { mark: 1337, table: 133, ipv6: false };
+        let missing = stage.inside(|| Rtnetlink::open().unwrap().add_policy_routes(wanted).unwrap());
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}
+
+fn back_ends(stage: Stage) {
+    let mut stage = stage.with_agent().without_tools();
+    for backend in ["nft", "nft-compat"] {
+        stage.conf["millrace_backend"] = json!(backend);
+        for rules in ["created", "unchanged"] {
+            let answer = stage.add();
+            answer.succeeds();
+            // What another back end left is replaced.
+            let done = [rules, "replaced"].map(|done| answer.log.contains(&format!("\"rules\":\"{done}\"")));
+            assert!(done[0] || (rules == "created" && done[1]), "{backend}: {}", answer.log);
+            assert!(
+                answer.log.contains(&format!("\"backend\":\"{backend}: it was asked for")),
+                "{}",
+                answer.log
+            );
+        }
+    }
+}
+
+fn missing_tool(mut stage: Stage) {
+    stage.conf["millrace_backend"] = json!("iptables-legacy");
+    let stage = stage.with_agent().without_tools();
+    stage.add().fails_with(999, &["iptables-legacy-restore", "install", "nft-compat"]);
+    assert!(!stage.is_redirected());
 }
 
 fn read_only_run_directory(stage: Stage) {

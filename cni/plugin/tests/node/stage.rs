@@ -27,6 +27,8 @@ pub(crate) struct Stage {
     dir: PathBuf,
     /// The plugin's configuration.
     pub(crate) conf: Value,
+    /// The pod's annotations.
+    pub(crate) annotations: Value,
     env: Vec<(&'static str, String)>,
 }
 
@@ -68,7 +70,12 @@ impl Stage {
             std::fs::create_dir(dir.join(sub)).unwrap();
         }
         let conf = json!({"cniVersion": "1.0.0", "name": "k8s", "type": "istio-cni", "cni_agent_run_dir": dir.join("run")});
-        let stage = Self { dir: dir.to_owned(), conf, env: Vec::new() };
+        let stage = Self {
+            dir: dir.to_owned(),
+            conf,
+            annotations: json!({"sidecar.istio.io/status": "{}"}),
+            env: Vec::new(),
+        };
         let netns = stage.netns();
         std::fs::write(&netns, "").unwrap();
         std::thread::spawn(move || {
@@ -92,8 +99,7 @@ impl Stage {
     /// An agent that knows the pod.
     pub(crate) fn with_agent(self) -> Self {
         let listener = UnixListener::bind(self.dir.join("run/agent.sock")).unwrap();
-        let pod = json!({"metadata": {"name": "cart", "namespace": "shop", "uid": "u1",
-                "annotations": {"sidecar.istio.io/status": "{}"}},
+        let pod = json!({"metadata": {"name": "cart", "namespace": "shop", "uid": "u1", "annotations": self.annotations},
             "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}});
         let answer = json!({"version": 1, "response": "found", "pod": pod}).to_string() + "\n";
         std::thread::spawn(move || {
@@ -151,9 +157,8 @@ impl Stage {
     /// An ADD of the pod.
     pub(crate) fn add(&self) -> Answer {
         let stdin = self.dir.join("stdin");
-        if !stdin.exists() {
-            std::fs::write(&stdin, self.conf.to_string()).unwrap();
-        }
+        // Where files are read-only, it was written before.
+        let _ = std::fs::write(&stdin, self.conf.to_string());
         let output = Command::new(env!("CARGO_BIN_EXE_istio-cni"))
             .env_clear()
             .env("CNI_COMMAND", "ADD")
@@ -175,7 +180,12 @@ impl Stage {
 
     /// Whether there are rules in the pod.
     pub(crate) fn is_redirected(&self) -> bool {
-        Netns::open(self.netns()).unwrap().enter(|| has_rules_of_ours(&read().unwrap())).unwrap()
+        self.inside(|| has_rules_of_ours(&read().unwrap()))
+    }
+
+    /// Does something in the pod's network namespace.
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        Netns::open(self.netns()).unwrap().enter(work).unwrap()
     }
 }
 

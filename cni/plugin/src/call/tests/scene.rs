@@ -87,7 +87,7 @@ impl Scene {
             record: None,
             agent: mesh_pod,
             api: || api_status(500),
-            site: Site { path: NETNS, own: false, addresses, legacy: false, ours: false, fails: false },
+            site: Site { path: NETNS, own: false, addresses, ours: false, fails: false },
         }
     }
 
