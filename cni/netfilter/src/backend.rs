@@ -8,9 +8,14 @@ use std::str::FromStr;
 use redirect::ruleset::Dialect;
 
 pub mod choice;
+pub mod choose;
+pub mod facts;
 mod record;
 
 pub use choice::{Choice, Reason};
+pub use choose::{NoBackend, choose};
+pub use facts::{Facts, LegacyUse, ProbeError, probe};
+pub use record::Record;
 
 /// In which form the kernel holds rules, and who writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through the iptables tools, where the kernel or an operator demands it. It acts on the calling thread's namespace.
 //!
-//! What is there is read in process; a tool is started only to change it, once per family. Each table is replaced by one commit:
-//! what was ours goes and what is wanted comes at once. Tables and families are not changed together; [`Options::reconcile`] drops all
-//! traffic meanwhile.
+//! What is there is read in process; a tool is started only to change it, for each family once to try and once to do it. Each table is
+//! replaced by one commit: what was ours goes and what is wanted comes at once. Tables and families are not changed together;
+//! [`Options::reconcile`] drops all traffic meanwhile.
 //!
 //! | part | what it does |
 //! |---|---|
@@ -31,7 +31,7 @@ use std::time::Instant;
 use redirect::ruleset::{Family, Ruleset};
 
 use self::decide::{Actions, Purpose, decide};
-use self::run::Runner;
+use self::run::{Commit, Runner};
 use crate::apply::Applied;
 use crate::owner;
 use crate::program::Options;
@@ -120,12 +120,15 @@ fn write(
     residue: &Residue,
     actions: Actions,
 ) -> Result<(), IptablesError> {
+    let texts = runner.families().map(|family| (family, script::replace(family, ruleset, residue, actions)));
+    let texts: Vec<_> = texts.filter(|(_, text)| !text.is_empty()).collect();
+    // Each table is committed by itself: what one of them will not take must be known before the first is changed.
+    for (family, text) in &texts {
+        runner.restore(*family, Commit::Never, text)?;
+    }
     let _rails = if actions.guard { Some(Rails::up(runner, residue)?) } else { None };
-    for family in runner.families() {
-        let text = script::replace(family, ruleset, residue, actions);
-        if !text.is_empty() {
-            runner.restore(family, &text)?;
-        }
+    for (family, text) in &texts {
+        runner.restore(*family, Commit::EachTable, text)?;
     }
     Ok(())
 }
@@ -138,7 +141,7 @@ impl<'a> Rails<'a> {
         // Made first: what is up when a later family fails comes down, too.
         let rails = Self(runner);
         for family in runner.families() {
-            runner.restore(family, &script::rails_up(family, residue))?;
+            runner.restore(family, Commit::EachTable, &script::rails_up(family, residue))?;
         }
         Ok(rails)
     }
@@ -148,7 +151,7 @@ impl Drop for Rails<'_> {
     fn drop(&mut self) {
         for family in self.0.families() {
             // Nothing can be done about it; the chain's name makes it ours, so whoever applies next removes it.
-            let _ = self.0.with_more_time().restore(family, script::RAILS_DOWN);
+            let _ = self.0.with_more_time().restore(family, Commit::EachTable, script::RAILS_DOWN);
         }
     }
 }

@@ -26,6 +26,8 @@ use rustix::io::{Errno, read as read_file};
 use crate::netns::own_proc;
 use crate::snapshot::{Counter, Name};
 
+pub(crate) use socket::available;
+
 /// Why a table could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LegacyError {

@@ -58,6 +58,7 @@ mod nft;
 mod residue;
 #[cfg(test)]
 mod robustness;
+mod unshare;
 mod wanted;
 mod wire;
 

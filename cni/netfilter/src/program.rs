@@ -15,7 +15,8 @@ use redirect::generate::ruleset;
 use crate::address::Rtnetlink;
 use crate::apply::{Applied, ApplyError};
 use crate::backend::choice::{Choice, Reason, after};
-use crate::backend::{Backend, Wish};
+use crate::backend::choose::for_pod;
+use crate::backend::{Backend, LegacyUse, Wish};
 use crate::ground::{self, Ground, GroundError};
 use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
 use crate::legacy::{self, Legacy, LegacyError};
@@ -150,19 +151,14 @@ fn write_first_that_works(
 /// What is tried first.
 fn first(request: &Request, legacy: &Legacy) -> Choice {
     let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
-    let recorded = request.recorded.unwrap_or(usual);
-    match request.wish {
-        Wish::Only(backend) => Choice { backend, reason: Reason::Asked },
-        Wish::Auto if recorded.backend == Backend::IptablesLegacy => recorded,
-        Wish::Auto if legacy::ours::has_rules_of_others(legacy) => {
-            if iptables::is_installed(Variant::Legacy) {
-                Choice { backend: Backend::IptablesLegacy, reason: Reason::LegacyRules }
-            } else {
-                Choice { reason: Reason::LegacyRulesOutOfReach, ..recorded }
-            }
-        }
-        Wish::Auto => recorded,
-    }
+    let others = if request.wish != Wish::Auto || !legacy::ours::has_rules_of_others(legacy) {
+        LegacyUse::NoRulesOfOthers
+    } else if iptables::is_installed(Variant::Legacy) {
+        LegacyUse::RulesOfOthers
+    } else {
+        LegacyUse::RulesOutOfReach
+    };
+    for_pod(request.wish, request.recorded.unwrap_or(usual), others)
 }
 
 /// Removes from the calling thread's namespace whatever rules of ours any back end holds, then what they stand on. `config` says which

@@ -2,10 +2,66 @@
 //! A choice as the text that the node agent leaves for everyone else on the node: one `key=value` a line. Who reads it may be older or newer
 //! than who wrote it, so unknown keys are skipped, and a name that is not known is as good as no record.
 
-use super::{Backend, Choice, Reason};
+use super::facts::LegacyTables;
+use super::{Backend, Choice, Facts, Reason};
 
 const BACKEND: &str = "backend";
 const REASON: &str = "reason";
+const VERSION: &str = "version";
+/// The version that this build writes. Readers go by keys; it is for people, and for a change that keys cannot express.
+const CURRENT: u32 = 1;
+
+/// A choice with the facts that it was made from, for whoever wants to know why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// The choice.
+    pub choice: Choice,
+    /// What the node had.
+    pub facts: Facts,
+}
+
+impl Record {
+    /// The record's text. The choice comes first: it is all that a plugin reads.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = self.choice.to_record();
+        text.push_str(&format!("{VERSION}={CURRENT}\n"));
+        for (key, has) in flags(&mut self.facts.clone()) {
+            text.push_str(&format!("{key}={}\n", if *has { "yes" } else { "no" }));
+        }
+        text + &format!("legacy={}\nlegacy_v6={}\n", self.facts.legacy, self.facts.legacy_v6)
+    }
+
+    /// Reads a record; `None` where [`Choice::from_record`] finds none. Facts that it does not tell are not there.
+    #[must_use]
+    pub fn decode(text: &str) -> Option<Self> {
+        let choice = Choice::from_record(text)?;
+        let mut facts = Facts::default();
+        for (key, has) in flags(&mut facts) {
+            *has = value(text, key) == Some("yes");
+        }
+        facts.legacy = LegacyTables::parse(value(text, "legacy").unwrap_or_default());
+        facts.legacy_v6 = LegacyTables::parse(value(text, "legacy_v6").unwrap_or_default());
+        Some(Self { choice, facts })
+    }
+}
+
+/// The facts that are there or not, by key.
+fn flags(facts: &mut Facts) -> [(&'static str, &mut bool); 6] {
+    [
+        ("nf_tables", &mut facts.nf_tables),
+        ("nft_compat", &mut facts.nft_compat),
+        ("native", &mut facts.native),
+        ("ipv6", &mut facts.ipv6),
+        ("legacy_tools", &mut facts.legacy_tools),
+        ("nft_tools", &mut facts.nft_tools),
+    ]
+}
+
+/// The value of a key.
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().filter_map(|line| line.split_once('=')).find(|pair| pair.0 == key).map(|pair| pair.1)
+}
 
 impl Choice {
     /// The record's text.
@@ -17,10 +73,7 @@ impl Choice {
     /// Reads a record; `None` if it names no back end and reason that this build knows.
     #[must_use]
     pub fn from_record(text: &str) -> Option<Self> {
-        let value = |key| {
-            text.lines().filter_map(|line| line.split_once('=')).find(|pair| pair.0 == key).map(|pair| pair.1)
-        };
-        let (backend, reason) = (value(BACKEND)?, value(REASON)?);
+        let (backend, reason) = (value(text, BACKEND)?, value(text, REASON)?);
         Some(Self {
             backend: Backend::ALL.into_iter().find(|known| known.name() == backend)?,
             reason: Reason::ALL.into_iter().find(|known| known.name() == reason)?,
@@ -40,6 +93,24 @@ mod tests {
                 assert_eq!(Choice::from_record(&choice.to_record()), Some(choice));
             }
         }
+    }
+
+    #[test]
+    fn facts_are_read_as_they_were_written() {
+        let choice = Choice { backend: Backend::Nft, reason: Reason::NoNftCompat };
+        let mut record = Record { choice, facts: Facts::default() };
+        let none = record.encode();
+        assert!(none.len() < 512, "a plugin reads no more");
+        assert_eq!(Record::decode(&none), Some(record));
+        for index in 0..6 {
+            *flags(&mut record.facts)[index].1 = true;
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+        record.facts.legacy.nat = true;
+        record.facts.legacy_v6.raw = true;
+        assert_eq!(Record::decode(&record.encode()), Some(record));
+        assert_eq!(Choice::from_record(&record.encode()), Some(choice));
+        assert_eq!(Record::decode(&choice.to_record()), Some(Record { choice, facts: Facts::default() }));
     }
 
     #[test]

@@ -35,6 +35,15 @@ pub(super) struct Output {
     pub(super) errors: String,
 }
 
+/// Whether what is restored takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// It is only built.
+    Never,
+    /// Table by table.
+    EachTable,
+}
+
 /// Restores rules with tools of one variant.
 pub(super) struct Runner {
     tools: Vec<(Family, Tool)>,
@@ -84,10 +93,13 @@ impl Runner {
     }
 
     /// Restores rules of one family.
-    pub(super) fn restore(&self, family: Family, text: &str) -> Result<(), IptablesError> {
+    pub(super) fn restore(&self, family: Family, commit: Commit, text: &str) -> Result<(), IptablesError> {
         let Some((_, tool)) = self.tools.iter().find(|(found, _)| *found == family) else { return Ok(()) };
         let mut command = Command::new(&tool.path);
         command.arg("--noflush");
+        if commit == Commit::Never {
+            command.arg("--test");
+        }
         if tool.variant == Variant::Legacy {
             command.env("XTABLES_LOCKFILE", lock::NAMESPACE);
             if tool.version.is_at_least(Version::WAITS) {

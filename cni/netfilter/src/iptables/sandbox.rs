@@ -3,17 +3,15 @@
 //! names, which with the node's `nsswitch.conf` could mean to ask a network that the pod does not have; old ones lock a file of
 //! the node.
 
-#![expect(unsafe_code, reason = "a mount namespace of its own")]
-
 use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::lock;
 use crate::netns::own_proc;
+use crate::unshare;
 
 /// Where the C library reads how names are looked up.
 const NAME_SERVICES: &str = "/etc/nsswitch.conf";
@@ -78,8 +76,7 @@ pub(super) fn isolated<T: Send>(lock: NodeLock, work: impl FnOnce() -> T + Send)
 
 fn prepare(lock: NodeLock) -> Result<(), Unsandboxed> {
     let failed = |step| move |errno: Errno| Unsandboxed { step, errno: errno.raw_os_error() };
-    // SAFETY: it does not touch file descriptors, and no other thread shares this one's idea of mounts from here on.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(failed(Step::MountNamespace))?;
+    unshare::mounts().map_err(failed(Step::MountNamespace))?;
     let all = |kind| mount_change("/", kind | MountPropagationFlags::REC);
     all(MountPropagationFlags::PRIVATE)
         .or_else(|_| all(MountPropagationFlags::DOWNSTREAM))

@@ -204,3 +204,113 @@ fn close(family: Family, mut chain: Open<'_>, starts: &[(u32, &[u8])]) -> Option
         rules: rules.collect::<Option<_>>()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A table `filter` as the kernel makes it, with a chain of somebody in it: `INPUT` with one rule, policies, `MINE` with nothing.
+    fn table() -> (Info, Vec<u8>) {
+        let mut bytes = Vec::new();
+        let entry = |bytes: &mut Vec<u8>, name: &[u8], info: &[u8]| {
+            let start = bytes.len();
+            let mut entry = vec![0; 112];
+            entry[88..90].copy_from_slice(&112_u16.to_ne_bytes());
+            let length = u16::try_from(112 + 32 + info.len()).unwrap();
+            entry[90..92].copy_from_slice(&length.to_ne_bytes());
+            entry[96..104].copy_from_slice(&7_u64.to_ne_bytes());
+            let mut target = vec![0; 32];
+            target[2..2 + name.len()].copy_from_slice(name);
+            bytes.extend([entry, target, info.to_vec()].concat());
+            u32::try_from(start).unwrap()
+        };
+        let verdict = |number: i32| [number.to_ne_bytes(), [0; 4]].concat();
+        let name = |text: &[u8]| [text, &vec![0; 32 - text.len()]].concat();
+        // Behind four entries with a verdict and one with a name.
+        let mine = 4 * (112 + 40) + (112 + 64);
+        let input = entry(&mut bytes, b"", &verdict(mine));
+        let input_policy = entry(&mut bytes, b"", &verdict(-2));
+        let forward = entry(&mut bytes, b"", &verdict(-1));
+        let output = entry(&mut bytes, b"", &verdict(-2));
+        entry(&mut bytes, b"ERROR", &name(b"MINE"));
+        assert_eq!(i32::try_from(bytes.len()), Ok(mine));
+        entry(&mut bytes, b"", &verdict(-5));
+        entry(&mut bytes, b"ERROR", &name(b"ERROR"));
+        let info = Info {
+            hooks: 0b1110,
+            entry: [0, input, forward, output, 0],
+            policy: [0, input_policy, forward, output, 0],
+            size: u32::try_from(bytes.len()).unwrap(),
+        };
+        (info, bytes)
+    }
+
+    #[test]
+    fn chains_policies_and_jumps_are_found() {
+        let (info, bytes) = table();
+        let chains = chains(Family::V4, &info, &bytes).unwrap();
+        let shape: Vec<_> =
+            chains.iter().map(|chain| (chain.name.to_string(), chain.policy, chain.rules.len())).collect();
+        let expected = [
+            ("INPUT", Some(Policy::Accept), 1),
+            ("FORWARD", Some(Policy::Drop), 0),
+            ("OUTPUT", Some(Policy::Accept), 0),
+            ("MINE", None, 0),
+        ];
+        assert_eq!(shape, expected.map(|(name, policy, rules)| (name.to_owned(), policy, rules)));
+        let rule = &chains[0].rules[0];
+        assert_eq!(rule.action, Action::Jump(Name::new(b"MINE")));
+        assert_eq!((rule.conditions.len(), rule.counter.packets), (0, 7));
+    }
+
+    #[test]
+    fn a_table_that_was_cut_is_none() {
+        let (info, bytes) = table();
+        for length in 0..bytes.len() {
+            assert_eq!(chains(Family::V4, &info, &bytes[..length]), None, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..600), head in any::<[u8; INFO_LENGTH]>()) {
+            let info = Info::parse(&head).unwrap();
+            for family in [Family::V4, Family::V6] {
+                let _ = chains(family, &info, &bytes);
+            }
+        }
+
+        #[test]
+        fn a_table_that_was_changed_anywhere_is_read(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let (info, mut bytes) = table();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            let _ = chains(Family::V4, &info, &bytes);
+            let _ = chains(Family::V6, &info, &bytes[cut.index(bytes.len())..]);
+        }
+
+        #[test]
+        fn any_extension_is_read(name in "tcp|udp|owner|multiport|conntrack|mark|connmark|REDIRECT|MARK|TPROXY|CONNMARK|CT", revision in 0..4_u8, info in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut extension = vec![0; 32];
+            extension[2..2 + name.len()].copy_from_slice(name.as_bytes());
+            extension[31] = revision;
+            extension.extend(info);
+            let length = u16::try_from(extension.len()).unwrap();
+            extension[..2].copy_from_slice(&length.to_ne_bytes());
+            for family in [Family::V4, Family::V6] {
+                let layout = Layout::of(family);
+                let head = vec![0; layout.length];
+                let entry = Entry { offset: 0, next: 1, head: &head, matches: &extension, target: &extension, counter: Counter::default() };
+                prop_assert_eq!(rule::conditions(family, &entry).is_some(), true);
+                let _ = rule::action(rule::verdict(&entry), &entry);
+            }
+        }
+    }
+}

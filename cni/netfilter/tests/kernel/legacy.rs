@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Back ends that use the iptables tools, and namespaces that hold rules of more than one.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netfilter::address::Rtnetlink;
-use netfilter::iptables::{self, IptablesError, Variant};
+use netfilter::iptables::{self, IptablesError, Problem, Variant};
 use netfilter::legacy::{self, Policy};
 use netfilter::program::{self, Options, Programmed, Removed, Request, Surroundings};
-use netfilter::{Applied, Backend, Choice, Reason, Wish, compare, has_rules_of_ours, read};
+use netfilter::{Applied, Backend, Choice, Reason, Wish, backend, compare, has_rules_of_ours, read};
 use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
 use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
-use redirect::ruleset::{Family, Ruleset, Table};
+use redirect::ruleset::{Family, Id, Match, Owner, Ruleset, Sense, Table};
 use redirect::text;
 
 use crate::world::World;
@@ -30,6 +33,9 @@ pub(crate) const CASES: &[Case] = &[
     Case("removing_leaves_nothing_of_any_back_end", Needs::ToolsAndUsers, removing),
     Case("a_held_lock_of_the_node_stops_nobody", Needs::ToolsAndUsers, node_lock),
     Case("a_held_lock_of_the_pod_stops_legacy_in_time_and_nobody_else", Needs::ToolsAndUsers, pod_lock),
+    Case("without_legacy_tools_the_error_says_what_to_do", Needs::ToolsAndUsers, no_tools),
+    Case("a_probe_tells_what_the_node_has_and_leaves_nothing", Needs::ToolsAndUsers, probed),
+    Case("old_tools_lock_a_file_of_the_pod_too", Needs::ToolsAndUsers, old_tools),
     Case("sixteen_pods_at_once_through_legacy", Needs::ToolsAndUsers, sixteen),
 ];
 
@@ -187,12 +193,21 @@ fn rails(world: World) {
             let held = save(variant).join("\n");
             assert!(held.contains("*filter") && !held.contains("GUARDRAILS"), "{held}");
             assert_eq!(iptables::apply(variant, &other, &options).unwrap().applied, Applied::Unchanged);
-            // A set that cannot be written: the rails come down all the same, and the former stays.
-            let refused = Ruleset { rules: other.rules.iter().cloned().cycle().take(70_000).collect(), ..one.clone() };
-            let options = Options { deadline: Duration::from_secs(1), ..options };
-            if iptables::apply(variant, &refused, &options).is_err() {
-                assert!(!save(variant).join("\n").contains("GUARDRAILS"));
-            }
+            let for_owner = |id| {
+                let mut rules = one.clone();
+                let owner = Match::Owner(Sense::Is, Owner::Gid(id));
+                rules.rules.iter_mut().for_each(|rule| rule.matches.push(owner.clone()));
+                iptables::apply(variant, &rules, &options).unwrap_err()
+            };
+            // The tool does not know the name: nothing is touched.
+            let before = save(variant);
+            let error = for_owner(Id::Name("nobody-has-this-name".to_owned()));
+            assert!(matches!(error, IptablesError::Failed { problem: Problem::Parameter, .. }), "{error}");
+            assert_eq!(save(variant), before);
+            // The kernel does not know owners of packets that come in: the rails, which are up by then, come down.
+            let error = for_owner(Id::Number(0));
+            assert!(matches!(error, IptablesError::Failed { .. }), "{error}");
+            assert!(!save(variant).join("\n").contains("GUARDRAILS"));
         });
     }
 }
@@ -280,18 +295,50 @@ fn removing(world: World) {
     }
 }
 
+/// Hides the node's `/run` from this thread, and holds the lock in the new one.
+fn hold_node_lock() -> Flock<std::fs::File> {
+    private_mounts();
+    let none: Option<&str> = None;
+    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    let file = std::fs::File::create("/run/xtables.lock").unwrap();
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap()
+}
+
 fn node_lock(world: World) {
-    let file = std::fs::File::options().create(true).append(true).open("/run/xtables.lock").unwrap();
-    let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return };
     for backend in Backend::ALL {
         world.fresh(|| {
             lo_up();
+            let _held = hold_node_lock();
             let start = Instant::now();
             assert_eq!(do_program(config(), Wish::Only(backend)).applied, Applied::Created);
             assert!(start.elapsed() < Duration::from_secs(1), "{backend}: {:?}", start.elapsed());
         });
     }
-    drop(held);
+}
+
+/// The tools as if they were of a version that cannot be told which file to lock.
+const OLD: &str = "#!/bin/sh
+case \"$1\" in --version) echo 'iptables v1.8.4 (legacy)'; exit;; esac
+unset XTABLES_LOCKFILE
+exec REAL \"${0##*/}\" \"$@\"
+";
+
+fn old_tools(world: World) {
+    let wanted = ruleset(&config()).unwrap();
+    world.fresh(|| {
+        let _held = hold_node_lock();
+        let tool = tool("xtables-legacy-multi").canonicalize().unwrap();
+        std::fs::copy(&tool, "/run/real").unwrap();
+        std::fs::write("/run/old", OLD.replace("REAL", "/run/real")).unwrap();
+        std::fs::set_permissions("/run/old", std::fs::Permissions::from_mode(0o755)).unwrap();
+        let none: Option<&str> = None;
+        mount(Some("/run/old"), &tool, none, MsFlags::MS_BIND, none).unwrap();
+        let options = Options { deadline: Duration::from_millis(1800), ..Options::default() };
+        let naked = Options { surroundings: Surroundings::Container, ..options };
+        let error = iptables::apply(Variant::Legacy, &wanted, &naked).unwrap_err();
+        assert!(matches!(error, IptablesError::Locked { lock: "/run/xtables.lock", .. }), "{error}");
+        assert_eq!(through(Variant::Legacy, &wanted), Applied::Created, "another file is mounted over it");
+    });
 }
 
 fn pod_lock(world: World) {
@@ -333,5 +380,65 @@ fn sixteen(world: World) {
         for pod in pods {
             assert_eq!(pod.join().unwrap(), Applied::Created);
         }
+    });
+}
+
+/// What this thread mounts from here on, nobody else sees.
+fn private_mounts() {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+    let none: Option<&str> = None;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+}
+
+/// A program of `PATH`.
+fn tool(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.exists()).unwrap()
+}
+
+/// Hides a tool from this thread.
+fn hide(name: &str) {
+    private_mounts();
+    let none: Option<&str> = None;
+    mount(Some("/dev/null"), &tool(name), none, MsFlags::MS_BIND, none).unwrap();
+}
+
+fn no_tools(world: World) {
+    world.fresh(|| {
+        lo_up();
+        tools::legacy(Family::V4, "-t nat -A OUTPUT -p gre -j ACCEPT");
+        hide("xtables-legacy-multi");
+        assert!(!iptables::is_installed(Variant::Legacy) && iptables::is_installed(Variant::Nft));
+        let done = do_program(config(), Wish::Auto);
+        let choice = Choice { backend: Backend::NftCompat, reason: Reason::LegacyRulesOutOfReach };
+        assert_eq!((done.choice, done.applied), (choice, Applied::Created));
+        let request = Request {
+            config: config(),
+            wish: Wish::Only(Backend::IptablesLegacy),
+            recorded: None,
+            options: Options::default(),
+        };
+        let refused = program::program(&mut Rtnetlink::open().unwrap(), request).unwrap_err().to_string();
+        assert!(refused.contains("iptables-legacy-restore") && refused.contains("install"), "{refused}");
+        assert!(refused.contains("nft-compat"), "{refused}");
+    });
+}
+
+fn probed(world: World) {
+    world.fresh(|| {
+        let before = read().unwrap();
+        let facts = backend::probe().unwrap();
+        assert_eq!(legacy::read().unwrap().tables, vec![], "nothing is made here");
+        assert_eq!(read().unwrap(), before);
+        assert!(facts.nf_tables && facts.nft_compat && facts.native && facts.nft_tools && facts.legacy_tools);
+        // What a kernel has of legacy iptables, by its own account of another namespace.
+        let listed = world.fresh(|| {
+            for table in Table::ALL {
+                tools::legacy(Family::V4, &format!("-t {} -S", table.name()));
+            }
+            legacy::tables(Family::V4).unwrap()
+        });
+        assert_eq!(listed.iter().any(|name| name == "nat"), facts.legacy.nat);
+        assert_eq!(backend::choose(Wish::Auto, &facts).unwrap().backend, Backend::NftCompat);
     });
 }
