@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use netfilter::address::AddressError;
 use netfilter::{NetnsError, ProgramError};
+use protocol::mutant;
 use redirect::config::ConfigError;
 
 use crate::exit::Exit;
@@ -54,7 +55,7 @@ impl Failure {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Self::NotRedirected(_) => Exit::NotRedirected,
+            Self::NotRedirected(_) if !mutant!("validation-exit-code") => Exit::NotRedirected,
             _ => Exit::Failure,
         }
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Command;
 use netfilter::program::{Removed, Request};
 use netfilter::{Applied, Wish};
+use protocol::mutant;
 use redirect::generate::ruleset;
 use redirect::ruleset::Dialect;
 use redirect::text;
@@ -127,7 +128,12 @@ impl Run<'_, '_> {
     fn program(&mut self, settings: &Settings, whole: &Whole) -> Result<(), Failure> {
         match settings.programming {
             Programming::Skip => self.log.add(Level::Info, "rules are not touched: --skip-rule-apply", &[]),
-            Programming::DryRun => self.dry_run(whole)?,
+            Programming::DryRun => {
+                self.dry_run(whole)?;
+                if mutant!("dry-run-applies") {
+                    self.apply(settings, whole)?;
+                }
+            }
             Programming::Apply => self.apply(settings, whole)?,
             Programming::CleanUp => {
                 let what = match self.kernel.clean_up(&whole.config, &settings.options)? {
