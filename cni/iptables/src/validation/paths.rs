@@ -15,6 +15,7 @@ use std::fmt;
 use std::time::Duration;
 
 use netfilter::address::Rtnetlink;
+use netfilter::legacy::{self, ours::has_rules_of_ours};
 use netfilter::route::PolicyRoutes;
 use netfilter::{Difference, ReadError, compare};
 use redirect::config::Config;
@@ -183,6 +184,15 @@ fn live_rules(config: &Config) -> State {
         Err(error @ ReadError::Permission) => return State::Unproven(error.to_string()),
         Err(error) => return State::Unproven(chain(&error)),
     };
+    match legacy::read() {
+        Ok(tables) if has_rules_of_ours(&tables) => {
+            return State::Unproven(
+                "they are in tables of legacy iptables, which are not compared".to_owned(),
+            );
+        }
+        Ok(_) => {}
+        Err(error) => return State::Unproven(chain(&error)),
+    }
     let differences = |dialect| match ruleset(&Config { dialect, ..config.clone() }) {
         Ok(rules) => Ok(compare(&snapshot, &rules)),
         Err(error) => Err(error.to_string()),

@@ -22,6 +22,7 @@ mod validation;
 
 use std::process::ExitCode;
 
+use netfilter::iptables::{Variant, is_installed};
 use pod::Proxy;
 use rights::Rights;
 
@@ -32,6 +33,8 @@ enum Needs {
     Namespace,
     /// Also a user without privileges.
     Users,
+    /// Also the legacy iptables tools, and the right to use them.
+    Legacy,
 }
 
 /// A case: a sentence, what it needs, what it does.
@@ -75,6 +78,10 @@ fn run(&Case(_, needs, work): &Case, rights: &Rights) -> Result<bool, String> {
     let proxy = match (rights, needs) {
         (Rights::None(reason), _) => return Err(reason.clone()),
         (Rights::OneUser, Needs::Users) => return Err("needs root: a user without privileges".to_owned()),
+        (Rights::OneUser, Needs::Legacy) => return Err("needs root: legacy tables".to_owned()),
+        (Rights::Root, Needs::Legacy) if !is_installed(Variant::Legacy) => {
+            return Err("needs iptables-legacy".to_owned());
+        }
         (Rights::OneUser, Needs::Namespace) => Proxy { id: 0 },
         (Rights::Root, _) => Proxy { id: 1337 },
     };

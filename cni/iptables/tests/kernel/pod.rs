@@ -39,7 +39,14 @@ impl Pod {
 
     fn command(self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_istio-iptables"));
-        command.env_clear().arg("istio-iptables").args(["-u", &self.proxy.id.to_string()]).args(arguments);
+        // The iptables tools are looked for in PATH.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command
+            .env_clear()
+            .env("PATH", path)
+            .arg("istio-iptables")
+            .args(["-u", &self.proxy.id.to_string()])
+            .args(arguments);
         command.stdin(Stdio::null());
         command
     }

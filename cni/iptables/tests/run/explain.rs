@@ -2,10 +2,12 @@
 //! Explanations as recorded in `tests/explain/*`: `arguments` (one a line), `pod.yaml` where there is one, `expected.txt`.
 //! `MILLRACE_UPDATE_GOLDENS=1 cargo test -p istio-iptables --test run explanations` records them anew.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use iptables::exit::Exit;
+use serde_json::Value;
 
 use crate::stage::Stage;
 
@@ -71,7 +73,7 @@ fn json_says_the_same() {
         "--packet",
         "out tcp 10.1.2.3:443 uid 1000",
     ]);
-    let json: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    let json: Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!((&json["version"], &json["decision"]), (&1.into(), &"redirected".into()));
     let packet = &json["packets"][0];
     assert_eq!((&packet["outcome"], &packet["port"]), (&"redirected".into(), &15001.into()));
@@ -103,4 +105,63 @@ fn bad_usage_is_64() {
     assert_eq!(refused.exit, Exit::Failure);
     let help = Stage::new().run(&["explain", "--help"]);
     assert!(help.exit == Exit::Success && help.stdout.contains("Examples:"));
+}
+
+/// Pods with what upstream makes of them (`scenarios/pods/`): decision, error text, and each table's number of rules.
+#[test]
+fn every_recorded_pod_is_decided_as_recorded() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/pods/random.json");
+    let cases: Vec<Value> = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(cases.len(), 119);
+    for case in &cases {
+        let pod = case["pod"].to_string();
+        let addresses = match case["net"].as_str().unwrap() {
+            "v4" => "10.9.0.2",
+            "v6" => "fd00:9::2",
+            _ => "10.9.0.2,fd00:9::2",
+        };
+        let seen = Stage { stdin: pod.clone(), ..Stage::new() }.run(&[
+            "explain",
+            "--pod=-",
+            "-o",
+            "json",
+            "--exclude-namespaces=kube-system,excluded-ns",
+            "--addresses",
+            addresses,
+        ]);
+        let json: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let outcome = &case["outcome"];
+        match outcome["kind"].as_str().unwrap() {
+            "skip" => assert_eq!((&json["decision"], seen.exit), (&"skipped".into(), Exit::Success), "{pod}"),
+            "error" => {
+                assert_eq!((&json["decision"], seen.exit), (&"refused".into(), Exit::Failure), "{pod}");
+                assert_eq!(json["reason"]["text"], outcome["message"], "{pod}");
+            }
+            _ => assert_eq!(listed(&json), recorded(outcome), "{pod}"),
+        }
+    }
+}
+
+/// How many rules each table of each family has.
+fn listed(json: &Value) -> BTreeMap<(String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for chain in json["chains"].as_array().unwrap() {
+        let key = (chain["family"].as_str().unwrap().to_owned(), chain["table"].as_str().unwrap().to_owned());
+        *counts.entry(key).or_default() += chain["rules"].as_array().unwrap().len();
+    }
+    counts
+}
+
+fn recorded(outcome: &Value) -> BTreeMap<(String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for (family, tables) in ["IPv4", "IPv6"].iter().zip(outcome["rules"].as_array().unwrap()) {
+        for (table, lines) in tables.as_object().unwrap() {
+            let is_rule = |line: &&Value| line.as_str().is_some_and(|line| !line.starts_with("-N"));
+            let rules = lines.as_array().unwrap().iter().filter(is_rule).count();
+            if rules > 0 {
+                counts.insert(((*family).to_owned(), table.clone()), rules);
+            }
+        }
+    }
+    counts
 }
