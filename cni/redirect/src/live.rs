@@ -8,7 +8,10 @@
 //! | [`save`] | `iptables-save`, `iptables -S` and restore text |
 //! | [`json`] | `nft -j list ruleset` |
 //! | [`native`] | `nft list ruleset` |
+//!
+//! [`compare`] says how what was found differs from what is wanted.
 
+pub mod compare;
 pub mod json;
 pub mod native;
 pub mod save;
@@ -20,8 +23,10 @@ use crate::ruleset::{Dialect, Family, Match};
 /// The family of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LiveFamily {
-    /// One family: `ip` or `ip6`, or the legacy tables of either.
+    /// One family: `ip` or `ip6`.
     One(Family),
+    /// One family's tables of legacy iptables.
+    Legacy(Family),
     /// Both at once.
     Inet,
 }
@@ -31,7 +36,7 @@ impl LiveFamily {
     #[must_use]
     pub fn covers(self, family: Family) -> bool {
         match self {
-            Self::One(one) => one == family,
+            Self::One(one) | Self::Legacy(one) => one == family,
             Self::Inet => true,
         }
     }
@@ -42,6 +47,8 @@ impl fmt::Display for LiveFamily {
         out.write_str(match self {
             Self::One(Family::V4) => "ip",
             Self::One(Family::V6) => "ip6",
+            Self::Legacy(Family::V4) => "legacy ip",
+            Self::Legacy(Family::V6) => "legacy ip6",
             Self::Inet => "inet",
         })
     }
