@@ -19,6 +19,7 @@
 //! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
 //! | [`step`] | what a refused message of a transaction asked for |
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
+//! | [`live`](mod@live) | what a namespace holds, ready to be judged and compared; pure |
 //! | [`program`](mod@program) | all of it: addresses, policy routes, rules through the back end that is right here |
 //! | [`backend`] | the back ends, and which one is right |
 //! | [`iptables`] | the back ends that use the iptables tools |
@@ -39,6 +40,7 @@ pub mod expression;
 pub mod ground;
 pub mod iptables;
 pub mod legacy;
+pub mod live;
 pub mod netns;
 pub mod ours;
 pub mod owner;
@@ -66,6 +68,7 @@ pub use apply::{Applied, ApplyError, Removed, apply, remove};
 pub use backend::{Backend, Choice, Reason, Wish};
 pub use compare::{Difference, compare};
 pub use encode::EncodeError;
+pub use live::live;
 pub use netns::{Netns, NetnsError, NetnsId};
 pub use ours::has_rules_of_ours;
 pub use plan::PlanError;

@@ -4,7 +4,7 @@
 mod native;
 mod restore;
 
-use crate::ruleset::{Dialect, Rule};
+use crate::ruleset::{Dialect, Match, Rule, Target};
 
 pub use native::native;
 pub use restore::restore;
@@ -25,4 +25,16 @@ pub fn rule(dialect: Dialect, rule: &Rule) -> String {
         Dialect::Iptables => restore::Body(rule).to_string(),
         Dialect::Nft => native::Body(rule).to_string(),
     }
+}
+
+/// One condition of an iptables rule.
+#[must_use]
+pub fn condition(condition: &Match) -> String {
+    restore::Condition(condition).to_string().trim_end().to_owned()
+}
+
+/// What an iptables rule of these conditions does.
+#[must_use]
+pub fn target(target: &Target, conditions: &[Match]) -> String {
+    restore::Done(target, conditions).to_string()
 }

@@ -9,7 +9,7 @@ mod words;
 
 use crate::ruleset::Family;
 
-use super::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRules, LiveTable, Policy};
+use super::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRule, LiveRules, LiveTable, Policy};
 use words::Words;
 
 /// Text that is none.
@@ -63,6 +63,14 @@ pub fn parse(text: &str, family: Family) -> Result<LiveRules, SaveError> {
         reader.line(line.trim()).map_err(|reason| SaveError { line: index + 1, reason })?;
     }
     Ok(reader.rules)
+}
+
+/// Reads one rule without its chain (`-p tcp -j ACCEPT`).
+///
+/// # Errors
+/// It cannot be read.
+pub fn rule(text: &str) -> Result<LiveRule, Reason> {
+    rule::parse(Words::new(text)?, text.to_owned(), None)
 }
 
 struct Reader {
@@ -151,8 +159,9 @@ fn counted(line: &str) -> Result<(Option<u64>, &str), Reason> {
     Ok((Some(packets.parse().map_err(|_| wrong())?), rest.trim_start()))
 }
 
-/// Where the kernel calls a built-in chain of iptables from.
-fn entry(table: &str, chain: &str) -> Option<Entry> {
+/// Where the kernel calls a built-in chain of iptables from; none for chains of other names.
+#[must_use]
+pub fn entry(table: &str, chain: &str) -> Option<Entry> {
     let hook = LiveHook::NAMES.into_iter().find(|(_, name)| *name == chain)?.0;
     let (priority, kind) = match (table, hook) {
         ("raw", _) => (-300, ChainKind::Every),

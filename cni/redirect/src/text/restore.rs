@@ -60,6 +60,24 @@ impl fmt::Display for Command<'_> {
     }
 }
 
+/// One condition.
+pub(super) struct Condition<'a>(pub(super) &'a Match);
+
+impl fmt::Display for Condition<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_match(out, self.0)
+    }
+}
+
+/// What a rule of these conditions does.
+pub(super) struct Done<'a>(pub(super) &'a Target, pub(super) &'a [Match]);
+
+impl fmt::Display for Done<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_target(out, self.0, self.1)
+    }
+}
+
 /// A rule without its chain.
 pub(super) struct Body<'a>(pub(super) &'a Rule);
 
@@ -68,7 +86,7 @@ impl fmt::Display for Body<'_> {
         for condition in &self.0.matches {
             write_match(out, condition)?;
         }
-        write_target(out, self.0)
+        write_target(out, &self.0.target, &self.0.matches)
     }
 }
 
@@ -111,15 +129,15 @@ fn write_port(out: &mut fmt::Formatter<'_>, sense: Sense, (option, port): (&str,
     write!(out, "{}{option} {port} ", not(sense))
 }
 
-fn write_target(out: &mut fmt::Formatter<'_>, rule: &Rule) -> fmt::Result {
-    match &rule.target {
+fn write_target(out: &mut fmt::Formatter<'_>, target: &Target, conditions: &[Match]) -> fmt::Result {
+    match target {
         Target::Accept => out.write_str("-j ACCEPT"),
         Target::Drop => out.write_str("-j DROP"),
         Target::Return => out.write_str("-j RETURN"),
         Target::Jump(chain) => write!(out, "-j {}", chain.name()),
         Target::Redirect { port } => {
             // iptables takes both spellings; upstream writes the singular for UDP, and a dry run is compared as text.
-            let udp = rule.matches.contains(&Match::Protocol(Protocol::Udp));
+            let udp = conditions.contains(&Match::Protocol(Protocol::Udp));
             write!(out, "-j REDIRECT --to-port{} {port}", if udp { "" } else { "s" })
         }
         Target::SetMark(mark) => write!(out, "-j MARK --set-mark {mark}"),
