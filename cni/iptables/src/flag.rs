@@ -136,7 +136,7 @@ flags! {
     /// `--cni-mode`
     CNI_MODE = switch("cni-mode", "Work from the node's file system");
     /// `--reconcile`
-    RECONCILE = switch("reconcile", "Replace rules that differ (always done)");
+    RECONCILE = switch("reconcile", "Drop all traffic while rules that differ are replaced by the iptables tools; other back ends replace in one transaction");
     /// `--cleanup-only`
     CLEANUP_ONLY = switch("cleanup-only", "Remove redirection");
     /// `--force-apply`

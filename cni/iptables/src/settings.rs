@@ -215,7 +215,7 @@ fn template(given: &Given) -> Result<Config, SettingError> {
 fn validation(given: &Given) -> Result<Validation, SettingError> {
     let paths = |text: &str| match text {
         "off" => Ok(Paths::Off),
-        "report" => Ok(Paths::Report),
+        "" | "report" => Ok(Paths::Report),
         "enforce" => Ok(Paths::Enforce),
         other => Err(Reason::Paths(other.to_owned())),
     };
@@ -231,8 +231,9 @@ fn backend(given: &Given) -> Result<Wish, SettingError> {
         "" => Ok(None),
         text => text.parse::<ForcedBinary>().map(Some),
     };
+    let named = |text: &str| if text.is_empty() { Ok(Wish::Auto) } else { text.parse() };
     let chosen = backend::Settings {
-        backend: read(given, &flag::BACKEND, str::parse)?,
+        backend: read(given, &flag::BACKEND, named)?,
         native_nftables: given.is_on(&flag::NATIVE_NFTABLES),
         forced_binary: read(given, &flag::FORCE_IPTABLES_BINARY, forced)?,
     };

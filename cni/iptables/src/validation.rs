@@ -69,7 +69,7 @@ pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), N
             reason: Reason::Timeout { target: route.target, timeout: wanted.timeout },
         });
     };
-    let fields: [(&str, &dyn Display); 2] = [("to", &route.target), ("arrived on port", &port)];
+    let fields: [(&str, &dyn Display); 2] = [("to", &route.target), ("port", &port)];
     log.add(Level::Info, "redirection works", &fields);
     if wanted.paths == Paths::Off {
         return Ok(());

@@ -27,13 +27,12 @@ fn passes(proxy: Proxy) {
         for more in [&["--backend=nft-compat"][..], &["--native-nftables"], &["-m", "TPROXY"]] {
             let pod = Pod::new(proxy, addresses);
             pod.program(&[&ALL, more].concat());
-            pod.validate(&[]).expect(0, &format!("redirection works\tto={target}\tarrived on port=15006"));
+            pod.validate(&[]).expect(0, &format!("redirection works\tto={target}\tport=15006"));
         }
     }
     let pod = Pod::new(proxy, FAMILIES[0].0);
     pod.program(&[&ALL[..], &["-p", "16001", "-z", "16006"]].concat());
-    pod.validate(&["-p", "16001", "-z", "16006", "--iptables-probe-port=9"])
-        .expect(0, "arrived on port=16006");
+    pod.validate(&["-p", "16001", "-z", "16006", "--iptables-probe-port=9"]).expect(0, "port=16006");
     pod.validate(&[]).expect(126, "127.0.0.6:15002");
 }
 

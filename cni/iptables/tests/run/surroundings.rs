@@ -93,6 +93,8 @@ fn the_back_end_is_chosen_by_ours_then_native_then_the_forced_binary() {
     assert_eq!(wish(&["--force-iptables-binary=legacy"]), Wish::Only(Backend::IptablesLegacy));
     assert_eq!(wish(&["--force-iptables-binary=legacy", "--native-nftables"]), Wish::Only(Backend::Nft));
     assert_eq!(wish(&["--native-nftables", "--backend=iptables-nft"]), Wish::Only(Backend::IptablesNft));
+    let unset = Stage::new().with_env(&[("MILLRACE_BACKEND", ""), ("MILLRACE_VALIDATE_PATHS", "")]);
+    assert_eq!(unset.request(&[]).wish, Wish::Auto);
     let env = Stage::new().with_env(&[("MILLRACE_BACKEND", "nft-compat"), ("BACKEND", "nft")]);
     assert_eq!(env.request(&[]).wish, Wish::Only(Backend::NftCompat));
     assert_eq!(Stage::new().config(&["--native-nftables"]).dialect, Dialect::Nft);
