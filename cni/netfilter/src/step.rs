@@ -54,6 +54,8 @@ pub(crate) enum Needed {
     },
     /// A type of chains that the kernel calls.
     ChainType(Name),
+    /// All of it.
+    NfTables,
 }
 
 /// An xtables extension that a rule needs.
@@ -99,7 +101,7 @@ impl Step {
             table: Name::new(&[]),
             chain: None,
             rule: None,
-            needs: Vec::new(),
+            needs: vec![Needed::NfTables],
         }
     }
 
@@ -115,7 +117,7 @@ impl Step {
         };
         let (header, body) = message.body.split_at_checked(nft::GENERIC_HEADER)?;
         let family = NfFamily::of(*header.first()?)?;
-        let mut step = Self { action, family, ..Self::commit() };
+        let mut step = Self { action, family, needs: Vec::new(), ..Self::commit() };
         let is_rule = matches!(action, Action::AddRule | Action::DeleteRule);
         for attribute in attributes(body) {
             match attribute.ok()? {

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use super::ApplyError;
 use crate::encode::{query_expression, query_extension};
 use crate::netlink::{ExchangeError, Socket};
+use crate::read::{self, ReadError};
 use crate::snapshot::NfFamily;
 use crate::step::{Action, Extension, Needed, Step};
 
@@ -22,7 +23,13 @@ pub(super) fn explain(socket: &mut Socket, step: Step, errno: i32) -> ApplyError
     decide(step, Errno::from_raw_os_error(errno), |family, needed| match needed {
         Needed::Extension(extension) => lacks_extension(socket, family, extension),
         Needed::Expression { element, .. } => lacks_expression(socket, family, element),
-        Needed::ChainType(_) => Lack::Nothing,
+        // Its table is there, so that nothing else can be missing.
+        Needed::ChainType(_) => Lack::It,
+        // nfnetlink refuses a transaction's first message where the sub-system is not there, and where the whole is not valid.
+        Needed::NfTables => match read::with(socket) {
+            Err(ReadError::NoNfTables) => Lack::It,
+            _ => Lack::Nothing,
+        },
     })
 }
 
@@ -31,8 +38,6 @@ fn decide(step: Step, reason: Errno, lacks: impl FnMut(NfFamily, &Needed) -> Lac
         step.needs.iter().any(|needed| matches!(needed, Needed::Extension(one) if one.name == "owner"));
     match reason {
         Errno::PERM => return ApplyError::Permission,
-        // How nfnetlink answers for a sub-system that is not there: it refuses the transaction's first message.
-        Errno::OPNOTSUPP if step.action == Action::Commit => return ApplyError::NoNfTables,
         Errno::NOENT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT => {
             return missing(step, reason, lacks);
         }
@@ -50,13 +55,13 @@ fn missing(step: Step, reason: Errno, mut lacks: impl FnMut(NfFamily, &Needed) -
     }
     for needed in &step.needs {
         match (needed, lacks(step.family, needed)) {
-            // Its table is there, so that nothing else can be missing.
-            (Needed::ChainType(kind), _) => {
+            (_, Lack::Nothing) => {}
+            (_, Lack::NftCompat) => return ApplyError::NoNftCompat,
+            (Needed::NfTables, Lack::It) => return ApplyError::NoNfTables,
+            (Needed::ChainType(kind), Lack::It) => {
                 let kind = kind.clone();
                 return ApplyError::NoChainType { step, kind };
             }
-            (_, Lack::Nothing) => {}
-            (_, Lack::NftCompat) => return ApplyError::NoNftCompat,
             (Needed::Extension(Extension { name, .. }), Lack::It) => {
                 let extension = name.clone();
                 return ApplyError::NoExtension { step, extension };
@@ -128,6 +133,8 @@ mod tests {
             }
             Needed::Extension(extension) if extension.name == missing => Lack::It,
             Needed::Expression { name, .. } if *name == missing => Lack::It,
+            Needed::ChainType(_) => Lack::It,
+            Needed::NfTables if missing == "nf_tables" => Lack::It,
             _ => Lack::Nothing,
         });
         let text = error.to_string();
@@ -161,6 +168,15 @@ mod tests {
         assert!(text.ends_with("no chains of type nat in family ip6"), "{text}");
         let (error, _) = said(&rules, "--uid-owner", Errno::INVAL, "");
         assert!(matches!(error, ApplyError::UnmappedOwner { .. }));
+    }
+
+    #[test]
+    fn a_transaction_that_is_refused_as_a_whole_does_not_mean_that_there_is_no_nf_tables() {
+        let rules = rules(Dialect::Nft);
+        let (error, _) = said(&rules, "commit", Errno::OPNOTSUPP, "nf_tables");
+        assert!(matches!(error, ApplyError::NoNfTables));
+        let (error, _) = said(&rules, "commit", Errno::OPNOTSUPP, "");
+        assert!(matches!(error, ApplyError::Refused { .. }));
     }
 
     #[test]

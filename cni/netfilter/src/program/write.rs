@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through one back end, and away with those that another back end left: a namespace ends with one set.
 
-use redirect::ruleset::{Dialect, Ruleset};
+use redirect::ruleset::Ruleset;
 
 use super::{Options, ProgramError};
-use crate::apply::{Applied, ApplyError, apply};
+use crate::apply::{self, Applied, ApplyError, Removed, apply};
 use crate::backend::Backend;
 use crate::iptables::{self, Unsandboxed, Variant};
 use crate::legacy::{self, Legacy};
-use crate::read::{ReadError, read};
+use crate::read::read;
 use crate::snapshot::NfFamily;
 
 /// What writing came to.
@@ -66,11 +66,6 @@ pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, Program
     Ok(remove_from_nf_tables()? || in_legacy)
 }
 
-/// A ruleset that wants nothing.
-fn nothing() -> Ruleset {
-    Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: Vec::new() }
-}
-
 fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
     if !legacy::ours::has_traces_of_ours(legacy) {
         return Ok(false);
@@ -79,13 +74,8 @@ fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Re
     Ok(true)
 }
 
-/// Also where the kernel has no nf_tables, in which there is nothing then.
 fn remove_from_nf_tables() -> Result<bool, ProgramError> {
-    match apply(&nothing()) {
-        Ok(applied) => Ok(applied == Applied::Replaced),
-        Err(ApplyError::NoNfTables | ApplyError::Read(ReadError::NoNfTables)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    Ok(apply::remove()? == Removed::Rules)
 }
 
 fn has_native_tables() -> Result<bool, ProgramError> {

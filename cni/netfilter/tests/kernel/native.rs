@@ -9,6 +9,9 @@ use crate::{Case, Needs, rules, tools};
 
 pub(crate) const CASES: &[Case] = &[
     Case("tables_of_the_native_back_end_are_replaced", Needs::Tools, replaced),
+    Case("what_others_put_into_native_tables_goes_and_their_tables_stay", Needs::Tools, others_inside),
+    Case("rules_of_iptables_make_way_for_native_ones", Needs::Tools, make_way),
+    Case("differences_of_native_rules_are_told_in_words", Needs::Tools, differences),
     Case("a_fresh_namespace_has_no_legacy_tables", Needs::Namespace, no_legacy_tables),
 ];
 
@@ -48,6 +51,103 @@ fn replaced(world: World) {
         assert!(!listing.contains("istio-proxy"), "{listing}");
         assert!(listing.contains("istio-ambient-nat"), "ambient mode is not ours: {listing}");
     });
+}
+
+/// What others add to our tables, and a table of theirs.
+const INSIDE: &str = "
+add chain inet istio-proxy-nat mine { type nat hook prerouting priority -101; }
+add rule inet istio-proxy-nat mine tcp dport { 1, 2 } counter accept
+add rule inet istio-proxy-nat istio-output counter accept
+add set inet istio-proxy-nat ports { type inet_service; elements = { 7 }; }
+add rule inet istio-proxy-nat istio-inbound tcp dport @ports return
+add table inet istio-proxy-raw
+add table inet mine
+add chain inet mine prerouting { type nat hook prerouting priority -101; }
+add rule inet mine prerouting tcp dport { 1, 2 } counter accept
+";
+
+fn others_inside(world: World) {
+    let ruleset = world.allow(rules::native());
+    world.fresh(|| {
+        apply(&ruleset).unwrap();
+        let ours = tools::listing();
+        tools::nft(INSIDE);
+        let held = read().unwrap();
+        let told: Vec<_> = compare(&held, &ruleset).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "rule 6 of inet istio-proxy-nat istio-inbound is not expected: meta l4proto tcp [lookup] return",
+                "rule 16 of inet istio-proxy-nat istio-output is not expected: counter accept",
+                "chain inet istio-proxy-nat mine is not expected",
+                "table inet istio-proxy-raw is not expected",
+            ]
+        );
+        assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced);
+        assert_eq!(compare(&read().unwrap(), &ruleset), []);
+        let theirs = "tcp dport { 1, 2 } counter accept";
+        assert!(tools::listed_rules().iter().any(|rule| rule == theirs), "their own table stays");
+        tools::nft("delete table inet mine\n");
+        assert_eq!(tools::listing(), ours, "nothing of theirs is left in ours");
+    });
+}
+
+/// What others have in the tables of iptables, one of it on a chain of ours.
+const BESIDE: &str = "\
+*nat
+:MINE - [0:0]
+-A OUTPUT -p udp -j ACCEPT
+-A MINE -p tcp -j ISTIO_OUTPUT
+COMMIT
+";
+
+fn make_way(world: World) {
+    let (compat, native) = (world.allow(rules::everything()), world.allow(rules::native()));
+    world.fresh(|| {
+        apply(&compat).unwrap();
+        tools::restore(Family::V4, BESIDE).unwrap();
+        let told: Vec<_> = compare(&read().unwrap(), &native).iter().map(ToString::to_string).collect();
+        for table in ["ip mangle", "ip nat", "ip raw", "ip6 mangle", "ip6 nat", "ip6 raw"] {
+            let words = format!("table {table} holds rules of the iptables back end");
+            assert!(told.contains(&words), "{words}: {told:#?}");
+        }
+        assert_eq!(apply(&native).unwrap(), Applied::Replaced);
+        assert_eq!(compare(&read().unwrap(), &native), [], "a chain that others jump to stays, and is empty");
+        assert_eq!(apply(&native).unwrap(), Applied::Unchanged);
+        let added: Vec<_> =
+            tools::save(Family::V4).into_iter().filter(|line| line.starts_with("-A")).collect();
+        assert_eq!(added, ["-A OUTPUT -p udp -j ACCEPT", "-A MINE -p tcp -j ISTIO_OUTPUT"]);
+        assert_eq!(apply(&compat).unwrap(), Applied::Replaced);
+        assert_eq!(compare(&read().unwrap(), &compat), []);
+        assert!(!tools::listing().to_string().contains("istio-proxy"), "and the way back");
+    });
+}
+
+fn differences(world: World) {
+    let ruleset = world.allow(rules::native());
+    let told = |commands: &str| {
+        world.fresh(|| {
+            apply(&ruleset).unwrap();
+            tools::nft(commands);
+            let told: Vec<_> = compare(&read().unwrap(), &ruleset).iter().map(ToString::to_string).collect();
+            assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "{commands}");
+            assert_eq!(compare(&read().unwrap(), &ruleset), [], "{commands}");
+            told
+        })
+    };
+    let missing = "rule 1 of inet istio-proxy-nat output is missing: counter jump istio-output";
+    assert_eq!(told("flush chain inet istio-proxy-nat output\n"), [missing]);
+    let policy = "add chain inet istio-proxy-nat output { policy drop; }\n";
+    assert_eq!(told(policy), ["chain inet istio-proxy-nat output drops what no rule decides"]);
+    let inserted = "insert rule inet istio-proxy-nat istio-inbound tcp dport != { 1, 2 } counter return\n";
+    assert_eq!(
+        told(inserted),
+        [
+            "rule 1 of inet istio-proxy-nat istio-inbound is not expected: tcp dport != { 1, 2 } counter return"
+        ]
+    );
+    let dormant = "add table inet istio-proxy-nat { flags dormant; }\n";
+    assert_eq!(told(dormant), ["table inet istio-proxy-nat is dormant"]);
 }
 
 fn no_legacy_tables(world: World) {
