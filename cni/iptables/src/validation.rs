@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The proof that a pod's traffic is redirected, from inside and without privileges: upstream's probe, which alone decides, and
-//! then what else can be found out from here ([`paths`]).
+//! then what else can be found out from here (`paths`).
 //!
 //! The process must run as the proxy's user: its connection to a loopback address that is not `127.0.0.1` is what the proxy's
 //! own connections to the pod look like, and rules send those to the proxy's inbound port.
