@@ -2,9 +2,11 @@
 //! The vocabulary that features are written in. A tier (a real node's namespaces, a runtime, a cluster) implements these
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
-//! Types of traffic and plugin calls are here beside the traits; [`runtime`] has what concerns a node's container runtime.
+//! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
+//! container runtime.
 
 pub mod runtime;
+pub mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use runtime::{AgentStandIn, ChainFailure, NodePaths, PodName, RuntimeCall};
+pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
 /// Whether the environment can do something, and how that was found out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -112,70 +115,6 @@ impl CniAnswer {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or(Value::Null)
     }
-}
-
-/// Which protocol a probe speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// A TCP connection.
-    Tcp,
-    /// A UDP datagram and its answer.
-    Udp,
-}
-
-/// Traffic that a client is to send.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Traffic {
-    /// TCP or UDP.
-    pub transport: Transport,
-    /// Where to. A host name is never looked up.
-    pub destination: IpAddr,
-    /// Destination port.
-    pub port: u16,
-    /// The sending socket's user.
-    pub uid: u32,
-    /// The sending socket's primary group.
-    pub gid: u32,
-    /// Source address to bind to; the kernel chooses if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<IpAddr>,
-}
-
-/// Who answered some traffic.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "snake_case")]
-pub enum Answer {
-    /// A listener of an app answered.
-    App {
-        /// The port that it listens on.
-        port: u16,
-        /// The client's address as the app saw it.
-        peer: String,
-        /// What went through proxies on the way, first one first.
-        #[serde(default)]
-        via: Vec<ProxyHop>,
-    },
-    /// A proxy stand-in answered by itself (it had nowhere to forward to).
-    Proxy {
-        /// The hop.
-        hop: ProxyHop,
-    },
-    /// Nobody listens: connection refused or ICMP unreachable.
-    Refused,
-    /// Nothing came back before the deadline.
-    Silence,
-}
-
-/// What a proxy stand-in saw.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProxyHop {
-    /// The port that it was reached on (15001, 15006, …).
-    pub port: u16,
-    /// The original destination (`SO_ORIGINAL_DST`), `address:port`.
-    pub original: String,
-    /// The client's address as the proxy saw it.
-    pub peer: String,
 }
 
 /// One rule that is in a pod's namespace.
@@ -293,6 +232,22 @@ pub trait Workload: Send + Sync {
             answers.push(self.send(one).await?);
         }
         Ok(answers)
+    }
+
+    /// The pod's addresses on another interface than its first.
+    fn addresses_on(&self, interface: &str) -> Vec<IpAddr> {
+        let _ = interface;
+        Vec::new()
+    }
+
+    /// The guest behind a virtual interface of the pod, as a place to send from.
+    fn guest(&self) -> Result<Box<dyn Workload>, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: "reach a guest".to_owned() })
+    }
+
+    /// Sends a segment that belongs to no connection, and says what came back.
+    async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: format!("send {stray:?}") })
     }
 
     /// What the pod's containers printed, `container: line`, for evidence.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The processes of a pod: started in order, each awaited as its part in the pod asks for.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::PodStart;
 
 use crate::error::Error;
 use crate::pod::{Plan, Planned, Role};
-use crate::process::Process;
+use crate::process::{Process, Program};
 
 /// A container that was started, or could not be.
 #[derive(Debug)]
@@ -21,18 +21,30 @@ pub struct Container {
     pub process: Process,
 }
 
+/// What all containers of a pod share.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Their network namespace.
+    pub netns: PathBuf,
+    /// Their `/etc/resolv.conf`.
+    pub resolv_conf: PathBuf,
+    /// How long one may take to come up, or to end.
+    pub deadline: Duration,
+}
+
 /// Starts all containers of a pod in order and leaves them in `started`. `Some` says which of them did not come up.
 ///
 /// # Errors
 /// The harness failed.
 pub async fn start(
     plan: &Plan,
-    netns: &Path,
-    deadline: Duration,
+    surroundings: &Surroundings,
     started: &mut Vec<Container>,
 ) -> Result<Option<PodStart>, Error> {
     for planned in &plan.containers {
-        let process = match Process::start(&planned.program, netns).await {
+        let resolv_conf = Some(surroundings.resolv_conf.clone());
+        let program = Program { resolv_conf, ..planned.program.clone() };
+        let process = match Process::start(&program, &surroundings.netns).await {
             Ok(process) => process,
             Err(Error::Process { why, .. }) => return Ok(Some(failed(planned, None, why))),
             Err(error) => return Err(error),
@@ -40,7 +52,7 @@ pub async fn start(
         let (name, role) = (planned.name.clone(), planned.role);
         started.push(Container { name, role, process });
         let Some(container) = started.last() else { continue };
-        if let Some(failure) = up(planned, &container.process, deadline).await? {
+        if let Some(failure) = up(planned, &container.process, surroundings.deadline).await? {
             return Ok(Some(failure));
         }
     }

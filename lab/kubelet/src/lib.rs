@@ -12,7 +12,7 @@
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
 //! | [`agent`] | the stand-in for the node agent |
-//! | [`netns`], [`process`] | one namespace, one process |
+//! | [`netns`], [`process`], [`rights`] | one namespace, one process, what it may do |
 //! | [`options`], [`probes`], [`error`] | setting up, what the machine can do, what can go wrong |
 
 pub mod agent;
@@ -26,6 +26,7 @@ pub mod options;
 pub mod pod;
 pub mod probes;
 pub mod process;
+pub mod rights;
 pub mod sandbox;
 pub mod slot;
 pub mod status;

@@ -141,6 +141,13 @@ pub async fn listen(path: &Path, address: &'static str) -> Result<TcpListener, E
     inside(path, bind).await?.map_err(Error::system("listen for the API"))
 }
 
+/// Gives this thread, and what it starts, a view of the file system in which `at` is `file`. Nobody else sees it.
+pub(crate) fn hide_behind(file: &Path, at: &Path) -> Result<(), Error> {
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
+    mount(Some(file), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .map_err(|errno| Error::file("mount", at)(errno.into()))
+}
+
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let (send, receive) = oneshot::channel();
     let runtime = Handle::current();

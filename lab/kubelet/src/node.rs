@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::agent::Agent;
 use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
-use crate::containers;
+use crate::containers::{self, Surroundings};
 use crate::error::Error;
 use crate::netns::{Namespace, Role};
 use crate::options::Options;
@@ -35,6 +35,8 @@ pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
 pub const PLUGIN: &str = "istio-cni";
 /// The lab's base plugin.
 pub const BASE_PLUGIN: &str = "lab-net";
+/// A pod's interface in the node's second network.
+pub const SECOND_INTERFACE: &str = "net1";
 
 /// A node.
 pub struct NetnsNode {
@@ -45,7 +47,7 @@ pub struct NetnsNode {
     pub(crate) chain: Chain,
     pub(crate) agent: Agent,
     api: kube::Client,
-    ranges: [String; 2],
+    number: u8,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
     /// The last field: what is inside goes first.
@@ -97,7 +99,7 @@ impl NetnsNode {
             options: options.clone(),
             agent,
             api,
-            ranges: [format!("10.200.{number}.0/24"), format!("fd00:200:{number}::/64")],
+            number,
             slots: Mutex::default(),
             seen: watch::Sender::default(),
             netns,
@@ -107,25 +109,24 @@ impl NetnsNode {
     /// The node's default network: the base plugin, then the plugin under test.
     #[must_use]
     pub fn default_network(&self) -> Value {
-        json!({
-            "cniVersion": "1.0.0",
-            "name": "lab",
-            "plugins": [
-                {
-                    "type": BASE_PLUGIN,
-                    "ranges": self.ranges,
-                    "stateDir": self.directory.join("ipam"),
-                    "capabilities": { "io.kubernetes.cri.pod-annotations": true },
-                },
-                {
-                    "type": PLUGIN,
-                    "plugin_log_level": "debug",
-                    "cni_agent_run_dir": self.paths.run_dir,
-                    "exclude_namespaces": ["kube-system"],
-                    "pod_namespace": crate::tier::SYSTEM_NAMESPACE,
-                },
-            ],
-        })
+        let mut plugin = json!({
+            "type": PLUGIN,
+            "plugin_log_level": "debug",
+            "cni_agent_run_dir": self.paths.run_dir,
+            "exclude_namespaces": ["kube-system"],
+            "pod_namespace": crate::tier::SYSTEM_NAMESPACE,
+        });
+        for (key, value) in &self.options.plugin_conf {
+            plugin[key] = value.clone();
+        }
+        let base = json!({
+            "type": BASE_PLUGIN,
+            "ranges": ranges("200", self.number),
+            "networks": { SECOND_INTERFACE: ranges("201", self.number) },
+            "stateDir": self.directory.join("ipam"),
+            "capabilities": { "io.kubernetes.cri.pod-annotations": true },
+        });
+        json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": [base, plugin] })
     }
 
     /// The pod of that name, if the node has it.
@@ -210,10 +211,20 @@ impl NetnsNode {
             self.report(slot, parts, None).await;
         }
         let Some(sandbox) = &parts.sandbox else { return Err(Error::Missing("sandbox".to_owned())) };
-        let (netns, addresses) = (sandbox.netns().to_owned(), sandbox.addresses().to_vec());
-        let deadline = self.options.deadlines.process;
-        let failed = containers::start(plan, &netns, deadline, &mut parts.containers).await?;
+        let addresses = sandbox.addresses().to_vec();
+        let surroundings = Surroundings {
+            netns: sandbox.netns().to_owned(),
+            resolv_conf: self.write_resolv_conf(plan)?,
+            deadline: self.options.deadlines.process,
+        };
+        let failed = containers::start(plan, &surroundings, &mut parts.containers).await?;
         Ok(failed.unwrap_or(PodStart::Running { addresses }))
+    }
+
+    fn write_resolv_conf(&self, plan: &Plan) -> Result<PathBuf, Error> {
+        let path = self.directory.join(format!("resolv.conf-{}", plan.uid));
+        fs::write(&path, &plan.resolv_conf).map_err(Error::file("write", &path))?;
+        Ok(path)
     }
 
     /// Ends a pod: containers, chain, namespace; then its object goes.
@@ -282,6 +293,11 @@ impl NetnsNode {
 
 fn lab_failure(error: &Error) -> PodStart {
     PodStart::SandboxFailed { code: None, message: format!("the lab failed: {error}") }
+}
+
+/// The ranges of a network on the node of this number, one for each family.
+fn ranges(network: &str, node: u8) -> [String; 2] {
+    [format!("10.{network}.{node}.0/24"), format!("fd00:{network}:{node}::/64")]
 }
 
 fn link(to: &Path, at: &Path) -> Result<(), Error> {

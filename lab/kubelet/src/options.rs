@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::AgentStandIn;
+use serde_json::Value;
 
 use crate::pod::Binaries;
 
@@ -47,6 +48,8 @@ pub struct Options {
     pub agent: AgentStandIn,
     /// What every plugin gets in its environment beside CNI's own variables.
     pub plugin_env: BTreeMap<String, String>,
+    /// What the plugin under test gets in its configuration beside what it needs.
+    pub plugin_conf: BTreeMap<String, Value>,
     /// Deadlines.
     pub deadlines: Deadlines,
 }
@@ -65,6 +68,7 @@ impl Options {
             nodes: vec!["node-1".to_owned()],
             agent: AgentStandIn::Absent,
             plugin_env: BTreeMap::new(),
+            plugin_conf: BTreeMap::new(),
             deadlines: Deadlines::default(),
         }
     }

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cluster::PodName;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext};
+use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext};
 use protocol::pod::PodFacts;
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::process::Program;
+use crate::rights::Rights;
 
 /// Where programs are found.
 #[derive(Debug, Clone)]
@@ -59,6 +60,8 @@ pub struct Plan {
     pub host_network: bool,
     /// Containers in the order in which they start.
     pub containers: Vec<Planned>,
+    /// The text of its `/etc/resolv.conf`.
+    pub resolv_conf: String,
     /// What the agent's stand-in serves of it.
     pub facts: PodFacts,
 }
@@ -72,6 +75,7 @@ impl Plan {
         let facts: PodFacts = serde_json::from_value(object.clone())?;
         let pod: Pod = serde_json::from_value(object.clone())?;
         let spec = pod.spec.unwrap_or_default();
+        let resolv_conf = resolv_conf(spec.dns_config.as_ref());
         let context = spec.security_context.unwrap_or_default();
         let planned = |container: &Container, role| Planned {
             name: container.name.clone(),
@@ -89,9 +93,16 @@ impl Plan {
             annotations: facts.metadata.annotations.clone(),
             host_network: facts.spec.host_network,
             containers: init.chain(main).collect(),
+            resolv_conf,
             facts,
         })
     }
+}
+
+/// As with `dnsPolicy: None`: only what the pod itself says.
+fn resolv_conf(dns: Option<&PodDNSConfig>) -> String {
+    let servers = dns.and_then(|dns| dns.nameservers.as_ref());
+    servers.into_iter().flatten().map(|server| format!("nameserver {server}\n")).collect()
 }
 
 fn program(container: &Container, pod: &PodSecurityContext, binaries: &Binaries) -> Program {
@@ -115,6 +126,7 @@ fn program(container: &Container, pod: &PodSecurityContext, binaries: &Binaries)
     let own = container.security_context.as_ref();
     let id =
         |own: Option<i64>, pods: Option<i64>| u32::try_from(own.or(pods).unwrap_or(0)).unwrap_or(u32::MAX);
+    program.rights = Rights::of_container(own);
     program.uid = id(own.and_then(|own| own.run_as_user), pod.run_as_user);
     program.gid = id(own.and_then(|own| own.run_as_group), pod.run_as_group);
     let literal = container.env.iter().flatten();

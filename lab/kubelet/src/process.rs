@@ -15,6 +15,10 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 use crate::netns;
+use crate::rights::Rights;
+
+/// Where a process looks for its resolvers.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// How many lines of a process' output are kept: enough to explain a failure.
 const KEPT_LINES: usize = 1000;
@@ -32,13 +36,19 @@ pub struct Program {
     pub uid: u32,
     /// The primary group; there are no others.
     pub gid: u32,
+    /// What it may do if it is root.
+    pub rights: Rights,
+    /// What it finds as `/etc/resolv.conf`; the node's own if absent.
+    pub resolv_conf: Option<PathBuf>,
 }
 
 impl Program {
     /// `path` with `args`, as root, without an environment.
     pub fn new<A: Into<String>>(path: &Path, args: impl IntoIterator<Item = A>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { path: path.to_owned(), args, env: BTreeMap::new(), uid: 0, gid: 0 }
+        let env = BTreeMap::new();
+        let rights = Rights::ALL;
+        Self { path: path.to_owned(), args, env, uid: 0, gid: 0, rights, resolv_conf: None }
     }
 
     /// The same under another user and group.
@@ -60,7 +70,16 @@ impl Program {
     pub(crate) async fn spawn(&self, netns: &Path) -> Result<Child, Error> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = netns::inside(netns, move || command.spawn()).await?;
+        let (rights, resolv_conf) = (self.rights, self.resolv_conf.clone());
+        let spawn = move || {
+            // A process has what the thread has that starts it, and this thread ends with that.
+            if let Some(file) = &resolv_conf {
+                netns::hide_behind(file, Path::new(RESOLV_CONF))?;
+            }
+            rights.take_on()?;
+            Ok::<_, Error>(command.spawn())
+        };
+        let started = netns::inside(netns, spawn).await??;
         started.map_err(|error| Error::Process { program: self.path.clone(), why: error.to_string() })
     }
 }
@@ -117,6 +136,7 @@ pub struct Process {
     kill: Arc<Notify>,
     output: Output,
     path: PathBuf,
+    pid: Option<u32>,
 }
 
 impl Process {
@@ -127,6 +147,7 @@ impl Process {
     pub async fn start(program: &Program, netns: &Path) -> Result<Self, Error> {
         let mut child = program.spawn(netns).await?;
         drop(child.stdin.take());
+        let pid = child.id();
         let output = Output::default();
         let (printed_first, printed) = watch::channel(false);
         if let Some(stdout) = child.stdout.take() {
@@ -138,7 +159,7 @@ impl Process {
         let (ended, exit) = watch::channel(None);
         let kill = Arc::new(Notify::new());
         tokio::spawn(attend(child, Arc::clone(&kill), ended));
-        Ok(Self { exit, printed, kill, output, path: program.path.clone() })
+        Ok(Self { exit, printed, kill, output, path: program.path.clone(), pid })
     }
 
     /// Waits for the first line on its standard output: it is up. `Some` if it ended instead.
@@ -196,6 +217,12 @@ impl Process {
     #[must_use]
     pub fn exits(&self) -> watch::Receiver<Option<Exit>> {
         self.exit.clone()
+    }
+
+    /// Its number, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.pid.filter(|_| self.exit().is_none())
     }
 
     /// What it printed.

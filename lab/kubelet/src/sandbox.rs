@@ -15,6 +15,9 @@ use crate::pod::Plan;
 /// The capability by which containerd hands a pod's annotations to plugins.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
+/// A pod's first interface.
+const IFNAME: &str = "eth0";
+
 /// A sandbox that is set up.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -23,6 +26,7 @@ pub struct Sandbox {
     netns: PathBuf,
     attachment: Attachment,
     addresses: Vec<IpAddr>,
+    further: Vec<(String, IpAddr)>,
 }
 
 impl Sandbox {
@@ -44,13 +48,17 @@ impl Sandbox {
                 netns,
                 attachment: Attachment::default(),
                 addresses: Vec::new(),
+                further: Vec::new(),
             });
         }
         let path = netns_dir.join(format!("cni-{}-{attempt}", plan.uid));
         let namespace = Namespace::create(&path, Role::Pod).await?;
         let attachment = attachment(plan, attempt, namespace.path());
         let result = chain.add(&attachment).await?;
-        Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses: addresses(&result) })
+        let (first, further): (Vec<_>, Vec<_>) =
+            addresses(&result).into_iter().partition(|(name, _)| *name == attachment.ifname);
+        let addresses = first.into_iter().map(|(_, address)| address).collect();
+        Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses, further })
     }
 
     /// Takes it from the network and lets the namespace go. A failing DEL does not keep it: the kubelet would try again,
@@ -78,6 +86,12 @@ impl Sandbox {
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
+    }
+
+    /// The pod's addresses on its other interfaces, with their names.
+    #[must_use]
+    pub fn further(&self) -> &[(String, IpAddr)] {
+        &self.further
     }
 
     /// Its place in the network; `None` on the node's.
@@ -109,12 +123,20 @@ fn attachment(plan: &Plan, attempt: u32, netns: &Path) -> Attachment {
     }
 }
 
-/// The addresses of a result of any version, in order.
-fn addresses(result: &Value) -> Vec<IpAddr> {
-    let listed = result["ips"].as_array().into_iter().flatten().map(|ip| &ip["address"]);
-    let oldest = ["ip4", "ip6"].map(|key| &result[key]["ip"]);
-    let all = listed.chain(oldest).filter_map(Value::as_str);
-    all.filter_map(|text| text.split('/').next()?.parse().ok()).collect()
+/// The addresses of a result of any version, in order, with the interfaces that have them. Where a result does not say, it
+/// is the first one.
+fn addresses(result: &Value) -> Vec<(String, IpAddr)> {
+    let interface = |ip: &Value| {
+        let index = usize::try_from(ip["interface"].as_u64()?).ok()?;
+        result["interfaces"][index]["name"].as_str()
+    };
+    let listed = result["ips"].as_array().into_iter().flatten().map(|ip| (interface(ip), &ip["address"]));
+    let oldest = ["ip4", "ip6"].map(|key| (None, &result[key]["ip"]));
+    let parsed = |(name, text): (Option<&str>, &Value)| {
+        let address = text.as_str()?.split('/').next()?.parse().ok()?;
+        Some((name.unwrap_or(IFNAME).to_owned(), address))
+    };
+    listed.chain(oldest).filter_map(parsed).collect()
 }
 
 #[cfg(test)]
@@ -122,11 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_in_the_order_of_the_result() {
-        let result =
-            serde_json::json!({ "ips": [{ "address": "fd00::2/64" }, { "address": "10.0.0.2/24" }] });
-        assert_eq!(addresses(&result), ["fd00::2".parse::<IpAddr>().unwrap(), "10.0.0.2".parse().unwrap()]);
+    fn addresses_come_in_the_order_of_the_result_and_with_their_interfaces() {
+        let result = serde_json::json!({
+            "interfaces": [{ "name": "lab0" }, { "name": "eth0" }, { "name": "lab1" }, { "name": "net1" }],
+            "ips": [
+                { "address": "fd00::2/64", "interface": 1 },
+                { "address": "10.0.0.2/24" },
+                { "address": "10.1.0.2/24", "interface": 3 },
+            ],
+        });
+        let of = |name: &str, address: &str| (name.to_owned(), address.parse::<IpAddr>().unwrap());
+        assert_eq!(
+            addresses(&result),
+            [of("eth0", "fd00::2"), of("eth0", "10.0.0.2"), of("net1", "10.1.0.2")]
+        );
         let oldest = serde_json::json!({ "ip4": { "ip": "10.0.0.2/24" } });
-        assert_eq!(addresses(&oldest), ["10.0.0.2".parse::<IpAddr>().unwrap()]);
+        assert_eq!(addresses(&oldest), [of("eth0", "10.0.0.2")]);
     }
 }

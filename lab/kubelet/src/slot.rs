@@ -55,8 +55,12 @@ pub struct Shown {
     pub netns: PathBuf,
     /// The addresses.
     pub addresses: Vec<IpAddr>,
+    /// The addresses on other interfaces, with the interfaces' names.
+    pub further: Vec<(String, IpAddr)>,
     /// Each container's output.
     pub outputs: Vec<(String, Output)>,
+    /// The processes of containers that run.
+    pub pids: Vec<(String, u32)>,
 }
 
 impl Slot {
@@ -84,11 +88,14 @@ impl Slot {
         if let Some(sandbox) = &parts.sandbox {
             shown.netns = sandbox.netns().to_owned();
             shown.addresses = sandbox.addresses().to_vec();
+            shown.further = sandbox.further().to_vec();
         }
         // An ended pod's output is kept: it is evidence.
         if !parts.containers.is_empty() {
             let outputs = parts.containers.iter().map(|c| (c.name.clone(), c.process.output().clone()));
             shown.outputs = outputs.collect();
+            let pids = parts.containers.iter().filter_map(|c| Some((c.name.clone(), c.process.pid()?)));
+            shown.pids = pids.collect();
         }
     }
 

@@ -101,7 +101,7 @@ impl NetnsCluster {
             return Err(Error::Missing(format!("sandbox of pod {}", pod.name)));
         }
         let client = self.options.binaries.workload.clone();
-        Ok(NetnsWorkload { slot, client, exchange: self.options.deadlines.exchange })
+        Ok(NetnsWorkload { slot, inner: None, client, exchange: self.options.deadlines.exchange })
     }
 
     /// Ends everything: pods, agents, API, namespaces, the directory.

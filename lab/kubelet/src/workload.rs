@@ -3,11 +3,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Answer, LabError, LiveRule, Traffic, Workload};
+use cluster::{Answer, LabError, LiveRule, Stray, StrayEnding, Traffic, Workload};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::error::Error;
@@ -15,10 +16,22 @@ use crate::netns::inside;
 use crate::process::Program;
 use crate::slot::Slot;
 
+/// The container that stands in for a virtual machine.
+const GUEST: &str = "guest";
+
+/// A network namespace of a pod other than its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Inner {
+    netns: PathBuf,
+    addresses: Vec<IpAddr>,
+}
+
 /// A pod with a sandbox.
 #[derive(Debug, Clone)]
 pub struct NetnsWorkload {
     pub(crate) slot: Arc<Slot>,
+    /// Where it is looked at from, if not from the pod itself.
+    pub(crate) inner: Option<Inner>,
     pub(crate) client: PathBuf,
     pub(crate) exchange: Duration,
 }
@@ -26,11 +39,41 @@ pub struct NetnsWorkload {
 #[async_trait]
 impl Workload for NetnsWorkload {
     fn addresses(&self) -> Vec<IpAddr> {
-        self.slot.shown().addresses
+        match &self.inner {
+            Some(inner) => inner.addresses.clone(),
+            None => self.slot.shown().addresses,
+        }
+    }
+
+    fn addresses_on(&self, interface: &str) -> Vec<IpAddr> {
+        let further = self.slot.shown().further.into_iter();
+        further.filter(|(name, _)| name == interface).map(|(_, address)| address).collect()
+    }
+
+    fn guest(&self) -> Result<Box<dyn Workload>, LabError> {
+        let shown = self.slot.shown();
+        let pid = shown.pids.iter().find(|(name, _)| name == GUEST);
+        let first = shown.outputs.iter().find(|(name, _)| name == GUEST).map(|(_, output)| output.lines());
+        let (Some((_, pid)), Some(lines)) = (pid, first) else {
+            return Err(Error::Missing(format!("guest in pod {}", self.slot.plan.pod.name)).into());
+        };
+        // Its first line says which addresses it has.
+        let words = lines.first().map(String::as_str).unwrap_or_default().split(' ');
+        let addresses = words.filter_map(|word| word.parse().ok()).collect();
+        let netns = PathBuf::from(format!("/proc/{pid}/ns/net"));
+        Ok(Box::new(Self { inner: Some(Inner { netns, addresses }), ..self.clone() }))
+    }
+
+    async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
+        let input = serde_json::to_vec(stray).map_err(Error::from)?;
+        let deadline = self.exchange.as_millis().to_string();
+        let program = Program::new(&self.client, ["stray", "--deadline-ms", &deadline]);
+        let output = self.run(&program, input, self.exchange + HANGING).await?;
+        serde_json::from_slice(&output.stdout).map_err(|_| self.said(&output).into())
     }
 
     fn netns(&self) -> String {
-        self.slot.shown().netns.display().to_string()
+        self.place().display().to_string()
     }
 
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {
@@ -47,7 +90,7 @@ impl Workload for NetnsWorkload {
     }
 
     async fn rules(&self) -> Result<Vec<LiveRule>, LabError> {
-        let snapshot = inside(&self.slot.shown().netns, netfilter::read).await?.map_err(Error::from)?;
+        let snapshot = inside(&self.place(), netfilter::read).await?.map_err(Error::from)?;
         let rule = |rule: netfilter::snapshot::RuleCounter<'_>| LiveRule {
             family: rule.family.to_string(),
             table: rule.table.to_string(),
@@ -67,7 +110,15 @@ impl Workload for NetnsWorkload {
     }
 }
 
+/// How much longer than its own deadline a client may take: this is for one that does not keep to it.
+const HANGING: Duration = Duration::from_secs(5);
+
 impl NetnsWorkload {
+    /// The namespace that it is looked at from.
+    fn place(&self) -> PathBuf {
+        self.inner.as_ref().map_or_else(|| self.slot.shown().netns, |inner| inner.netns.clone())
+    }
+
     /// Sends traffic of one user from one process inside the pod.
     async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, Error> {
         let Some(first) = traffic.first() else { return Ok(Vec::new()) };
@@ -79,7 +130,20 @@ impl NetnsWorkload {
             serde_json::to_writer(&mut input, one)?;
             input.push(b'\n');
         }
-        let mut child = program.spawn(&self.slot.shown().netns).await?;
+        let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
+        let deadline = (self.exchange * 2).saturating_mul(count) + HANGING;
+        let output = self.run(&program, input, deadline).await?;
+        let answers: Result<Vec<Answer>, _> =
+            serde_json::Deserializer::from_slice(&output.stdout).into_iter().collect();
+        match answers {
+            Ok(answers) if answers.len() == traffic.len() => Ok(answers),
+            _ => Err(self.said(&output)),
+        }
+    }
+
+    /// Runs a program of the lab's inside the pod, to its end.
+    async fn run(&self, program: &Program, input: Vec<u8>, deadline: Duration) -> Result<Output, Error> {
+        let mut child = program.spawn(&self.place()).await?;
         let stdin = child.stdin.take();
         let exchange = async {
             let write = async {
@@ -90,21 +154,14 @@ impl NetnsWorkload {
             };
             tokio::join!(write, child.wait_with_output()).1
         };
-        // The client keeps to its own deadlines; this one is for a client that does not.
-        let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
-        let deadline = (self.exchange * 2).saturating_mul(count) + Duration::from_secs(5);
-        let output = tokio::time::timeout(deadline, exchange)
+        tokio::time::timeout(deadline, exchange)
             .await
             .map_err(|_| Error::Deadline { what: "a client's end".to_owned(), deadline })?
-            .map_err(Error::system("wait for a client"))?;
-        let answers: Result<Vec<Answer>, _> =
-            serde_json::Deserializer::from_slice(&output.stdout).into_iter().collect();
-        match answers {
-            Ok(answers) if answers.len() == traffic.len() => Ok(answers),
-            _ => Err(Error::Process {
-                program: self.client.clone(),
-                why: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            }),
-        }
+            .map_err(Error::system("wait for a client"))
+    }
+
+    fn said(&self, output: &Output) -> Error {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Error::Process { program: self.client.clone(), why }
     }
 }

@@ -2,6 +2,7 @@
 //! A pod as features describe it, and as the API gets it: what an injector would have made of it included.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,12 +15,28 @@ pub const STATUS: &str = "sidecar.istio.io/status";
 /// The annotation by which the lab's base plugin knows which addresses a pod wants.
 const FAMILIES: &str = "lab.millrace.dev/families";
 
+/// The annotation by which the lab's base plugin knows which further networks a pod wants.
+const NETWORKS: &str = "lab.millrace.dev/networks";
+
+/// The annotation that says how inbound traffic is caught.
+const INTERCEPTION: &str = "sidecar.istio.io/interceptionMode";
+
 /// The user and group that an injector gives the proxy unless the platform says otherwise.
 pub const PROXY_ID: i64 = 1337;
 
 /// Ports that an app answers on unless a feature says otherwise. 15008 is the tunnel's, 53 is DNS: both are special to rules.
-pub const APP_PORTS: [&str; 9] =
-    ["tcp:80", "tcp:443", "tcp:8080", "tcp:9090", "tcp:15008", "udp:53", "udp:443", "udp:8080", "udp:15020"];
+pub const APP_PORTS: [&str; 10] = [
+    "tcp:53",
+    "tcp:80",
+    "tcp:443",
+    "tcp:8080",
+    "tcp:9090",
+    "tcp:15008",
+    "udp:53",
+    "udp:443",
+    "udp:8080",
+    "udp:15020",
+];
 
 /// What the proxy stand-in does with a connection that it caught.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -45,6 +62,8 @@ pub struct Proxy {
     pub env: BTreeMap<String, String>,
     /// Its arguments.
     pub args: Vec<String>,
+    /// Capabilities beyond the usual ones.
+    pub capabilities: Vec<String>,
     /// Whether it is a native sidecar: an init container that keeps running.
     pub native: bool,
     /// What it does with connections.
@@ -59,6 +78,7 @@ impl Default for Proxy {
             gid: Some(PROXY_ID),
             env: BTreeMap::new(),
             args: vec!["proxy".to_owned(), "sidecar".to_owned()],
+            capabilities: Vec::new(),
             native: false,
             mode: ProxyMode::default(),
         }
@@ -84,6 +104,12 @@ pub struct Pod {
     pub ports: Vec<String>,
     /// The addresses that it gets.
     pub families: Families,
+    /// Interfaces that it gets beside its first one.
+    pub networks: Vec<String>,
+    /// The interface that leads to a guest, if it has one.
+    pub guest: Option<String>,
+    /// Its resolvers.
+    pub resolvers: Vec<IpAddr>,
 }
 
 impl Pod {
@@ -105,6 +131,29 @@ impl Pod {
             ports: APP_PORTS.map(str::to_owned).to_vec(),
             ..Self::default()
         }
+    }
+
+    /// Has inbound traffic caught by TPROXY, as an injector does it: the proxy may then take what is addressed to others.
+    pub fn intercept_by_tproxy(&mut self) {
+        self.annotations.insert(INTERCEPTION.to_owned(), "TPROXY".to_owned());
+        if let Some(proxy) = &mut self.proxy {
+            (proxy.uid, proxy.gid) = (Some(0), Some(PROXY_ID));
+            proxy.capabilities.push("NET_ADMIN".to_owned());
+            proxy.env.insert("ISTIO_META_INTERCEPTION_MODE".to_owned(), "TPROXY".to_owned());
+        }
+    }
+
+    /// Whether inbound traffic is caught by TPROXY.
+    #[must_use]
+    pub fn is_tproxy(&self) -> bool {
+        self.annotations.get(INTERCEPTION).is_some_and(|mode| mode == "TPROXY")
+    }
+
+    /// The user and group that the proxy's process has; not what rules name if it is root.
+    #[must_use]
+    pub fn proxy_process(&self) -> (u32, u32) {
+        let root = self.proxy.as_ref().is_some_and(|proxy| proxy.uid == Some(0));
+        (if root { 0 } else { self.proxy_uid() }, self.proxy_gid())
     }
 
     /// The proxy's user, as rules must name it: root is not accepted as a proxy's identity.
@@ -129,11 +178,15 @@ impl Pod {
     pub fn object(&self) -> Value {
         let mut annotations = self.annotations.clone();
         annotations.insert(FAMILIES.to_owned(), self.families.annotation().to_owned());
+        if !self.networks.is_empty() {
+            annotations.insert(NETWORKS.to_owned(), self.networks.join(","));
+        }
         let mut init: Vec<Value> = self.init.iter().map(|name| ending(name)).collect();
         let mut containers = vec![app(&self.ports)];
         if let Some(proxy) = &self.proxy {
             if proxy.native { init.push(proxy.container()) } else { containers.push(proxy.container()) }
         }
+        containers.extend(self.guest.as_deref().map(guest));
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -143,7 +196,12 @@ impl Pod {
                 "annotations": annotations,
                 "labels": self.labels,
             },
-            "spec": { "initContainers": init, "containers": containers },
+            "spec": {
+                "initContainers": init,
+                "containers": containers,
+                "dnsPolicy": "None",
+                "dnsConfig": { "nameservers": self.resolvers },
+            },
         })
     }
 }
@@ -164,10 +222,11 @@ impl Proxy {
         });
         if let Some(object) = container.as_object_mut() {
             if self.uid.is_some() || self.gid.is_some() {
-                object.insert(
-                    "securityContext".to_owned(),
-                    json!({ "runAsUser": self.uid, "runAsGroup": self.gid }),
-                );
+                let mut context = json!({ "runAsUser": self.uid, "runAsGroup": self.gid });
+                if !self.capabilities.is_empty() {
+                    context["capabilities"] = json!({ "add": self.capabilities });
+                }
+                object.insert("securityContext".to_owned(), context);
             }
             if self.native {
                 object.insert("restartPolicy".to_owned(), json!("Always"));
@@ -183,6 +242,13 @@ fn app(ports: &[String]) -> Value {
         command.extend(["--listen", port]);
     }
     json!({ "name": "app", "image": "workload", "command": command, "securityContext": { "runAsUser": 1000, "runAsGroup": 1000 } })
+}
+
+/// A stand-in for a virtual machine: it makes its link to the pod itself, as the launcher of a real one does.
+fn guest(interface: &str) -> Value {
+    let command = ["workload", "guest", "--interface", interface];
+    let rights = json!({ "runAsUser": 0, "capabilities": { "add": ["NET_ADMIN", "SYS_ADMIN"] } });
+    json!({ "name": "guest", "image": "workload", "command": command, "securityContext": rights })
 }
 
 fn ending(name: &str) -> Value {
@@ -222,5 +288,6 @@ mod tests {
         let mut pod = Pod::meshed("cart", "shop");
         pod.proxy = Some(Proxy { uid: Some(0), gid: Some(5), ..Proxy::default() });
         assert_eq!((pod.proxy_uid(), pod.proxy_gid()), (1337, 5));
+        assert_eq!(pod.proxy_process(), (0, 5));
     }
 }

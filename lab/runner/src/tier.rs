@@ -97,6 +97,8 @@ pub struct NodePlan {
     pub plugin_env: BTreeMap<String, String>,
     /// The defect that binaries under test play.
     pub mutant: Option<String>,
+    /// What the plugin under test finds in its configuration.
+    pub plugin_conf: BTreeMap<String, Value>,
 }
 
 /// A cluster of real namespaces and processes.
@@ -129,6 +131,7 @@ impl Tier {
         options.plugin_env.clone_from(&node.plugin_env);
         let mutant = node.mutant.iter().map(|name| (VARIABLE.to_owned(), name.clone()));
         options.binaries.sut_env.extend(mutant);
+        options.plugin_conf.clone_from(&node.plugin_conf);
         let cluster = NetnsCluster::start(options).await?;
         let refused =
             |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };

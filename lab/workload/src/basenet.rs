@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lab-net`, the lab's base CNI plugin: a veth pair, addresses of one or both families, routes through the node. The node
-//! is the network namespace that the plugin is started in.
+//! `lab-net`, the lab's base CNI plugin: a veth pair, addresses of one or both families, routes through the node; the same
+//! again for each further network that a pod asks for. The node is the network namespace that the plugin is started in.
 //!
 //! | module | noun |
 //! |---|---|
@@ -21,6 +21,8 @@ use serde_json::{Value, json};
 
 use conf::{Call, Command, Conf};
 use ipam::Store;
+use link::Network;
+use result::Attached;
 
 /// The plugin's `type`, and the file name that makes this binary the plugin.
 pub const NAME: &str = "lab-net";
@@ -94,7 +96,7 @@ fn answer() -> Result<Option<Value>, Error> {
     let store = Store::new(&conf.state_dir);
     match call.command {
         Command::Add => add(&call, &conf, &store).map(Some),
-        Command::Del => del(&call, &store).map(|()| None),
+        Command::Del => del(&call, &conf, &store).map(|()| None),
         Command::Check => check(&call, &conf).map(|()| None),
         Command::Gc => store.keep_only(&conf.attachments()).map(|()| None),
         Command::Status | Command::Version => Ok(None),
@@ -102,20 +104,39 @@ fn answer() -> Result<Option<Value>, Error> {
 }
 
 fn add(call: &Call, conf: &Conf, store: &Store) -> Result<Value, Error> {
-    let holder = call.attachment();
-    let addresses = store.allocate(&conf.wanted(), &holder)?;
-    let wired = runtime()?.block_on(link::connect(call, &addresses, conf.mtu));
-    match wired {
-        Ok(wired) => Ok(result::render(conf, call, &wired, &addresses)),
+    match attach(call, conf, store) {
+        Ok(attached) => Ok(result::render(conf, &attached)),
         Err(error) => {
-            store.release(&holder)?;
+            store.release(&call.attachment())?;
             Err(error)
         }
     }
 }
 
-fn del(call: &Call, store: &Store) -> Result<(), Error> {
-    runtime()?.block_on(link::disconnect(call))?;
+/// Wires the pod's first network, then those that it asks for.
+fn attach(call: &Call, conf: &Conf, store: &Store) -> Result<Vec<Attached>, Error> {
+    let first = (call.clone(), conf.wanted(), Network { number: 0, reach: &[] });
+    let further = (1..).zip(conf.further()).map(|(number, (name, reach))| {
+        let call = Call { ifname: name.to_owned(), ..call.clone() };
+        (call, conf.wanted_from(reach), Network { number, reach })
+    });
+    let runtime = runtime()?;
+    let all = std::iter::once(first).chain(further);
+    all.map(|(own, wanted, network)| {
+        // All of a pod's addresses go together, whichever interface has them.
+        let addresses = store.allocate(&wanted, &call.attachment())?;
+        let wired = runtime.block_on(link::connect(&own, &addresses, conf.mtu, network))?;
+        Ok(Attached { call: own, network: network.number, addresses, wired })
+    })
+    .collect()
+}
+
+fn del(call: &Call, conf: &Conf, store: &Store) -> Result<(), Error> {
+    let runtime = runtime()?;
+    for (name, _) in conf.further() {
+        runtime.block_on(link::disconnect(&Call { ifname: name.to_owned(), ..call.clone() }))?;
+    }
+    runtime.block_on(link::disconnect(call))?;
     store.release(&call.attachment())
 }
 

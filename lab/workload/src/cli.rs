@@ -10,7 +10,8 @@ use clap::{Parser, Subcommand};
 
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
-use crate::{agent, app, client, kernel, line, proxy};
+use crate::upstream::Interception;
+use crate::{agent, app, client, guest, kernel, line, proxy, stray};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -37,7 +38,19 @@ enum Command {
         #[arg(long, default_value_t = 1000)]
         deadline_ms: u64,
     },
-    /// Stand in for the sidecar proxy.
+    /// Send the segment on standard input, which belongs to no connection, and print what came back.
+    Stray {
+        /// How long to wait.
+        #[arg(long, default_value_t = 1000)]
+        deadline_ms: u64,
+    },
+    /// Stand in for a virtual machine in the pod.
+    Guest {
+        /// The pod's interface that leads to it.
+        #[arg(long)]
+        interface: String,
+    },
+    /// Stand in for the sidecar proxy. `ISTIO_META_INTERCEPTION_MODE` says how its inbound traffic is caught.
     Proxy {
         /// What to do with captured connections.
         #[arg(long)]
@@ -71,7 +84,12 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::App { endpoints } => app::run(&endpoints).await?,
             Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
-            Command::Proxy { mode, rest: _ } => proxy::run(mode.unwrap_or_else(mode_of_environment)).await?,
+            Command::Stray { deadline_ms } => stray::run(Duration::from_millis(deadline_ms))?,
+            Command::Guest { interface } => guest::run(&interface).await?,
+            Command::Proxy { mode, rest: _ } => {
+                let mode = mode.unwrap_or_else(mode_of_environment);
+                proxy::run(mode, Interception::of_environment()).await?;
+            }
             Command::Agent(options) => agent::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Pause => pause().await?,

@@ -61,8 +61,9 @@ async fn tcp(traffic: &Traffic) -> io::Result<String> {
         IpAddr::V4(_) => TcpSocket::new_v4(),
         IpAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    if let Some(source) = traffic.source {
-        socket.bind(SocketAddr::new(source, 0))?;
+    if traffic.source.is_some() || traffic.source_port != 0 {
+        socket.set_reuseaddr(true)?;
+        socket.bind(source(traffic))?;
     }
     let mut stream = socket.connect(SocketAddr::new(traffic.destination, traffic.port)).await?;
     stream.write_all(line::HELLO).await?;
@@ -70,16 +71,21 @@ async fn tcp(traffic: &Traffic) -> io::Result<String> {
 }
 
 async fn udp(traffic: &Traffic) -> io::Result<String> {
-    let any = match traffic.destination {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind(SocketAddr::new(traffic.source.unwrap_or(any), 0)).await?;
+    let socket = UdpSocket::bind(source(traffic)).await?;
+    // From now on the kernel hands over only what comes from the very address that was asked.
     socket.connect(SocketAddr::new(traffic.destination, traffic.port)).await?;
     socket.send(line::HELLO).await?;
     let mut buffer = [0; 2048];
     let length = socket.recv(&mut buffer).await?;
     line::read(&buffer[..length]).await
+}
+
+fn source(traffic: &Traffic) -> SocketAddr {
+    let any = match traffic.destination {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(traffic.source.unwrap_or(any), traffic.source_port)
 }
 
 #[cfg(test)]
@@ -104,6 +110,7 @@ mod tests {
                 uid: 0,
                 gid: 0,
                 source: None,
+                source_port: 0,
             };
             assert_eq!(send(&traffic, Duration::from_secs(5)).await.unwrap(), Answer::Refused);
         }

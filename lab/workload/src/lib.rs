@@ -7,7 +7,10 @@
 //! | [`cli`] | the subcommands |
 //! | [`app`] | the application: answers on its ports |
 //! | [`client`] | sends traffic and reports who answered |
-//! | [`proxy`] | stands in for the sidecar proxy |
+//! | [`stray`] | sends a segment of no connection |
+//! | [`proxy`], [`upstream`] | stands in for the sidecar proxy; its own connections |
+//! | [`dns`] | stands in for the DNS side of the sidecar's agent |
+//! | [`guest`] | stands in for a virtual machine in the pod |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
@@ -19,8 +22,12 @@ pub mod app;
 pub mod basenet;
 pub mod cli;
 pub mod client;
+pub mod dns;
+pub mod guest;
 pub mod kernel;
 pub mod line;
 pub mod listen;
 pub mod own;
 pub mod proxy;
+pub mod stray;
+pub mod upstream;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use cluster::Transport;
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::{Ipv6V6Only, ReuseAddr};
+use nix::sys::socket::sockopt::{IpTransparent, Ipv6V6Only, ReuseAddr};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
 };
@@ -60,6 +60,8 @@ impl FromStr for Endpoint {
 pub enum On {
     /// All of them.
     Any,
+    /// All of them, and those of others that a TPROXY rule hands over. Needs `CAP_NET_ADMIN`.
+    Transparent,
     /// `127.0.0.1` and `::1`: an answer to a redirected datagram then has the source that conntrack expects.
     Loopback,
 }
@@ -67,7 +69,7 @@ pub enum On {
 impl On {
     fn addresses(self) -> [IpAddr; 2] {
         match self {
-            Self::Any => [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+            Self::Any | Self::Transparent => [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
             Self::Loopback => [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         }
     }
@@ -88,7 +90,7 @@ pub fn udp(on: On, port: u16) -> io::Result<Vec<UdpSocket>> {
 fn both(on: On, port: u16, kind: SockType) -> io::Result<Vec<OwnedFd>> {
     let mut sockets = Vec::with_capacity(2);
     for address in on.addresses() {
-        match bound(SocketAddr::new(address, port), kind) {
+        match bound(on, SocketAddr::new(address, port), kind) {
             Ok(socket) => sockets.push(socket),
             // No IPv6 in this kernel, or switched off in this namespace.
             Err(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL) if address.is_ipv6() => {}
@@ -98,7 +100,7 @@ fn both(on: On, port: u16, kind: SockType) -> io::Result<Vec<OwnedFd>> {
     Ok(sockets)
 }
 
-fn bound(at: SocketAddr, kind: SockType) -> Result<OwnedFd, Errno> {
+fn bound(on: On, at: SocketAddr, kind: SockType) -> Result<OwnedFd, Errno> {
     let family = if at.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let fd = socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
     if at.is_ipv6() {
@@ -106,6 +108,9 @@ fn bound(at: SocketAddr, kind: SockType) -> Result<OwnedFd, Errno> {
     }
     if kind == SockType::Stream {
         setsockopt(&fd, ReuseAddr, &true)?;
+    }
+    if on == On::Transparent {
+        setsockopt(&fd, IpTransparent, &true)?;
     }
     bind(fd.as_raw_fd(), &SockaddrStorage::from(at))?;
     if kind == SockType::Stream {

@@ -68,6 +68,32 @@ fn identity(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
     Ok(())
 }
 
+#[given("its inbound traffic is caught by TPROXY")]
+fn tproxy(world: &mut LabWorld) -> Step {
+    world.it()?.intercept_by_tproxy();
+    Ok(())
+}
+
+#[given(regex = r#"^it has the interface "([^"]+)" in a second network$"#)]
+fn second_network(world: &mut LabWorld, interface: String) -> Step {
+    world.it()?.networks.push(interface);
+    Ok(())
+}
+
+#[given(regex = r#"^it has a guest behind the interface "([^"]+)"$"#)]
+fn guest(world: &mut LabWorld, interface: String) -> Step {
+    world.it()?.guest = Some(interface);
+    Ok(())
+}
+
+#[given(regex = r#"^its resolver is pod "([^"]+)"$"#)]
+async fn resolver(world: &mut LabWorld, name: String) -> Step {
+    world.run_pod(&name).await?;
+    let addresses = world.workload(&name).await?.addresses();
+    world.it()?.resolvers.extend(addresses);
+    Ok(())
+}
+
 #[given("its proxy is a native sidecar")]
 fn native(world: &mut LabWorld) -> Step {
     proxy(world)?.native = true;

@@ -5,11 +5,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use cluster::{Answer, ProxyHop, Traffic, Transport};
+use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport, Workload};
 use cucumber::{then, when};
 use redirect::ruleset::Family;
 
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect_eq};
 use crate::truth::data::family_of;
 use crate::truth::flow::loopback;
 use crate::world::{LabWorld, Sent};
@@ -50,16 +50,66 @@ impl FromStr for Ending {
 
 /// One line of a feature, as it says who sends what to whom.
 struct Line {
-    from: String,
+    from: Sender,
     to: String,
     transport: Transport,
     port: u16,
-    family: Family,
-    sender: String,
+    how: How,
+}
+
+/// Where traffic comes from: a pod, or the guest in it.
+struct Sender {
+    pod: String,
+    is_guest: bool,
+}
+
+impl Sender {
+    fn new(words: &str) -> Self {
+        let is_guest = words.starts_with("the guest of ");
+        Self { pod: words.trim_start_matches("the guest of ").trim_matches('"').to_owned(), is_guest }
+    }
+}
+
+/// What a line says of the way, and of the socket that sends.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct How {
+    family: Option<Family>,
+    interface: Option<String>,
+    owner: Option<String>,
+    source_port: u16,
+}
+
+impl FromStr for How {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut how = Self::default();
+        let words = text.replace(" over ", "\nover ").replace(" as ", "\nas ").replace(" from ", "\nfrom ");
+        for part in words.lines().filter(|part| !part.is_empty()) {
+            match part.split_once(' ') {
+                Some(("over", "IPv4")) => how.family = Some(Family::V4),
+                Some(("over", "IPv6")) => how.family = Some(Family::V6),
+                Some(("over", interface)) => how.interface = Some(interface.to_owned()),
+                Some(("as", owner)) => how.owner = Some(owner.to_owned()),
+                Some(("from", port)) => {
+                    let port = port.trim_start_matches("port ").parse();
+                    how.source_port = port.map_err(|_| format!("{part:?} names no port"))?;
+                }
+                _ => return Err(format!("{part:?} says nothing about traffic")),
+            }
+        }
+        Ok(how)
+    }
+}
+
+impl Line {
+    fn family(&self) -> Family {
+        self.how.family.unwrap_or(Family::V4)
+    }
 }
 
 #[then(
-    regex = r#"^(TCP|UDP) from "([^"]+)" to ("[^"]+"|itself|its loopback address) port (\d+)((?: over IPv[46])?)((?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+))?) (is direct|passes [\d and]+|ends at \d+)$"#
+    regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|itself|its loopback address) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]
 #[expect(clippy::too_many_arguments, reason = "one for each part of the sentence")]
 async fn traffic(
@@ -68,18 +118,11 @@ async fn traffic(
     from: String,
     to: String,
     port: u16,
-    over: String,
-    sender: String,
+    how: How,
     ending: Ending,
 ) -> Step {
-    let line = Line {
-        from,
-        to,
-        transport: if transport == "TCP" { Transport::Tcp } else { Transport::Udp },
-        port,
-        family: if over.ends_with('6') { Family::V6 } else { Family::V4 },
-        sender: sender.trim().to_owned(),
-    };
+    let transport = if transport == "TCP" { Transport::Tcp } else { Transport::Udp };
+    let line = Line { from: Sender::new(&from), to, transport, port, how };
     let sent = send(world, &line).await?;
     judge(world, &line, &sent, &ending).await
 }
@@ -87,9 +130,31 @@ async fn traffic(
 #[when(regex = r#"^"([^"]+)" sends (TCP|UDP) to "([^"]+)" port (\d+)$"#)]
 async fn sends(world: &mut LabWorld, from: String, transport: String, to: String, port: u16) -> Step {
     let transport = if transport == "TCP" { Transport::Tcp } else { Transport::Udp };
-    let to = format!("\"{to}\"");
-    let line = Line { from, to, transport, port, family: Family::V4, sender: String::new() };
+    let line =
+        Line { from: Sender::new(&from), to: format!("\"{to}\""), transport, port, how: How::default() };
     send(world, &line).await.map(drop)
+}
+
+#[then(
+    regex = r#"^a stray (FIN|SYN-ACK) from "([^"]+)" to "([^"]+)" port (\d+)((?: over IPv[46])?) (is reset|vanishes)$"#
+)]
+#[expect(clippy::too_many_arguments, reason = "one for each part of the sentence")]
+async fn stray(
+    world: &mut LabWorld,
+    segment: String,
+    from: String,
+    to: String,
+    port: u16,
+    how: How,
+    ending: String,
+) -> Step {
+    world.run_pod(&from).await?;
+    world.run_pod(&to).await?;
+    let destination = address(world, &to, how.family.unwrap_or(Family::V4)).await?;
+    let segment = if segment == "FIN" { Segment::FinAck } else { Segment::SynAck };
+    let seen = world.workload(&from).await?.stray(&Stray { destination, port, segment }).await?;
+    let wanted = if ending == "is reset" { StrayEnding::Reset } else { StrayEnding::Nothing };
+    expect_eq("what came back", &seen, &wanted)
 }
 
 /// The address of a started pod.
@@ -100,37 +165,65 @@ async fn address(world: &mut LabWorld, name: &str, family: Family) -> Result<IpA
 }
 
 async fn send(world: &mut LabWorld, line: &Line) -> Result<Sent, Stop> {
-    world.run_pod(&line.from).await?;
-    let destination = match line.to.trim_matches('"') {
-        "itself" => address(world, &line.from, line.family).await?,
-        "its loopback address" => loopback(line.family),
-        name => {
-            world.run_pod(name).await?;
-            address(world, name, line.family).await?
-        }
+    world.run_pod(&line.from.pod).await?;
+    let destination = destination(world, line).await?;
+    let (uid, gid) = owner(world, line)?;
+    let traffic = Traffic {
+        transport: line.transport,
+        destination,
+        port: line.port,
+        uid,
+        gid,
+        source: None,
+        source_port: line.how.source_port,
     };
-    let (uid, gid) = sender(world, line)?;
-    let traffic = Traffic { transport: line.transport, destination, port: line.port, uid, gid, source: None };
-    let answer = world.workload(&line.from).await?.send(&traffic).await?;
-    let sent = Sent { from: line.from.clone(), traffic, answer };
+    let answer = from(world, line).await?.send(&traffic).await?;
+    let sent = Sent { from: line.from.pod.clone(), traffic, answer };
     world.traffic.push(sent.clone());
     Ok(sent)
 }
 
-fn sender(world: &mut LabWorld, line: &Line) -> Result<(u32, u32), Stop> {
-    let pod = world.pod(&line.from)?;
-    let proxy = (pod.proxy_uid(), pod.proxy_gid());
-    Ok(match line.sender.as_str() {
-        "" => APP,
-        "as its proxy" => proxy,
-        "as its proxy's user" => (proxy.0, APP.1),
-        "as its proxy's group" => (APP.0, proxy.1),
-        "as root" => (0, 0),
-        other => {
-            let uid = other.rsplit(' ').next().and_then(|uid| uid.parse().ok());
-            (uid.ok_or_else(|| Stop::harness(format!("{other:?} is no sender")))?, APP.1)
-        }
+/// The pod that sends, or the guest in it.
+async fn from(world: &mut LabWorld, line: &Line) -> Result<Box<dyn Workload>, Stop> {
+    let workload = world.workload(&line.from.pod).await?;
+    Ok(if line.from.is_guest { workload.guest()? } else { workload })
+}
+
+async fn destination(world: &mut LabWorld, line: &Line) -> Result<IpAddr, Stop> {
+    let name = match line.to.trim_matches('"') {
+        "its loopback address" => return Ok(loopback(line.family())),
+        "itself" => &line.from.pod,
+        other => other,
+    };
+    world.run_pod(name).await?;
+    let Some(interface) = &line.how.interface else { return address(world, name, line.family()).await };
+    let addresses = world.workload(name).await?.addresses_on(interface);
+    let found = addresses.into_iter().find(|address| family_of(*address) == line.family());
+    found.ok_or_else(|| Stop::harness(format!("{name:?} has no such address on {interface}")))
+}
+
+fn owner(world: &mut LabWorld, line: &Line) -> Result<(u32, u32), Stop> {
+    let pod = world.pod(&line.from.pod)?;
+    let Some(owner) = line.how.owner.as_deref() else { return Ok(APP) };
+    let number = owner.rsplit(' ').next().and_then(|number| number.parse().ok());
+    Ok(match (owner, number) {
+        ("its proxy", _) => pod.proxy_process(),
+        ("its proxy's user", _) => (pod.proxy_uid(), APP.1),
+        ("its proxy's group", _) => (APP.0, pod.proxy_gid()),
+        ("root", _) => (0, 0),
+        (user, Some(uid)) if user.starts_with("user ") => (uid, APP.1),
+        (group, Some(gid)) if group.starts_with("group ") => (APP.0, gid),
+        _ => return Err(Stop::harness(format!("{owner:?} is no sender"))),
     })
+}
+
+/// Every address that the sender may be seen with.
+async fn senders(world: &mut LabWorld, line: &Line) -> Result<Vec<IpAddr>, Stop> {
+    let mut all = from(world, line).await?.addresses();
+    if let Some(interface) = &line.how.interface {
+        all.extend(world.workload(&line.from.pod).await?.addresses_on(interface));
+    }
+    Ok(all)
 }
 
 async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) -> Step {
@@ -141,8 +234,8 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
         (Answer::Proxy { hop }, Ending::EndsAt(at)) if hop.port == *at => {
             originals(std::slice::from_ref(hop), &destination)?;
             // What the proxy's inbound side had caught and carried on would come from an address of its own.
-            let client = address(world, &line.from, line.family).await?;
-            if parse_peer(&hop.peer)?.ip() == client {
+            let client = parse_peer(&hop.peer)?.ip();
+            if senders(world, line).await?.contains(&client) {
                 return Ok(());
             }
             return wrong(&format!("the proxy saw {} as its client", hop.peer));
@@ -158,15 +251,38 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
         return wrong(&format!("the app's port {port} answered and not {}", line.port));
     }
     originals(via, &destination)?;
-    let client = address(world, &line.from, line.family).await?;
+    let client = client_of_app(world, line, wanted).await?;
     let peer = parse_peer(peer)?;
-    let inbound = wanted.last() == Some(&15006);
-    let right = if inbound {
-        INBOUND_SOURCES.contains(&peer.ip().to_string().as_str())
-    } else {
-        peer.ip() == client || peer.ip() == sent.traffic.destination
+    let right = match client {
+        Client::Helper => INBOUND_SOURCES.contains(&peer.ip().to_string().as_str()),
+        Client::Sender(all) => all.contains(&peer.ip()),
     };
     if right { Ok(()) } else { wrong(&format!("the app saw {peer} as its client")) }
+}
+
+/// Whom an app must see as its client.
+enum Client {
+    /// The proxy in front of it.
+    Helper,
+    /// The sender, by one of these addresses.
+    Sender(Vec<IpAddr>),
+}
+
+async fn client_of_app(world: &mut LabWorld, line: &Line, hops: &[u16]) -> Result<Client, Stop> {
+    let name = if line.to.starts_with('"') { line.to.trim_matches('"') } else { &line.from.pod };
+    let caught_inbound = hops.last() == Some(&15006);
+    if caught_inbound && !world.pod(name)?.is_tproxy() {
+        return Ok(Client::Helper);
+    }
+    // What a proxy carries on for a guest comes from the pod.
+    let mut all = senders(world, line).await?;
+    if !hops.is_empty() {
+        all.extend(world.workload(&line.from.pod).await?.addresses());
+    }
+    if line.to == "its loopback address" {
+        all.push(loopback(line.family()));
+    }
+    Ok(Client::Sender(all))
 }
 
 fn parse_peer(text: &str) -> Result<SocketAddr, Stop> {
@@ -194,6 +310,17 @@ mod tests {
         assert_eq!("passes 15001 and 15006".parse(), Ok(Ending::Passes(vec![15001, 15006])));
         assert_eq!("ends at 15021".parse(), Ok(Ending::EndsAt(15021)));
         assert!("vanishes".parse::<Ending>().is_err());
+    }
+
+    #[test]
+    fn the_way_is_read_in_any_combination() {
+        let how = |text: &str| text.parse::<How>().unwrap();
+        assert_eq!(how(""), How::default());
+        assert_eq!(how(" over net1 over IPv6").interface.as_deref(), Some("net1"));
+        assert_eq!(how(" over net1 over IPv6").family, Some(Family::V6));
+        let all = how(" over IPv4 as its proxy's user from port 4000");
+        assert_eq!((all.owner.as_deref(), all.source_port), (Some("its proxy's user"), 4000));
+        assert!(" beyond".parse::<How>().is_err());
     }
 
     #[test]

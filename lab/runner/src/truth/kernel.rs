@@ -133,6 +133,7 @@ impl Surroundings<'_> {
                 uid: flow.client.uid,
                 gid: flow.client.gid,
                 source: packet.source,
+                source_port: 0,
             };
             let from = if packet.way == Way::In { self.outside } else { workload.as_ref() };
             let answer = from.send(&traffic).await?;

@@ -15,6 +15,9 @@ use super::{Error, result};
 /// annotations on.
 pub const FAMILIES_ANNOTATION: &str = "lab.millrace.dev/families";
 
+/// The annotation by which a pod asks for further networks, by the names of its interfaces (`net1`).
+pub const NETWORKS_ANNOTATION: &str = "lab.millrace.dev/networks";
+
 /// What the runtime asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the specification's own names")]
@@ -160,6 +163,9 @@ pub struct Conf {
     /// Families in order, the first first in the result; all that have an address if empty.
     #[serde(default)]
     pub families: Vec<Family>,
+    /// Networks that a pod may have beside its first, by the name of its interface there.
+    #[serde(default)]
+    pub networks: BTreeMap<String, Vec<Range>>,
     /// Where the allocations are kept.
     pub state_dir: PathBuf,
     /// MTU of both ends; the kernel's default if absent.
@@ -209,11 +215,17 @@ impl Conf {
     /// The addresses that the pod wants, in order.
     #[must_use]
     pub fn wanted(&self) -> Vec<Wanted> {
-        let all = self
-            .addresses
-            .iter()
-            .map(|address| Wanted::Exactly(*address))
-            .chain(self.ranges.iter().map(|range| Wanted::From(*range)));
+        let exactly = self.addresses.iter().map(|address| Wanted::Exactly(*address));
+        self.in_order(exactly.chain(self.ranges.iter().map(|range| Wanted::From(*range))))
+    }
+
+    /// The addresses that the pod wants of a further network, in order.
+    #[must_use]
+    pub fn wanted_from(&self, ranges: &[Range]) -> Vec<Wanted> {
+        self.in_order(ranges.iter().map(|range| Wanted::From(*range)))
+    }
+
+    fn in_order(&self, all: impl Iterator<Item = Wanted> + Clone) -> Vec<Wanted> {
         let families = self.chosen_families();
         if families.is_empty() {
             return all.collect();
@@ -222,6 +234,14 @@ impl Conf {
             .into_iter()
             .flat_map(|family| all.clone().filter(move |wanted| wanted.family() == family))
             .collect()
+    }
+
+    /// The further networks that the pod asks for, in the order of the configuration.
+    pub fn further(&self) -> impl Iterator<Item = (&str, &[Range])> {
+        let asked = self.runtime_config.annotations.get(NETWORKS_ANNOTATION);
+        let asked: Vec<&str> = asked.iter().flat_map(|names| names.split(',')).map(str::trim).collect();
+        let networks = self.networks.iter().filter(move |(name, _)| asked.contains(&name.as_str()));
+        networks.map(|(name, ranges)| (name.as_str(), ranges.as_slice()))
     }
 
     fn chosen_families(&self) -> Vec<Family> {
@@ -270,6 +290,18 @@ mod tests {
     fn a_pods_annotation_wins_over_the_configuration() {
         let annotated = r#","families":["v4"],"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"lab.millrace.dev/families":"v6"}}"#;
         assert_eq!(families(&conf(annotated)), [Family::V6]);
+    }
+
+    #[test]
+    fn a_pod_gets_the_further_networks_that_it_asks_for() {
+        let networks = r#","networks":{"net1":["10.1.0.0/24"],"net2":["10.2.0.0/24"]}"#;
+        assert_eq!(conf(networks).further().count(), 0);
+        let asking = format!(
+            r#"{networks},"runtimeConfig":{{"io.kubernetes.cri.pod-annotations":{{"{NETWORKS_ANNOTATION}":"net2, net3"}}}}"#
+        );
+        let conf = conf(&asking);
+        let names: Vec<_> = conf.further().map(|(name, _)| name).collect();
+        assert_eq!(names, ["net2"]);
     }
 
     #[test]

@@ -16,15 +16,25 @@ use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, MulticastGroup, RouteMessageBuilder};
 
 use super::Error;
-use super::conf::Call;
+use super::conf::{Call, Range};
 use crate::own::{self, Changes};
+
+/// One of a pod's networks.
+#[derive(Debug, Clone, Copy)]
+pub struct Network<'a> {
+    /// Tells the gateways of a pod's networks apart; the first one has 0.
+    pub number: u8,
+    /// What it leads to; everything, if that is empty.
+    pub reach: &'a [Range],
+}
 
 /// The address that the node's end answers for.
 #[must_use]
-pub fn gateway(of: IpAddr) -> IpAddr {
+pub fn gateway(of: IpAddr, network: u8) -> IpAddr {
+    let last = network + 1;
     match of {
-        IpAddr::V4(_) => Ipv4Addr::new(169, 254, 1, 1).into(),
-        IpAddr::V6(_) => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into(),
+        IpAddr::V4(_) => Ipv4Addr::new(169, 254, 1, last).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last.into()).into(),
     }
 }
 
@@ -44,34 +54,71 @@ pub struct Wired {
 }
 
 /// Makes the pair, the addresses and the routes, and waits until packets can pass.
-pub async fn connect(call: &Call, addresses: &[IpAddr], mtu: Option<u32>) -> Result<Wired, Error> {
+pub async fn connect(
+    call: &Call,
+    addresses: &[IpAddr],
+    mtu: Option<u32>,
+    network: Network<'_>,
+) -> Result<Wired, Error> {
     let netns = open(call.netns.as_deref())?;
     let mut node = Side::here()?;
     let mut pod = Side::inside(&netns)?;
-    node.handle
-        .link()
-        .add(pair(call, &netns, mtu))
-        .execute()
-        .await
-        .map_err(|e| Error::Netlink("make the pair", e))?;
+    node.pair(Ends { here: &call.host_ifname(), there: &call.ifname }, &netns, mtu).await?;
     let lo = pod.find("lo").await?.ok_or_else(|| Error::Missing("lo".to_owned()))?;
     pod.up(lo.header.index).await?;
     let host_mac = node.raise(&call.host_ifname()).await?;
     let pod_mac = pod.raise(&call.ifname).await?;
-    node.running().await?;
-    pod.running().await?;
-    for address in addresses {
-        pod.address(*address).await?;
-        pod.route(gateway(*address), host_length(*address), None).await?;
-        pod.route(any(*address), 0, Some(gateway(*address))).await?;
-        node.address(gateway(*address)).await?;
-        node.route(*address, host_length(*address), None).await?;
-    }
-    for address in addresses {
-        pod.answers_for(*address).await?;
-        node.answers_for(gateway(*address)).await?;
-    }
+    let lanes = addresses.iter().map(|address| (*address, gateway(*address, network.number)));
+    lay(&mut pod, &mut node, lanes.collect(), network.reach).await?;
     Ok(Wired { host_mac, pod_mac })
+}
+
+/// The ends of a pair, by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// In the namespace that makes it.
+    pub here: &'a str,
+    /// In the other one.
+    pub there: &'a str,
+}
+
+/// Makes a pair to another namespace and everything that is needed to reach the world by it. Each lane is an address of this
+/// end and the address beside it.
+pub async fn connect_ends(there: &File, ends: Ends<'_>, lanes: &[(IpAddr, IpAddr)]) -> Result<(), Error> {
+    let mut far = Side::inside(there)?;
+    let mut near = Side::here()?;
+    near.pair(ends, there, None).await?;
+    far.raise(ends.there).await?;
+    near.raise(ends.here).await?;
+    lay(&mut near, &mut far, lanes.to_vec(), &[]).await
+}
+
+/// Gives the leaf its addresses and the hub those beside them, with routes, and waits until both answer.
+async fn lay(
+    leaf: &mut Side,
+    hub: &mut Side,
+    lanes: Vec<(IpAddr, IpAddr)>,
+    reach: &[Range],
+) -> Result<(), Error> {
+    hub.running().await?;
+    leaf.running().await?;
+    for &(address, beside) in &lanes {
+        leaf.address(address).await?;
+        leaf.route(beside, host_length(beside), None).await?;
+        if reach.is_empty() {
+            leaf.route(any(address), 0, Some(beside)).await?;
+        }
+        for range in reach.iter().filter(|range| range.network.is_ipv4() == address.is_ipv4()) {
+            leaf.route(range.network, range.length, Some(beside)).await?;
+        }
+        hub.address(beside).await?;
+        hub.route(address, host_length(address), None).await?;
+    }
+    for (address, beside) in lanes {
+        leaf.answers_for(address).await?;
+        hub.answers_for(beside).await?;
+    }
+    Ok(())
 }
 
 /// Removes the pair, if it is still there.
@@ -104,20 +151,6 @@ pub async fn addresses(call: &Call) -> Result<Vec<IpAddr>, Error> {
         _ => None,
     };
     Ok(listed.iter().flat_map(|message| message.attributes.iter().filter_map(address)).collect())
-}
-
-fn pair(call: &Call, netns: &File, mtu: Option<u32>) -> LinkMessage {
-    let sized = |message: rtnetlink::LinkMessageBuilder<LinkUnspec>| match mtu {
-        Some(mtu) => message.mtu(mtu),
-        None => message,
-    };
-    let peer = sized(LinkUnspec::new_with_name(&call.ifname)).setns_by_fd(netns.as_raw_fd()).build();
-    let host = LinkVeth::new(&call.host_ifname(), &call.ifname);
-    let host = match mtu {
-        Some(mtu) => host.mtu(mtu),
-        None => host,
-    };
-    host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer))).build()
 }
 
 fn any(of: IpAddr) -> IpAddr {
@@ -163,6 +196,19 @@ impl Side {
         let side = Self::here();
         setns(&home, CloneFlags::CLONE_NEWNET).map_err(failed)?;
         side
+    }
+
+    /// Makes a pair from here to the namespace `there`.
+    async fn pair(&self, ends: Ends<'_>, there: &File, mtu: Option<u32>) -> Result<(), Error> {
+        let peer = LinkUnspec::new_with_name(ends.there).setns_by_fd(there.as_raw_fd());
+        let host = LinkVeth::new(ends.here, ends.there);
+        let (peer, host) = match mtu {
+            Some(mtu) => (peer.mtu(mtu), host.mtu(mtu)),
+            None => (peer, host),
+        };
+        let message = host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build()))).build();
+        let made = self.handle.link().add(message).execute().await;
+        made.map_err(|e| Error::Netlink("make the pair", e))
     }
 
     async fn find(&self, name: &str) -> Result<Option<LinkMessage>, Error> {

@@ -17,12 +17,25 @@ pub fn versions() -> Value {
     json!({ "cniVersion": VERSIONS[VERSIONS.len() - 1], "supportedVersions": VERSIONS })
 }
 
-/// The result of ADD.
+/// One interface of a pod.
+#[derive(Debug)]
+pub struct Attached {
+    /// The call that asks for it.
+    pub call: Call,
+    /// Its network's number.
+    pub network: u8,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The pair.
+    pub wired: Wired,
+}
+
+/// The result of ADD. The oldest versions know one interface only.
 #[must_use]
-pub fn render(conf: &Conf, call: &Call, wired: &Wired, addresses: &[IpAddr]) -> Value {
-    match conf.cni_version.as_str() {
-        "0.1.0" | "0.2.0" => by_family(&conf.cni_version, addresses),
-        version => by_interface(version, call, wired, addresses),
+pub fn render(conf: &Conf, all: &[Attached]) -> Value {
+    match (conf.cni_version.as_str(), all.first()) {
+        ("0.1.0" | "0.2.0", Some(first)) => by_family(&conf.cni_version, &first.addresses),
+        (version, _) => by_interface(version, all),
     }
 }
 
@@ -31,7 +44,7 @@ fn prefix(address: IpAddr) -> String {
 }
 
 fn default_route(of: IpAddr) -> Value {
-    json!({ "dst": if of.is_ipv4() { "0.0.0.0/0" } else { "::/0" }, "gw": gateway(of) })
+    json!({ "dst": if of.is_ipv4() { "0.0.0.0/0" } else { "::/0" }, "gw": gateway(of, 0) })
 }
 
 fn by_family(version: &str, addresses: &[IpAddr]) -> Value {
@@ -40,7 +53,7 @@ fn by_family(version: &str, addresses: &[IpAddr]) -> Value {
         if let Some(address) = addresses.iter().find(|address| address.is_ipv4() == v4) {
             result[key] = json!({
                 "ip": prefix(*address),
-                "gateway": gateway(*address),
+                "gateway": gateway(*address, 0),
                 "routes": [default_route(*address)],
             });
         }
@@ -48,30 +61,39 @@ fn by_family(version: &str, addresses: &[IpAddr]) -> Value {
     result
 }
 
-fn by_interface(version: &str, call: &Call, wired: &Wired, addresses: &[IpAddr]) -> Value {
-    let ip = |address: &IpAddr| {
-        let mut ip = json!({ "address": prefix(*address), "gateway": gateway(*address), "interface": 1 });
-        if version.starts_with('0') {
-            ip["version"] = json!(if address.is_ipv4() { "4" } else { "6" });
+fn by_interface(version: &str, all: &[Attached]) -> Value {
+    let (mut interfaces, mut ips) = (Vec::new(), Vec::new());
+    for Attached { call, network, addresses, wired } in all {
+        interfaces.push(json!({ "name": call.host_ifname(), "mac": wired.host_mac }));
+        for address in addresses {
+            let gateway = gateway(*address, *network);
+            let mut ip =
+                json!({ "address": prefix(*address), "gateway": gateway, "interface": interfaces.len() });
+            if version.starts_with('0') {
+                ip["version"] = json!(if address.is_ipv4() { "4" } else { "6" });
+            }
+            ips.push(ip);
         }
-        ip
-    };
+        interfaces.push(json!({ "name": call.ifname, "mac": wired.pod_mac, "sandbox": call.netns }));
+    }
+    let first = all.first().map_or(&[][..], |first| &first.addresses);
     json!({
         "cniVersion": version,
-        "interfaces": [
-            { "name": call.host_ifname(), "mac": wired.host_mac },
-            { "name": call.ifname, "mac": wired.pod_mac, "sandbox": call.netns },
-        ],
-        "ips": addresses.iter().map(ip).collect::<Vec<_>>(),
-        "routes": addresses.iter().map(|address| default_route(*address)).collect::<Vec<_>>(),
+        "interfaces": interfaces,
+        "ips": ips,
+        "routes": first.iter().map(|address| default_route(*address)).collect::<Vec<_>>(),
         "dns": {},
     })
 }
 
-/// The addresses of a result of any version, in order.
+/// The pod's end of its first pair in the list of interfaces.
+const FIRST: u64 = 1;
+
+/// The addresses of the first interface in a result of any version, in order.
 #[must_use]
 pub fn addresses(result: &Value) -> Vec<IpAddr> {
-    let listed = result["ips"].as_array().into_iter().flatten().map(|ip| &ip["address"]);
+    let listed = result["ips"].as_array().into_iter().flatten();
+    let listed = listed.filter(|ip| ip["interface"] == FIRST).map(|ip| &ip["address"]);
     let by_family = ["ip4", "ip6"].map(|key| &result[key]["ip"]);
     listed.chain(by_family).filter_map(|text| text.as_str()?.split('/').next()?.parse().ok()).collect()
 }
@@ -90,11 +112,15 @@ mod tests {
             netns: Some("/n".into()),
             ifname: "eth0".to_owned(),
         };
-        let wired = Wired { host_mac: String::new(), pod_mac: String::new() };
         for version in VERSIONS {
             let text = format!(r#"{{"cniVersion":"{version}","stateDir":"/x"}}"#);
             let conf = Conf::parse(text.as_bytes()).unwrap();
-            let result = render(&conf, &call, &wired, &wanted);
+            let wired = Wired { host_mac: String::new(), pod_mac: String::new() };
+            let first = Attached { call: call.clone(), network: 0, addresses: wanted.clone(), wired };
+            let wired = Wired { host_mac: String::new(), pod_mac: String::new() };
+            let other = "10.1.0.2".parse().unwrap();
+            let second = Attached { call: call.clone(), network: 1, addresses: vec![other], wired };
+            let result = render(&conf, &[first, second]);
             assert_eq!(result["cniVersion"], version);
             let mut got = addresses(&result);
             if version < "0.3.0" {

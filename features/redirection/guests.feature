@@ -1,0 +1,44 @@
+@real-kernel
+Feature: A virtual machine in a pod goes through the pod's proxy
+  Its packets do not begin in the pod: they enter it by an interface, as if they came from outside. Named in an annotation,
+  that interface is the guest's way out.
+
+  Background:
+    Given pod "outside" outside the mesh
+    And its addresses are IPv4 and IPv6
+    And pod "vm" of the mesh
+    And it has a guest behind the interface "k6t-eth0"
+
+  @mutant:guest-not-captured
+  Scenario Outline: What the guest sends is outbound traffic: <annotation>
+    Given its annotation "<annotation>" is "k6t-eth0"
+    Then TCP from the guest of "vm" to "outside" port 8080 passes 15001
+    And TCP from the guest of "vm" to "outside" port 443 passes 15001
+    And TCP from "vm" to "outside" port 8080 passes 15001
+    And TCP from "outside" to "vm" port 8080 passes 15006
+
+    Examples:
+      | annotation                                  |
+      | istio.io/reroute-virtual-interfaces         |
+      | traffic.sidecar.istio.io/kubevirtInterfaces |
+
+  @ipv6 @mutant:guest-not-captured
+  Scenario: The same over IPv6
+    Given its addresses are IPv6
+    And its annotation "istio.io/reroute-virtual-interfaces" is "k6t-eth0"
+    Then TCP from the guest of "vm" to "outside" port 8080 over IPv6 passes 15001
+
+  @mutant:guest-not-captured
+  Scenario: Every interface that is named counts
+    Given its annotation "istio.io/reroute-virtual-interfaces" is "net7,k6t-eth0,net8"
+    Then TCP from the guest of "vm" to "outside" port 8080 passes 15001
+
+  @mutant:guest-ranges-ignored
+  Scenario: Only the included ranges are caught, the guest's inbound side is never asked
+    Given its annotation "istio.io/reroute-virtual-interfaces" is "k6t-eth0"
+    And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "10.200.0.0/16"
+    Then TCP from the guest of "vm" to "outside" port 8080 passes 15001
+
+  @mutant:guest-always-captured
+  Scenario: An interface that nobody names is one like any other: its traffic is inbound
+    Then TCP from the guest of "vm" to "outside" port 8080 passes 15006

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What pods send, and who answers. Also the line protocol of the lab's processes.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// Which protocol a probe speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A TCP connection.
+    Tcp,
+    /// A UDP datagram and its answer.
+    Udp,
+}
+
+/// Traffic that a client is to send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// Where to. A host name is never looked up.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub port: u16,
+    /// The sending socket's user.
+    pub uid: u32,
+    /// The sending socket's primary group.
+    pub gid: u32,
+    /// Source address to bind to; the kernel chooses if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+    /// Source port to bind to; the kernel chooses if it is 0.
+    #[serde(default)]
+    pub source_port: u16,
+}
+
+/// Who answered some traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Answer {
+    /// A listener of an app answered.
+    App {
+        /// The port that it listens on.
+        port: u16,
+        /// The client's address as the app saw it.
+        peer: String,
+        /// What went through proxies on the way, first one first.
+        #[serde(default)]
+        via: Vec<ProxyHop>,
+    },
+    /// A proxy stand-in answered by itself (it had nowhere to forward to).
+    Proxy {
+        /// The hop.
+        hop: ProxyHop,
+    },
+    /// Nobody listens: connection refused or ICMP unreachable.
+    Refused,
+    /// Nothing came back before the deadline.
+    Silence,
+}
+
+/// What a proxy stand-in saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyHop {
+    /// The port that it was reached on (15001, 15006, …).
+    pub port: u16,
+    /// The original destination (`SO_ORIGINAL_DST`), `address:port`.
+    pub original: String,
+    /// The client's address as the proxy saw it.
+    pub peer: String,
+}
+
+/// A TCP segment of a connection that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stray {
+    /// Where to.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub port: u16,
+    /// Which segment.
+    pub segment: Segment,
+}
+
+/// Segments that conntrack calls invalid where it knows no connection. (A mere ACK it takes for one that it missed.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Segment {
+    /// The end of a connection.
+    FinAck,
+    /// The answer to a beginning.
+    SynAck,
+}
+
+/// What came back for a [`Stray`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrayEnding {
+    /// A reset: the segment reached the addressee's TCP.
+    Reset,
+    /// Nothing, though a later segment was answered.
+    Nothing,
+}

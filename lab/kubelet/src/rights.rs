@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a container's process may do: its capabilities, as a runtime derives them from a security context.
+
+use k8s_openapi::api::core::v1::SecurityContext;
+use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+
+use crate::error::Error;
+
+/// What a runtime gives to a container that asks for nothing.
+const USUAL: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETFCAP)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::AUDIT_WRITE);
+
+/// The capabilities that the lab's containers name.
+const NAMED: [(&str, CapabilitySet); 5] = [
+    ("NET_ADMIN", CapabilitySet::NET_ADMIN),
+    ("NET_RAW", CapabilitySet::NET_RAW),
+    ("NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE),
+    ("SYS_ADMIN", CapabilitySet::SYS_ADMIN),
+    ("SYS_PTRACE", CapabilitySet::SYS_PTRACE),
+];
+
+/// The capabilities of a process that runs as root; another user has none, as in Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights(CapabilitySet);
+
+impl Rights {
+    /// All: what the lab's own processes have.
+    pub const ALL: Self = Self(CapabilitySet::all());
+
+    /// A container's. Names are taken with and without `CAP_`; those of [`NAMED`] and `ALL` are known.
+    #[must_use]
+    pub fn of_container(context: Option<&SecurityContext>) -> Self {
+        if context.and_then(|context| context.privileged) == Some(true) {
+            return Self::ALL;
+        }
+        let wanted = context.and_then(|context| context.capabilities.as_ref());
+        let dropped = wanted.and_then(|wanted| wanted.drop.as_ref());
+        let added = wanted.and_then(|wanted| wanted.add.as_ref());
+        let minus = dropped.into_iter().flatten().map(|name| named(name)).collect();
+        let plus = added.into_iter().flatten().map(|name| named(name)).collect();
+        Self(USUAL.difference(minus).union(plus))
+    }
+
+    /// Takes everything else away from what this thread starts from now on.
+    pub(crate) fn take_on(self) -> Result<(), Error> {
+        for (_, other) in CapabilitySet::all().difference(self.0).iter_names() {
+            remove_capability_from_bounding_set(other)
+                .map_err(|errno| Error::system("drop a capability")(errno.into()))?;
+        }
+        Ok(())
+    }
+}
+
+fn named(name: &str) -> CapabilitySet {
+    let name = name.trim_start_matches("CAP_");
+    if name == "ALL" {
+        return CapabilitySet::all();
+    }
+    let found = NAMED.iter().find(|(known, _)| *known == name);
+    found.map_or(CapabilitySet::empty(), |(_, capability)| *capability)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(context: serde_json::Value) -> Rights {
+        Rights::of_container(Some(&serde_json::from_value(context).unwrap()))
+    }
+
+    #[test]
+    fn dropping_comes_before_adding() {
+        let rights = of(json!({ "capabilities": { "drop": ["ALL"], "add": ["NET_ADMIN", "CAP_NET_RAW"] } }));
+        assert_eq!(rights.0, CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW);
+        assert_eq!(of(json!({ "capabilities": { "drop": ["ALL"] } })).0, CapabilitySet::empty());
+    }
+
+    #[test]
+    fn who_asks_for_nothing_may_not_change_the_network() {
+        assert!(!Rights::of_container(None).0.contains(CapabilitySet::NET_ADMIN));
+        assert_eq!(of(json!({ "privileged": true })), Rights::ALL);
+    }
+}
