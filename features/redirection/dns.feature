@@ -70,7 +70,7 @@ Feature: The pod's DNS can go through the proxy's agent
     Then UDP from "cart" to "resolver" port 53 is direct
     And TCP from "cart" to "resolver" port 53 is direct
 
-  @mutant:dns-only-by-resolver
+  @mutant:dns-not-captured
   Scenario: It does not matter whom the pod asks
     Given pod "afar" outside the mesh
     Then UDP from "cart" to "afar" port 53 passes 15053

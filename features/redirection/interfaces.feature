@@ -30,7 +30,7 @@ Feature: Annotations choose whose interfaces are caught
     Then TCP from "outside" to "cart" port 8080 is direct
     And TCP from "cart" to "outside" port 8080 over net1 is direct
 
-  @mutant:interface-always-excluded
+  @mutant:no-inbound-capture
   Scenario: Nobody excludes it: a second network is caught like the first
     Then TCP from "outside" to "cart" port 8080 over net1 passes 15006
     And TCP from "cart" to "outside" port 8080 over net1 passes 15001

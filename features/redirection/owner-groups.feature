@@ -50,7 +50,7 @@ Feature: The groups whose traffic is caught can be chosen for a node
     Then TCP from "cart" to "beyond" port 8080 over IPv6 as group 2000 passes 15001
     And TCP from "cart" to "beyond" port 8080 over IPv6 as group 2001 is direct
 
-  @mutant:owner-groups-reach-proxy
+  @mutant:proxy-captured
   Scenario: A list that names the proxy's own group does not catch the proxy
     Given the plugin's environment has ISTIO_OUTBOUND_OWNER_GROUPS = "1337"
     Then TCP from "cart" to "outside" port 8080 as its proxy is direct

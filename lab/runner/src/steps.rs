@@ -10,6 +10,7 @@
 //! | [`call`] | calls of the plugin: commands, versions, errors |
 //! | [`chain`] | calls that the runtime makes of its chain |
 //! | [`faults`] | the API server and the agent misbehaving |
+//! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
@@ -17,6 +18,7 @@ pub mod call;
 pub mod chain;
 pub mod faults;
 pub mod pod;
+pub mod policy;
 pub mod rules;
 pub mod traffic;
 pub mod truth;

@@ -28,7 +28,7 @@ pub struct ForeignRule {
 }
 
 /// Does something in a pod's namespace, on a thread of its own.
-async fn inside<T: Send + 'static>(
+pub(super) async fn inside<T: Send + 'static>(
     world: &mut LabWorld,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, Stop> {

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The pod as a whole: what is added to it, and in which order its containers then are.
+
+use serde_json::{Map, Value, json};
+
+use crate::config::{Config, Placement, Programming};
+use crate::containers;
+use crate::traffic::{Traffic, UnknownMode};
+
+/// The annotation that says that a pod was injected.
+const STATUS: &str = "sidecar.istio.io/status";
+
+/// Why a pod cannot be injected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InjectError {
+    /// It is no pod.
+    #[error("find the pod's {0}")]
+    NoPod(&'static str),
+    /// It asks for a mode that there is none.
+    #[error(transparent)]
+    Mode(#[from] UnknownMode),
+}
+
+/// The pod as its admission leaves it.
+///
+/// # Errors
+/// It is no pod, or its annotations cannot be obeyed.
+pub fn inject(pod: &Value, config: &Config) -> Result<Value, InjectError> {
+    let mut pod = pod.clone();
+    let none = Map::new();
+    let own = pod["metadata"]["annotations"].as_object().unwrap_or(&none);
+    let traffic = Traffic::of(own, config)?;
+    annotate(&mut pod, &traffic, config)?;
+    let spec = pod.get_mut("spec").and_then(Value::as_object_mut).ok_or(InjectError::NoPod("spec"))?;
+    let (mut init, mut beside) = (list(spec, "initContainers"), list(spec, "containers"));
+    let proxy = containers::proxy(&traffic, config);
+    let first = containers::first(&traffic, config);
+    match config.placement {
+        Placement::Native => {
+            // Rules, then the proxy, then everybody who may need both.
+            init.splice(0..0, first.into_iter().chain([proxy]));
+        }
+        Placement::Beside => {
+            // What programs rules goes last: without a proxy, nobody behind it could speak. What checks goes first.
+            let at = if config.programming == Programming::Init { init.len() } else { 0 };
+            init.splice(at..at, first);
+            beside.push(proxy);
+        }
+    }
+    spec.insert("initContainers".to_owned(), Value::Array(init));
+    spec.insert("containers".to_owned(), Value::Array(beside));
+    Ok(pod)
+}
+
+fn list(spec: &Map<String, Value>, name: &str) -> Vec<Value> {
+    spec.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+fn annotate(pod: &mut Value, traffic: &Traffic, config: &Config) -> Result<(), InjectError> {
+    let metadata =
+        pod.get_mut("metadata").and_then(Value::as_object_mut).ok_or(InjectError::NoPod("metadata"))?;
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    annotations[STATUS] = Value::from(json!({ "containers": [containers::PROXY] }).to_string());
+    if config.programming == Programming::Cni {
+        for (name, value) in traffic.annotations() {
+            annotations[name] = Value::from(value);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+
+    fn pod() -> Value {
+        json!({
+            "metadata": { "name": "cart", "annotations": { "a": "b" } },
+            "spec": { "initContainers": [{ "name": "migrate" }], "containers": [{ "name": "app" }] },
+        })
+    }
+
+    fn names(pod: &Value, list: &str) -> Vec<String> {
+        let all = pod["spec"][list].as_array().unwrap().iter();
+        all.map(|container| container["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn with_a_plugin_the_check_comes_first_and_may_do_nothing() {
+        let injected = inject(&pod(), &Config::default()).unwrap();
+        assert_eq!(names(&injected, "initContainers"), ["istio-validation", "migrate"]);
+        assert_eq!(names(&injected, "containers"), ["app", "istio-proxy"]);
+        let check = &injected["spec"]["initContainers"][0];
+        assert_eq!(check["securityContext"]["capabilities"], json!({ "drop": ["ALL"] }));
+        assert_eq!(check["securityContext"]["runAsUser"], 1337);
+        let args: Vec<_> =
+            check["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+        assert_eq!(
+            args[args.len() - 3..],
+            ["--log_output_level=default:info", "--run-validation", "--skip-rule-apply"]
+        );
+        let annotations = &injected["metadata"]["annotations"];
+        assert_eq!(annotations["sidecar.istio.io/interceptionMode"], "REDIRECT");
+        assert_eq!(annotations["traffic.sidecar.istio.io/excludeInboundPorts"], "15020");
+        assert_eq!(annotations["a"], "b");
+    }
+
+    #[test]
+    fn without_a_plugin_the_rules_come_last_unless_the_proxy_is_there_before() {
+        let config = Config { programming: Programming::Init, ..Config::default() };
+        assert_eq!(names(&inject(&pod(), &config).unwrap(), "initContainers"), ["migrate", "istio-init"]);
+        let config = Config { placement: Placement::Native, ..config };
+        let native = inject(&pod(), &config).unwrap();
+        assert_eq!(names(&native, "initContainers"), ["istio-init", "istio-proxy", "migrate"]);
+        assert_eq!(native["spec"]["initContainers"][1]["restartPolicy"], "Always");
+        assert!(native["metadata"]["annotations"].get("sidecar.istio.io/interceptionMode").is_none());
+    }
+
+    #[test]
+    fn tproxy_makes_the_proxy_root_of_the_usual_group() {
+        let config = Config { mode: Mode::Tproxy, uid: 5, gid: 6, ..Config::default() };
+        let injected = inject(&pod(), &config).unwrap();
+        let context = &injected["spec"]["containers"][1]["securityContext"];
+        assert_eq!((&context["runAsUser"], &context["runAsGroup"]), (&json!(0), &json!(1337)));
+        assert_eq!(context["capabilities"]["add"], json!(["NET_ADMIN"]));
+    }
+
+    #[test]
+    fn mode_none_has_a_proxy_and_nobody_for_rules() {
+        let config = Config { mode: Mode::None, ..Config::default() };
+        assert_eq!(names(&inject(&pod(), &config).unwrap(), "initContainers"), ["migrate"]);
+    }
+
+    #[test]
+    fn what_is_no_pod_is_refused() {
+        assert_eq!(inject(&json!({}), &Config::default()), Err(InjectError::NoPod("metadata")));
+    }
+}
