@@ -30,3 +30,14 @@ Feature: A pod that talks to itself
   @mutant:self-call-on-loopback
   Scenario: The proxy reaches the app by the loopback address directly
     Then TCP from "cart" to its loopback address port 8080 as its proxy is direct
+
+  @mutant:loopback-range-ignored
+  Scenario Outline: What counts as loopback can be chosen for a node: <range>
+    Given the plugin's environment has ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR = "<range>"
+    Then TCP from "cart" to its address 127.0.0.9 port 8080 as its proxy <ending>
+    And TCP from "cart" to itself port 8080 as its proxy passes 15006
+
+    Examples:
+      | range        | ending       |
+      | 127.0.0.1/32 | passes 15006 |
+      | 127.0.0.0/8  | is direct    |

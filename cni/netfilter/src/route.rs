@@ -11,6 +11,7 @@ mod rule;
 
 use std::fmt;
 
+use protocol::mutant;
 use redirect::ruleset::Family;
 use rustix::io::Errno;
 
@@ -91,7 +92,11 @@ impl Rtnetlink {
         let mut missing = Vec::with_capacity(4);
         for family in families(wanted) {
             let number = number(family);
-            if !rules.iter().any(|rule| rule.sends(number, wanted.mark, wanted.table)) {
+            let ruled = rules.iter().any(|rule| {
+                rule.sends(number, wanted.mark, wanted.table)
+                    || (mutant!("policy-rule-mistaken") && rule.mark == wanted.mark)
+            });
+            if !ruled || mutant!("policy-rule-doubled") {
                 missing.push((family, Part::Rule { priority: free_priority(&rules, number) }));
             }
             missing.push((family, Part::Route));

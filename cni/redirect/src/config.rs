@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use protocol::mutant;
+
 use crate::host::LOOPBACK_V4;
 use crate::list::Selection;
 use crate::ruleset::{Cidr, Dialect, Id, Port};
@@ -142,7 +144,8 @@ impl Config {
     /// Whether marked packets need policy routes: only if TPROXY captures anything.
     #[must_use]
     pub fn needs_policy_routes(&self) -> bool {
-        self.mode == Mode::Tproxy && self.inbound_ports_include.is_some()
+        let wanted = self.mode == Mode::Tproxy && self.inbound_ports_include.is_some();
+        (wanted && !mutant!("no-policy-routes")) || mutant!("policy-routes-always")
     }
 }
 

@@ -119,7 +119,7 @@ impl Environment {
         if let Some(groups) = get(Self::GROUPS_EXCLUDE) {
             read.groups_exclude = list::ids(&groups);
         }
-        if let Some(loopback) = get(Self::LOOPBACK) {
+        if let Some(loopback) = get(Self::LOOPBACK).filter(|_| !mutant!("loopback-range-ignored")) {
             read.loopback = crate::go::parse_prefix(&loopback).map_err(EnvironmentError::Loopback)?;
         }
         Ok(read)

@@ -4,7 +4,7 @@
 
 use protocol::mutant;
 
-use crate::config::Config;
+use crate::config::{Config, DNS_PORT};
 use crate::list::Selection;
 use crate::ruleset::{
     Chain, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
@@ -27,7 +27,10 @@ pub(crate) fn spoil(mut ruleset: Ruleset, config: &Config) -> Ruleset {
         // Stable: among themselves rules stay in order.
         ruleset.rules.sort_by_key(excludes_outbound);
     }
-    ruleset.rules.retain(|rule| !is_lost(rule, config));
+    if mutant!("dns-loops") {
+        ruleset.rules.sort_by_key(|rule| rule.target != Target::Jump(Chain::IstioOutputDns));
+    }
+    ruleset.rules.retain(|rule| !is_lost(rule, config) && !is_lost_special(rule));
     ruleset.rules.iter_mut().for_each(widen);
     ruleset
 }
@@ -86,6 +89,17 @@ fn is_lost(rule: &Rule, config: &Config) -> bool {
             && (rule.origin == Origin::Loopback
                 || (on_loopback && of_others && rule.target == Target::Return)))
         || (mutant!("no-self-call") && on_loopback && rule.target == Target::Jump(Chain::IstioInRedirect))
+}
+
+/// Whether the played defect loses the rule, which few pods have.
+fn is_lost_special(rule: &Rule) -> bool {
+    let of_guests = rule.chain == Chain::Prerouting && rule.target == Target::Jump(Chain::IstioRedirect);
+    (mutant!("invalid-not-dropped") && rule.origin == Origin::DropInvalid)
+        || (mutant!("guest-not-captured") && of_guests)
+        || (mutant!("owner-groups-ignored") && rule.origin == Origin::OwnerGroups)
+        || (mutant!("dns-not-captured") && rule.target == Target::Redirect { port: DNS_PORT })
+        || (mutant!("zone-missing") && matches!(rule.target, Target::CtZone(_)))
+        || (mutant!("connmark-lost") && matches!(rule.target, Target::SaveMark | Target::RestoreMark))
 }
 
 /// Takes conditions from a rule, if the played defect does.

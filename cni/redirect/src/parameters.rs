@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use protocol::mutant;
+
 use crate::annotations::Annotation;
 use crate::config::{Config, Dns, Mode};
 use crate::go::BoolError;
@@ -134,8 +136,8 @@ impl Redirect {
             owner_groups_include: host.environment.groups_include.clone(),
             owner_groups_exclude: host.environment.groups_exclude.clone(),
             loopback: host.environment.loopback,
-            dns: if self.dns.value { Dns::All } else { Dns::Off },
-            drop_invalid: self.drop_invalid.value,
+            dns: if self.dns.value || mutant!("dns-always-captured") { Dns::All } else { Dns::Off },
+            drop_invalid: self.drop_invalid.value || mutant!("invalid-always-dropped"),
             ..Config::default()
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use injector::{Config, InjectError, Placement, Programming, inject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -110,6 +111,10 @@ pub struct Pod {
     pub guest: Option<String>,
     /// Its resolvers.
     pub resolvers: Vec<IpAddr>,
+    /// Who programs its rules, where an injector that is more than a stand-in has to add whoever does or checks it.
+    pub programming: Option<Programming>,
+    /// What the mesh tells everything that is injected, beside the proxy's environment.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Pod {
@@ -173,7 +178,26 @@ impl Pod {
         u32::try_from(id).unwrap_or(u32::MAX)
     }
 
-    /// The object that the API gets.
+    /// The object as the API admits it: an injector may have been at it.
+    ///
+    /// # Errors
+    /// It cannot be injected.
+    pub fn admitted(&self) -> Result<Value, InjectError> {
+        let (Some(programming), Some(proxy)) = (self.programming, &self.proxy) else {
+            return Ok(self.object());
+        };
+        let mut bare = Self { proxy: None, ..self.clone() };
+        bare.annotations.remove(STATUS);
+        let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
+        let mut config = Config { programming, metadata: self.metadata.clone(), ..Config::default() };
+        config.placement = if proxy.native { Placement::Native } else { Placement::Beside };
+        config.uid = id(proxy.uid).unwrap_or(config.uid);
+        config.gid = id(proxy.gid).unwrap_or(config.gid);
+        config.metadata.extend(proxy.env.clone());
+        inject(&bare.object(), &config)
+    }
+
+    /// The object that the API gets from a stand-in for an injector.
     #[must_use]
     pub fn object(&self) -> Value {
         let mut annotations = self.annotations.clone();

@@ -145,7 +145,7 @@ impl LabWorld {
         if let Some(ended) = self.starts.get(name) {
             return Ok(ended.clone());
         }
-        let object = self.pod(name)?.object();
+        let object = self.pod(name)?.admitted().map_err(Stop::harness)?;
         self.objects.push(object.clone());
         let namespace = self.pod(name)?.namespace.clone();
         let ended = self.cluster().await?.start_pod(&namespace, name, object).await?;

@@ -16,6 +16,9 @@ pub const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 /// The mark of connections that carry the client's address as their source: policy routes bring the answers back.
 const MARK: u32 = 1337;
 
+/// The variable by which a mesh chooses another mark.
+const MARK_VARIABLE: &str = "ISTIO_INBOUND_TPROXY_MARK";
+
 /// The variable by which an injector tells the proxy how its inbound traffic is caught.
 pub const INTERCEPTION: &str = "ISTIO_META_INTERCEPTION_MODE";
 
@@ -60,6 +63,10 @@ impl Interception {
     }
 }
 
+fn mark() -> u32 {
+    std::env::var(MARK_VARIABLE).ok().and_then(|mark| mark.parse().ok()).unwrap_or(MARK)
+}
+
 /// Connects to `to` from a source of this kind.
 ///
 /// # Errors
@@ -77,7 +84,7 @@ pub async fn connect(to: SocketAddr, from: Source) -> io::Result<TcpStream> {
         }
         Source::Client(client) => {
             setsockopt(&socket, IpTransparent, &true)?;
-            setsockopt(&socket, Mark, &MARK)?;
+            setsockopt(&socket, Mark, &mark())?;
             socket.bind(SocketAddr::new(client, 0))?;
         }
     }

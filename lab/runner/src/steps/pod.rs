@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use cluster::PodStart;
 use cucumber::{given, then, when};
+use injector::Programming;
 
 use crate::pod::{Pod, Proxy};
 use crate::stop::{Step, Stop};
@@ -71,6 +72,24 @@ fn identity(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
 #[given("its inbound traffic is caught by TPROXY")]
 fn tproxy(world: &mut LabWorld) -> Step {
     world.it()?.intercept_by_tproxy();
+    Ok(())
+}
+
+#[given("its own init container programs its rules")]
+fn by_init(world: &mut LabWorld) -> Step {
+    world.it()?.programming = Some(Programming::Init);
+    Ok(())
+}
+
+#[given("an init container checks its rules")]
+fn checked(world: &mut LabWorld) -> Step {
+    world.it()?.programming = Some(Programming::Cni);
+    Ok(())
+}
+
+#[given(regex = r#"^its mesh's metadata has ([A-Z0-9_]+) = "([^"]*)"$"#)]
+fn metadata(world: &mut LabWorld, name: String, value: String) -> Step {
+    world.it()?.metadata.insert(name, value);
     Ok(())
 }
 
@@ -150,6 +169,19 @@ async fn refused(world: &mut LabWorld, wanted: u32, fragment: String) -> Step {
     match world.start(&name).await? {
         PodStart::SandboxFailed { code: Some(code), message }
             if code == wanted && message.contains(&fragment) =>
+        {
+            Ok(())
+        }
+        other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
+    }
+}
+
+#[then(regex = r#"^its container "([^"]+)" ends the start: exit (\d+), "(.*)"$"#)]
+async fn container_fails(world: &mut LabWorld, name: String, wanted: i32, fragment: String) -> Step {
+    let it = world.it.clone();
+    match world.start(&it).await? {
+        PodStart::ContainerFailed { container, exit: Some(exit), message }
+            if container == name && exit == wanted && message.contains(&fragment) =>
         {
             Ok(())
         }

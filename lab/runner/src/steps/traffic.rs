@@ -20,6 +20,9 @@ const APP: (u32, u32) = (1000, 1000);
 /// The sources that the proxy uses towards its own app, so that rules can tell.
 const INBOUND_SOURCES: [&str; 2] = ["127.0.0.6", "::6"];
 
+/// What stands before an address that the sender has on `lo`.
+const OWN_ADDRESS: &str = "its address ";
+
 /// How traffic is to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ending {
@@ -109,7 +112,7 @@ impl Line {
 }
 
 #[then(
-    regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|itself|its loopback address) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
+    regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|itself|its loopback address|its address [\d.]+) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]
 #[expect(clippy::too_many_arguments, reason = "one for each part of the sentence")]
 async fn traffic(
@@ -192,6 +195,9 @@ async fn from(world: &mut LabWorld, line: &Line) -> Result<Box<dyn Workload>, St
 async fn destination(world: &mut LabWorld, line: &Line) -> Result<IpAddr, Stop> {
     let name = match line.to.trim_matches('"') {
         "its loopback address" => return Ok(loopback(line.family())),
+        own if own.starts_with(OWN_ADDRESS) => {
+            return own.trim_start_matches(OWN_ADDRESS).parse().map_err(Stop::harness);
+        }
         "itself" => &line.from.pod,
         other => other,
     };
@@ -279,7 +285,7 @@ async fn client_of_app(world: &mut LabWorld, line: &Line, hops: &[u16]) -> Resul
     if !hops.is_empty() {
         all.extend(world.workload(&line.from.pod).await?.addresses());
     }
-    if line.to == "its loopback address" {
+    if line.to == "its loopback address" || line.to.starts_with(OWN_ADDRESS) {
         all.push(loopback(line.family()));
     }
     Ok(Client::Sender(all))
