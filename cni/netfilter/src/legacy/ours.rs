@@ -217,3 +217,111 @@ fn masked(cidr: Cidr) -> Cidr {
     };
     Cidr { address, ..cidr }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use redirect::generate::ruleset;
+
+    use super::super::Policy;
+    use super::*;
+    use crate::fake::{ordinary, rulesets};
+    use crate::snapshot::Counter;
+
+    fn legacy_rule(conditions: Vec<Condition>, action: Action) -> LegacyRule {
+        LegacyRule { conditions, action, counter: Counter::default() }
+    }
+
+    /// What the tools make of a ruleset.
+    fn held(wanted: &Ruleset) -> Legacy {
+        let mut legacy = Legacy::default();
+        for family in [Family::V4, Family::V6] {
+            for chain in wanted.chains(family) {
+                let rules = chain.rules.iter().map(|rule| {
+                    let action = match &rule.target {
+                        Target::Jump(to) => Action::Jump(Name::new(to.name().as_bytes())),
+                        target => Action::Known(target.clone()),
+                    };
+                    legacy_rule(
+                        rule.matches.iter().filter_map(stored).map(Condition::Known).collect(),
+                        action,
+                    )
+                });
+                let name = Name::new(chain.chain.name().as_bytes());
+                let policy = chain.chain.is_builtin().then_some(Policy::Accept);
+                let state = LegacyChain { name, policy, rules: rules.collect() };
+                match legacy.tables.last_mut() {
+                    Some(last) if (last.family, last.table) == (family, chain.table) => {
+                        last.chains.push(state)
+                    }
+                    _ => legacy.tables.push(LegacyTable { family, table: chain.table, chains: vec![state] }),
+                }
+            }
+        }
+        legacy
+    }
+
+    fn foreign() -> LegacyRule {
+        let match_ = Condition::Other(Name::new(b"ttl"));
+        legacy_rule(vec![match_], Action::Known(Target::Accept))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_set_is_recognised_and_any_loss_of_it(
+            wanted in rulesets(),
+            at in any::<(prop::sample::Index, prop::sample::Index)>(),
+        ) {
+            let mut legacy = held(&wanted);
+            let whole = residue(&legacy, &wanted);
+            prop_assert!(!whole.differs);
+            let built_in = legacy.tables.iter_mut().flat_map(|table| &mut table.chains).filter(|chain| chain.policy.is_some());
+            built_in.for_each(|chain| chain.rules.insert(0, foreign()));
+            let beside = residue(&legacy, &wanted);
+            prop_assert!(!beside.differs, "rules of others do not count");
+            prop_assert!(has_rules_of_others(&legacy) && has_rules_of_ours(&legacy));
+            let places = |found: &Residue| -> Vec<usize> {
+                found.tables.iter().flat_map(|table| &table.rules).map(|rule| rule.position).collect()
+            };
+            let moved: Vec<usize> = places(&whole).into_iter().map(|position| position + 1).collect();
+            prop_assert_eq!(places(&beside), moved, "and are not deleted");
+            let mut chains: Vec<_> = legacy.tables.iter_mut().flat_map(|table| &mut table.chains)
+                .filter(|chain| is_own_chain(chain) && !chain.rules.is_empty()).collect();
+            let chain = at.0.index(chains.len());
+            let rules = &mut chains[chain].rules;
+            rules.remove(at.1.index(rules.len()));
+            prop_assert!(residue(&legacy, &wanted).differs);
+        }
+    }
+
+    #[test]
+    fn what_is_nobodys_rule_is_nobodys() {
+        let chain =
+            |name: &str, policy, rules| LegacyChain { name: Name::new(name.as_bytes()), policy, rules };
+        let table =
+            |chains| Legacy { tables: vec![LegacyTable { family: Family::V4, table: Table::Nat, chains }] };
+        let drop = Some(Policy::Drop);
+        let empty = table(vec![chain("OUTPUT", drop, vec![]), chain("MINE", None, vec![])]);
+        assert!(!has_rules_of_others(&empty) && !has_traces_of_ours(&empty));
+        let shell = table(vec![chain("ISTIO_OLD", None, vec![])]);
+        assert!(!has_rules_of_others(&shell) && !has_rules_of_ours(&shell) && has_traces_of_ours(&shell));
+        let others = table(vec![chain("OUTPUT", drop, vec![foreign()])]);
+        assert!(has_rules_of_others(&others) && !has_traces_of_ours(&others));
+    }
+
+    #[test]
+    fn a_chain_that_others_jump_to_is_held() {
+        let wanted = ruleset(&ordinary()).unwrap();
+        let mut legacy = held(&wanted);
+        let to_us = Action::Jump(Name::new(b"ISTIO_OUTPUT"));
+        let mine =
+            LegacyChain { name: Name::new(b"MINE"), policy: None, rules: vec![legacy_rule(vec![], to_us)] };
+        legacy.tables.iter_mut().for_each(|table| table.chains.push(mine.clone()));
+        let found = residue(&legacy, &wanted);
+        let held: Vec<_> =
+            found.table(Family::V4, Table::Nat).unwrap().chains.iter().filter(|chain| chain.held).collect();
+        assert_eq!(held.iter().map(|chain| chain.name.to_string()).collect::<Vec<_>>(), ["ISTIO_OUTPUT"]);
+    }
+}

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Back ends that use the iptables tools, and namespaces that hold rules of more than one.
+//! Rules through the iptables tools, and what the kernel then holds.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-use netfilter::address::Rtnetlink;
 use netfilter::iptables::{self, IptablesError, Problem, Variant};
 use netfilter::legacy::{self, Policy};
-use netfilter::program::{self, Options, Programmed, Removed, Request, Surroundings};
-use netfilter::{Applied, Backend, Choice, Reason, Wish, backend, compare, has_rules_of_ours, read};
-use nix::fcntl::{Flock, FlockArg};
-use nix::mount::{MsFlags, mount};
-use redirect::config::{Config, Dns, Mode};
+use netfilter::program::Options;
+use netfilter::{Applied, compare, read};
 use redirect::generate::ruleset;
-use redirect::list::Selection;
 use redirect::ruleset::{Family, Id, Match, Owner, Ruleset, Sense, Table};
 use redirect::text;
 
+use crate::backends::{config, full};
 use crate::world::World;
 use crate::{Case, Needs, rules, tools};
 
@@ -28,52 +20,12 @@ pub(crate) const CASES: &[Case] = &[
     Case("half_of_a_set_is_replaced_through_either_variant", Needs::ToolsAndUsers, half),
     Case("iptables_nft_leaves_what_nft_compat_would", Needs::ToolsAndUsers, same_as_ours),
     Case("rails_are_gone_after_a_reconcile_and_stale_ones_too", Needs::ToolsAndUsers, rails),
-    Case("a_namespace_ends_with_one_set_whatever_it_held", Needs::ToolsAndUsers, one_set),
-    Case("legacy_rules_of_others_decide_and_empty_tables_do_not", Needs::ToolsAndUsers, auto),
-    Case("removing_leaves_nothing_of_any_back_end", Needs::ToolsAndUsers, removing),
-    Case("a_held_lock_of_the_node_stops_nobody", Needs::ToolsAndUsers, node_lock),
-    Case("a_held_lock_of_the_pod_stops_legacy_in_time_and_nobody_else", Needs::ToolsAndUsers, pod_lock),
-    Case("without_legacy_tools_the_error_says_what_to_do", Needs::ToolsAndUsers, no_tools),
-    Case("a_probe_tells_what_the_node_has_and_leaves_nothing", Needs::ToolsAndUsers, probed),
-    Case("old_tools_lock_a_file_of_the_pod_too", Needs::ToolsAndUsers, old_tools),
-    Case("sixteen_pods_at_once_through_legacy", Needs::ToolsAndUsers, sixteen),
 ];
 
-fn config() -> Config {
-    Config {
-        inbound_ports_include: Some(Selection::All),
-        outbound_ranges_include: Selection::All,
-        ipv6: true,
-        ..Config::default()
-    }
-}
-
-fn full() -> Config {
-    Config {
-        mode: Mode::Tproxy,
-        dns: Dns::All,
-        drop_invalid: true,
-        exclude_interfaces: vec!["eth1".into()],
-        virtual_interfaces: vec!["vm0".into(), "vm1".into()],
-        ..config()
-    }
-}
-
-fn do_program(config: Config, wish: Wish) -> Programmed {
-    let options = Options::default();
-    let request = Request { config, wish, recorded: None, options };
-    program::program(&mut Rtnetlink::open().unwrap(), request).unwrap()
-}
-
-fn through(variant: Variant, ruleset: &Ruleset) -> Applied {
+pub(crate) fn through(variant: Variant, ruleset: &Ruleset) -> Applied {
     let done = iptables::apply(variant, ruleset, &Options::default()).unwrap();
     assert_eq!(done.unsandboxed, None);
     done.applied
-}
-
-fn lo_up() {
-    let done = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
-    assert!(done.success());
 }
 
 fn read_back(world: World) {
@@ -210,235 +162,4 @@ fn rails(world: World) {
             assert!(!save(variant).join("\n").contains("GUARDRAILS"));
         });
     }
-}
-
-/// Which back ends hold rules of ours.
-fn sets() -> (bool, bool, bool) {
-    let held = read().unwrap();
-    let native = held.tables.iter().any(|table| table.name.to_string().starts_with("istio-proxy"));
-    let tables = netfilter::Snapshot {
-        tables: held
-            .tables
-            .into_iter()
-            .filter(|table| !table.name.to_string().starts_with("istio"))
-            .collect(),
-        ..held
-    };
-    (has_rules_of_ours(&tables), native, legacy::ours::has_rules_of_ours(&legacy::read().unwrap()))
-}
-
-fn one_set(world: World) {
-    for first in Backend::ALL {
-        for second in Backend::ALL {
-            world.fresh(|| {
-                lo_up();
-                let done = do_program(full(), Wish::Only(first));
-                assert_eq!((done.choice.backend, done.applied), (first, Applied::Created));
-                let done = do_program(config(), Wish::Only(second));
-                assert_eq!(
-                    (done.choice.reason, done.applied),
-                    (Reason::Asked, Applied::Replaced),
-                    "{first} {second}"
-                );
-                let expected = match second {
-                    Backend::NftCompat | Backend::IptablesNft => (true, false, false),
-                    Backend::Nft => (false, true, false),
-                    Backend::IptablesLegacy => (false, false, true),
-                };
-                assert_eq!(sets(), expected, "{second} after {first}");
-                assert_eq!(
-                    do_program(config(), Wish::Only(second)).applied,
-                    Applied::Unchanged,
-                    "{second} after {first}"
-                );
-            });
-        }
-    }
-}
-
-fn auto(world: World) {
-    world.fresh(|| {
-        lo_up();
-        tools::legacy(Family::V4, "-t nat -N MINE");
-        assert_eq!(
-            do_program(config(), Wish::Auto).choice,
-            Choice { backend: Backend::NftCompat, reason: Reason::Usual },
-            "chains without rules decide nothing"
-        );
-        tools::legacy(Family::V4, "-t filter -A INPUT -p tcp --dport 9 -j DROP");
-        let done = do_program(config(), Wish::Auto);
-        assert_eq!(done.choice, Choice { backend: Backend::IptablesLegacy, reason: Reason::LegacyRules });
-        assert_eq!(sets(), (false, false, true));
-        tools::legacy(Family::V4, "-t filter -F INPUT");
-        let done = do_program(config(), Wish::Auto);
-        assert_eq!(done.choice.backend, Backend::NftCompat);
-        assert_eq!((done.applied, sets()), (Applied::Replaced, (true, false, false)));
-    });
-}
-
-fn removing(world: World) {
-    for backend in Backend::ALL {
-        world.fresh(|| {
-            lo_up();
-            tools::legacy_restore(Family::V4, "*nat\n-A OUTPUT -p gre -j ACCEPT\nCOMMIT\n");
-            do_program(full(), Wish::Only(backend));
-            let mut rtnetlink = Rtnetlink::open().unwrap();
-            let remove =
-                |rtnetlink: &mut Rtnetlink| program::remove(rtnetlink, &full(), &Options::default()).unwrap();
-            assert_eq!(remove(&mut rtnetlink), Removed::Rules, "{backend}");
-            assert_eq!(sets(), (false, false, false), "{backend}");
-            assert_eq!(remove(&mut rtnetlink), Removed::Nothing, "{backend}");
-            let left: Vec<_> =
-                tools::legacy_save(Family::V4).into_iter().filter(|line| line.starts_with("-A")).collect();
-            assert_eq!(left, ["-A OUTPUT -p gre -j ACCEPT"], "{backend}");
-        });
-    }
-}
-
-/// Hides the node's `/run` from this thread, and holds the lock in the new one.
-fn hold_node_lock() -> Flock<std::fs::File> {
-    private_mounts();
-    let none: Option<&str> = None;
-    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
-    let file = std::fs::File::create("/run/xtables.lock").unwrap();
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap()
-}
-
-fn node_lock(world: World) {
-    for backend in Backend::ALL {
-        world.fresh(|| {
-            lo_up();
-            let _held = hold_node_lock();
-            let start = Instant::now();
-            assert_eq!(do_program(config(), Wish::Only(backend)).applied, Applied::Created);
-            assert!(start.elapsed() < Duration::from_secs(1), "{backend}: {:?}", start.elapsed());
-        });
-    }
-}
-
-/// The tools as if they were of a version that cannot be told which file to lock.
-const OLD: &str = "#!/bin/sh
-case \"$1\" in --version) echo 'iptables v1.8.4 (legacy)'; exit;; esac
-unset XTABLES_LOCKFILE
-exec REAL \"${0##*/}\" \"$@\"
-";
-
-fn old_tools(world: World) {
-    let wanted = ruleset(&config()).unwrap();
-    world.fresh(|| {
-        let _held = hold_node_lock();
-        let tool = tool("xtables-legacy-multi").canonicalize().unwrap();
-        std::fs::copy(&tool, "/run/real").unwrap();
-        std::fs::write("/run/old", OLD.replace("REAL", "/run/real")).unwrap();
-        std::fs::set_permissions("/run/old", std::fs::Permissions::from_mode(0o755)).unwrap();
-        let none: Option<&str> = None;
-        mount(Some("/run/old"), &tool, none, MsFlags::MS_BIND, none).unwrap();
-        let options = Options { deadline: Duration::from_millis(1800), ..Options::default() };
-        let naked = Options { surroundings: Surroundings::Container, ..options };
-        let error = iptables::apply(Variant::Legacy, &wanted, &naked).unwrap_err();
-        assert!(matches!(error, IptablesError::Locked { lock: "/run/xtables.lock", .. }), "{error}");
-        assert_eq!(through(Variant::Legacy, &wanted), Applied::Created, "another file is mounted over it");
-    });
-}
-
-fn pod_lock(world: World) {
-    let wanted = ruleset(&config()).unwrap();
-    world.fresh(|| {
-        lo_up();
-        let file = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
-        let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
-        for backend in [Backend::NftCompat, Backend::Nft, Backend::IptablesNft] {
-            do_program(config(), Wish::Only(backend));
-        }
-        for surroundings in [Surroundings::Node, Surroundings::Container] {
-            let options =
-                Options { surroundings, deadline: Duration::from_millis(1800), ..Options::default() };
-            let start = Instant::now();
-            let error = iptables::apply(Variant::Legacy, &wanted, &options).unwrap_err();
-            assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
-            assert!(error.is_retriable());
-            let IptablesError::Locked { lock, holder, .. } = error else { panic!("{error}") };
-            assert_eq!((lock, holder), ("/proc/self/ns/net", Some(std::process::id())));
-        }
-        drop(held);
-        assert_eq!(through(Variant::Legacy, &wanted), Applied::Created);
-    });
-}
-
-fn sixteen(world: World) {
-    std::thread::scope(|scope| {
-        let pods: Vec<_> = (0..16)
-            .map(|_| {
-                scope.spawn(|| {
-                    world.fresh(|| {
-                        lo_up();
-                        do_program(config(), Wish::Only(Backend::IptablesLegacy)).applied
-                    })
-                })
-            })
-            .collect();
-        for pod in pods {
-            assert_eq!(pod.join().unwrap(), Applied::Created);
-        }
-    });
-}
-
-/// What this thread mounts from here on, nobody else sees.
-fn private_mounts() {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
-    let none: Option<&str> = None;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-}
-
-/// A program of `PATH`.
-fn tool(name: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.exists()).unwrap()
-}
-
-/// Hides a tool from this thread.
-fn hide(name: &str) {
-    private_mounts();
-    let none: Option<&str> = None;
-    mount(Some("/dev/null"), &tool(name), none, MsFlags::MS_BIND, none).unwrap();
-}
-
-fn no_tools(world: World) {
-    world.fresh(|| {
-        lo_up();
-        tools::legacy(Family::V4, "-t nat -A OUTPUT -p gre -j ACCEPT");
-        hide("xtables-legacy-multi");
-        assert!(!iptables::is_installed(Variant::Legacy) && iptables::is_installed(Variant::Nft));
-        let done = do_program(config(), Wish::Auto);
-        let choice = Choice { backend: Backend::NftCompat, reason: Reason::LegacyRulesOutOfReach };
-        assert_eq!((done.choice, done.applied), (choice, Applied::Created));
-        let request = Request {
-            config: config(),
-            wish: Wish::Only(Backend::IptablesLegacy),
-            recorded: None,
-            options: Options::default(),
-        };
-        let refused = program::program(&mut Rtnetlink::open().unwrap(), request).unwrap_err().to_string();
-        assert!(refused.contains("iptables-legacy-restore") && refused.contains("install"), "{refused}");
-        assert!(refused.contains("nft-compat"), "{refused}");
-    });
-}
-
-fn probed(world: World) {
-    world.fresh(|| {
-        let before = read().unwrap();
-        let facts = backend::probe().unwrap();
-        assert_eq!(legacy::read().unwrap().tables, vec![], "nothing is made here");
-        assert_eq!(read().unwrap(), before);
-        assert!(facts.nf_tables && facts.nft_compat && facts.native && facts.nft_tools && facts.legacy_tools);
-        // What a kernel has of legacy iptables, by its own account of another namespace.
-        let listed = world.fresh(|| {
-            for table in Table::ALL {
-                tools::legacy(Family::V4, &format!("-t {} -S", table.name()));
-            }
-            legacy::tables(Family::V4).unwrap()
-        });
-        assert_eq!(listed.iter().any(|name| name == "nat"), facts.legacy.nat);
-        assert_eq!(backend::choose(Wish::Auto, &facts).unwrap().backend, Backend::NftCompat);
-    });
 }

@@ -13,6 +13,7 @@
 
 mod address;
 mod apply;
+mod backends;
 mod child;
 mod commands;
 mod compare;
@@ -20,6 +21,7 @@ mod crash;
 mod foreign;
 mod ground;
 mod legacy;
+mod lock;
 mod native;
 mod native_parity;
 mod netns;
@@ -73,6 +75,8 @@ fn main() -> ExitCode {
         foreign::CASES,
         native::CASES,
         legacy::CASES,
+        backends::CASES,
+        lock::CASES,
         compare::CASES,
         address::CASES,
         route::CASES,

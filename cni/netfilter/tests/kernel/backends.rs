@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Namespaces that hold rules of more than one back end, and which one is taken.
+
+use netfilter::address::Rtnetlink;
+use netfilter::iptables::{self, Variant};
+use netfilter::program::{self, Options, Programmed, Removed, Request};
+use netfilter::{Applied, Backend, Choice, Reason, Wish, backend, has_rules_of_ours, legacy, read};
+use redirect::config::{Config, Dns, Mode};
+use redirect::list::Selection;
+use redirect::ruleset::{Family, Table};
+
+use crate::lock::hide;
+use crate::world::World;
+use crate::{Case, Needs, tools};
+
+pub(crate) const CASES: &[Case] = &[
+    Case("a_namespace_ends_with_one_set_whatever_it_held", Needs::ToolsAndUsers, one_set),
+    Case("legacy_rules_of_others_decide_and_empty_tables_do_not", Needs::ToolsAndUsers, auto),
+    Case("removing_leaves_nothing_of_any_back_end", Needs::ToolsAndUsers, removing),
+    Case("without_legacy_tools_the_error_says_what_to_do", Needs::ToolsAndUsers, no_tools),
+    Case("a_probe_tells_what_the_node_has_and_leaves_nothing", Needs::ToolsAndUsers, probed),
+    Case("sixteen_pods_at_once_through_legacy", Needs::ToolsAndUsers, sixteen),
+];
+
+pub(crate) fn config() -> Config {
+    Config {
+        inbound_ports_include: Some(Selection::All),
+        outbound_ranges_include: Selection::All,
+        ipv6: true,
+        ..Config::default()
+    }
+}
+
+pub(crate) fn full() -> Config {
+    Config {
+        mode: Mode::Tproxy,
+        dns: Dns::All,
+        drop_invalid: true,
+        exclude_interfaces: vec!["eth1".into()],
+        virtual_interfaces: vec!["vm0".into(), "vm1".into()],
+        ..config()
+    }
+}
+
+pub(crate) fn do_program(config: Config, wish: Wish) -> Programmed {
+    let options = Options::default();
+    let request = Request { config, wish, recorded: None, options };
+    program::program(&mut Rtnetlink::open().unwrap(), request).unwrap()
+}
+
+pub(crate) fn lo_up() {
+    let done = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+    assert!(done.success());
+}
+
+/// Which back ends hold rules of ours.
+fn sets() -> (bool, bool, bool) {
+    let held = read().unwrap();
+    let native = held.tables.iter().any(|table| table.name.to_string().starts_with("istio-proxy"));
+    let tables = netfilter::Snapshot {
+        tables: held
+            .tables
+            .into_iter()
+            .filter(|table| !table.name.to_string().starts_with("istio"))
+            .collect(),
+        ..held
+    };
+    (has_rules_of_ours(&tables), native, legacy::ours::has_rules_of_ours(&legacy::read().unwrap()))
+}
+
+fn one_set(world: World) {
+    for first in Backend::ALL {
+        for second in Backend::ALL {
+            world.fresh(|| {
+                lo_up();
+                let done = do_program(full(), Wish::Only(first));
+                assert_eq!((done.choice.backend, done.applied), (first, Applied::Created));
+                let done = do_program(config(), Wish::Only(second));
+                assert_eq!(
+                    (done.choice.reason, done.applied),
+                    (Reason::Asked, Applied::Replaced),
+                    "{first} {second}"
+                );
+                let expected = match second {
+                    Backend::NftCompat | Backend::IptablesNft => (true, false, false),
+                    Backend::Nft => (false, true, false),
+                    Backend::IptablesLegacy => (false, false, true),
+                };
+                assert_eq!(sets(), expected, "{second} after {first}");
+                assert_eq!(
+                    do_program(config(), Wish::Only(second)).applied,
+                    Applied::Unchanged,
+                    "{second} after {first}"
+                );
+            });
+        }
+    }
+}
+
+fn auto(world: World) {
+    world.fresh(|| {
+        lo_up();
+        tools::legacy(Family::V4, "-t nat -N MINE");
+        assert_eq!(
+            do_program(config(), Wish::Auto).choice,
+            Choice { backend: Backend::NftCompat, reason: Reason::Usual },
+            "chains without rules decide nothing"
+        );
+        tools::legacy(Family::V4, "-t filter -A INPUT -p tcp --dport 9 -j DROP");
+        let done = do_program(config(), Wish::Auto);
+        assert_eq!(done.choice, Choice { backend: Backend::IptablesLegacy, reason: Reason::LegacyRules });
+        assert_eq!(sets(), (false, false, true));
+        tools::legacy(Family::V4, "-t filter -F INPUT");
+        let done = do_program(config(), Wish::Auto);
+        assert_eq!(done.choice.backend, Backend::NftCompat);
+        assert_eq!((done.applied, sets()), (Applied::Replaced, (true, false, false)));
+    });
+}
+
+fn removing(world: World) {
+    for backend in Backend::ALL {
+        world.fresh(|| {
+            lo_up();
+            tools::legacy_restore(Family::V4, "*nat\n-A OUTPUT -p gre -j ACCEPT\nCOMMIT\n");
+            do_program(full(), Wish::Only(backend));
+            let mut rtnetlink = Rtnetlink::open().unwrap();
+            let remove =
+                |rtnetlink: &mut Rtnetlink| program::remove(rtnetlink, &full(), &Options::default()).unwrap();
+            assert_eq!(remove(&mut rtnetlink), Removed::Rules, "{backend}");
+            assert_eq!(sets(), (false, false, false), "{backend}");
+            assert_eq!(remove(&mut rtnetlink), Removed::Nothing, "{backend}");
+            let left: Vec<_> =
+                tools::legacy_save(Family::V4).into_iter().filter(|line| line.starts_with("-A")).collect();
+            assert_eq!(left, ["-A OUTPUT -p gre -j ACCEPT"], "{backend}");
+        });
+    }
+}
+
+fn no_tools(world: World) {
+    world.fresh(|| {
+        lo_up();
+        tools::legacy(Family::V4, "-t nat -A OUTPUT -p gre -j ACCEPT");
+        hide("xtables-legacy-multi");
+        assert!(!iptables::is_installed(Variant::Legacy) && iptables::is_installed(Variant::Nft));
+        let done = do_program(config(), Wish::Auto);
+        let choice = Choice { backend: Backend::NftCompat, reason: Reason::LegacyRulesOutOfReach };
+        assert_eq!((done.choice, done.applied), (choice, Applied::Created));
+        let request = Request {
+            config: config(),
+            wish: Wish::Only(Backend::IptablesLegacy),
+            recorded: None,
+            options: Options::default(),
+        };
+        let refused = program::program(&mut Rtnetlink::open().unwrap(), request).unwrap_err().to_string();
+        assert!(refused.contains("iptables-legacy-restore") && refused.contains("install"), "{refused}");
+        assert!(refused.contains("nft-compat"), "{refused}");
+    });
+}
+
+fn probed(world: World) {
+    world.fresh(|| {
+        let before = read().unwrap();
+        let facts = backend::probe().unwrap();
+        assert_eq!(legacy::read().unwrap().tables, vec![], "nothing is made here");
+        assert_eq!(read().unwrap(), before);
+        assert!(facts.nf_tables && facts.nft_compat && facts.native && facts.nft_tools && facts.legacy_tools);
+        // What a kernel has of legacy iptables, by its own account of another namespace.
+        let listed = world.fresh(|| {
+            for table in Table::ALL {
+                tools::legacy(Family::V4, &format!("-t {} -S", table.name()));
+            }
+            legacy::tables(Family::V4).unwrap()
+        });
+        assert_eq!(listed.iter().any(|name| name == "nat"), facts.legacy.nat);
+        assert_eq!(backend::choose(Wish::Auto, &facts).unwrap().backend, Backend::NftCompat);
+    });
+}
+
+fn sixteen(world: World) {
+    std::thread::scope(|scope| {
+        let pods: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| {
+                    world.fresh(|| {
+                        lo_up();
+                        do_program(config(), Wish::Only(Backend::IptablesLegacy)).applied
+                    })
+                })
+            })
+            .collect();
+        for pod in pods {
+            assert_eq!(pod.join().unwrap(), Applied::Created);
+        }
+    });
+}
