@@ -25,9 +25,14 @@ macro_rules! own_proc {
 }
 pub(crate) use own_proc;
 
+thread_local! {
+    /// Asked for several times in a call of the plugin, and two system calls each time.
+    static IS_MAIN: bool = rustix::thread::gettid() == rustix::process::getpid();
+}
+
 /// Whether the calling thread is the one that its process began with.
 pub(crate) fn is_main_thread() -> bool {
-    rustix::thread::gettid() == rustix::process::getpid()
+    IS_MAIN.with(|is_main| *is_main)
 }
 
 /// Why a namespace could not be opened or entered.
