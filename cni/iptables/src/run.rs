@@ -79,6 +79,7 @@ const EXAMPLES: &str = "Examples:
 
 fn command() -> Command {
     let command = Command::new("istio-iptables")
+        .version(env!("CARGO_PKG_VERSION"))
         .about("Redirects a pod's traffic to its proxy, validates that, removes it, and explains it (istio-iptables explain --help)")
         .after_help(format!("{EXAMPLES}\n{}", Exit::TABLE));
     with_stray(with_flags(command))

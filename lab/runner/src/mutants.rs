@@ -71,6 +71,7 @@ fn names(catalogue: &Catalogue) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tier;
 
     fn set(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -92,6 +93,17 @@ mod tests {
     fn one_name_is_looked_at_alone() {
         assert_eq!(found("both"), Mutants { played: vec!["both".to_owned()], ..Mutants::default() });
         assert_eq!(found("nobody"), Mutants::default());
+    }
+
+    #[test]
+    fn the_agents_socket_in_the_directory_of_each_world_has_a_path_that_a_socket_can_have() {
+        let workspace = Workspace::find().unwrap();
+        let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
+        let all: Vec<String> = names(&everything).into_iter().collect();
+        for entry in everything.with_mutants(&all).entries {
+            let path = tier::directory(&entry.id).join("node-1/run/agent.sock");
+            assert!(path.as_os_str().len() < 108, "{}", path.display());
+        }
     }
 
     #[test]

@@ -101,6 +101,12 @@ pub struct NodePlan {
     pub plugin_conf: BTreeMap<String, Value>,
 }
 
+/// Where the cluster of a scenario keeps its files.
+#[must_use]
+pub fn directory(id: &str) -> PathBuf {
+    Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"))
+}
+
 /// A cluster of real namespaces and processes.
 pub struct Tier {
     cluster: NetnsCluster,
@@ -124,7 +130,7 @@ impl Deref for Tier {
 impl Tier {
     /// Sets a cluster up for a scenario.
     pub async fn start(plan: &Plan, id: &str, node: &NodePlan) -> Result<Self, LabError> {
-        let directory = Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"));
+        let directory = directory(id);
         let mut options = Options::new(&directory, &plan.workload, &plan.sut.dir);
         options.deadlines.exchange = EXCHANGE;
         options.agent = node.agent;
