@@ -144,8 +144,11 @@ impl Config {
     /// Whether marked packets need policy routes: only if TPROXY captures anything.
     #[must_use]
     pub fn needs_policy_routes(&self) -> bool {
-        let wanted = self.mode == Mode::Tproxy && self.inbound_ports_include.is_some();
-        (wanted && !mutant!("no-policy-routes")) || mutant!("policy-routes-always")
+        match self.mode {
+            _ if mutant!("policy-routes-always") => true,
+            Mode::Tproxy if !mutant!("no-policy-routes") => self.inbound_ports_include.is_some(),
+            Mode::Tproxy | Mode::Redirect => false,
+        }
     }
 }
 

@@ -114,7 +114,6 @@ impl Line {
 #[then(
     regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|itself|its loopback address|its address [\d.]+) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]
-#[expect(clippy::too_many_arguments, reason = "one for each part of the sentence")]
 async fn traffic(
     world: &mut LabWorld,
     transport: String,
@@ -141,7 +140,6 @@ async fn sends(world: &mut LabWorld, from: String, transport: String, to: String
 #[then(
     regex = r#"^a stray (FIN|SYN-ACK) from "([^"]+)" to "([^"]+)" port (\d+)((?: over IPv[46])?) (is reset|vanishes)$"#
 )]
-#[expect(clippy::too_many_arguments, reason = "one for each part of the sentence")]
 async fn stray(
     world: &mut LabWorld,
     segment: String,
