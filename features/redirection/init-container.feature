@@ -57,3 +57,14 @@ Feature: A pod can program its rules itself
     Given its mesh's metadata has ISTIO_OUTBOUND_OWNER_GROUPS = "2000"
     Then TCP from "cart" to "outside" port 8080 as group 2000 passes 15001
     And TCP from "cart" to "outside" port 8080 as group 2001 is direct
+
+  @mutant:env-before-flags
+  Scenario: What its arguments say outranks its environment
+    Given its mesh's metadata has ISTIO_SERVICE_CIDR = "172.16.0.0/12"
+    Then TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:dry-run-applies
+  Scenario: A dry run changes nothing
+    Given its mesh's metadata has DRY_RUN = "true"
+    Then its namespace holds no rule
+    And TCP from "cart" to "outside" port 8080 is direct

@@ -189,6 +189,15 @@ async fn container_fails(world: &mut LabWorld, name: String, wanted: i32, fragme
     }
 }
 
+#[then(regex = r#"^its init container "([^"]+)" fails with exit code (\d+)$"#)]
+async fn init_fails(world: &mut LabWorld, wanted: String, code: i32) -> Step {
+    let name = world.it.clone();
+    match world.start(&name).await? {
+        PodStart::ContainerFailed { container, exit, .. } if container == wanted && exit == Some(code) => Ok(()),
+        other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
+    }
+}
+
 #[then(regex = r"^it starts within (\d+) s$")]
 async fn starts_within(world: &mut LabWorld, seconds: u64) -> Step {
     let limit = Duration::from_secs(seconds);
