@@ -15,7 +15,7 @@ Feature: A pod whose traffic would pass by its proxy does not get to its app
   Scenario: It is redirected
     Then it runs
 
-  @ipv6 @mutant:validation-one-family
+  @ipv6 @mutant:no-ipv6
   Scenario: It is redirected, and has addresses of IPv6 alone
     Given its addresses are IPv6
     Then it runs

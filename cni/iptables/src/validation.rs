@@ -102,7 +102,7 @@ fn ports(config: &Config) -> [u16; 2] {
 }
 
 fn family(address: IpAddr) -> Family {
-    if address.is_ipv4() || mutant!("validation-one-family") { Family::V4 } else { Family::V6 }
+    if address.is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
 /// Listens where the proxy would; a port that cannot be had is logged.

@@ -193,7 +193,9 @@ async fn container_fails(world: &mut LabWorld, name: String, wanted: i32, fragme
 async fn init_fails(world: &mut LabWorld, wanted: String, code: i32) -> Step {
     let name = world.it.clone();
     match world.start(&name).await? {
-        PodStart::ContainerFailed { container, exit, .. } if container == wanted && exit == Some(code) => Ok(()),
+        PodStart::ContainerFailed { container, exit, .. } if container == wanted && exit == Some(code) => {
+            Ok(())
+        }
         other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
     }
 }
