@@ -86,7 +86,7 @@ Feature: The pod's DNS can go through the proxy's agent
       | false |
       |       |
 
-  @mutant:dns-not-captured
+  @mutant:every-port-is-dns
   Scenario: Other ports are not DNS
     Then UDP from "cart" to "resolver" port 8080 is direct
     And TCP from "cart" to "resolver" port 8080 passes 15001

@@ -35,7 +35,7 @@ Feature: Annotations choose whose interfaces are caught
     Then TCP from "outside" to "cart" port 8080 over net1 passes 15006
     And TCP from "cart" to "outside" port 8080 over net1 passes 15001
 
-  @mutant:annotation-ignored
+  @mutant:exclusion-too-wide
   Scenario: An interface that the pod does not have changes nothing
     Given its annotation "traffic.sidecar.istio.io/excludeInterfaces" is "net5,net6"
     Then TCP from "outside" to "cart" port 8080 passes 15006

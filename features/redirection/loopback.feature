@@ -31,13 +31,17 @@ Feature: A pod that talks to itself
   Scenario: The proxy reaches the app by the loopback address directly
     Then TCP from "cart" to its loopback address port 8080 as its proxy is direct
 
-  @mutant:loopback-range-ignored
   Scenario Outline: What counts as loopback can be chosen for a node: <range>
     Given the plugin's environment has ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR = "<range>"
     Then TCP from "cart" to its address 127.0.0.9 port 8080 as its proxy <ending>
     And TCP from "cart" to itself port 8080 as its proxy passes 15006
 
+    @mutant:no-self-call
     Examples:
       | range        | ending       |
       | 127.0.0.1/32 | passes 15006 |
+
+    @mutant:loopback-range-ignored
+    Examples:
+      | range        | ending       |
       | 127.0.0.0/8  | is direct    |

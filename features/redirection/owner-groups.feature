@@ -7,31 +7,47 @@ Feature: The groups whose traffic is caught can be chosen for a node
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
 
-  @mutant:owner-groups-ignored
   Scenario Outline: ISTIO_OUTBOUND_OWNER_GROUPS = "<groups>": group <group> <ending>
     Given the plugin's environment has ISTIO_OUTBOUND_OWNER_GROUPS = "<groups>"
     Then TCP from "cart" to "outside" port 8080 as group <group> <ending>
     And TCP from "outside" to "cart" port 8080 passes 15006
 
+    @mutant:no-outbound-capture
     Examples:
       | groups    | group | ending       |
       | *         | 2000  | passes 15001 |
+
+    @mutant:exclusion-too-wide
+    Examples:
+      | groups    | group | ending       |
       | 2000      | 2000  | passes 15001 |
-      | 2000      | 2001  | is direct    |
       | 2000,2001 | 2001  | passes 15001 |
+
+    @mutant:owner-groups-ignored
+    Examples:
+      | groups    | group | ending       |
+      | 2000      | 2001  | is direct    |
       | 2000,2001 | 2002  | is direct    |
       |           | 2000  | is direct    |
 
-  @mutant:owner-groups-ignored
   Scenario Outline: ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE = "<groups>": group <group> <ending>
     Given the plugin's environment has ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE = "<groups>"
     Then TCP from "cart" to "outside" port 8080 as group <group> <ending>
 
+    @mutant:owner-groups-ignored
     Examples:
       | groups    | group | ending       |
       | 2000      | 2000  | is direct    |
-      | 2000      | 2001  | passes 15001 |
       | 2000,2001 | 2001  | is direct    |
+
+    @mutant:exclusion-too-wide
+    Examples:
+      | groups    | group | ending       |
+      | 2000      | 2001  | passes 15001 |
+
+    @mutant:no-outbound-capture
+    Examples:
+      | groups    | group | ending       |
       |           | 2000  | passes 15001 |
 
   @mutant:owner-groups-ignored

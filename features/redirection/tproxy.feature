@@ -51,26 +51,39 @@ Feature: TPROXY keeps the client's address
     Given pod "orders" of the mesh
     Then TCP from "orders" to "cart" port 8080 passes 15001 and 15006
 
-  @mutant:annotation-ignored
   Scenario Outline: excludeInboundPorts "<ports>": port <port> <ending>
     Given its annotation "traffic.sidecar.istio.io/excludeInboundPorts" is "<ports>"
     Then TCP from "outside" to "cart" port <port> <ending>
+    And its rules are complete
 
+    @mutant:annotation-ignored
     Examples:
       | ports | port  | ending        |
       | 8080  | 8080  | is direct     |
+
+    @mutant:exclusion-too-wide
+    Examples:
+      | ports | port  | ending        |
       | 80    | 8080  | passes 15006  |
+
+    @mutant:health-captured
+    Examples:
+      | ports | port  | ending        |
       | 80    | 15021 | ends at 15021 |
 
-  @mutant:annotation-ignored
   Scenario Outline: includeInboundPorts "<ports>": port <port> <ending>
     Given its annotation "traffic.sidecar.istio.io/includeInboundPorts" is "<ports>"
     Then TCP from "outside" to "cart" port <port> <ending>
     And TCP from "cart" to "outside" port 8080 passes 15001
 
+    @mutant:list-lost
     Examples:
       | ports | port | ending       |
       | 8080  | 8080 | passes 15006 |
+
+    @mutant:annotation-ignored
+    Examples:
+      | ports | port | ending       |
       | 80    | 8080 | is direct    |
       |       | 8080 | is direct    |
 

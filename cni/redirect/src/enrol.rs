@@ -134,9 +134,12 @@ impl Annotations<'_> {
         annotation: Annotation,
         read: impl Fn(&str) -> Result<T, InvalidValue>,
     ) -> Result<Sourced<T>, AnnotationError> {
+        let is_list = annotation != Annotation::InterceptionMode;
         let (text, source) = match annotation.find(self.0) {
-            Some(_) if mutant!("annotation-ignored") => (annotation.default_value(), Source::Default),
-            Some(_) if mutant!("list-lost") => ("", Source::Annotation(annotation)),
+            Some(_) if is_list && mutant!("annotation-ignored") => {
+                (annotation.default_value(), Source::Default)
+            }
+            Some(_) if is_list && mutant!("list-lost") => ("", Source::Annotation(annotation)),
             Some(text) => (text, Source::Annotation(annotation)),
             None => (annotation.default_value(), Source::Default),
         };

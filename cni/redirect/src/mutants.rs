@@ -4,7 +4,7 @@
 
 use protocol::mutant;
 
-use crate::config::{Config, DNS_PORT};
+use crate::config::{Config, DNS_PORT, OUTBOUND_MARK};
 use crate::list::Selection;
 use crate::ruleset::{
     Chain, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
@@ -77,6 +77,8 @@ fn is_lost(rule: &Rule, config: &Config) -> bool {
     let proxys = |with: fn(&Owner) -> bool| {
         rule.matches.iter().any(|one| matches!(one, Match::Owner(_, owner) if with(owner)))
     };
+    let leads_in =
+        matches!(rule.target, Target::Jump(Chain::IstioInRedirect) | Target::SetMark(OUTBOUND_MARK));
     let into = |chain| rule.chain.is_builtin() && rule.target == Target::Jump(chain);
     (mutant!("no-outbound-capture") && into(Chain::IstioOutput))
         || (mutant!("no-inbound-capture") && into(Chain::IstioInbound))
@@ -88,7 +90,7 @@ fn is_lost(rule: &Rule, config: &Config) -> bool {
         || (mutant!("loopback-captured")
             && (rule.origin == Origin::Loopback
                 || (on_loopback && of_others && rule.target == Target::Return)))
-        || (mutant!("no-self-call") && on_loopback && rule.target == Target::Jump(Chain::IstioInRedirect))
+        || (mutant!("no-self-call") && on_loopback && leads_in)
 }
 
 /// Whether the played defect loses the rule, which few pods have.
@@ -111,9 +113,13 @@ fn widen(rule: &mut Rule) {
                 | Origin::ExcludeOutboundPorts
                 | Origin::ExcludeOutboundRanges
                 | Origin::ExcludeInterfaces
+                | Origin::OwnerGroups
         )
     {
         rule.matches.clear();
+    }
+    if mutant!("every-port-is-dns") && rule.origin == Origin::Dns {
+        rule.matches.retain(|one| !matches!(one, Match::DestinationPort(Sense::Is, Port::One(53))));
     }
     if mutant!("self-call-on-loopback") && rule.target == Target::Jump(Chain::IstioInRedirect) {
         rule.matches.retain(|one| !matches!(one, Match::Destination(Sense::Not, _)));
