@@ -143,9 +143,22 @@ pub async fn listen(path: &Path, address: &'static str) -> Result<TcpListener, E
 
 /// Gives this thread, and what it starts, a view of the file system in which `at` is `file`. Nobody else sees it.
 pub(crate) fn hide_behind(file: &Path, at: &Path) -> Result<(), Error> {
+    restore_end(at)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
     mount(Some(file), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         .map_err(|errno| Error::file("mount", at)(errno.into()))
+}
+
+/// Makes the file that a link into `/run` leads to. The lab has an empty `/run` of its own, and some systems keep their
+/// `resolv.conf` there.
+fn restore_end(link: &Path) -> Result<(), Error> {
+    let (Ok(to), Some(directory)) = (fs::read_link(link), link.parent()) else { return Ok(()) };
+    let end = directory.join(&to);
+    let in_run = to.starts_with("/run") || to.starts_with("../run");
+    if let (true, false, Some(parent)) = (in_run, end.exists(), end.parent()) {
+        fs::create_dir_all(parent).and_then(|()| File::create(&end)).map_err(Error::file("make", end))?;
+    }
+    Ok(())
 }
 
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {

@@ -2,8 +2,9 @@
 //! Traffic: who answers whom, through which hops. Only positive evidence counts: an answer names its listener, and every
 //! hop on the way names the destination that it saw.
 
+mod words;
+
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 
 use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport, Workload};
 use cucumber::{then, when};
@@ -13,6 +14,7 @@ use crate::stop::{Step, Stop, expect_eq};
 use crate::truth::data::family_of;
 use crate::truth::flow::loopback;
 use crate::world::{LabWorld, Sent};
+use words::{Ending, How, Line, Sender};
 
 /// The app's user and group in every pod of the lab.
 const APP: (u32, u32) = (1000, 1000);
@@ -22,94 +24,6 @@ const INBOUND_SOURCES: [&str; 2] = ["127.0.0.6", "::6"];
 
 /// What stands before an address that the sender has on `lo`.
 const OWN_ADDRESS: &str = "its address ";
-
-/// How traffic is to end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Ending {
-    /// The addressee's app answers, and nothing was in between.
-    Direct,
-    /// The addressee's app answers, after these ports of proxies.
-    Passes(Vec<u16>),
-    /// A proxy answers by itself, on this port.
-    EndsAt(u16),
-}
-
-impl FromStr for Ending {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let port = |text: &str| text.parse::<u16>().map_err(|_| format!("{text:?} is no port"));
-        if text == "is direct" {
-            Ok(Self::Direct)
-        } else if let Some(ports) = text.strip_prefix("passes ") {
-            ports.split(" and ").map(port).collect::<Result<_, _>>().map(Self::Passes)
-        } else if let Some(at) = text.strip_prefix("ends at ") {
-            port(at).map(Self::EndsAt)
-        } else {
-            Err(format!("{text:?} is no ending of traffic"))
-        }
-    }
-}
-
-/// One line of a feature, as it says who sends what to whom.
-struct Line {
-    from: Sender,
-    to: String,
-    transport: Transport,
-    port: u16,
-    how: How,
-}
-
-/// Where traffic comes from: a pod, or the guest in it.
-struct Sender {
-    pod: String,
-    is_guest: bool,
-}
-
-impl Sender {
-    fn new(words: &str) -> Self {
-        let is_guest = words.starts_with("the guest of ");
-        Self { pod: words.trim_start_matches("the guest of ").trim_matches('"').to_owned(), is_guest }
-    }
-}
-
-/// What a line says of the way, and of the socket that sends.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct How {
-    family: Option<Family>,
-    interface: Option<String>,
-    owner: Option<String>,
-    source_port: u16,
-}
-
-impl FromStr for How {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut how = Self::default();
-        let words = text.replace(" over ", "\nover ").replace(" as ", "\nas ").replace(" from ", "\nfrom ");
-        for part in words.lines().filter(|part| !part.is_empty()) {
-            match part.split_once(' ') {
-                Some(("over", "IPv4")) => how.family = Some(Family::V4),
-                Some(("over", "IPv6")) => how.family = Some(Family::V6),
-                Some(("over", interface)) => how.interface = Some(interface.to_owned()),
-                Some(("as", owner)) => how.owner = Some(owner.to_owned()),
-                Some(("from", port)) => {
-                    let port = port.trim_start_matches("port ").parse();
-                    how.source_port = port.map_err(|_| format!("{part:?} names no port"))?;
-                }
-                _ => return Err(format!("{part:?} says nothing about traffic")),
-            }
-        }
-        Ok(how)
-    }
-}
-
-impl Line {
-    fn family(&self) -> Family {
-        self.how.family.unwrap_or(Family::V4)
-    }
-}
 
 #[then(
     regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|itself|its loopback address|its address [\d.]+) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
@@ -307,25 +221,6 @@ fn originals(via: &[ProxyHop], destination: &str) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn endings_are_read() {
-        assert_eq!("is direct".parse(), Ok(Ending::Direct));
-        assert_eq!("passes 15001 and 15006".parse(), Ok(Ending::Passes(vec![15001, 15006])));
-        assert_eq!("ends at 15021".parse(), Ok(Ending::EndsAt(15021)));
-        assert!("vanishes".parse::<Ending>().is_err());
-    }
-
-    #[test]
-    fn the_way_is_read_in_any_combination() {
-        let how = |text: &str| text.parse::<How>().unwrap();
-        assert_eq!(how(""), How::default());
-        assert_eq!(how(" over net1 over IPv6").interface.as_deref(), Some("net1"));
-        assert_eq!(how(" over net1 over IPv6").family, Some(Family::V6));
-        let all = how(" over IPv4 as its proxy's user from port 4000");
-        assert_eq!((all.owner.as_deref(), all.source_port), (Some("its proxy's user"), 4000));
-        assert!(" beyond".parse::<How>().is_err());
-    }
 
     #[test]
     fn a_hop_must_know_the_destination() {
