@@ -121,6 +121,8 @@ pub struct Step {
 pub struct Verdict {
     /// Where the packet ends up.
     pub outcome: Outcome,
+    /// The local port that REDIRECT wrote into the packet. Where TPROXY chose a socket before, that socket gets it all the same.
+    pub rewritten: Option<u16>,
     /// Every rule whose counter moves, in order.
     pub steps: Vec<Step>,
     /// The packet's mark afterwards.

@@ -19,7 +19,7 @@ mod walk;
 
 use crate::live::{LiveFamily, LiveRules};
 use crate::packet::{Outcome, Packet, Step, Verdict};
-use crate::ruleset::{Dialect, Ruleset};
+use crate::ruleset::{Cidr, Dialect, Ruleset, Sense};
 use crate::text;
 
 use compiled::{Compiled, wanted_chains};
@@ -49,6 +49,7 @@ pub fn verdict(ruleset: &Ruleset, packet: &Packet) -> Verdict {
     };
     Verdict {
         outcome: walk.outcome,
+        rewritten: walk.rewritten,
         steps: walk.steps.iter().map(step).collect(),
         mark: walk.state.mark,
         connmark: walk.state.connmark,
@@ -67,6 +68,11 @@ pub fn zone(ruleset: &Ruleset, packet: &Packet) -> u16 {
     let mut walk = Walk::new(&compiled, packet);
     walk.before(CONNTRACK);
     walk.state.zone.unwrap_or(0)
+}
+
+/// Whether a prefix covers an address.
+pub(crate) fn is_within(address: std::net::IpAddr, cidr: Cidr) -> bool {
+    conditions::in_range(Sense::Is, address, cidr)
 }
 
 /// A rule that was found and that a packet met: its counter moves.

@@ -2,7 +2,9 @@
 //! What the environment can do, and how that was found out. A scenario's tags name what it needs; a need that is not met
 //! makes it `inapplicable`, with the evidence that is gathered here.
 
+use std::io::{self, Write as _};
 use std::net::{Ipv6Addr, TcpListener};
+use std::process::{Command, Stdio};
 
 use cluster::Probe;
 use redirect::Config;
@@ -11,7 +13,7 @@ use crate::catalogue::Entry;
 use crate::plan::{Place, Privilege};
 
 /// The needs that a tag may name.
-pub const NEEDS: [&str; 3] = ["real-kernel", "ipv6", "any-uid"];
+pub const NEEDS: [&str; 4] = ["real-kernel", "ipv6", "any-uid", "iptables-tools"];
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -22,7 +24,7 @@ const RANGE_UID: u32 = 1_000_659_999;
 /// Looks at everything, in the order of [`NEEDS`].
 #[must_use]
 pub fn all(privilege: &Privilege) -> Vec<Probe> {
-    vec![real_kernel(privilege), ipv6(), any_uid(privilege)]
+    vec![real_kernel(privilege), ipv6(), any_uid(privilege), iptables_tools(privilege)]
 }
 
 /// Looks at everything without holding up the runtime.
@@ -73,6 +75,34 @@ fn any_uid(privilege: &Privilege) -> Probe {
     Probe { need: "any-uid".into(), met, evidence: format!("uid {RANGE_UID} against uid_map {map:?}") }
 }
 
+/// The tools that write rules as text, of both variants and families.
+const TOOLS: [&str; 4] =
+    ["iptables-nft-restore", "ip6tables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore"];
+
+fn iptables_tools(privilege: &Privilege) -> Probe {
+    let found = match privilege {
+        Privilege::Denied { reason } => Err(reason.clone()),
+        _ => in_a_namespace(|| TOOLS.into_iter().try_for_each(makes_a_table)),
+    };
+    let evidence = match &found {
+        Ok(()) => format!("each made a table: {}", TOOLS.join(", ")),
+        Err(why) => why.clone(),
+    };
+    Probe { need: "iptables-tools".into(), met: found.is_ok(), evidence }
+}
+
+fn makes_a_table(tool: &str) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{tool}: {error}");
+    let mut command = Command::new(tool);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(b"*nat\nCOMMIT\n").map_err(failed)?;
+    }
+    let ended = child.wait().map_err(failed)?;
+    if ended.success() { Ok(()) } else { Err(format!("{tool} makes no table: {ended}")) }
+}
+
 fn uid_map() -> String {
     let text = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -93,19 +123,23 @@ fn maps(map: &str, uid: u32) -> bool {
     })
 }
 
-/// Puts a rule on the proxy's user into a namespace that nobody else sees: on a thread that ends with it.
+/// Puts a rule on the proxy's user into a namespace that nobody else sees.
 fn try_rules() -> Result<String, String> {
-    let tried = std::thread::spawn(|| {
+    in_a_namespace(|| {
+        let rules = redirect::generate::ruleset(&Config::default()).map_err(|error| error.to_string())?;
+        let applied = netfilter::apply(&rules).map_err(|error| error.to_string())?;
+        Ok(format!("a ruleset on uid {PROXY_UID} was applied ({applied:?})"))
+    })
+}
+
+/// Does something in a network namespace that ends with its thread.
+fn in_a_namespace<T: Send + 'static>(work: fn() -> Result<T, String>) -> Result<T, String> {
+    let tried = std::thread::spawn(move || {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
             .map_err(|errno| format!("unshare(network): {errno}"))?;
-        let rules = redirect::generate::ruleset(&Config::default()).map_err(|error| error.to_string())?;
-        netfilter::apply(&rules).map_err(|error| error.to_string())
+        work()
     });
-    match tried.join() {
-        Ok(Ok(applied)) => Ok(format!("a ruleset on uid {PROXY_UID} was applied ({applied:?})")),
-        Ok(Err(why)) => Err(why),
-        Err(_) => Err("applying a ruleset panicked".to_owned()),
-    }
+    tried.join().map_err(|_| "it panicked".to_owned())?
 }
 
 #[cfg(test)]

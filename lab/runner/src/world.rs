@@ -52,6 +52,15 @@ pub struct Sent {
     pub answer: Answer,
 }
 
+/// What the truth table at scale came to.
+#[derive(Debug)]
+pub struct Scale {
+    /// All of it.
+    pub findings: ::truth::Findings,
+    /// Kinds of rules that no packet met and that are not listed, and the reverse.
+    pub gaps: Vec<String>,
+}
+
 /// The world of one scenario.
 #[derive(Default, World)]
 pub struct LabWorld {
@@ -80,6 +89,8 @@ pub struct LabWorld {
     pub before: Option<Snapshot>,
     /// What the truth table came to.
     pub findings: Option<Findings>,
+    /// What the table at scale came to.
+    pub scale: Option<Scale>,
     /// All traffic so far.
     pub traffic: Vec<Sent>,
     /// Objects that steps created.

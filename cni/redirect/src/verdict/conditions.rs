@@ -60,7 +60,7 @@ fn is_named(interface: &str, name: &str, dialect: Dialect) -> bool {
 
 /// An address of the other family is in no range and outside of none: such a rule is not in that family's tables, and in
 /// an inet table it asks for the family first.
-fn in_range(sense: Sense, address: IpAddr, cidr: Cidr) -> bool {
+pub(super) fn in_range(sense: Sense, address: IpAddr, cidr: Cidr) -> bool {
     let differ = match (address, cidr.address) {
         (IpAddr::V4(left), IpAddr::V4(right)) => u128::from(left.to_bits() ^ right.to_bits()) << 96,
         (IpAddr::V6(left), IpAddr::V6(right)) => left.to_bits() ^ right.to_bits(),

@@ -47,6 +47,8 @@ pub(super) struct Walk<'a> {
     inside: Vec<usize>,
     pub(super) state: State,
     pub(super) outcome: Outcome,
+    /// The port that REDIRECT wrote into the packet.
+    pub(super) rewritten: Option<u16>,
     pub(super) steps: Vec<RuleAt>,
     pub(super) stopped: Option<Stop<'a>>,
 }
@@ -59,6 +61,7 @@ impl<'a> Walk<'a> {
             inside: Vec::with_capacity(4),
             state: State { mark: packet.mark, connmark: packet.connmark, zone: None },
             outcome: Outcome::Untouched,
+            rewritten: None,
             steps: Vec::new(),
             stopped: None,
         }
@@ -174,6 +177,7 @@ impl<'a> Walk<'a> {
                 };
             }
             Done::Redirect(port) => {
+                self.rewritten = Some(port);
                 // A packet that TPROXY gave to a socket stays with it, whatever nat writes into its header.
                 if self.outcome == Outcome::Untouched {
                     self.outcome = Outcome::Redirected { port };

@@ -2,11 +2,15 @@
 //! The truth table, as one behaviour: the evaluator and the kernel say the same.
 
 use cucumber::{then, when};
+use netfilter::Wish;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
 
 use crate::stop::{Step, Stop};
 use crate::truth::compare::Findings;
 use crate::truth::{data, kernel};
-use crate::world::LabWorld;
+use crate::world::{Lab, LabWorld, Scale};
 
 /// How many findings a message shows; the rest is counted.
 const SHOWN: usize = 12;
@@ -22,12 +26,77 @@ async fn judge(world: &mut LabWorld) -> Step {
     let findings = Findings::of(&groups, &seen);
     world.notes.push(findings.to_string());
     if world.node.mutant.is_none() {
-        let json = serde_json::to_vec_pretty(&findings).map_err(Stop::harness)?;
-        let file = lab.plan.report_dir.join("truth.json");
-        tokio::fs::write(file, json).await.map_err(Stop::harness)?;
+        report(&lab, "pods", &findings).await?;
     }
     world.findings = Some(findings);
     Ok(())
+}
+
+/// Enters a part of the table into `truth.json`. Parts are judged side by side, and each may be the first.
+async fn report(lab: &Lab, part: &str, findings: &impl Serialize) -> Step {
+    static FILE: Mutex<()> = Mutex::const_new(());
+    let _one = FILE.lock().await;
+    let file = lab.plan.report_dir.join("truth.json");
+    let mut parts: Map<String, Value> = match tokio::fs::read(&file).await {
+        Ok(text) => serde_json::from_slice(&text).map_err(Stop::harness)?,
+        Err(_) => Map::new(),
+    };
+    parts.insert(part.to_owned(), serde_json::to_value(findings).map_err(Stop::harness)?);
+    let json = serde_json::to_vec_pretty(&parts).map_err(Stop::harness)?;
+    tokio::fs::write(file, json).await.map_err(Stop::harness)
+}
+
+#[when(regex = r#"^(\d+) packets are sent in each configuration, programmed through ([a-z-]+)$"#)]
+async fn at_scale(world: &mut LabWorld, packets: usize, backend: String) -> Step {
+    let lab = world.lab()?;
+    let Ok(Wish::Only(backend)) = backend.parse() else {
+        return Err(Stop::harness(format!("{backend:?} is not a back end")));
+    };
+    let table = ::truth::data::read(&lab.plan.root.join("scenarios")).map_err(wrong_harness)?;
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let plan = ::truth::Plan { backend, cases: table.cases, packets, lanes, seed: lab.plan.seed };
+    // Its threads are its own: they live in namespaces that no other task may find itself in.
+    let judged = tokio::task::spawn_blocking(move || ::truth::run(&plan)).await.map_err(Stop::harness)?;
+    let found = judged.map_err(wrong_harness)?;
+    world.notes.push(found.to_string());
+    report(&lab, backend.name(), &found).await?;
+    world.scale = Some(Scale { gaps: found.gaps(&table.unreachable), findings: found });
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]
+fn wrong_harness(error: anyhow::Error) -> Stop {
+    Stop::harness(format!("{error:#}"))
+}
+
+fn scale(world: &LabWorld) -> Result<&Scale, Stop> {
+    world.scale.as_ref().ok_or_else(|| Stop::harness("no packets have been sent at scale"))
+}
+
+#[then(regex = r"^at least (\d+) packets over at least (\d+) configurations were judged$")]
+fn scale_size(world: &mut LabWorld, packets: usize, pods: usize) -> Step {
+    let found = &scale(world)?.findings;
+    if found.packets >= packets && found.pods >= pods {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("there were {} packets over {} configurations", found.packets, found.pods)))
+    }
+}
+
+#[then("evaluator and kernel agree on who got each packet, as what, and on every rule's counter")]
+fn scale_agrees(world: &mut LabWorld) -> Step {
+    let again = format!("again: cargo lab run --only {} --seed {}", world.id, world.lab()?.plan.seed_text());
+    let mut disagreements = scale(world)?.findings.disagreements.clone();
+    for text in &mut disagreements {
+        text.push_str("\n    ");
+        text.push_str(&again);
+    }
+    none("disagreements", &disagreements)
+}
+
+#[then("every kind of rule was met by some packet, or is listed with the reason why none can")]
+fn scale_covers(world: &mut LabWorld) -> Step {
+    none("gaps", &scale(world)?.gaps)
 }
 
 fn findings(world: &LabWorld) -> Result<&Findings, Stop> {

@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use cluster::Transport;
 use redirect::ruleset::Family;
 use serde::Deserialize;
+use truth::Unreachable;
 
 use crate::tier::Families;
 
@@ -28,34 +29,6 @@ pub struct Group {
     pub packets: Vec<PacketSpec>,
     /// The pods.
     pub pods: Vec<PodSpec>,
-}
-
-/// A rule that no packet can reach.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Unreachable {
-    /// `nat ISTIO_OUTPUT -o lo … -j RETURN`: table, chain, rule. A `*` that stands alone is any part of a rule.
-    pub rule: String,
-    /// Why.
-    pub because: String,
-}
-
-impl Unreachable {
-    /// Whether this speaks of a rule with this text.
-    #[must_use]
-    pub fn names(&self, text: &str) -> bool {
-        let mut parts = self.rule.split(" * ");
-        let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-        let mut exact = true;
-        for part in parts {
-            exact = false;
-            match rest.find(part) {
-                Some(at) => rest = &rest[at + part.len()..],
-                None => return false,
-            }
-        }
-        rest.is_empty() || (!exact && text.ends_with(self.rule.rsplit(" * ").next().unwrap_or_default()))
-    }
 }
 
 /// One pod.
@@ -289,19 +262,6 @@ mod tests {
         for text in ["", "out tcp 8080", "in sctp 1", "in tcp 65536", "own tcp 1 as nobody", "own tcp 1 as"] {
             assert!(text.parse::<PacketSpec>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_star_stands_for_any_part_of_a_rule() {
-        let names = |rule: &str, text: &str| {
-            Unreachable { rule: rule.to_owned(), because: String::new() }.names(text)
-        };
-        let text = "nat OUT -o lo ! -d 127.0.0.1/32 -m owner --gid-owner 7 -j IN";
-        assert!(names(text, text));
-        assert!(names("nat OUT -o lo * --gid-owner * -j IN", text));
-        assert!(!names("nat OUT -o lo * --uid-owner * -j IN", text));
-        assert!(!names("nat OUT -o lo", text));
-        assert!(!names("nat OUT -o lo * --gid-owner", text));
     }
 
     #[test]

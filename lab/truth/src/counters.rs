@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rules of a namespace, each with its counter, as the kernel lists them.
+
+use std::fmt;
+
+use netfilter::Backend;
+use netfilter::legacy::LegacyTable;
+use netfilter::snapshot::NfFamily;
+use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset};
+use redirect::text;
+
+/// Where a rule is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The family of its table.
+    pub family: NfFamily,
+    /// The table.
+    pub table: String,
+    /// The chain.
+    pub chain: String,
+    /// 1-based position.
+    pub position: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {} {}", self.family, self.table, self.chain, self.position)
+    }
+}
+
+/// A rule that must be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Where.
+    pub place: Place,
+    /// As a person reads it.
+    pub text: String,
+}
+
+/// All rules of a ruleset, in no particular order.
+#[must_use]
+pub fn known(rules: &Ruleset) -> Vec<Known> {
+    match rules.dialect {
+        Dialect::Iptables => {
+            let of = |family| (nf_family(family), rules.chains(family));
+            rules
+                .families()
+                .map(of)
+                .flat_map(|(family, chains)| listed(rules.dialect, family, &chains))
+                .collect()
+        }
+        Dialect::Nft => listed(rules.dialect, NfFamily::Inet, &rules.inet_chains()),
+    }
+}
+
+fn listed(dialect: Dialect, family: NfFamily, chains: &[ChainRules<'_>]) -> Vec<Known> {
+    let each = |at: &ChainRules<'_>| {
+        let (table, chain) = match dialect {
+            Dialect::Iptables => (at.table.name(), at.chain.name()),
+            Dialect::Nft => (at.table.native_name(), at.chain.native_name()),
+        };
+        let rules = at.rules.iter().enumerate().map(move |(index, rule)| Known {
+            place: Place { family, table: table.to_owned(), chain: chain.to_owned(), position: index + 1 },
+            text: text::rule(dialect, rule),
+        });
+        rules.collect::<Vec<_>>()
+    };
+    chains.iter().flat_map(each).collect()
+}
+
+/// The tables' family of a packet's family.
+#[must_use]
+pub fn nf_family(family: Family) -> NfFamily {
+    match family {
+        Family::V4 => NfFamily::Ip,
+        Family::V6 => NfFamily::Ip6,
+    }
+}
+
+/// Every rule of the calling thread's namespace, with the packets that it counted.
+pub fn read(backend: Backend) -> anyhow::Result<Vec<(Place, u64)>> {
+    match backend {
+        Backend::NftCompat | Backend::Nft | Backend::IptablesNft => {
+            let snapshot = netfilter::read()?;
+            let each = |rule: netfilter::snapshot::RuleCounter<'_>| {
+                let place = Place {
+                    family: rule.family,
+                    table: rule.table.to_string(),
+                    chain: rule.chain.to_string(),
+                    position: rule.position,
+                };
+                (place, rule.counter.packets)
+            };
+            Ok(snapshot.counters().map(each).collect())
+        }
+        Backend::IptablesLegacy => Ok(netfilter::legacy::read()?.tables.iter().flat_map(legacy).collect()),
+    }
+}
+
+/// The rules of a legacy table.
+fn legacy(table: &LegacyTable) -> Vec<(Place, u64)> {
+    let mut rules = Vec::new();
+    for chain in &table.chains {
+        for (index, rule) in chain.rules.iter().enumerate() {
+            let place = Place {
+                family: nf_family(table.family),
+                table: table.table.name().to_owned(),
+                chain: chain.name.to_string(),
+                position: index + 1,
+            };
+            rules.push((place, rule.counter.packets));
+        }
+    }
+    rules
+}

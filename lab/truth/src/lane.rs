@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread's work: its configurations, one after the other, in namespaces of its own.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use netfilter::address::Rtnetlink;
+use netfilter::apply::ApplyError;
+use netfilter::program::{Options, ProgramError, Request, program};
+use netfilter::{Backend, EncodeError, Wish, ground};
+use redirect::Config;
+use redirect::flow::Pod;
+use redirect::generate::ruleset;
+use redirect::ruleset::Ruleset;
+
+use crate::counters::{self, Known, Place};
+use crate::data::{self, Case};
+use crate::derive;
+use crate::exchange::{self, Proxy, Seen};
+use crate::expect::{self, Expected};
+use crate::findings::Findings;
+use crate::forget;
+use crate::net::Net;
+use crate::packet::Spec;
+use crate::random::Random;
+
+/// How long a counter may be behind the event that ended a packet's course.
+const SETTLING: Duration = Duration::from_millis(50);
+
+/// How long a new link may take.
+const LINK: Duration = Duration::from_secs(10);
+
+/// How many disagreements of one configuration are enough to know that it is wrong.
+const ENOUGH: usize = 5;
+
+/// Ports of senders: no rule names one by itself, and each packet has the next, so that conntrack takes it for a new one.
+const PORTS: std::ops::Range<u16> = 20_000..60_000;
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Through which back end.
+    pub backend: Backend,
+    /// The configurations.
+    pub cases: Vec<Case>,
+    /// How many packets each gets, at least.
+    pub packets: usize,
+    /// Threads.
+    pub lanes: usize,
+    /// What packets there are and in which order.
+    pub seed: u32,
+}
+
+/// Sends every packet of every configuration, on as many threads as the plan says.
+pub fn run(plan: &Plan) -> anyhow::Result<Findings> {
+    let started = Instant::now();
+    let queue = Mutex::new(plan.cases.iter());
+    let next = || queue.lock().ok().and_then(|mut cases| cases.next());
+    let lanes: Vec<anyhow::Result<Findings>> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..plan.lanes).map(|_| scope.spawn(|| lane(plan, &next))).collect();
+        let end = |lane: std::thread::ScopedJoinHandle<'_, _>| {
+            lane.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a lane panicked")))
+        };
+        lanes.into_iter().map(end).collect()
+    });
+    let mut findings = Findings { backend: plan.backend.to_string(), ..Findings::default() };
+    for lane in lanes {
+        findings.add(lane?);
+    }
+    findings.seconds = started.elapsed().as_secs_f64();
+    Ok(findings)
+}
+
+fn lane<'p>(plan: &'p Plan, next: &dyn Fn() -> Option<&'p Case>) -> anyhow::Result<Findings> {
+    let mut lane = Lane {
+        plan,
+        net: Net::make()?,
+        rtnetlink: Rtnetlink::open()?,
+        port: PORTS.start,
+        findings: Findings::default(),
+    };
+    lane.warm_up()?;
+    while let Some(case) = next() {
+        lane.case(case).with_context(|| format!("configuration {:?} through {}", case.name, plan.backend))?;
+    }
+    Ok(lane.findings)
+}
+
+struct Lane<'p> {
+    plan: &'p Plan,
+    net: Net,
+    rtnetlink: Rtnetlink,
+    port: u16,
+    findings: Findings,
+}
+
+impl Lane<'_> {
+    /// Sends packets until some get through: a new link takes its time.
+    fn warm_up(&mut self) -> anyhow::Result<()> {
+        let proxy = Proxy::listen(&Config::default())?;
+        let deadline = Instant::now() + LINK;
+        for spec in derive::probes() {
+            let mut is_answered = false;
+            while !is_answered {
+                anyhow::ensure!(Instant::now() < deadline, "{spec} did not get through without any rule");
+                self.port += 1;
+                let seen = exchange::send(&self.net, &proxy, &spec, self.port, true)?;
+                is_answered = matches!(seen, Seen::Got { is_answered: true, .. });
+            }
+        }
+        Ok(())
+    }
+
+    fn case(&mut self, case: &Case) -> anyhow::Result<()> {
+        let backend = self.plan.backend;
+        let mut config = Config { dialect: backend.dialect(), ..case.config.clone() };
+        forget::rules(backend)?;
+        forget::connections()?;
+        let named = ruleset(&config)?;
+        if !data::names(&named).is_empty() {
+            self.is_refused(&config, &named)?;
+            config = data::numbered(&config);
+        }
+        self.program(&config)?;
+        let rules = ruleset(&config)?;
+        let known = counters::known(&rules);
+        let mut random = Random::new(self.plan.seed, &case.name);
+        let specs = derive::packets(&config, &rules, self.plan.packets, &mut random);
+        let before = counters::read(backend)?;
+        let found = self.findings.disagreements.len();
+        self.strangers(case, &known, &before);
+        let pod = expect::pod(&config);
+        let mut pass = Pass {
+            case,
+            rules: &rules,
+            pod: &pod,
+            proxy: &Proxy::listen(&config).context("cannot listen as the proxy")?,
+            known: &known,
+            counters: before,
+            met: BTreeSet::new(),
+        };
+        for spec in &specs {
+            if self.findings.disagreements.len() >= found + ENOUGH {
+                break;
+            }
+            self.packet(&mut pass, spec).with_context(|| spec.to_string())?;
+        }
+        self.findings.cover(&known, &pass.met);
+        self.findings.pods += 1;
+        if let Some(routes) = ground::policy_routes(&config) {
+            self.rtnetlink.remove_policy_routes(routes)?;
+        }
+        Ok(())
+    }
+
+    fn request(&self, config: &Config) -> Request {
+        let wish = Wish::Only(self.plan.backend);
+        Request { config: config.clone(), wish, recorded: None, options: Options::default() }
+    }
+
+    fn program(&mut self, config: &Config) -> anyhow::Result<()> {
+        let request = self.request(config);
+        let programmed = program(&mut self.rtnetlink, request)?;
+        anyhow::ensure!(programmed.choice.backend == self.plan.backend, "another back end was chosen");
+        Ok(())
+    }
+
+    /// A name is nothing that a kernel can hold: whoever writes rules over netlink must say so by name and change nothing.
+    fn is_refused(&mut self, config: &Config, named: &Ruleset) -> anyhow::Result<()> {
+        if !matches!(self.plan.backend, Backend::NftCompat | Backend::Nft) {
+            return Ok(());
+        }
+        let request = self.request(config);
+        match program(&mut self.rtnetlink, request) {
+            Err(ProgramError::Apply(ApplyError::Encode(EncodeError::Rule { .. }))) => {
+                self.findings.refused += 1;
+                Ok(())
+            }
+            other => bail!(
+                "a configuration with the names {:?} must be refused, but: {other:?}",
+                data::names(named)
+            ),
+        }
+    }
+
+    /// What is there and should not be, and the reverse.
+    fn strangers(&mut self, case: &Case, known: &[Known], live: &[(Place, u64)]) {
+        let wanted: BTreeSet<&Place> = known.iter().map(|rule| &rule.place).collect();
+        let there: BTreeSet<&Place> = live.iter().map(|(place, _)| place).collect();
+        for place in wanted.symmetric_difference(&there) {
+            let what =
+                if wanted.contains(place) { "is wanted and not there" } else { "is there and not wanted" };
+            let text = format!("{} {}: rule {place} {what}", self.plan.backend, case.name);
+            self.findings.disagreements.push(text);
+        }
+    }
+
+    fn packet(&mut self, pass: &mut Pass<'_>, spec: &Spec) -> anyhow::Result<()> {
+        let port = spec.source_port.unwrap_or_else(|| self.next_port(pass.pod, spec));
+        if spec.source_port.is_some() {
+            // Not the first of this configuration from that port, perhaps.
+            forget::connections()?;
+        }
+        let course = expect::course(pass.rules, pass.pod, spec, port);
+        let expected = expect::expect(pass.rules, spec, port, &course);
+        let seen = exchange::send(&self.net, pass.proxy, spec, port, course.is_answered)?;
+        let moved = pass.moved(self.plan.backend, &expected)?;
+        self.findings.packets += 1;
+        *self.findings.outcomes.entry(expected.word).or_default() += 1;
+        if !expect::agrees(&expected.seen, &seen) || moved != expected.moved {
+            self.findings.disagreements.push(pass.describe(self.plan, spec, &expected, &seen, &moved));
+        }
+        pass.met.extend(moved);
+        Ok(())
+    }
+
+    /// A port that nobody in this exchange listens on.
+    fn next_port(&mut self, pod: &Pod, spec: &Spec) -> u16 {
+        loop {
+            self.port = if self.port + 1 < PORTS.end { self.port + 1 } else { PORTS.start };
+            if !pod.proxy_ports.contains(&self.port) && spec.destination.port() != self.port {
+                return self.port;
+            }
+        }
+    }
+}
+
+/// A configuration that is programmed.
+struct Pass<'a> {
+    case: &'a Case,
+    rules: &'a Ruleset,
+    pod: &'a Pod,
+    proxy: &'a Proxy,
+    known: &'a [Known],
+    counters: Vec<(Place, u64)>,
+    met: BTreeSet<Place>,
+}
+
+impl Pass<'_> {
+    /// The rules that moved since the last packet. A packet that gets no answer ends without an event, so counters are read
+    /// until they say what was expected, or for as long as one may be behind.
+    fn moved(&mut self, backend: Backend, expected: &Expected) -> anyhow::Result<BTreeSet<Place>> {
+        let deadline = Instant::now() + SETTLING;
+        loop {
+            let after = counters::read(backend)?;
+            let pairs = after.iter().zip(&self.counters);
+            let moved: BTreeSet<Place> = pairs
+                .filter(|((_, now), (_, before))| now != before)
+                .map(|((place, _), _)| place.clone())
+                .collect();
+            if moved == expected.moved || Instant::now() >= deadline {
+                self.counters = after;
+                return Ok(moved);
+            }
+        }
+    }
+
+    fn describe(
+        &self,
+        plan: &Plan,
+        spec: &Spec,
+        expected: &Expected,
+        seen: &exchange::Seen,
+        moved: &BTreeSet<Place>,
+    ) -> String {
+        let mut text = format!("{} {}: {spec}", plan.backend, self.case.name);
+        if !expect::agrees(&expected.seen, seen) {
+            text.push_str(&format!("\n    evaluator: {:?}\n    kernel:    {seen:?}", expected.seen));
+        }
+        let rule = |place: &Place| {
+            let known = self.known.iter().find(|rule| rule.place == *place);
+            known.map_or_else(|| place.to_string(), |rule| format!("{place}  {}", rule.text))
+        };
+        for place in &expected.moved {
+            let mark = if moved.contains(place) { ' ' } else { '-' };
+            text.push_str(&format!("\n    {mark} {}", rule(place)));
+        }
+        for place in moved.difference(&expected.moved) {
+            text.push_str(&format!("\n    + {}", rule(place)));
+        }
+        text
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Numbers that a seed decides (splitmix64, <https://prng.di.unimi.it/splitmix64.c>).
+
+/// A source of numbers.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// A source of its own for each `stream` of a seed.
+    #[must_use]
+    pub fn new(seed: u32, stream: &str) -> Self {
+        let mixed = stream
+            .bytes()
+            .fold(u64::from(seed), |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        Self(mixed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`; 0 for 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
+        usize::try_from(self.next() % bound).unwrap_or(0)
+    }
+
+    /// Whether something happens that happens once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of several.
+    pub fn pick<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
+        among.get(self.below(among.len()))
+    }
+
+    /// Another order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
