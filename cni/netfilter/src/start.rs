@@ -5,22 +5,56 @@
 
 #![expect(unsafe_code, reason = "the C library calls main, and ignores signals for us")]
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 
-/// Makes `$main`, a function that returns the exit code, the program's start. The crate must be `#![no_main]`.
+/// Makes `$main`, a function from [`Arguments`] to the exit code, the program's start. The crate must be `#![no_main]`.
 #[macro_export]
 macro_rules! start {
     ($main:path) => {
         /// What the C library calls.
         #[unsafe(no_mangle)]
-        extern "C" fn main() -> ::std::ffi::c_int {
+        extern "C" fn main(
+            count: ::std::ffi::c_int,
+            words: *const *const ::std::ffi::c_char,
+        ) -> ::std::ffi::c_int {
             $crate::start::prepare();
-            ::std::ffi::c_int::from($main())
+            // SAFETY: they are what the C library passes to main.
+            let arguments = unsafe { $crate::start::Arguments::new(count, words) };
+            ::std::ffi::c_int::from($main(arguments))
         }
     };
+}
+
+/// The words of the command line, read when somebody asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Arguments {
+    count: c_int,
+    words: *const *const c_char,
+}
+
+impl Arguments {
+    /// What the C library passes to `main`.
+    ///
+    /// # Safety
+    /// `words` must point to `count` texts that end with NUL and live as long as the process.
+    #[must_use]
+    pub unsafe fn new(count: c_int, words: *const *const c_char) -> Self {
+        Self { count, words }
+    }
+
+    /// The words behind the program's name.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let text = |at: usize| {
+            // SAFETY: whoever made the value promised that there are so many texts.
+            let text = unsafe { CStr::from_ptr(*self.words.add(at)) };
+            text.to_string_lossy().into_owned()
+        };
+        (1..usize::try_from(self.count).unwrap_or(0)).map(text).collect()
+    }
 }
 
 /// Does the part of the standard library's start that matters: a write to a closed pipe is an error and not the end, and no file

@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::log::Log;
 use crate::log_out::{self, Outlets, SOCKET_LIMIT};
 use crate::world::World;
-use crate::{add, check, del, status};
+use crate::{add, check, del, diagnose, status};
 
 /// Enough for an ordinary configuration with its `prevResult`. Each page that is touched costs microseconds.
 const CONFIG_SIZE: usize = 4 * 1024;
@@ -30,8 +30,25 @@ const CONFIG_SIZE: usize = 4 * 1024;
 pub enum Exit {
     /// 0
     Success,
-    /// 1, with an error on stdout.
+    /// 1, with an error on stdout; of a diagnosis: it differs.
     Failure,
+    /// 2, of a diagnosis: nobody can tell.
+    Undecided,
+    /// 64, of a diagnosis: the command line is wrong.
+    Usage,
+}
+
+impl Exit {
+    /// The process' exit code.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Undecided => 2,
+            Self::Usage => 64,
+        }
+    }
 }
 
 /// What the commands work with.
@@ -55,8 +72,15 @@ pub struct Call<'w> {
 
 /// Does what the environment says.
 pub fn run(world: World<'_>) -> Exit {
-    let World { env, stdin, stdout, stderr, clock, agent, api, kernel } = world;
-    let invocation = match env::parse(env) {
+    let invocation = env::parse(world.env);
+    if let Ok(None) = &invocation
+        && let [command, words @ ..] = (world.args)().as_slice()
+        && command == "diagnose"
+    {
+        return diagnose::run(world, words);
+    }
+    let World { env, args: _, stdin, stdout, stderr, clock, agent, api, kernel } = world;
+    let invocation = match invocation {
         Ok(Some(invocation)) => invocation,
         Ok(None) if mutant!("about-on-stdout") => return about(stdout),
         Ok(None) => return about(stderr),
@@ -70,7 +94,7 @@ pub fn run(world: World<'_>) -> Exit {
         return print(stdout, Ok(&version::version_reply()));
     }
     let log = Log::new(stderr, clock);
-    let mut call = Call { invocation, env, clock, agent, api, kernel, log, outlets: None };
+    let mut call = Call::new(invocation, (env, clock), (agent, api, kernel), log);
     let mut text = Vec::with_capacity(CONFIG_SIZE);
     let outcome = match stdin.read_to_end(&mut text) {
         Ok(_) => {
@@ -112,7 +136,16 @@ fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
     }
 }
 
-impl Call<'_> {
+impl<'w> Call<'w> {
+    /// A call in its world.
+    pub fn new(
+        invocation: Invocation,
+        (env, clock): (&'w dyn Fn(&str) -> Option<String>, &'w dyn Clock),
+        (agent, api, kernel): (&'w dyn Agent, &'w dyn Api, &'w dyn Kernel),
+        log: Log<'w>,
+    ) -> Self {
+        Self { invocation, env, clock, agent, api, kernel, log, outlets: None }
+    }
     /// Takes over what the configuration says of logs.
     pub fn configure(&mut self, conf: &NetConf) {
         self.log.set_threshold(conf.log_level);

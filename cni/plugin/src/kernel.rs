@@ -9,7 +9,9 @@ use netfilter::address::{AddressError, Rtnetlink};
 use netfilter::ground::GroundError;
 use netfilter::legacy::{self, LegacyError};
 use netfilter::program::{ProgramError, Programmed, Request, program};
-use netfilter::{Netns, NetnsError, ReadError};
+use netfilter::route::PolicyRoutes;
+use netfilter::{Netns, NetnsError, ReadError, Snapshot};
+use redirect::live::LiveRules;
 
 /// Opens network namespaces.
 pub trait Kernel {
@@ -46,6 +48,18 @@ pub trait Namespace {
     /// # Errors
     /// When it does not; it is as it was then.
     fn program(&self, request: Request) -> Result<Programmed, ProgramError>;
+
+    /// Everything that it holds, in nf_tables and in legacy iptables.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn live(&self) -> Result<LiveRules, LookError>;
+
+    /// Whether TPROXY's policy routes are there.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn has_policy_routes(&self, wanted: PolicyRoutes) -> Result<bool, GroundError>;
 
     /// Whether it holds rules of ours, of any version and any back end.
     ///
@@ -112,12 +126,26 @@ impl Namespace for RealNamespace {
         program(&mut rtnetlink.borrow_mut(), request)
     }
 
+    fn live(&self) -> Result<LiveRules, LookError> {
+        Ok(netfilter::live(&in_nf_tables()?, &legacy::read()?))
+    }
+
+    fn has_policy_routes(&self, wanted: PolicyRoutes) -> Result<bool, GroundError> {
+        let rtnetlink = self.rtnetlink()?;
+        Ok(rtnetlink.borrow_mut().has_policy_routes(wanted)?)
+    }
+
     fn has_rules_of_ours(&self) -> Result<bool, LookError> {
-        let in_nf_tables = match netfilter::read() {
-            Ok(held) => netfilter::has_rules_of_ours(&held),
-            Err(ReadError::NoNfTables) => false,
-            Err(error) => return Err(error.into()),
-        };
-        Ok(in_nf_tables || legacy::ours::has_rules_of_ours(&legacy::read()?))
+        let found = netfilter::has_rules_of_ours(&in_nf_tables()?);
+        Ok(found || legacy::ours::has_rules_of_ours(&legacy::read()?))
+    }
+}
+
+/// A kernel without nf_tables holds nothing in it.
+fn in_nf_tables() -> Result<Snapshot, LookError> {
+    match netfilter::read() {
+        Ok(held) => Ok(held),
+        Err(ReadError::NoNfTables) => Ok(Snapshot::default()),
+        Err(error) => Err(error.into()),
     }
 }

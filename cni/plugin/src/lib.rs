@@ -7,6 +7,7 @@
 //! | [`world`] | everything outside of the process, as one value |
 //! | [`call`] | one call from start to end; the only writer to stdout |
 //! | [`add`], [`del`], [`check`], [`status`] | the commands |
+//! | [`diagnose`] | what a pod's namespace holds, compared with what it should |
 //! | [`gather`] | the pod's facts, from the agent or the API server |
 //! | [`backend`] | which back end is wanted |
 //! | [`apply`] | rules into the pod's namespace |
@@ -28,6 +29,7 @@ pub mod call;
 pub mod check;
 pub mod clock;
 pub mod del;
+pub mod diagnose;
 pub mod failure;
 pub mod gather;
 pub mod http;

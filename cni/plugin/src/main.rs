@@ -4,8 +4,9 @@
 #![no_main]
 
 use netfilter::arena::Arena;
+use netfilter::start::Arguments;
 use plugin::agent::SocketAgent;
-use plugin::call::{Exit, run};
+use plugin::call::run;
 use plugin::clock::SystemClock;
 use plugin::http::HttpApi;
 use plugin::kernel::RealKernel;
@@ -19,11 +20,12 @@ static ALLOCATOR: Arena<ARENA_SIZE> = Arena::new();
 
 netfilter::start!(serve);
 
-fn serve() -> u8 {
+fn serve(arguments: Arguments) -> u8 {
     plugin::panic::install();
     let clock = SystemClock::start();
-    let exit = run(World {
+    run(World {
         env: &|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        args: &|| arguments.words(),
         stdin: &mut Standard(rustix::stdio::stdin()),
         stdout: &mut Standard(rustix::stdio::stdout()),
         stderr: &mut Standard(rustix::stdio::stderr()),
@@ -31,9 +33,6 @@ fn serve() -> u8 {
         agent: &SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() },
         api: &HttpApi,
         kernel: &RealKernel,
-    });
-    match exit {
-        Exit::Success => 0,
-        Exit::Failure => 1,
-    }
+    })
+    .code()
 }

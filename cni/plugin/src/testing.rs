@@ -10,10 +10,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use netfilter::address::AddressError;
 use netfilter::backend::{Backend, Choice, Reason};
+use netfilter::ground::GroundError;
 use netfilter::program::{ProgramError, Programmed, Request};
+use netfilter::route::PolicyRoutes;
 use netfilter::{Applied, ApplyError, NetnsError, ReadError, Wish};
 use protocol::agent::{RequestKind, Response};
 use redirect::config::Mode;
+use redirect::live::LiveRules;
 
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
@@ -119,6 +122,7 @@ pub(crate) struct Site {
     pub(crate) own: bool,
     pub(crate) addresses: Vec<&'static str>,
     pub(crate) ours: bool,
+    pub(crate) live: LiveRules,
     pub(crate) fails: bool,
 }
 
@@ -179,6 +183,14 @@ impl Namespace for FakeNamespace {
             Wish::Auto => request.recorded.unwrap_or(usual),
         };
         Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
+    }
+
+    fn live(&self) -> Result<LiveRules, LookError> {
+        Ok(self.site.live.clone())
+    }
+
+    fn has_policy_routes(&self, _: PolicyRoutes) -> Result<bool, GroundError> {
+        Ok(false)
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, LookError> {

@@ -16,6 +16,8 @@ use crate::kernel::Kernel;
 pub struct World<'w> {
     /// Looks an environment variable up.
     pub env: &'w dyn Fn(&str) -> Option<String>,
+    /// The words behind the program's name. A runtime gives none.
+    pub args: &'w dyn Fn() -> Vec<String>,
     /// The network configuration.
     pub stdin: &'w mut dyn Read,
     /// Gets the result or the error, and nothing else.

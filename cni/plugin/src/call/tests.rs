@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole calls, in a world of stand-ins: what is asked, what is done, and what the runtime gets.
 
+mod diagnose;
 mod scene;
 
 use std::time::Duration;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use protocol::agent::{RequestKind, Response};
 use protocol::pod::PodFacts;
+use redirect::live::LiveRules;
 use serde_json::{Value, json};
 
 use crate::agent::AgentError;
@@ -25,6 +26,7 @@ pub(super) type ServerSays = fn() -> Result<Answer, HttpError>;
 pub(super) struct Scene {
     pub(super) command: &'static str,
     pub(super) env: Vec<(&'static str, String)>,
+    pub(super) args: Vec<String>,
     pub(super) conf: Value,
     pub(super) kubeconfig: bool,
     pub(super) record: Option<&'static str>,
@@ -80,6 +82,7 @@ impl Scene {
         Self {
             command,
             env: Vec::new(),
+            args: Vec::new(),
             conf: json!({"cniVersion": "1.1.0", "name": "k8s", "type": "istio-cni", "plugin_log_level": "debug",
                 "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system",
                 "prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.9.0.2/24"}]}}),
@@ -87,7 +90,14 @@ impl Scene {
             record: None,
             agent: mesh_pod,
             api: || api_status(500),
-            site: Site { path: NETNS, own: false, addresses, ours: false, fails: false },
+            site: Site {
+                path: NETNS,
+                own: false,
+                addresses,
+                ours: false,
+                live: LiveRules::default(),
+                fails: false,
+            },
         }
     }
 
@@ -119,6 +129,11 @@ impl Scene {
             std::fs::write(dir.path().join("backend"), record).unwrap();
         }
         let stdin = self.conf.to_string();
+        for word in &mut self.args {
+            *word = word.replace("{dir}", &dir.path().display().to_string());
+        }
+        std::fs::write(dir.path().join("10-k8s.conf"), &stdin).unwrap();
+        std::fs::write(dir.path().join("pod.json"), pod_json().to_string()).unwrap();
         self.run_in(dir.path(), stdin.as_bytes())
     }
 
@@ -146,6 +161,7 @@ impl Scene {
         let kernel = FakeKernel { site: self.site.clone(), done: Rc::clone(&done) };
         let exit = run(World {
             env: &env,
+            args: &|| self.args.clone(),
             stdin: &mut stdin,
             stdout: &mut stdout,
             stderr: &mut stderr,

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `istio-cni diagnose`, in the same world as a runtime's calls.
+
+use redirect::config::Config;
+use redirect::generate::ruleset;
+use redirect::list::Selection;
+use redirect::live::{LiveRules, save};
+use redirect::ruleset::{Family, Port};
+use redirect::text;
+
+use super::*;
+
+/// The rules of the pod of a [`Scene`], after a change of their text.
+fn held(change: impl Fn(String) -> String) -> LiveRules {
+    let ports = [15020, 15021, 15090].map(Port::One).to_vec();
+    let config = Config {
+        inbound_ports_include: Some(Selection::All),
+        inbound_ports_exclude: ports,
+        outbound_ranges_include: Selection::All,
+        outbound_ports_exclude: vec![Port::One(15020)],
+        ..Config::default()
+    };
+    let text = text::restore(&ruleset(&config).unwrap(), Family::V4);
+    save::parse(&change(text), Family::V4).unwrap()
+}
+
+fn diagnosed(line: &str, live: LiveRules) -> Outcome {
+    let words = line.split_whitespace().map(str::to_owned).collect();
+    Scene::new("ADD")
+        .set("CNI_COMMAND", "")
+        .with(|scene| {
+            scene.args = words;
+            scene.site.live = live;
+        })
+        .run()
+}
+
+#[test]
+fn a_pod_that_is_as_it_should_be_has_no_difference() {
+    let json = diagnosed("diagnose --netns /run/netns/x --pod-json {dir}/pod.json", held(|text| text));
+    assert_eq!((json.exit, json.done.as_slice()), (Exit::Success, &["enter"][..]), "{}", json.stderr);
+    assert!(json.stdout.ends_with("As it should be.\n"), "{}", json.stdout);
+    let named = diagnosed(
+        "diagnose --netns /run/netns/x --pod shop/cart --conf {dir}/10-k8s.conf -o json",
+        held(|text| text),
+    );
+    assert_eq!(named.exit, Exit::Success, "{}", named.stderr);
+    assert_eq!(named.heard.len(), 1, "the agent is asked");
+    let report: Value = serde_json::from_str(&named.stdout).unwrap();
+    assert_eq!(report["forms"], json!(["iptables"]));
+    assert_eq!(report["expected"], "redirected as pod shop/cart says");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_plain_words() {
+    let bypass = |text: String| {
+        text.replace(
+            "-A OUTPUT -j ISTIO_OUTPUT",
+            "-A OUTPUT -p tcp --dport 443 -j ACCEPT\n-A OUTPUT -j ISTIO_OUTPUT",
+        )
+        .replace("-A ISTIO_INBOUND -p tcp --dport 15090 -j RETURN\n", "")
+    };
+    let said = diagnosed("diagnose --netns /run/netns/x --pod-json {dir}/pod.json", held(bypass));
+    assert_eq!(said.exit, Exit::Failure);
+    for wanted in [
+        "2 differences:",
+        "is somebody else's and comes before ours: -p tcp --dport 443 -j ACCEPT",
+        "is missing: -p tcp --dport 15090 -j RETURN",
+    ] {
+        assert!(said.stdout.contains(wanted), "{wanted}: {}", said.stdout);
+    }
+    let none = diagnosed("diagnose --netns /run/netns/x", LiveRules::default());
+    assert_eq!(none.exit, Exit::Failure);
+    assert!(none.stdout.contains("all traffic bypasses the proxy"), "{}", none.stdout);
+    assert!(none.stdout.contains("(no pod was named)"), "{}", none.stdout);
+}
+
+#[test]
+fn what_nobody_can_tell_is_not_called_fine() {
+    let gone = diagnosed("diagnose --netns /nowhere", LiveRules::default());
+    assert_eq!((gone.exit, gone.stdout.as_str()), (Exit::Undecided, ""));
+    assert!(gone.stderr.contains("/nowhere"), "{}", gone.stderr);
+    let file = diagnosed("diagnose --netns /run/netns/x --pod-json {dir}/none.json", LiveRules::default());
+    assert_eq!(file.exit, Exit::Undecided);
+    assert!(file.stderr.contains("none.json"), "{}", file.stderr);
+    assert!(file.done.is_empty(), "nothing was entered");
+    let usage = diagnosed("diagnose --pod cart", LiveRules::default());
+    assert_eq!(usage.exit, Exit::Usage);
+    let help = diagnosed("diagnose --help", LiveRules::default());
+    assert_eq!(help.exit, Exit::Success);
+    assert!(help.stdout.contains("Examples:"));
+}
+
+#[test]
+fn words_do_not_matter_to_a_runtimes_call() {
+    let add = Scene::new("ADD").with(|scene| scene.args = vec!["diagnose".to_owned()]).run();
+    assert_eq!(add.result()["cniVersion"], "1.1.0");
+}

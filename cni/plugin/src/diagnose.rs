@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `istio-cni diagnose`: what a pod's namespace holds, whoever wrote it, compared with what the pod should have.
+
+pub mod arguments;
+mod conf;
+pub mod report;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use netfilter::address::AddressError;
+use netfilter::ground::GroundError;
+use netfilter::{NetnsError, ground};
+use protocol::agent::PodKey;
+use protocol::env::{Command, Invocation, NetnsOverride};
+use protocol::error::CniError;
+use protocol::pod::PodFacts;
+use redirect::config::{Config, ConfigError};
+use redirect::enrol::AnnotationError;
+use redirect::generate::ruleset;
+use redirect::host::{
+    Environment, EnvironmentError, Host, INBOUND_V6, NoLocalAddress, Stack, decide_addresses,
+};
+use redirect::live::LiveRules;
+use redirect::live::compare::{Difference, Form, differences, forms};
+use redirect::{Enrolment, Redirect, enrol};
+
+use crate::api::Patience;
+use crate::call::{Call, Exit};
+use crate::gather::{self, FactsError};
+use crate::kernel::{LookError, Namespace};
+use crate::log::Log;
+use crate::world::World;
+use arguments::{Arguments, HELP, PodWanted, UsageError};
+use report::Report;
+
+/// Why nobody can tell.
+#[derive(Debug, thiserror::Error)]
+enum DiagnoseError {
+    /// The namespace cannot be opened or entered.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// Its rules cannot be read.
+    #[error("failed to {0}")]
+    Look(#[from] LookError),
+    /// Its addresses cannot be read.
+    #[error("failed to {0}")]
+    Address(#[from] AddressError),
+    /// It cannot be told whether policy routes are there.
+    #[error("failed to {0}")]
+    Ground(#[from] GroundError),
+    /// The pod has no network yet.
+    #[error(transparent)]
+    NoAddress(#[from] NoLocalAddress),
+    /// The environment cannot be used.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// No rules can be made of what the pod asks for.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file cannot be read.
+    #[error("failed to read {}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: io::Error,
+    },
+    /// The file is no pod.
+    #[error("{} is not a pod in JSON: {reason}", path.display())]
+    NotAPod {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: serde_json::Error,
+    },
+    /// There is no configuration to look the pod up with.
+    #[error("no file in {} names istio-cni: give --conf FILE or --pod-json FILE", path.display())]
+    NoConf {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The configuration cannot be used.
+    #[error("{}: {error}", path.display())]
+    Conf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: CniError,
+    },
+    /// Nobody told about the pod.
+    #[error("{0}")]
+    Facts(#[from] FactsError),
+}
+
+/// Serves `istio-cni diagnose`.
+pub fn run(mut world: World<'_>, words: &[String]) -> Exit {
+    let arguments = match arguments::parse(words) {
+        Ok(arguments) => arguments,
+        Err(UsageError::Help) => return say(world.stdout, HELP, Exit::Success),
+        Err(error) => {
+            return say(world.stderr, &format!("istio-cni diagnose: {error}\n\n{HELP}"), Exit::Usage);
+        }
+    };
+    match diagnose(&mut world, &arguments) {
+        Ok(report) => {
+            let exit = if report.differences.is_empty() { Exit::Success } else { Exit::Failure };
+            say(world.stdout, &report.text(arguments.output), exit)
+        }
+        Err(error) => say(world.stderr, &format!("istio-cni diagnose: {error}\n"), Exit::Undecided),
+    }
+}
+
+fn say(out: &mut dyn Write, text: &str, exit: Exit) -> Exit {
+    match out.write_all(text.as_bytes()) {
+        Ok(()) => exit,
+        Err(_) => Exit::Undecided,
+    }
+}
+
+/// What a pod should have.
+enum Expected {
+    Rules(Box<Redirect>, String),
+    NoRules(String),
+    Impossible(AnnotationError),
+}
+
+fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, DiagnoseError> {
+    // Everything that needs the node's network comes before the pod's is entered.
+    let expected = expected(world, &arguments.pod, arguments.conf.as_ref())?;
+    let environment = Environment::read(world.env)?;
+    let netns = world.kernel.open(&arguments.netns)?;
+    netns.enter()?;
+    let found = netns.live()?;
+    let (expected, differences) = match expected {
+        Expected::Rules(redirect, text) => (text, compare(&redirect, netns.as_ref(), &found, environment)?),
+        Expected::NoRules(text) => (text, not_wanted(&found)),
+        Expected::Impossible(error) => {
+            (format!("refused: {error}"), vec!["the runtime must not start this pod".to_owned()])
+        }
+    };
+    let rules = found.tables.iter().flat_map(|table| &table.chains).map(|chain| chain.rules.len()).sum();
+    Ok(Report {
+        netns: arguments.netns.display().to_string(),
+        expected,
+        forms: forms(&found),
+        rules,
+        differences,
+    })
+}
+
+fn not_wanted(found: &LiveRules) -> Vec<String> {
+    if forms(found).is_empty() {
+        return Vec::new();
+    }
+    vec!["there are redirection rules, and the pod is not to be redirected".to_owned()]
+}
+
+fn compare(
+    redirect: &Redirect,
+    netns: &dyn Namespace,
+    found: &LiveRules,
+    environment: Environment,
+) -> Result<Vec<String>, DiagnoseError> {
+    let all = netns.addresses()?;
+    let addresses = decide_addresses(all.iter().copied(), redirect.stack.value)?;
+    let config = redirect.config(&Host { addresses, environment });
+    // Rules are compared in the form in which they are; any form redirects.
+    let form = forms(found).first().copied().unwrap_or(Form::Iptables);
+    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+    let differences = differences(found, &wanted, form);
+    let is_redirected = differences != [Difference::NoRules];
+    let mut said: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    if is_redirected && addresses.ipv6 && !all.contains(&INBOUND_V6.address) {
+        said.push(format!("address {INBOUND_V6} is missing on lo: the proxy cannot reach the app over IPv6"));
+    }
+    if is_redirected
+        && let Some(routes) = ground::policy_routes(&config)
+        && !netns.has_policy_routes(routes)?
+    {
+        said.push(format!(
+            "the policy routes of mark {} (table {}) are missing: inbound packets do not reach the proxy",
+            routes.mark, routes.table
+        ));
+    }
+    if redirect.stack.value == Stack::FirstAddress
+        && !addresses.ipv6
+        && form != Form::Native
+        && all.iter().any(|address| address.is_ipv6() && is_reachable(*address))
+    {
+        said.push(
+            "the pod has IPv6 addresses and its first one is of IPv4: IPv6 traffic bypasses the proxy (set ISTIO_DUAL_STACK)"
+                .to_owned(),
+        );
+    }
+    Ok(said)
+}
+
+/// Whether others can send packets there.
+fn is_reachable(address: std::net::IpAddr) -> bool {
+    decide_addresses([address], Stack::Dual).is_ok()
+}
+
+fn expected(
+    world: &mut World<'_>,
+    pod: &PodWanted,
+    conf: Option<&PathBuf>,
+) -> Result<Expected, DiagnoseError> {
+    let (facts, of) = match pod {
+        PodWanted::Unknown => {
+            let facts = conf::ordinary_sidecar();
+            (facts, "redirected like a sidecar without annotations (no pod was named)".to_owned())
+        }
+        PodWanted::Json(path) => (from_file(path)?, format!("redirected as {} says", path.display())),
+        PodWanted::Named { namespace, name } => {
+            let facts = from_cluster(world, (namespace, name), conf)?;
+            (facts, format!("redirected as pod {namespace}/{name} says"))
+        }
+    };
+    Ok(match enrol(&facts) {
+        Ok(Enrolment::Enrol(redirect)) => Expected::Rules(redirect, of),
+        Ok(Enrolment::Skip(reason)) => Expected::NoRules(format!("left alone: {reason}")),
+        Err(error) => Expected::Impossible(error),
+    })
+}
+
+fn from_file(path: &PathBuf) -> Result<PodFacts, DiagnoseError> {
+    let text = std::fs::read(path).map_err(|reason| DiagnoseError::File { path: path.clone(), reason })?;
+    serde_json::from_slice(&text).map_err(|reason| DiagnoseError::NotAPod { path: path.clone(), reason })
+}
+
+fn from_cluster(
+    world: &mut World<'_>,
+    (namespace, name): (&str, &str),
+    conf: Option<&PathBuf>,
+) -> Result<PodFacts, DiagnoseError> {
+    let conf = conf::read(conf)?;
+    let key = PodKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+        container_id: String::new(),
+    };
+    // As for a CHECK, but that nobody waits for it.
+    let invocation = Invocation {
+        command: Command::Check,
+        container_id: String::new(),
+        netns: None,
+        ifname: String::new(),
+        path: String::new(),
+        args: String::new(),
+        netns_override: NetnsOverride::default(),
+    };
+    let World { env, stderr, clock, agent, api, kernel, .. } = world;
+    let log = Log::new(*stderr, *clock);
+    let mut call = Call::new(invocation, (*env, *clock), (*agent, *api, *kernel), log);
+    let asked = gather::ask(&call, &conf, &key);
+    Ok(gather::facts(&mut call, &conf, &key, asked, &Patience::ADD)?.0)
+}

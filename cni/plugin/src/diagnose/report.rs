@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a diagnosis says, to people and to programs.
+
+use std::fmt::Write as _;
+
+use redirect::live::compare::Form;
+use serde_json::{Value, json};
+
+use super::arguments::Output;
+
+/// What was found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The namespace.
+    pub netns: String,
+    /// What the pod should have, in a sentence.
+    pub expected: String,
+    /// In which forms rules of ours were found.
+    pub forms: Vec<Form>,
+    /// How many rules there are in all, whoever wrote them.
+    pub rules: usize,
+    /// What is not as it should be, a sentence each.
+    pub differences: Vec<String>,
+}
+
+/// The name of a form, and whose back ends write it.
+fn name(form: Form) -> &'static str {
+    match form {
+        Form::Iptables => "iptables rules in nf_tables (nft-compat, iptables-nft)",
+        Form::Legacy => "legacy iptables",
+        Form::Native => "native nftables (inet istio-proxy-*)",
+    }
+}
+
+/// The name of a form for programs.
+fn key(form: Form) -> &'static str {
+    match form {
+        Form::Iptables => "iptables",
+        Form::Legacy => "legacy",
+        Form::Native => "native",
+    }
+}
+
+impl Report {
+    /// The whole answer.
+    #[must_use]
+    pub fn text(&self, output: Output) -> String {
+        match output {
+            Output::Human => self.human(),
+            Output::Json => format!("{:#}\n", self.json()),
+        }
+    }
+
+    fn human(&self) -> String {
+        let found = match self.forms.as_slice() {
+            [] => "none of ours".to_owned(),
+            forms => forms.iter().map(|form| name(*form)).collect::<Vec<_>>().join(" and "),
+        };
+        let mut text = format!(
+            "namespace  {}\nshould be  {}\nrules      {found}; {} in all\n",
+            self.netns, self.expected, self.rules
+        );
+        // Writing to a String does not fail.
+        let _ = match self.differences.len() {
+            0 => writeln!(text, "\nAs it should be."),
+            1 => writeln!(text, "\n1 difference:"),
+            many => writeln!(text, "\n{many} differences:"),
+        };
+        for difference in &self.differences {
+            let _ = writeln!(text, "  * {difference}");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "netns": self.netns,
+            "expected": self.expected,
+            "forms": self.forms.iter().map(|form| key(*form)).collect::<Vec<_>>(),
+            "rules": self.rules,
+            "differences": self.differences,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_outputs_say_the_same() {
+        let report = Report {
+            netns: "/n".into(),
+            expected: "redirected".into(),
+            forms: vec![Form::Iptables, Form::Native],
+            rules: 12,
+            differences: vec!["chain x is missing".into()],
+        };
+        assert_eq!(
+            report.text(Output::Human),
+            "namespace  /n\nshould be  redirected\nrules      iptables rules in nf_tables (nft-compat, iptables-nft) and native \
+             nftables (inet istio-proxy-*); 12 in all\n\n1 difference:\n  * chain x is missing\n"
+        );
+        let json: Value = serde_json::from_str(&report.text(Output::Json)).unwrap();
+        assert_eq!(json["forms"], json!(["iptables", "native"]));
+        assert_eq!(json["differences"], json!(["chain x is missing"]));
+    }
+}
