@@ -2,6 +2,7 @@
 //! `istio-iptables explain`: what is decided about a pod and why, the rules, and what they do with a packet. It changes nothing and
 //! asks no cluster: a pod's file or the flags of programming are all that it needs.
 
+mod captured;
 mod human;
 mod json;
 mod packet;
@@ -17,10 +18,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
+use redirect::live::capture::CaptureError;
 use redirect::packet::{Packet, Verdict};
 use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset, Table};
 use redirect::skip::SkipReason;
-use redirect::verdict::verdict;
+use redirect::verdict::{LiveVerdict, verdict};
 use redirect::{Config, generate};
 
 use crate::exit::Exit;
@@ -29,6 +31,7 @@ use crate::given::{Given, with_flags};
 use crate::settings::SettingError;
 use crate::surroundings::SurroundingsError;
 use crate::world::World;
+use captured::Captured;
 use setting::Setting;
 
 /// What is explained, and how.
@@ -58,6 +61,7 @@ struct Plan {
     settings: Vec<Setting>,
     ruleset: Ruleset,
     packets: Vec<Asked>,
+    captured: Option<Captured>,
 }
 
 /// A packet that was asked about.
@@ -65,6 +69,8 @@ struct Asked {
     text: String,
     packet: Packet,
     verdict: Verdict,
+    /// What captured rules do with it.
+    captured: Option<LiveVerdict>,
 }
 
 /// Where addresses come from.
@@ -113,6 +119,8 @@ enum ExplainError {
     },
     #[error(transparent)]
     Pod(#[from] pod::PodError),
+    #[error("use --rules: {0}")]
+    Capture(#[from] CaptureError),
     #[error("read --addresses: {0:?} is no address")]
     Address(String),
     #[error(transparent)]
@@ -141,6 +149,8 @@ Examples:
   kubectl get pod cart -o yaml | istio-iptables explain --pod - -o json
   istio-iptables explain --pod cart.yaml --packet 'out tcp 10.1.2.3:443 uid 1000'
   istio-iptables explain --pod cart.yaml --packet 'in tcp :8080 from 10.1.2.9'
+  iptables-save > v4.txt; ip6tables-save > v6.txt      # in the pod
+  istio-iptables explain --pod cart.yaml --rules v4.txt --rules v6.txt --packet 'out tcp 10.1.2.3:443'
   istio-iptables explain --addresses 10.1.2.4,fd00::4 --dual-stack -i '*' -b '*' --packet 'own tcp :80 uid 1337'
 
 Exit codes: 0 explained; 1 an annotation, a setting or the environment is refused; 64 bad usage";
@@ -172,6 +182,15 @@ fn command() -> Command {
             text("packet", "What becomes of this packet; may be repeated")
                 .action(ArgAction::Append)
                 .value_name("PACKET"),
+        )
+        .arg(
+            text(
+                "rules",
+                "Rules captured in the pod (iptables-save, ip6tables-save, nft list ruleset, nft -j list ruleset): how they differ, \
+                 and what they do with packets; may be repeated",
+            )
+            .action(ArgAction::Append)
+            .value_name("FILE"),
         )
         .arg(text("exclude-namespaces", "The node's excluded namespaces").value_name("NAMESPACE,..."))
         .arg(output.default_value("human").help("human or json; also -o human and -o json"))
@@ -218,6 +237,7 @@ fn exit(error: &ExplainError) -> Exit {
     match error {
         ExplainError::File { .. }
         | ExplainError::Pod(_)
+        | ExplainError::Capture(_)
         | ExplainError::Address(_)
         | ExplainError::Packet(_) => Exit::Usage,
         _ => Exit::Failure,
@@ -245,13 +265,24 @@ impl Plan {
         (addresses, network): (Vec<IpAddr>, Network),
     ) -> Result<Self, ConfigError> {
         let ruleset = generate::ruleset(&config)?;
-        Ok(Self { config, addresses, network, notes: Vec::new(), settings, ruleset, packets: Vec::new() })
+        Ok(Self {
+            config,
+            addresses,
+            network,
+            notes: Vec::new(),
+            settings,
+            ruleset,
+            packets: Vec::new(),
+            captured: None,
+        })
     }
 
     fn ask(&mut self, text: &str) -> Result<(), packet::PacketError> {
         let packet = packet::read(text, &self.addresses)?;
         let verdict = verdict(&self.ruleset, &packet);
-        self.packets.push(Asked { text: text.to_owned(), packet, verdict });
+        let mut asked = Asked { text: text.to_owned(), packet, verdict, captured: None };
+        asked.captured = self.captured.as_ref().map(|captured| captured.judge(&asked));
+        self.packets.push(asked);
         Ok(())
     }
 }

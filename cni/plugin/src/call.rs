@@ -19,7 +19,7 @@ use crate::http::Api;
 use crate::kernel::Kernel;
 use crate::log::Log;
 use crate::log_out::{self, Outlets, SOCKET_LIMIT};
-use crate::world::World;
+use crate::world::{Env, World};
 use crate::{add, check, del, diagnose, status};
 
 /// Enough for an ordinary configuration with its `prevResult`. Each page that is touched costs microseconds.
@@ -56,7 +56,7 @@ pub struct Call<'w> {
     /// What the runtime wants.
     pub invocation: Invocation,
     /// Looks an environment variable up.
-    pub env: &'w dyn Fn(&str) -> Option<String>,
+    pub env: Env<'w>,
     /// Time.
     pub clock: &'w dyn Clock,
     /// The node agent.
@@ -140,7 +140,7 @@ impl<'w> Call<'w> {
     /// A call in its world.
     pub fn new(
         invocation: Invocation,
-        (env, clock): (&'w dyn Fn(&str) -> Option<String>, &'w dyn Clock),
+        (env, clock): (Env<'w>, &'w dyn Clock),
         (agent, api, kernel): (&'w dyn Agent, &'w dyn Api, &'w dyn Kernel),
         log: Log<'w>,
     ) -> Self {

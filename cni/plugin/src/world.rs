@@ -12,10 +12,13 @@ use crate::clock::Clock;
 use crate::http::Api;
 use crate::kernel::Kernel;
 
+/// Looks an environment variable up.
+pub type Env<'w> = &'w dyn Fn(&str) -> Option<String>;
+
 /// The world of one call.
 pub struct World<'w> {
     /// Looks an environment variable up.
-    pub env: &'w dyn Fn(&str) -> Option<String>,
+    pub env: Env<'w>,
     /// The words behind the program's name. A runtime gives none.
     pub args: &'w dyn Fn() -> Vec<String>,
     /// The network configuration.

@@ -9,8 +9,9 @@
 //! | [`json`] | `nft -j list ruleset` |
 //! | [`native`] | `nft list ruleset` |
 //!
-//! [`compare`] says how what was found differs from what is wanted.
+//! [`capture`] finds out which of them it is. [`compare`] says how what was found differs from what is wanted.
 
+pub mod capture;
 pub mod compare;
 pub mod json;
 pub mod native;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use redirect::packet::{Outcome, Packet, Verdict};
 use redirect::ruleset::{Dialect, Origin};
 use redirect::text;
+use redirect::verdict::{LiveStep, LiveVerdict};
 
 use super::setting::{Setting, find};
 use super::{Asked, Decision, Explanation, Plan, chains, table_name};
@@ -24,6 +25,7 @@ pub(super) fn write(explanation: &Explanation) -> String {
         Decision::Redirected(plan) if plan.packets.is_empty() => {
             let _ = writeln!(text, "{} is redirected", explanation.subject);
             whole(&mut text, plan);
+            differences(&mut text, plan);
             Ok(())
         }
         Decision::Redirected(plan) => {
@@ -32,6 +34,7 @@ pub(super) fn write(explanation: &Explanation) -> String {
                     let _ = writeln!(text, "{}", asked.text);
                 }
                 verdict(&mut text, plan, asked);
+                as_captured(&mut text, asked);
             }
             Ok(())
         }
@@ -101,6 +104,42 @@ fn verdict(text: &mut String, plan: &Plan, Asked { packet, verdict, .. }: &Asked
         let table = table_name(&plan.ruleset, step.table);
         let start = format!("  {table:<tables$} {:<chains$} {:>4}", step.chain, step.position);
         line(text, &start, (&step.rule, rules), &reason(plan, step.origin));
+    }
+}
+
+/// How captured rules differ.
+fn differences(text: &mut String, plan: &Plan) {
+    let Some(captured) = &plan.captured else { return };
+    let _ = match captured.differences.as_slice() {
+        [] => writeln!(text, "\ncaptured rules: as they should be"),
+        _ => writeln!(text, "\ncaptured rules differ"),
+    };
+    for difference in &captured.differences {
+        let _ = writeln!(text, "  * {difference}");
+    }
+}
+
+/// What captured rules do with a packet.
+fn as_captured(text: &mut String, asked: &Asked) {
+    let Some(verdict) = &asked.captured else { return };
+    let _ = writeln!(text, "as captured: {}", captured_sentence(asked, verdict));
+    let chains = verdict.steps.iter().map(|step| step.chain.len()).max().unwrap_or_default();
+    for LiveStep { family, table, chain, position, rule } in &verdict.steps {
+        let _ = writeln!(text, "  {family} {table} {chain:<chains$} {position:>4}  {rule}");
+    }
+}
+
+/// What captured rules do with a packet, in a sentence.
+#[must_use]
+pub(super) fn captured_sentence(asked: &Asked, verdict: &LiveVerdict) -> String {
+    match &verdict.outcome {
+        Ok(Outcome::Redirected { port }) => format!("redirected to port {port}"),
+        Ok(Outcome::Intercepted { port }) => {
+            format!("handed to port {port} with its addresses kept (TPROXY)")
+        }
+        Ok(Outcome::Dropped) => "dropped".to_owned(),
+        Ok(Outcome::Untouched) => format!("not redirected: it goes on to {}", asked.packet.destination),
+        Err(undecided) => format!("nobody can tell: {undecided}"),
     }
 }
 

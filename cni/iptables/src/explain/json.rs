@@ -4,6 +4,7 @@
 use redirect::packet::Outcome;
 use redirect::ruleset::{Chain, Dialect, Origin};
 use redirect::text;
+use redirect::verdict::LiveVerdict;
 use serde_json::{Value, json};
 
 use super::setting::{Setting, find};
@@ -41,6 +42,9 @@ fn redirected(plan: &Plan) -> Value {
         "settings": plan.settings.iter().map(setting).collect::<Vec<_>>(),
         "dialect": match plan.ruleset.dialect { Dialect::Iptables => "iptables", Dialect::Nft => "nft" },
         "chains": rules(plan),
+        "captured": plan.captured.as_ref().map(|captured| json!({
+            "differences": captured.differences.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        })),
         "packets": plan.packets.iter().map(|asked| packet(plan, asked)).collect::<Vec<_>>(),
     })
 }
@@ -87,13 +91,9 @@ fn rules(plan: &Plan) -> Vec<Value> {
     all
 }
 
-fn packet(plan: &Plan, Asked { text, packet, verdict }: &Asked) -> Value {
-    let (outcome, port) = match verdict.outcome {
-        Outcome::Untouched => ("untouched", None),
-        Outcome::Redirected { port } => ("redirected", Some(port)),
-        Outcome::Intercepted { port } => ("intercepted", Some(port)),
-        Outcome::Dropped => ("dropped", None),
-    };
+fn packet(plan: &Plan, asked: &Asked) -> Value {
+    let Asked { text, packet, verdict, captured } = asked;
+    let (outcome, port) = outcome(verdict.outcome);
     let steps: Vec<Value> = verdict
         .steps
         .iter()
@@ -116,5 +116,33 @@ fn packet(plan: &Plan, Asked { text, packet, verdict }: &Asked) -> Value {
         "connmark": verdict.connmark,
         "zone": verdict.zone,
         "steps": steps,
+        "captured": captured.as_ref().map(|verdict| as_captured(asked, verdict)),
     })
+}
+
+fn as_captured(asked: &Asked, verdict: &LiveVerdict) -> Value {
+    let (outcome, port) = verdict.outcome.as_ref().map_or(("undecided", None), |found| outcome(*found));
+    let steps: Vec<Value> = verdict
+        .steps
+        .iter()
+        .map(|step| {
+            json!({
+                "family": step.family.to_string(),
+                "table": step.table,
+                "chain": step.chain,
+                "position": step.position,
+                "rule": step.rule,
+            })
+        })
+        .collect();
+    json!({ "text": human::captured_sentence(asked, verdict), "outcome": outcome, "port": port, "steps": steps })
+}
+
+fn outcome(outcome: Outcome) -> (&'static str, Option<u16>) {
+    match outcome {
+        Outcome::Untouched => ("untouched", None),
+        Outcome::Redirected { port } => ("redirected", Some(port)),
+        Outcome::Intercepted { port } => ("intercepted", Some(port)),
+        Outcome::Dropped => ("dropped", None),
+    }
 }

@@ -12,6 +12,7 @@ use redirect::ruleset::Dialect;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Config, Enrolment, enrol};
 
+use super::captured::Captured;
 use super::pod::{self, PodFile};
 use super::{Decision, ExplainError, Explanation, Network, Plan, setting};
 use crate::given::Given;
@@ -29,6 +30,8 @@ pub(super) fn explain(
     matches: &ArgMatches,
 ) -> Result<Explanation, ExplainError> {
     let settings = Settings::read(given)?;
+    let captures = matches.get_many::<String>("rules").into_iter().flatten();
+    let captures = captures.map(|path| file(world, path)).collect::<Result<Vec<_>, _>>()?;
     let mut explanation = match matches.get_one::<String>("pod") {
         Some(path) => {
             let text = file(world, path)?;
@@ -38,6 +41,10 @@ pub(super) fn explain(
     };
     if let Decision::Redirected(plan) = &mut explanation.decision {
         plan.notes.extend(given.ignored.iter().map(ToString::to_string));
+        if !captures.is_empty() {
+            let rules = Captured::read(captures.iter().map(String::as_str))?;
+            plan.captured = Some(Captured::compare(rules, &plan.config)?);
+        }
         for packet in matches.get_many::<String>("packet").into_iter().flatten() {
             plan.ask(packet)?;
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Explanations as recorded in `tests/explain/*`: `arguments` (one a line), `pod.yaml` where there is one, `expected.txt`.
+//! Explanations as recorded in `tests/explain/*`: `arguments` (one a line), `pod.yaml` and `rules.txt` where there are any,
+//! `expected.txt`.
 //! `MILLRACE_UPDATE_GOLDENS=1 cargo test -p istio-iptables --test run explanations` records them anew.
 
 use std::collections::BTreeMap;
@@ -23,8 +24,10 @@ fn explanations_are_as_recorded() {
         let case = case.unwrap().path();
         let arguments = fs::read_to_string(case.join("arguments")).unwrap();
         let mut stage = Stage::new();
-        if let Ok(pod) = fs::read_to_string(case.join("pod.yaml")) {
-            stage = stage.with_file("pod.yaml", &pod);
+        for name in ["pod.yaml", "rules.txt"] {
+            if let Ok(text) = fs::read_to_string(case.join(name)) {
+                stage = stage.with_file(name, &text);
+            }
         }
         let seen = stage.run(&std::iter::once("explain").chain(arguments.lines()).collect::<Vec<_>>());
         let got = format!("{}{}exit {}\n", seen.stdout, seen.stderr, seen.exit.code());

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules that somebody captured in the pod: how they differ from the plan, and what they do with the packets.
+
+use redirect::generate;
+use redirect::live::LiveRules;
+use redirect::live::capture::{self, CaptureError};
+use redirect::live::compare::{Difference, Form, differences, forms};
+use redirect::verdict::{LiveVerdict, live_verdict};
+use redirect::{Config, config::ConfigError};
+
+use super::Asked;
+
+/// What was captured, and how it is judged.
+pub(super) struct Captured {
+    rules: LiveRules,
+    pub(super) differences: Vec<Difference>,
+}
+
+impl Captured {
+    /// Reads captures of one pod: one of each family, say.
+    pub(super) fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Result<LiveRules, CaptureError> {
+        let mut rules = LiveRules::default();
+        for text in texts {
+            rules.tables.extend(capture::read(text)?.tables);
+        }
+        Ok(rules)
+    }
+
+    /// Compares rules with what `config` asks for, in the form in which they are.
+    pub(super) fn compare(rules: LiveRules, config: &Config) -> Result<Self, ConfigError> {
+        let form = forms(&rules).first().copied().unwrap_or(Form::Iptables);
+        let wanted = generate::ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+        Ok(Self { differences: differences(&rules, &wanted, form), rules })
+    }
+
+    /// What they do with a packet.
+    pub(super) fn judge(&self, asked: &Asked) -> LiveVerdict {
+        live_verdict(&self.rules, &asked.packet)
+    }
+}
