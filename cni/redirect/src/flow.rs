@@ -6,6 +6,8 @@
 //! entry along, an entry belongs to a zone, an answer leaves with the address that its question was sent to, and a marked
 //! packet is routed by its mark.
 
+#[cfg(test)]
+mod tests;
 mod track;
 
 use std::borrow::Cow;

@@ -150,7 +150,7 @@ fn is_host(address: IpAddr) -> bool {
         // Global unicast and unique local addresses, without the lab's own.
         IpAddr::V6(v6) => {
             let [first, ..] = v6.segments();
-            first >= 0x2000 && first < 0xfe00 && first != 0xfd08 && first != 0xfd09
+            (0x2000..0xfe00).contains(&first) && first != 0xfd08 && first != 0xfd09
         }
     }
 }
