@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use netfilter::describe::describe;
 use netfilter::expression;
+use netfilter::legacy::Legacy;
 use netfilter::snapshot::NfFamily;
 use protocol::args::CniArgs;
 use protocol::netconf::NetConf;
@@ -82,8 +83,18 @@ pub fn netconf(data: &[u8]) {
     }
 }
 
-/// A rule's expressions as the kernel lists them: read and described, or malformed.
+/// What the kernel replies when a namespace's rules are listed: read, judged and described, or malformed.
 pub fn netlink_replies(data: &[u8]) {
+    if let Ok(snapshot) = netfilter::read::replies(data) {
+        let _ = netfilter::has_rules_of_ours(&snapshot);
+        let live = netfilter::live(&snapshot, &Legacy::default());
+        assert_eq!(count(&live), snapshot.counters().count(), "no rule is lost");
+    }
+    expressions(data);
+}
+
+/// A rule's expressions: read and described, or malformed.
+fn expressions(data: &[u8]) {
     let _ = expression::parse(data);
     let _ = expression::jumps_to(data);
     assert!(expression::same(data, data), "what is the same is the same");

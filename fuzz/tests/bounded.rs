@@ -12,12 +12,8 @@ const LISTED: &[u8] = br#"{"nftables":[{"table":{"family":"inet","name":"t"}},{"
 
 const LIST: &[u8] = b"table inet t {\n\tchain c {\n\t\ttype nat hook output priority dstnat; policy accept;\n\t\toifname \"lo\" tcp dport != { 53, 15008 } skuid 1337 counter packets 3 bytes 180 jump d\n\t\tct state established,related ip saddr @s accept\n\t}\n}\n";
 
-/// `iifname lo counter return` as nf_tables lists it.
-const EXPRESSIONS: &[u8] = &[
-    36, 0, 1, 128, 9, 0, 1, 0, 109, 101, 116, 97, 0, 0, 0, 0, 20, 0, 2, 128, 8, 0, 2, 0, 0, 0, 0, 6, 8, 0, 1,
-    0, 0, 0, 0, 1, 44, 0, 1, 128, 12, 0, 1, 0, 99, 111, 117, 110, 116, 101, 114, 0, 28, 0, 2, 128, 12, 0, 1,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-];
+/// A table, a chain at a hook and a rule `iifname lo counter return`, as nf_tables lists them.
+const REPLIES: &[u8] = include_bytes!("replies.bin");
 
 /// A real text with some of its bytes changed and a piece of it repeated or left out.
 fn changed(real: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
@@ -59,7 +55,7 @@ macro_rules! bounded {
 bounded! {
     annotations: ANNOTATIONS;
     netconf: NETCONF;
-    netlink_replies: EXPRESSIONS;
+    netlink_replies: REPLIES;
     iptables_save: SAVED;
     nft_json: LISTED;
     nft_list: LIST;
@@ -74,5 +70,9 @@ fn the_real_texts_are_accepted() {
     assert_eq!(saved.tables[0].chains[0].rules.len(), 2);
     assert_eq!(redirect::live::json::parse(text(LISTED)).unwrap().tables[0].chains[0].rules.len(), 1);
     assert_eq!(redirect::live::native::parse(text(LIST)).unwrap().tables[0].chains[0].rules.len(), 2);
-    assert_eq!(netfilter::expression::parse(EXPRESSIONS).map(|list| list.len()), Ok(2));
+    let replied = netfilter::read::replies(REPLIES).unwrap();
+    assert_eq!(replied.counters().count(), 1);
+    let live = netfilter::live(&replied, &netfilter::legacy::Legacy::default());
+    let rules: Vec<_> = live.tables[0].chains.iter().flat_map(|chain| &chain.rules).collect();
+    assert_eq!(rules[0].text, "-i lo -j RETURN");
 }

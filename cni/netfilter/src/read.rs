@@ -10,7 +10,7 @@ use crate::expression::{keys, spell_out, take_counter};
 use crate::netlink::{ExchangeError, Socket};
 use crate::nft::{self, attribute, message};
 use crate::snapshot::{Base, ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
-use crate::wire::{DUMP, Malformed, Message, attributes, be32, be64, fixed, text};
+use crate::wire::{DUMP, Malformed, Message, attributes, be32, be64, fixed, messages, text};
 
 /// How often reading starts again because rules changed meanwhile.
 const ATTEMPTS: u32 = 16;
@@ -89,16 +89,16 @@ fn once(socket: &mut Socket) -> Result<Option<Snapshot>, ExchangeError> {
     let mut snapshot = Snapshot { generation: generation(socket)?, tables: Vec::new() };
     let tables = &mut snapshot.tables;
     let mut orphans = 0_usize;
-    list(socket, message::GET_TABLE, |family, body| table(tables, family, body))?;
+    let mut list = |tables: &mut Vec<TableState>, kind| {
+        socket.ask(&query(kind, DUMP).into_bytes(), |reply| {
+            orphans += usize::from(take(tables, &reply)?.is_none());
+            Ok(())
+        })
+    };
+    list(tables, message::GET_TABLE)?;
     if !tables.is_empty() {
-        list(socket, message::GET_CHAIN, |family, body| {
-            orphans += usize::from(chain(tables, family, body)?.is_none());
-            Ok(())
-        })?;
-        list(socket, message::GET_RULE, |family, body| {
-            orphans += usize::from(rule(tables, family, body)?.is_none());
-            Ok(())
-        })?;
+        list(tables, message::GET_CHAIN)?;
+        list(tables, message::GET_RULE)?;
         match sets(socket, tables) {
             // The set went with its rule.
             Err(ExchangeError::Refused(errno)) if Errno::from_raw_os_error(errno) == Errno::NOENT => {
@@ -165,20 +165,32 @@ fn generation_of(reply: &Message<'_>) -> Result<u32, Malformed> {
     Err(Malformed)
 }
 
-/// Lists objects of all families and hands on those of IPv4 and IPv6.
-fn list(
-    socket: &mut Socket,
-    kind: u16,
-    mut take: impl FnMut(NfFamily, &[u8]) -> Result<(), Malformed>,
-) -> Result<(), ExchangeError> {
-    let request = query(kind, DUMP).into_bytes();
-    socket.ask(&request, |element| {
-        let (header, body) = element.body.split_at_checked(nft::GENERIC_HEADER).ok_or(Malformed)?;
-        match header.first().and_then(|number| NfFamily::of(*number)) {
-            Some(family) => take(family, body),
-            None => Ok(()),
-        }
-    })
+/// What replies of the kernel say, one behind the other: tables, chains, rules; others are passed over. Sets without a name are not
+/// asked for.
+///
+/// # Errors
+/// They are malformed, or name what none of them made.
+pub fn replies(bytes: &[u8]) -> Result<Snapshot, ReadError> {
+    let mut snapshot = Snapshot::default();
+    for reply in messages(bytes) {
+        let known = reply.and_then(|reply| take(&mut snapshot.tables, &reply));
+        known.ok().flatten().ok_or(ReadError::Malformed)?;
+    }
+    Ok(snapshot)
+}
+
+/// Adds what a reply says, if it is about IPv4 or IPv6; `None` if it belongs to something that is not known.
+fn take(tables: &mut Vec<TableState>, reply: &Message<'_>) -> Result<Option<()>, Malformed> {
+    let (header, body) = reply.body.split_at_checked(nft::GENERIC_HEADER).ok_or(Malformed)?;
+    let Some(family) = header.first().and_then(|number| NfFamily::of(*number)) else {
+        return Ok(Some(()));
+    };
+    match reply.kind {
+        message::NEW_TABLE => table(tables, family, body).map(Some),
+        message::NEW_CHAIN => chain(tables, family, body),
+        message::NEW_RULE => rule(tables, family, body),
+        _ => Ok(Some(())),
+    }
 }
 
 /// Adds a table from its message.
