@@ -5,7 +5,6 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`data`] | what `scenarios/truth/*.yaml` says: pods, packets, rules that nothing can reach |
-//! | [`flow`] | a packet's whole way: every hook that it and its answer meet |
 //! | [`evaluate`] | what the evaluator says of a pod's packets |
 //! | [`kernel`] | the same packets in real namespaces: who answered, which counters moved |
 //! | [`compare`] | disagreements, coverage and shares |
@@ -13,5 +12,4 @@
 pub mod compare;
 pub mod data;
 pub mod evaluate;
-pub mod flow;
 pub mod kernel;

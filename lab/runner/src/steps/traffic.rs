@@ -8,11 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport, Workload};
 use cucumber::{then, when};
+use redirect::flow::loopback;
 use redirect::ruleset::Family;
 
 use crate::stop::{Step, Stop, expect_eq};
 use crate::truth::data::family_of;
-use crate::truth::flow::loopback;
 use crate::world::{LabWorld, Sent};
 use words::{Ending, How, Line, Sender};
 

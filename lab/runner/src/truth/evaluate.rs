@@ -3,17 +3,18 @@
 //! plugin makes, but with nothing applied anywhere.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use anyhow::{Context as _, bail};
+use cluster::Transport;
 use protocol::pod::PodFacts;
+use redirect::flow::{self, Link, Owner, Shape, follow, loopback};
 use redirect::host::{Environment, Host, decide_addresses};
-use redirect::packet::{Hook, Outcome};
-use redirect::ruleset::{Family, Ruleset};
+use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
+use redirect::ruleset::{Cidr, Family, Ruleset};
 use redirect::{Enrolment, enrol, generate, text};
 
-use super::data::{PacketSpec, Sender, Way};
-use super::flow::{Flow, Owner, loopback};
+use super::data::{PacketSpec, Peer, Sender, Way};
 use crate::pod::Pod;
 
 /// One rule in a pod: what its counter is found by.
@@ -31,6 +32,15 @@ pub struct RuleId {
 
 /// The app's user and group in every pod of the lab.
 const APP: Owner = Owner { uid: 1000, gid: 1000 };
+
+/// Ports that the proxy itself listens on: the app must leave them alone.
+pub const PROXY_PORTS: [u16; 6] = [15001, 15006, 15020, 15021, 15053, 15090];
+
+/// The pod's interface.
+const ETH0: &str = "eth0";
+
+/// A port that clients get and no rule names.
+const EPHEMERAL: u16 = 40_000;
 
 /// The addresses of a pod and of those that it talks to.
 #[derive(Debug, Clone)]
@@ -78,35 +88,60 @@ pub struct Expected {
     pub moved: BTreeSet<RuleId>,
 }
 
-/// The flow of a packet between these addresses.
-pub fn flow(spec: &PacketSpec, family: Family, pod: &Pod, addresses: &Addresses) -> anyhow::Result<Flow> {
+/// A pod's network and its processes, as the evaluator takes them. No pod of this table is in TPROXY mode.
+#[must_use]
+pub fn network(pod: &Pod, addresses: &[IpAddr]) -> flow::Pod {
+    let link = |address: &IpAddr| {
+        let length = if address.is_ipv4() { 32 } else { 128 };
+        Link { name: ETH0.into(), address: Cidr { address: *address, length } }
+    };
+    flow::Pod {
+        links: addresses.iter().map(link).collect(),
+        routed_marks: Vec::new(),
+        app: APP,
+        proxy: proxy(pod),
+        proxy_ports: PROXY_PORTS.into(),
+    }
+}
+
+/// The first packet of a specification, between these addresses.
+pub fn packet(spec: &PacketSpec, family: Family, pod: &Pod, addresses: &Addresses) -> anyhow::Result<Packet> {
     let own = Addresses::pick(&addresses.pod, family)?;
     let outside = Addresses::pick(&addresses.outside, family)?;
-    let (hook, source, destination, to_itself) = match spec.way {
-        Way::Out(super::data::Peer::Outside) => (Hook::Output, own, outside, false),
-        Way::Out(super::data::Peer::Beyond) => {
-            (Hook::Output, own, Addresses::pick(&addresses.beyond, family)?, false)
-        }
-        Way::In => (Hook::Prerouting, outside, own, false),
-        Way::Own => (Hook::Output, own, own, true),
-        Way::Loopback => (Hook::Output, loopback(family), loopback(family), true),
+    let (source, destination) = match spec.way {
+        Way::Out(Peer::Outside) => (own, outside),
+        Way::Out(Peer::Beyond) => (own, Addresses::pick(&addresses.beyond, family)?),
+        Way::In => (outside, own),
+        Way::Own => (own, own),
+        Way::Loopback => (loopback(family), loopback(family)),
     };
-    Ok(Flow {
-        hook,
-        transport: spec.transport,
+    let sender = (spec.way != Way::In).then(|| owner(spec.sender, pod));
+    let (source_port, port) = (EPHEMERAL, spec.port);
+    Ok(Packet {
+        hook: if sender.is_some() { Hook::Output } else { Hook::Prerouting },
         source: spec.source.unwrap_or(source),
-        destination: SocketAddr::new(destination, spec.port),
-        to_itself,
-        client: owner(spec.sender, pod),
-        app: APP,
-        proxy: Owner { uid: pod.proxy_uid(), gid: pod.proxy_gid() },
+        destination,
+        layer4: match spec.transport {
+            Transport::Tcp => Layer4::Tcp { source: source_port, destination: port },
+            Transport::Udp => Layer4::Udp { source: source_port, destination: port },
+        },
+        interface: ETH0.into(),
+        uid: sender.map(|owner| owner.uid),
+        gid: sender.map(|owner| owner.gid),
+        connection: Connection::New,
+        mark: 0,
+        connmark: 0,
     })
+}
+
+fn proxy(pod: &Pod) -> Owner {
+    Owner { uid: pod.proxy_uid(), gid: pod.proxy_gid() }
 }
 
 /// Who a sender is in this pod.
 #[must_use]
 pub fn owner(sender: Sender, pod: &Pod) -> Owner {
-    let proxy = Owner { uid: pod.proxy_uid(), gid: pod.proxy_gid() };
+    let proxy = proxy(pod);
     match sender {
         Sender::App => APP,
         Sender::Proxy => proxy,
@@ -116,15 +151,19 @@ pub fn owner(sender: Sender, pod: &Pod) -> Owner {
     }
 }
 
-/// What the evaluator expects of a flow.
+/// What the evaluator expects of a connection that begins with this packet.
 #[must_use]
-pub fn expect(rules: &Ruleset, flow: &Flow, family: Family) -> Expected {
-    let verdicts = flow.walk(rules);
+pub fn expect(rules: &Ruleset, network: &flow::Pod, first: &Packet) -> Expected {
+    let shape = match first.layer4 {
+        Layer4::Tcp { .. } => Shape::Stream,
+        _ => Shape::Exchange,
+    };
+    let verdicts = follow(rules, network, first, shape).verdicts;
     let moved = verdicts
         .iter()
         .flat_map(|verdict| &verdict.steps)
         .map(|step| RuleId {
-            family: family_name(family),
+            family: family_name(first.family()),
             table: step.table.name().to_owned(),
             chain: step.chain.to_owned(),
             position: step.position,

@@ -3,6 +3,7 @@
 //! counters of all rules are read before and after it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use anyhow::{Context as _, bail};
 use cluster::{Answer, Cluster as _, LiveRule, PodStart, Traffic, Transport, Workload};
@@ -11,13 +12,10 @@ use redirect::packet::Outcome;
 use redirect::ruleset::Family;
 
 use super::data::{Group, PacketSpec, Peer, PodSpec, Way};
-use super::evaluate::{self, Addresses, Expected, RuleId};
+use super::evaluate::{self, Addresses, Expected, PROXY_PORTS, RuleId};
 use crate::plan::Plan;
 use crate::pod::{Pod, Proxy, ProxyMode};
 use crate::tier::{Families, Tier};
-
-/// Ports that the proxy itself listens on: the app must leave them alone.
-const PROXY_PORTS: [u16; 6] = [15001, 15006, 15020, 15021, 15053, 15090];
 
 /// What was seen of one packet.
 #[derive(Debug, Clone)]
@@ -116,6 +114,7 @@ impl Surroundings<'_> {
         };
         let rules = evaluate::ruleset_of(&pod, &addresses.pod).with_context(|| spec.name.clone())?;
         let known = evaluate::all_rules(&rules);
+        let network = evaluate::network(&pod, &addresses.pod);
         let mut before = counters(workload.rules().await?);
         let mut seen = PodSeen {
             group: group.group.clone(),
@@ -125,13 +124,14 @@ impl Surroundings<'_> {
             packets: Vec::with_capacity(packets.len()),
         };
         for (packet, family) in packets {
-            let flow = evaluate::flow(&packet, family, &pod, &addresses)?;
+            let first = evaluate::packet(&packet, family, &pod, &addresses)?;
+            let sender = evaluate::owner(packet.sender, &pod);
             let traffic = Traffic {
-                transport: flow.transport,
-                destination: flow.destination.ip(),
-                port: flow.destination.port(),
-                uid: flow.client.uid,
-                gid: flow.client.gid,
+                transport: packet.transport,
+                destination: first.destination,
+                port: packet.port,
+                uid: sender.uid,
+                gid: sender.gid,
                 source: packet.source,
                 source_port: 0,
             };
@@ -141,8 +141,12 @@ impl Surroundings<'_> {
             seen.packets.push(Seen {
                 packet: packet.to_string(),
                 family,
-                expected: evaluate::expect(&rules, &flow, family),
-                outcome: classify(&answer, &flow.destination.to_string(), packet.port),
+                expected: evaluate::expect(&rules, &network, &first),
+                outcome: classify(
+                    &answer,
+                    &SocketAddr::new(first.destination, packet.port).to_string(),
+                    packet.port,
+                ),
                 moved: moved(&before, &after, family),
             });
             before = after;
