@@ -13,16 +13,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use benches::contender::{self, Contender};
+use benches::contender::{self, Contender, SetUp};
 use benches::peers::{self, Asked};
 use benches::pod::PodNamespace;
 use benches::rounds::{Rounds, quantile, sorted};
+use benches::rules::{self, POD};
 use benches::{burst, floor, meter};
 use clap::Parser;
 use criterion::{Criterion, SamplingMode};
 use protocol::pod::PodFacts;
-use redirect::enrol::{Enrolment, enrol};
-use redirect::host::{AddressFamilies, Environment, Host};
 use redirect::ruleset::{Family, Ruleset};
 use serde_json::{Value, json};
 
@@ -46,12 +45,6 @@ struct Options {
     bench: bool,
 }
 
-/// What every contender sets up: a sidecar with default settings, IPv4 and IPv6.
-const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"cart","namespace":"shop","uid":"u",
-"labels":{"app":"cart"},"annotations":{"sidecar.istio.io/status":"{}"}},"spec":{"containers":[{"name":"app","image":"app"},
-{"name":"istio-proxy","image":"proxy","args":["proxy","sidecar"],"env":[{"name":"ISTIO_DUAL_STACK","value":"true"}],
-"securityContext":{"runAsUser":1337,"runAsGroup":1337}}]}}"#;
-
 fn main() -> Result<()> {
     let options = Options::parse();
     let plugin = options.plugin.clone().map_or_else(build_plugin, Ok)?;
@@ -64,7 +57,8 @@ fn main() -> Result<()> {
     );
     contenders
         .extend(options.peer.as_deref().map(|path| world.add("peer, API server", path, &world.with_api)));
-    let rounds = RefCell::new(Rounds::new(contenders));
+    let boxed = contenders.into_iter().map(|contender| Box::new(contender) as Box<dyn SetUp>);
+    let rounds = RefCell::new(Rounds::new(boxed.collect()));
     if options.quick {
         (0..3).try_for_each(|_| rounds.borrow_mut().round())?;
     } else {
@@ -115,7 +109,7 @@ struct World {
 impl World {
     fn create(scratch: &Path, plugin: PathBuf) -> Result<Self> {
         let pod: PodFacts = serde_json::from_str(POD)?;
-        let ruleset = ruleset(&pod)?;
+        let ruleset = redirect::generate::ruleset(&rules::config(&pod)?)?;
         let (agent_dir, api_dir) = (scratch.join("agent"), scratch.join("api"));
         fs::create_dir(&agent_dir)?;
         fs::create_dir(&api_dir)?;
@@ -155,7 +149,7 @@ impl World {
             contender::plugin("plugin DEL", &self.plugin, "DEL", ("shop", "cart"), &self.with_agent),
             contender::plugin("plugin VERSION", &self.plugin, "VERSION", ("", ""), &self.with_agent),
         ];
-        contenders.extend(contender::restore(v4, v6));
+        contenders.extend(contender::restore("nft", v4, Some(v6)));
         self.prove(&contenders[..3])?;
         Ok(contenders)
     }
@@ -226,14 +220,6 @@ impl World {
         );
         Ok(())
     }
-}
-
-fn ruleset(pod: &PodFacts) -> Result<Ruleset> {
-    let Enrolment::Enrol(redirect) = enrol(pod)? else { anyhow::bail!("the bench's pod is not enrolled") };
-    let addresses = AddressFamilies { first: [10, 9, 0, 2].into(), ipv6: true };
-    Ok(redirect::generate::ruleset(
-        &redirect.config(&Host { addresses, environment: Environment::default() }),
-    )?)
 }
 
 fn netconf(run_dir: &Path) -> Value {

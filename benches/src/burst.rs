@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use crate::contender::Contender;
+use crate::contender::SetUp;
 use crate::pod::PodNamespace;
 
 /// Sets up `pods` fresh pods, `width` at a time, and says how long the whole took.
-pub fn burst(contender: &Contender, pods: usize, width: usize) -> Result<Duration> {
+pub fn burst(contender: &dyn SetUp, pods: usize, width: usize) -> Result<Duration> {
     let waiting = (0..pods).map(|_| PodNamespace::create()).collect::<Result<Vec<_>>>()?;
     let queue = Mutex::new(waiting.iter());
     let start = Instant::now();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One way to set up a pod: a process (or two) that is started, gets its input and ends. Timed from spawn to exit.
+//! Ways to set up a pod. Here those that are processes: one (or two) that is started, gets its input and ends, timed from spawn to
+//! exit. Those in process are in [`crate::in_process`].
 
 use std::io::Write;
 use std::path::Path;
@@ -9,6 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::pod::PodNamespace;
+
+/// A way to set up a pod.
+pub trait SetUp: Sync {
+    /// Its name in reports.
+    fn name(&self) -> &str;
+
+    /// Sets up one pod and says how long that took.
+    fn set_up(&self, pod: &PodNamespace) -> Result<Duration>;
+}
 
 /// Stands for the path of the pod's namespace in arguments and environment.
 pub const NETNS: &str = "{netns}";
@@ -79,9 +89,12 @@ pub struct Contender {
     pub processes: Vec<Process>,
 }
 
-impl Contender {
-    /// Sets up one pod and says how long that took.
-    pub fn set_up(&self, pod: &PodNamespace) -> Result<Duration> {
+impl SetUp for Contender {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn set_up(&self, pod: &PodNamespace) -> Result<Duration> {
         let path = pod.path();
         let processes: Vec<Process> =
             self.processes.iter().map(|process| process.in_namespace(&path)).collect();
@@ -106,21 +119,35 @@ pub fn floor(binary: &Path) -> Contender {
     Contender { name: "floor".into(), place: Where::Node, processes: vec![process] }
 }
 
-/// `iptables-nft-restore` and `ip6tables-nft-restore` with the rules' text; `None` where they are not installed.
+/// The iptables tools of a variant (`nft`, `legacy`) with the rules' text; `None` where they are not installed. Without text for
+/// IPv6 only the one for IPv4.
 #[must_use]
-pub fn restore(v4: String, v6: String) -> Option<Contender> {
-    let process = |tool: &str, text: String| {
-        let path = std::env::var_os("PATH")?;
-        let binary = std::env::split_paths(&path).map(|dir| dir.join(tool)).find(|file| file.exists())?;
-        Some(Process {
-            binary: binary.display().to_string(),
-            arguments: vec!["--noflush".into()],
-            input: text.into_bytes(),
-            ..Process::default()
-        })
-    };
-    let processes = vec![process("iptables-nft-restore", v4)?, process("ip6tables-nft-restore", v6)?];
-    Some(Contender { name: "iptables-nft-restore v4+v6".into(), place: Where::Pod, processes })
+pub fn restore(variant: &str, v4: String, v6: Option<String>) -> Option<Contender> {
+    let restore = |tool: &str, text| tool_process(&format!("{tool}-{variant}-restore"), "--noflush", text);
+    let mut processes = vec![restore("iptables", v4)?];
+    let families = if v6.is_some() { " v4+v6" } else { "" };
+    if let Some(text) = v6 {
+        processes.push(restore("ip6tables", text)?);
+    }
+    Some(Contender { name: format!("iptables-{variant}-restore{families}"), place: Where::Pod, processes })
+}
+
+/// `nft -f` with the native rules' text; `None` where it is not installed.
+#[must_use]
+pub fn nft(text: String) -> Option<Contender> {
+    let processes = vec![tool_process("nft", "-f-", text)?];
+    Some(Contender { name: "nft -f".into(), place: Where::Pod, processes })
+}
+
+fn tool_process(tool: &str, argument: &str, text: String) -> Option<Process> {
+    let path = std::env::var_os("PATH")?;
+    let binary = std::env::split_paths(&path).map(|dir| dir.join(tool)).find(|file| file.exists())?;
+    Some(Process {
+        binary: binary.display().to_string(),
+        arguments: vec![argument.into()],
+        input: text.into_bytes(),
+        ..Process::default()
+    })
 }
 
 /// A CNI plugin's ADD (or another command) with a configuration.

@@ -4,17 +4,25 @@
 //! | module | noun |
 //! |---|---|
 //! | [`pod`] | a fresh network namespace with a pod's addresses, and the pod's facts |
+//! | [`rules`] | rulesets of a given size |
 //! | [`peers`] | the processes that answer a plugin: an agent on its socket, an API server on loopback |
-//! | [`contender`] | one process that sets up a pod, timed from spawn to exit |
+//! | [`contender`] | a way to set up a pod, timed; those that are processes |
+//! | [`in_process`] | those in process, the floor among them |
 //! | [`floor`] | builds the least process that can do it |
+//! | [`holder`] | a process that holds a lock |
 //! | [`rounds`] | interleaved samples of all contenders, and their ratios |
 //! | [`burst`] | many pods at once |
 //! | [`meter`] | system calls and peak memory of one run, by ptrace |
+//! | [`report`] | tables of figures, for people and for programs |
 
 pub mod burst;
 pub mod contender;
 pub mod floor;
+pub mod holder;
+pub mod in_process;
 pub mod meter;
 pub mod peers;
 pub mod pod;
+pub mod report;
 pub mod rounds;
+pub mod rules;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::contender::Contender;
+use crate::contender::SetUp;
 use crate::pod::PodNamespace;
 
 /// The samples of all contenders, one per round each.
-#[derive(Debug)]
 pub struct Rounds {
-    contenders: Vec<Contender>,
+    contenders: Vec<Box<dyn SetUp>>,
+    order: Shuffle,
     samples: Vec<Vec<Duration>>,
     taken: Vec<usize>,
 }
@@ -21,15 +21,20 @@ pub struct Rounds {
 impl Rounds {
     /// No round yet. The first contender is the one that the others are compared with.
     #[must_use]
-    pub fn new(contenders: Vec<Contender>) -> Self {
+    pub fn new(contenders: Vec<Box<dyn SetUp>>) -> Self {
         let count = contenders.len();
-        Self { contenders, samples: vec![Vec::new(); count], taken: vec![0; count] }
+        Self {
+            contenders,
+            order: Shuffle::default(),
+            samples: vec![Vec::new(); count],
+            taken: vec![0; count],
+        }
     }
 
     /// The contenders' names.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.contenders.iter().map(|contender| contender.name.clone()).collect()
+        self.contenders.iter().map(|contender| contender.name().to_owned()).collect()
     }
 
     /// The sum of the next `count` samples of one contender; runs more rounds (of all of them) where there are too few.
@@ -45,16 +50,32 @@ impl Rounds {
         Ok(total)
     }
 
-    /// One round. The order turns, so that nobody always runs behind the same other.
+    /// One round. The order changes, so that nobody always runs behind the same other, whose namespace the kernel still takes apart.
     pub fn round(&mut self) -> Result<()> {
-        let count = self.contenders.len();
-        let first = self.samples[0].len();
-        for turn in 0..count {
-            let index = (first + turn) % count;
+        for index in self.order.next(self.contenders.len()) {
             let took = self.contenders[index].set_up(&PodNamespace::create()?)?;
             self.samples[index].push(took);
         }
         Ok(())
+    }
+
+    /// How many rounds there were.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.samples.first().map_or(0, Vec::len)
+    }
+
+    /// Microseconds of one contender, sorted.
+    #[must_use]
+    pub fn micros(&self, contender: usize) -> Vec<f64> {
+        sorted(self.samples[contender].iter().map(|sample| sample.as_secs_f64() * 1e6).collect())
+    }
+
+    /// How many times longer one contender takes than another: the median over rounds.
+    #[must_use]
+    pub fn ratio(&self, contender: usize, other: usize) -> f64 {
+        let pairs = self.samples[contender].iter().zip(&self.samples[other]);
+        quantile(&sorted(pairs.map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect()), 0.5)
     }
 
     /// A table: times in microseconds and the ratio to the first contender, as medians over rounds.
@@ -62,19 +83,37 @@ impl Rounds {
     pub fn table(&self) -> String {
         let mut table =
             String::from("contender | p50 us | p90 us | x floor (median of rounds)\n---|---|---|---\n");
-        for (contender, samples) in self.contenders.iter().zip(&self.samples) {
-            let ratios = samples
-                .iter()
-                .zip(&self.samples[0])
-                .map(|(own, floor)| own.as_secs_f64() / floor.as_secs_f64());
-            let micros = samples.iter().map(|sample| sample.as_secs_f64() * 1e6);
-            let micros = sorted(micros.collect());
+        for (index, contender) in self.contenders.iter().enumerate() {
+            let micros = self.micros(index);
             let (p50, p90) = (quantile(&micros, 0.5), quantile(&micros, 0.9));
-            let ratio = quantile(&sorted(ratios.collect()), 0.5);
-            writeln!(table, "{} | {p50:.0} | {p90:.0} | {ratio:.2}", contender.name).ok();
+            writeln!(table, "{} | {p50:.0} | {p90:.0} | {:.2}", contender.name(), self.ratio(index, 0)).ok();
         }
-        writeln!(table, "({} rounds)", self.samples[0].len()).ok();
+        writeln!(table, "({} rounds)", self.count()).ok();
         table
+    }
+}
+
+/// Another order for each round, the same in every run.
+struct Shuffle(u64);
+
+impl Default for Shuffle {
+    fn default() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Shuffle {
+    fn next(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for end in (1..count).rev() {
+            // xorshift64
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            let below = u64::try_from(end).unwrap_or(u64::MAX) + 1;
+            order.swap(end, usize::try_from(self.0 % below).unwrap_or(end));
+        }
+        order
     }
 }
 
@@ -101,6 +140,19 @@ pub fn quantile(sorted: &[f64], quantile: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_round_has_every_contender_once_and_rounds_differ() {
+        let mut shuffle = Shuffle::default();
+        let rounds: Vec<_> = (0..20).map(|_| shuffle.next(7)).collect();
+        for round in &rounds {
+            let mut all = round.clone();
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2, 3, 4, 5, 6]);
+        }
+        let first: std::collections::BTreeSet<_> = rounds.iter().map(|round| round[0]).collect();
+        assert!(first.len() > 4, "{rounds:?}");
+    }
 
     #[test]
     fn a_quantile_is_the_nearest_rank() {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rules that are applied: those of a default sidecar, and rulesets of a given size.
+
+use anyhow::{Result, bail, ensure};
+use protocol::pod::PodFacts;
+use redirect::config::Config;
+use redirect::enrol::{Enrolment, enrol};
+use redirect::generate::ruleset;
+use redirect::host::{AddressFamilies, Environment, Host};
+use redirect::list::Selection;
+use redirect::ruleset::{Dialect, Port, Ruleset};
+
+/// A sidecar with default settings, IPv4 and IPv6.
+pub const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"cart","namespace":"shop","uid":"u",
+"labels":{"app":"cart"},"annotations":{"sidecar.istio.io/status":"{}"}},"spec":{"containers":[{"name":"app","image":"app"},
+{"name":"istio-proxy","image":"proxy","args":["proxy","sidecar"],"env":[{"name":"ISTIO_DUAL_STACK","value":"true"}],
+"securityContext":{"runAsUser":1337,"runAsGroup":1337}}]}}"#;
+
+/// What the rules of a pod are made of.
+pub fn config(pod: &PodFacts) -> Result<Config> {
+    let Enrolment::Enrol(redirect) = enrol(pod)? else { bail!("the bench's pod is not enrolled") };
+    let addresses = AddressFamilies { first: [10, 9, 0, 2].into(), ipv6: true };
+    Ok(redirect.config(&Host { addresses, environment: Environment::default() }))
+}
+
+/// What the rules of [`POD`] are made of.
+pub fn pod_config(dialect: Dialect) -> Result<Config> {
+    Ok(Config { dialect, ..config(&serde_json::from_str(POD)?)? })
+}
+
+/// What exactly `count` IPv4 rules are made of: a sidecar with as many excluded inbound ports as it takes.
+pub fn sized_config(dialect: Dialect, count: u16) -> Result<Config> {
+    let config = |ports: u16| Config {
+        dialect,
+        inbound_ports_include: Some(Selection::All),
+        inbound_ports_exclude: (0..ports).map(|port| Port::One(20_000 + port)).collect(),
+        outbound_ranges_include: Selection::All,
+        ..Config::default()
+    };
+    let least = u16::try_from(ruleset(&config(0))?.rules.len())?;
+    ensure!(least <= count, "the least sidecar has {least} rules");
+    Ok(config(count - least))
+}
+
+/// Exactly `count` IPv4 rules.
+pub fn sized(dialect: Dialect, count: u16) -> Result<Ruleset> {
+    Ok(ruleset(&sized_config(dialect, count)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use redirect::ruleset::Family;
+
+    use super::*;
+
+    #[test]
+    fn a_ruleset_has_the_size_that_was_asked_for() {
+        for dialect in [Dialect::Iptables, Dialect::Nft] {
+            for count in [18, 100, 1000] {
+                let rules = sized(dialect, count).unwrap();
+                assert_eq!(rules.rules.len(), usize::from(count));
+                assert!(!rules.enables(Family::V6));
+            }
+        }
+        assert!(sized(Dialect::Iptables, 3).is_err());
+    }
+}
