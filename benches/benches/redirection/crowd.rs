@@ -21,7 +21,6 @@ use redirect::text::{native, restore};
 use crate::Effort;
 use crate::apply::Field;
 
-const PODS: usize = 110;
 const WIDTH: usize = 16;
 
 pub(crate) fn measure(effort: Effort, scratch: &Path) -> Result<Table> {
@@ -38,14 +37,15 @@ pub(crate) fn measure(effort: Effort, scratch: &Path) -> Result<Table> {
     let [v4, v6] = [Family::V4, Family::V6].map(|family| restore(&compat, family));
     field.try_tool("iptables-nft-restore v4+v6", contender::restore("nft", v4, Some(v6)), &compat);
     field.try_tool("nft -f", contender::nft(native(&nft)), &nft);
+    let pods = effort.pick(16, 110);
     let mut samples = vec![Vec::new(); field.contenders.len()];
     for _ in 0..effort.pick(1, 7) {
         for (contender, samples) in field.contenders.iter().zip(&mut samples) {
-            samples.push(burst(contender.as_ref(), PODS, WIDTH)?.as_secs_f64() * 1e3);
+            samples.push(burst(contender.as_ref(), pods, WIDTH)?.as_secs_f64() * 1e3);
         }
     }
     let columns = ["all pods", "p50 ms", "x floor in process"];
-    let title = format!("{PODS} pods, {WIDTH} at a time ({} times)", samples.first().map_or(0, Vec::len));
+    let title = format!("{pods} pods, {WIDTH} at a time ({} times)", samples.first().map_or(0, Vec::len));
     let mut table = Table::new(&title, &columns);
     for (contender, own) in field.contenders.iter().zip(&samples) {
         let ratios = own.iter().zip(&samples[0]).map(|(own, floor)| own / floor);

@@ -39,12 +39,20 @@ pub(crate) fn measure(effort: Effort) -> Result<(Table, Vec<String>)> {
     let mut bench = Bench { criterion, table, growth: Vec::new() };
     let facts: PodFacts = serde_json::from_str(POD)?;
     let pod = bench.time("pod to rules", &mut || config(&facts).map(|config| ruleset(&config)));
-    bench.table.row("pod to rules", vec![pod.into()]);
+    bench.table.row("pod to rules", vec![pod.median.into()]);
     for dialect in [Dialect::Iptables, Dialect::Nft] {
         rules(&mut bench, dialect)?;
     }
     comparisons(&mut bench)?;
     Ok((bench.table, bench.growth))
+}
+
+/// Nanoseconds of one run.
+#[derive(Debug, Clone, Copy)]
+struct Nanos {
+    /// Without what others do on the machine.
+    least: f64,
+    median: f64,
 }
 
 struct Bench {
@@ -54,8 +62,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Nanoseconds of one run, as the median of samples.
-    fn time<T>(&mut self, name: &str, work: &mut impl FnMut() -> T) -> f64 {
+    /// Times one run.
+    fn time<T>(&mut self, name: &str, work: &mut impl FnMut() -> T) -> Nanos {
         let mut samples = Vec::new();
         self.criterion.bench_function(name, |bencher| {
             bencher.iter_custom(|count| {
@@ -68,22 +76,24 @@ impl Bench {
                 took
             });
         });
-        quantile(&sorted(samples), 0.5)
+        let samples = sorted(samples);
+        Nanos { least: quantile(&samples, 0.0), median: quantile(&samples, 0.5) }
     }
 
     /// One row: `work` on what is there for the pod and for each size. It is to cost the same for each rule.
     fn by_size<S, T>(&mut self, name: &str, subjects: &[S], mut work: impl FnMut(&S) -> T) {
-        let times: Vec<f64> = std::iter::once("pod".to_owned())
+        let times: Vec<Nanos> = std::iter::once("pod".to_owned())
             .chain(SIZES.map(|size| format!("{size} rules")))
             .zip(subjects)
             .map(|(size, subject)| self.time(&format!("{name}/{size}"), &mut || work(subject)))
             .collect();
         let &[_, small, middle, large] = times.as_slice() else { return };
         let [few, some, many] = SIZES.map(f64::from);
-        let mut cells: Vec<Cell> = times.iter().copied().map(Cell::from).collect();
-        cells.extend([(middle - small) / (some - few), (large - middle) / (many - some)].map(Cell::from));
+        let slope = |from: Nanos, to: Nanos, rules: f64| Cell::from((to.median - from.median) / rules);
+        let mut cells: Vec<Cell> = times.iter().map(|time| time.median.into()).collect();
+        cells.extend([slope(small, middle, some - few), slope(middle, large, many - some)]);
         self.table.row(name, cells);
-        if large / many > GROWTH * middle / some {
+        if large.least / many > GROWTH * middle.least / some {
             self.growth.push(name.to_owned());
         }
     }

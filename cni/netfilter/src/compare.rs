@@ -4,13 +4,14 @@
 
 mod native;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use redirect::ruleset::{Chain, Dialect, Ruleset};
 
 use crate::describe::describe;
 use crate::encode::{EncodeError, Hook};
-use crate::expression::same;
+use crate::expression::Meaning;
 use crate::home::Home;
 use crate::nft;
 use crate::ours::{OwnTable, Survey};
@@ -230,34 +231,91 @@ fn compare_rules(
     rules: &[&RuleState],
     found: &mut Vec<Difference>,
 ) {
-    let mut partner: Vec<Option<usize>> = vec![None; rules.len()];
+    let meanings: Vec<_> = rules.iter().map(|state| Meaning::of(&state.expressions)).collect();
+    let mut free = vec![true; rules.len()];
+    let mut elsewhere = None;
     let mut in_order = true;
     let mut complete = true;
     for (index, rule) in wanted.iter().enumerate() {
-        let is_free = |(at, state): &(usize, &&RuleState)| {
-            partner.get(*at).is_some_and(Option::is_none) && same(&rule.expressions, &state.expressions)
-        };
+        let meaning = Meaning::of(&rule.expressions);
         // The one at the same position first: of two equal rules neither is then out of order.
-        let same_place = rules.get(index).map(|state| (index, state)).filter(is_free);
-        let Some((at, _)) = same_place.or_else(|| rules.iter().enumerate().find(is_free)) else {
-            complete = false;
-            let text = describe(place.family, &rule.expressions);
-            found.push(Difference::MissingRule { place: place.clone(), position: index + 1, rule: text });
-            continue;
+        let here = free.get(index) == Some(&true) && meanings.get(index) == Some(&meaning);
+        let at = if here {
+            Some(index)
+        } else {
+            in_order = false;
+            let places = elsewhere.get_or_insert_with(|| places(&meanings)).get_mut(&meaning);
+            places.and_then(|places| {
+                std::iter::from_fn(|| places.pop()).find(|at| free.get(*at) == Some(&true))
+            })
         };
-        in_order &= at == index;
-        if let Some(slot) = partner.get_mut(at) {
-            *slot = Some(index);
+        match at.and_then(|at| free.get_mut(at)) {
+            Some(free) => *free = false,
+            None => {
+                complete = false;
+                let text = describe(place.family, &rule.expressions);
+                found.push(Difference::MissingRule { place: place.clone(), position: index + 1, rule: text });
+            }
         }
     }
-    for (index, state) in rules.iter().enumerate() {
-        if partner.get(index).is_some_and(Option::is_none) {
-            complete = false;
-            let text = describe(place.family, &state.expressions);
-            found.push(Difference::UnexpectedRule { place: place.clone(), position: index + 1, rule: text });
-        }
+    for (index, (state, _)) in rules.iter().zip(&free).enumerate().filter(|(_, (_, free))| **free) {
+        complete = false;
+        let text = describe(place.family, &state.expressions);
+        found.push(Difference::UnexpectedRule { place: place.clone(), position: index + 1, rule: text });
     }
     if complete && !in_order {
         found.push(Difference::Order(place.clone()));
+    }
+}
+
+/// Where each meaning is found, the first place last.
+fn places<'a, 'b>(meanings: &'b [Meaning<'a>]) -> BTreeMap<&'b Meaning<'a>, Vec<usize>> {
+    let mut places = BTreeMap::<_, Vec<usize>>::new();
+    for (at, meaning) in meanings.iter().enumerate().rev() {
+        places.entry(meaning).or_default().push(at);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use redirect::generate::ruleset;
+
+    use super::*;
+    use crate::encode::batch;
+    use crate::fake::{commit, ordinary, untouched};
+    use crate::nft::UNTOUCHED;
+
+    /// The differences after `change` was done to the rules of `ISTIO_INBOUND` (IPv4): one for the tunnel port, two for excluded
+    /// ports, one that redirects.
+    fn after(change: impl FnOnce(&mut Vec<RuleState>)) -> Vec<String> {
+        let wanted = ruleset(&ordinary()).unwrap();
+        let mut snapshot = untouched();
+        commit(&mut snapshot, &batch(&wanted, Some(UNTOUCHED)).unwrap());
+        let tables = snapshot.tables.iter_mut().filter(|table| table.family == NfFamily::Ip);
+        let mut chains = tables.flat_map(|table| &mut table.chains);
+        let inbound = chains.find(|chain| chain.name == "ISTIO_INBOUND").unwrap();
+        assert_eq!(inbound.rules.len(), 4);
+        change(&mut inbound.rules);
+        compare(&snapshot, &wanted).iter().map(|difference| difference.to_string()).collect()
+    }
+
+    #[test]
+    fn each_rule_has_one_partner_wherever_it_stands() {
+        const PLACE: &str = "ip nat ISTIO_INBOUND";
+        assert_eq!(after(|_| ()), [""; 0]);
+        assert_eq!(after(|rules| rules.swap(1, 3)), [format!("the rules of {PLACE} are in another order")]);
+        assert_eq!(
+            after(|rules| drop(rules.remove(0))),
+            [format!("rule 1 of {PLACE} is missing: -p tcp -m tcp --dport 15008 -j RETURN")]
+        );
+        assert_eq!(
+            after(|rules| rules.insert(1, rules[0].clone())),
+            [format!("rule 2 of {PLACE} is not expected: -p tcp -m tcp --dport 15008 -j RETURN")]
+        );
+        let twice = after(|rules| rules[3] = rules[0].clone());
+        assert_eq!(twice.len(), 2, "{twice:?}");
+        assert!(twice[0].starts_with(&format!("rule 4 of {PLACE} is missing")), "{twice:?}");
+        assert!(twice[1].starts_with(&format!("rule 4 of {PLACE} is not expected")), "{twice:?}");
     }
 }

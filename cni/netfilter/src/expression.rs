@@ -14,7 +14,7 @@ pub(crate) use read::one;
 pub(crate) use set::{keys, spell_out, write_among};
 
 /// An expression of a rule, in the forms that iptables-nft writes, and nft for rules like ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Expression<'a> {
     /// Loads something that is known of the packet.
@@ -138,7 +138,7 @@ pub enum Expression<'a> {
 }
 
 /// An xtables extension with its C structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Extension<'a> {
     /// Its name.
     pub name: &'a [u8],
@@ -156,10 +156,21 @@ pub fn parse(list: &[u8]) -> Result<Vec<Expression<'_>>, Malformed> {
     attributes(list).map(|element| element.and_then(|(_, element)| one(element))).collect()
 }
 
-/// Whether two lists of expressions say the same.
-#[must_use]
-pub fn same(one: &[u8], other: &[u8]) -> bool {
-    one == other || matches!((parse(one), parse(other)), (Ok(one), Ok(other)) if one == other)
+/// What a list of expressions says. Read once per rule and compared as often as needed: a rule is looked for among many.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Meaning<'a> {
+    /// This.
+    Read(Vec<Expression<'a>>),
+    /// It cannot be read, so only the same bytes say the same.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Meaning<'a> {
+    /// What `list` says.
+    #[must_use]
+    pub fn of(list: &'a [u8]) -> Self {
+        parse(list).map_or(Self::Bytes(list), Self::Read)
+    }
 }
 
 /// The chain that a rule jumps or goes to.

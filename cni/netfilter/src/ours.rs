@@ -17,18 +17,19 @@
 //! empties them, too). Everything else belongs to others: one of these forms alone, rules in chains of other names even if they jump
 //! to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could be anybody's).
 
+mod interface;
 mod tproxy;
 
-use std::ops::Range;
+use std::collections::BTreeSet;
 
 use protocol::mutant;
 use redirect::ruleset::Table;
 
-use crate::expression::{Expression, jumps_to, parse, same};
+use crate::expression::{Meaning, jumps_to};
 use crate::home::Home;
-use crate::nft::{meta, operation, verdict};
 use crate::snapshot::{ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
 use crate::wanted::{Wanted, WantedTable};
+use interface::Interfaces;
 
 /// What every name of a chain of ours begins with.
 const PREFIX: &[u8] = b"ISTIO_";
@@ -156,7 +157,7 @@ fn built_in<'a>(
     wanted: Option<&WantedTable<'_>>,
     marks: &[u32],
 ) -> Vec<(&'a ChainState, Vec<bool>)> {
-    let made = made_with_our_chains(state);
+    let interfaces = Interfaces::of(state);
     let is_built_in = |chain: &&ChainState| BUILT_IN.iter().any(|name| chain.name == *name);
     state
         .chains
@@ -164,77 +165,16 @@ fn built_in<'a>(
         .filter(is_built_in)
         .map(|chain| {
             let wanted = wanted.and_then(|wanted| wanted.chain(chain.name.as_bytes()));
+            let wanted = wanted.into_iter().flat_map(|chain| &chain.rules);
+            let wanted: BTreeSet<_> = wanted.map(|rule| Meaning::of(&rule.expressions)).collect();
             let own = chain.rules.iter().map(|rule| {
                 mutant!("tables-flushed")
                     || is_jump_to_us(rule)
-                    || wanted.is_some_and(|chain| {
-                        chain.rules.iter().any(|wanted| same(&wanted.expressions, &rule.expressions))
-                    })
+                    || wanted.contains(&Meaning::of(&rule.expressions))
                     || (table == Table::Mangle && tproxy::is_ours(chain, rule, marks))
-                    || is_interface_rule(state, (chain, rule), &made)
+                    || interfaces.are_of(chain, rule)
             });
             (chain, own.collect())
         })
         .collect()
-}
-
-/// The interface of a rule that has no other condition and returns.
-fn returned_interface(rule: &RuleState, key: u32) -> Option<Vec<u8>> {
-    match parse(&rule.expressions).ok()?.as_slice() {
-        [
-            Expression::Meta { key: found, .. },
-            Expression::Compare { operation: operation::EQUAL, value, .. },
-            Expression::Counter,
-            Expression::Verdict { code: verdict::RETURN, .. },
-        ] if *found == key => Some(value.to_vec()),
-        _ => None,
-    }
-}
-
-/// The incoming interface of a jump to us.
-fn jumped_interface(rule: &RuleState) -> Option<Vec<u8>> {
-    match parse(&rule.expressions).ok()?.as_slice() {
-        [
-            Expression::Meta { key: meta::IN_INTERFACE, .. },
-            Expression::Compare { operation: operation::EQUAL, value, .. },
-            ..,
-        ] if is_jump_to_us(rule) => Some(value.to_vec()),
-        _ => None,
-    }
-}
-
-/// The handles that were given out while our rules were written: chains come first, and the last rule is in one of them or jumps
-/// to one. A table's handles only grow.
-fn made_with_our_chains(table: &TableState) -> Range<u64> {
-    let first = table.chains.iter().filter(|chain| is_own_chain(chain)).map(|chain| chain.handle).min();
-    let rules = table.chains.iter().flat_map(|chain| {
-        let own = is_own_chain(chain);
-        chain.rules.iter().filter(move |rule| own || is_jump_to_us(rule))
-    });
-    let last = rules.map(|rule| rule.handle).max();
-    first.zip(last).map_or(0..0, |(first, last)| first..last)
-}
-
-fn is_interface_rule(
-    table: &TableState,
-    (chain, rule): (&ChainState, &RuleState),
-    made: &Range<u64>,
-) -> bool {
-    if !made.contains(&rule.handle) {
-        return false;
-    }
-    let is_ours = |rule: &&RuleState| made.contains(&rule.handle);
-    let rules = |name: &str| table.chain(name).into_iter().flat_map(|chain| &chain.rules).filter(is_ours);
-    if chain.name == "PREROUTING" {
-        returned_interface(rule, meta::IN_INTERFACE).is_some_and(|name| {
-            rules("OUTPUT").any(|out| returned_interface(out, meta::OUT_INTERFACE).as_ref() == Some(&name))
-                || chain.rules.iter().any(|jump| jumped_interface(jump).as_ref() == Some(&name))
-        })
-    } else {
-        chain.name == "OUTPUT"
-            && returned_interface(rule, meta::OUT_INTERFACE).is_some_and(|name| {
-                rules("PREROUTING")
-                    .any(|inbound| returned_interface(inbound, meta::IN_INTERFACE).as_ref() == Some(&name))
-            })
-    }
 }
