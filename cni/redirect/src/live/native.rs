@@ -82,6 +82,8 @@ fn next(rules: &mut LiveRules, place: Place, line: &str) -> Result<Place, ListRe
                 Some(head) if chain.rules.is_empty() => {
                     chain.entry = entry(head).ok_or_else(|| ListReason::Hook(line.to_owned()))?;
                 }
+                // What somebody wrote about the chain.
+                _ if line.starts_with("comment \"") => {}
                 _ => chain.rules.push(rule(line)),
             }
             Ok(Place::Chain(family, table, name))

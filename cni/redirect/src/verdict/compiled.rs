@@ -2,7 +2,7 @@
 //! Rules in the form in which packets are walked through them: chains by number, tables and hooks in the kernel's order. Both
 //! what we want ([`Ruleset`]) and what somebody found ([`LiveRules`]) come down to it.
 
-use crate::live::{Action, ChainKind, Condition, LiveFamily, LiveHook, LiveRules, Policy};
+use crate::live::{Action, ChainKind, Condition, Entry, LiveFamily, LiveHook, LiveRules, Policy};
 use crate::packet::Hook;
 use crate::ruleset::{Chain, Dialect, Family, Match, Rule, Ruleset, Table, Target};
 
@@ -44,7 +44,10 @@ pub(super) struct CompiledRule<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Called {
     pub(super) chain: usize,
+    /// When it is called.
     pub(super) priority: i32,
+    /// Its turn among those that are called together.
+    pub(super) rank: i32,
     pub(super) kind: ChainKind,
     pub(super) policy: Policy,
 }
@@ -58,11 +61,15 @@ pub(super) struct Compiled<'a> {
     pub(super) called: Vec<Called>,
 }
 
+/// `NF_IP_PRI_NAT_DST`: where conntrack's nat runs in both hooks. It calls all nat chains there, whatever their own priorities
+/// are (nf_nat_register_fn); those only say which comes first.
+const NAT: i32 = -100;
+
 /// Priorities of the tables' chains in both hooks, as iptables and upstream register them. No filter: we have no rules there.
 const ORDER: [(Table, i32, ChainKind); 3] = [
     (Table::Raw, -300, ChainKind::Every),
     (Table::Mangle, -150, ChainKind::Every),
-    (Table::Nat, -100, ChainKind::First),
+    (Table::Nat, NAT, ChainKind::First),
 ];
 
 impl<'a> Compiled<'a> {
@@ -80,7 +87,8 @@ impl<'a> Compiled<'a> {
             Hook::Output => Chain::Output,
         };
         let called = ORDER.into_iter().filter_map(|(table, priority, kind)| {
-            Some(Called { chain: number(table, entry)?, priority, kind, policy: Policy::Accept })
+            let chain = number(table, entry)?;
+            Some(Called { chain, priority, rank: priority, kind, policy: Policy::Accept })
         });
         Self {
             called: called.collect(),
@@ -103,8 +111,10 @@ impl<'a> Compiled<'a> {
                     && entry.hook == wanted
                     && table.family.covers(family)
                 {
-                    let (priority, kind, policy) = (entry.priority, entry.kind, entry.policy);
-                    compiled.called.push(Called { chain: compiled.chains.len(), priority, kind, policy });
+                    let Entry { priority: rank, kind, policy, .. } = entry;
+                    let priority = if kind == ChainKind::First { NAT } else { rank };
+                    let chain = compiled.chains.len();
+                    compiled.called.push(Called { chain, priority, rank, kind, policy });
                 }
                 let rules = chain.rules.iter().map(|rule| CompiledRule {
                     asked: Asked::Found(&rule.conditions),
@@ -115,8 +125,10 @@ impl<'a> Compiled<'a> {
             }
             first += table.chains.len();
         }
-        // Chains of one priority run in the order in which they were made, which is the order of a listing.
-        compiled.called.sort_by_key(|called| called.priority);
+        // Of two chains of one priority the younger one runs first (nf_hook_entries_grow). Listings have the older one first
+        // within a table; how old tables are is told by their order.
+        compiled.called.reverse();
+        compiled.called.sort_by_key(|called| (called.priority, called.rank));
         compiled
     }
 }

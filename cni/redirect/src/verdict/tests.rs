@@ -2,7 +2,7 @@
 //! Rules of others beside ours.
 
 use super::*;
-use crate::live::{json, save};
+use crate::live::{json, native, save};
 use crate::packet::{Connection, Hook, Layer4};
 use crate::ruleset::Family;
 
@@ -66,6 +66,58 @@ fn a_goto_does_not_come_back() {
     let text =
         "-A OUTPUT -p tcp -g AWAY\n-A OUTPUT -p tcp -j REDIRECT --to-ports 1\n-A AWAY -p udp -j RETURN";
     assert_eq!(judged(text, &out(80)).outcome, Ok(Outcome::Untouched));
+}
+
+#[test]
+fn of_two_chains_of_one_priority_the_younger_runs_first() {
+    let listing = "table inet old {\n chain o {\n type nat hook output priority -100;\n redirect to :1\n }\n}\n\
+                   table inet new {\n chain o {\n type nat hook output priority -100;\n redirect to :2\n }\n}";
+    let rules = native::parse(listing).unwrap();
+    assert_eq!(live_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 2 }));
+}
+
+#[test]
+fn nat_runs_where_conntrack_has_it_whatever_its_chains_say() {
+    let listing = "table inet a {\n chain o {\n type filter hook output priority -50;\n meta mark set 7\n }\n}\n\
+                   table inet b {\n chain o {\n type nat hook output priority 0;\n meta mark 7 redirect to :2\n }\n}";
+    let rules = native::parse(listing).unwrap();
+    assert_eq!(live_verdict(&rules, &out(80)).outcome, Ok(Outcome::Untouched), "the mark comes too late");
+}
+
+#[test]
+fn a_nat_chain_accepts_for_itself_alone_and_drops_by_its_policy() {
+    let listing = |policy| {
+        format!(
+            "table inet a {{\n chain o {{\n type nat hook output priority -100;\n accept\n }}\n}}\n\
+             table inet b {{\n chain o {{\n type nat hook output priority -90; policy {policy};\n meta l4proto udp redirect to :2\n }}\n}}"
+        )
+    };
+    let judged = |policy, packet: &Packet| {
+        live_verdict(&native::parse(&listing(policy)).unwrap(), packet).outcome.unwrap()
+    };
+    let udp = Packet { layer4: Layer4::Udp { source: 1, destination: 53 }, ..out(80) };
+    assert_eq!(judged("accept", &udp), Outcome::Redirected { port: 2 });
+    assert_eq!(judged("drop", &udp), Outcome::Redirected { port: 2 });
+    assert_eq!(judged("drop", &out(80)), Outcome::Dropped);
+    let later = Packet { connection: Connection::Established, ..out(80) };
+    assert_eq!(judged("drop", &later), Outcome::Untouched, "only the first packet meets it");
+}
+
+#[test]
+fn a_goto_from_a_called_chain_comes_back_to_its_caller() {
+    let text =
+        "-A OUTPUT -j A\n-A OUTPUT -p tcp -j REDIRECT --to-ports 1\n-A A -g B\n-A A -j DROP\n-A B -j RETURN";
+    assert_eq!(judged(text, &out(80)).outcome, Ok(Outcome::Redirected { port: 1 }));
+}
+
+#[test]
+fn names_of_users_limited_log_lines_and_loops() {
+    let named = judged("-A OUTPUT -m owner --uid-owner root -j ACCEPT", &out(80));
+    assert_eq!(named.outcome.unwrap_err().what, "root", "who that is only the system knows");
+    let logged = format!("-A OUTPUT -m limit --limit 5/min -j LOG\n{OURS}");
+    assert_eq!(judged(&logged, &out(80)).outcome, Ok(Outcome::Redirected { port: 15001 }));
+    let looped = judged("-A OUTPUT -j A\n-A A -j B\n-A B -g A", &out(80));
+    assert_eq!(looped.outcome.unwrap_err().rule.chain, "B");
 }
 
 #[test]

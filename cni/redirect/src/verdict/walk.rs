@@ -5,6 +5,7 @@ use super::compiled::{Asked, Called, Compiled, CompiledRule, Done};
 use super::conditions::holds;
 use crate::live::{ChainKind, Condition, Policy};
 use crate::packet::{Connection, Hook, Outcome, Packet};
+use crate::ruleset::{Id, Match, Owner};
 
 /// What rules have made of a packet so far.
 #[derive(Debug, Clone, Copy)]
@@ -106,9 +107,6 @@ impl<'a> Walk<'a> {
 
     fn chain(&mut self, chain: usize) -> Left {
         let rules = self.rules;
-        if self.inside.contains(&chain) {
-            return Left::Returned;
-        }
         self.inside.push(chain);
         let left = self.rules(chain, &rules.chains[chain]);
         self.inside.pop();
@@ -121,6 +119,8 @@ impl<'a> Walk<'a> {
             match self.asks(rule) {
                 Answer::No => continue,
                 Answer::Yes => {}
+                // Whatever it asks, it changes nothing.
+                Answer::Unknown(_) if rule.done.iter().all(|done| *done == Done::Nothing) => continue,
                 Answer::Unknown(what) => return self.stop(at, what),
             }
             self.steps.push(at);
@@ -148,6 +148,12 @@ impl<'a> Walk<'a> {
                 let mut answer = Answer::Yes;
                 for condition in conditions {
                     match condition {
+                        Condition::Known(Match::Owner(
+                            _,
+                            Owner::Uid(Id::Name(name)) | Owner::Gid(Id::Name(name)),
+                        )) if self.packet.uid.is_some() => {
+                            answer = Answer::Unknown(name);
+                        }
                         Condition::Known(known) if holds(known) => {}
                         Condition::Known(_) => return Answer::No,
                         Condition::Unknown(what) => answer = Answer::Unknown(what),
@@ -169,6 +175,9 @@ impl<'a> Walk<'a> {
             Done::Accept => return Some(Left::Accepted),
             Done::Drop => return Some(Left::Dropped),
             Done::Return => return Some(Left::Returned),
+            Done::Jump(chain) | Done::Goto(chain) if self.inside.contains(&chain) => {
+                return Some(self.stop(at, "a jump back to where it came from"));
+            }
             Done::Goto(chain) => return Some(self.chain(chain)),
             Done::Jump(chain) => {
                 return match self.chain(chain) {

@@ -25,6 +25,11 @@ pub(super) fn read(statements: &[Value]) -> LiveRule {
             continue;
         };
         match name.as_str() {
+            // Statements run in order: a condition behind an action does not keep that from what it does.
+            "match" if rule.actions.iter().any(|action| *action != Action::Nothing) => {
+                rule.actions.push(Action::Unknown(spell(body)));
+                words.push(spell(body));
+            }
             "match" => {
                 let conditions = condition(body);
                 rule.conditions.extend(conditions.unwrap_or_else(|| vec![unknown(body)]));
@@ -109,6 +114,10 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 fn meta_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
+    // A set, by name.
+    if right.as_str().is_some_and(|name| name.starts_with('@')) {
+        return None;
+    }
     let name = || {
         let name = right.as_str().filter(|_| sense == Sense::Is)?;
         Some(Cow::Owned(name.to_owned()))

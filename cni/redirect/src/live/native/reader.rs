@@ -45,15 +45,17 @@ impl<'a> Reader<'a> {
         while self.at < self.words.len() {
             let start = self.at;
             match self.one() {
-                Some(Found::Condition(one)) => self.rule.conditions.push(Condition::Known(one)),
-                Some(Found::Conditions(two)) => {
+                Some(Found::Condition(one)) if self.rule.actions.is_empty() => {
+                    self.rule.conditions.push(Condition::Known(one));
+                }
+                Some(Found::Conditions(two)) if self.rule.actions.is_empty() => {
                     self.rule.conditions.extend(two.map(Condition::Known));
                 }
                 Some(Found::Action(action)) => self.rule.actions.push(action),
                 Some(Found::Nothing) => {}
-                None => {
+                None | Some(Found::Condition(_) | Found::Conditions(_)) => {
                     let rest = self.words.get(start..).unwrap_or_default().join(" ");
-                    // Behind an action it can only be another one.
+                    // Words run in order: a condition behind an action does not keep that from what it does.
                     if self.rule.actions.is_empty() {
                         self.rule.conditions.push(Condition::Unknown(rest));
                     } else {
@@ -100,12 +102,36 @@ impl<'a> Reader<'a> {
                 }
                 Some(Found::Nothing)
             }
-            "log" => {
-                self.at = self.words.len();
-                Some(Found::Nothing)
-            }
+            "log" => self.log(),
             _ => self.action(word).map(Found::Action),
         }
+    }
+
+    /// What a log line says, which nobody here needs to know, up to what comes behind it.
+    fn log(&mut self) -> Option<Found> {
+        while let Some(option) = self.words.get(self.at).copied() {
+            match option {
+                "prefix" => {
+                    self.at += 1;
+                    self.quotation()?;
+                }
+                "level" | "flags" | "group" | "snaplen" | "queue-threshold" => {
+                    self.at += if self.words.get(self.at + 1) == Some(&"tcp") { 3 } else { 2 };
+                }
+                _ => break,
+            }
+        }
+        Some(Found::Nothing)
+    }
+
+    /// A text in quotation marks, which may have blanks.
+    fn quotation(&mut self) -> Option<()> {
+        let first = self.next()?.strip_prefix('"')?;
+        if first.ends_with('"') {
+            return Some(());
+        }
+        while !self.next()?.ends_with('"') {}
+        Some(())
     }
 
     fn action(&mut self, word: &str) -> Option<Action> {
@@ -139,14 +165,19 @@ impl<'a> Reader<'a> {
             return Some(Found::Action(Action::SetMark(number(self.next()?)?)));
         }
         let sense = self.sense();
-        let value = self.next()?;
+        // A set, by name or with its elements, or a comparison.
+        let value = self.next().filter(|value| !value.starts_with(['@', '{', '<', '>']))?;
         let name = || (sense == Sense::Is).then(|| Cow::Owned(value.trim_matches('"').to_owned()));
-        let id = list::id(value.trim_matches('"'));
+        let id = || {
+            let id = list::id(value.trim_matches('"'));
+            let is_range = value.contains('-') && value.starts_with(|first: char| first.is_ascii_digit());
+            (!is_range).then_some(id)
+        };
         Some(Found::Condition(match key {
             "iifname" => Match::InInterface(name()?),
             "oifname" => Match::OutInterface(name()?),
-            "skuid" => Match::Owner(sense, Owner::Uid(id)),
-            "skgid" => Match::Owner(sense, Owner::Gid(id)),
+            "skuid" => Match::Owner(sense, Owner::Uid(id()?)),
+            "skgid" => Match::Owner(sense, Owner::Gid(id()?)),
             "mark" => Match::Mark(sense, number(value)?),
             "l4proto" if sense == Sense::Is => Match::Protocol(protocol(value)?),
             _ => return None,

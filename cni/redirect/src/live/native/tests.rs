@@ -75,6 +75,46 @@ fn a_listing_is_read_whole() {
 }
 
 #[test]
+fn what_is_not_known_is_kept_and_not_guessed() {
+    for text in [
+        "iifname { \"a\", \"b\" } accept",
+        "oifname @outside accept",
+        "meta skuid { 1, 2 } accept",
+        "meta skuid 1000-1999 accept",
+        "meta skgid > 7 accept",
+        "log prefix \"unclosed drop",
+    ] {
+        assert_eq!(rule(text).conditions, [Condition::Unknown(text.to_owned())]);
+    }
+    let late = rule("meta mark set 5 tcp dport 80 accept");
+    assert_eq!(late.conditions, [], "the mark is set whatever comes behind it");
+    assert_eq!(late.actions, [Action::SetMark(5), Action::Unknown("tcp dport 80 accept".to_owned())]);
+}
+
+#[test]
+fn a_log_line_does_not_hide_what_comes_behind_it() {
+    for text in [
+        "log drop",
+        "log prefix \"no drop here: \" level warn drop",
+        "log prefix \"x\" group 2 snaplen 9 queue-threshold 1 counter packets 1 bytes 2 drop",
+        "log flags tcp sequence,options drop",
+        "log flags all drop",
+    ] {
+        let read = rule(text);
+        assert_eq!((read.conditions, read.actions), (vec![], vec![Action::Drop]), "{text}");
+    }
+}
+
+#[test]
+fn a_comment_of_a_chain_is_no_rule() {
+    let text = "table inet t {\n chain c {\n comment \"what for\"\n type filter hook output priority filter;\n drop\n }\n}";
+    let rules = parse(text).unwrap();
+    let [chain] = rules.tables[0].chains.as_slice() else { panic!("{rules:?}") };
+    assert!(chain.entry.is_some());
+    assert_eq!(chain.rules.len(), 1);
+}
+
+#[test]
 fn the_rules_that_we_write_are_understood_whole() {
     let config = Config {
         dialect: Dialect::Nft,

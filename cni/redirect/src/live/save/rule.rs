@@ -79,8 +79,8 @@ impl RuleReader {
         let found = match option {
             "-i" | "--in-interface" => self.interface(sense, option, Match::InInterface)?,
             "-o" | "--out-interface" => self.interface(sense, option, Match::OutInterface)?,
-            "-s" | "--source" | "--src" => Some(Match::Source(sense, self.cidr(option)?)),
-            "-d" | "--destination" | "--dst" => Some(Match::Destination(sense, self.cidr(option)?)),
+            "-s" | "--source" | "--src" => self.address(sense, option, Match::Source)?,
+            "-d" | "--destination" | "--dst" => self.address(sense, option, Match::Destination)?,
             "-p" | "--protocol" => self.protocol(sense)?,
             "--sport" | "--source-port" => Some(Match::SourcePort(sense, self.port(option)?)),
             "--dport" | "--destination-port" => Some(Match::DestinationPort(sense, self.port(option)?)),
@@ -89,13 +89,17 @@ impl RuleReader {
             "--gid-owner" => self.owner(sense, option, Owner::Gid)?,
             "--ctstate" | "--state" => self.states(sense, option)?,
             "--mark" if module == "connmark" => match (sense, self.mark(option)?) {
-                (Sense::Is, Some(mark)) => Some(Match::ConnMark(mark)),
-                (_, value) => self.unknown(sense, option, &format!("{value:?}")),
+                (Sense::Is, (Some(mark), _)) => Some(Match::ConnMark(mark)),
+                (_, (_, value)) => self.unknown(sense, option, &format!("{value} (of the connection)")),
             },
             "--mark" => match self.mark(option)? {
-                Some(mark) => Some(Match::Mark(sense, mark)),
-                None => self.unknown(sense, option, "with a mask"),
+                (Some(mark), _) => Some(Match::Mark(sense, mark)),
+                (None, value) => self.unknown(sense, option, &value),
             },
+            "--suppl-groups" => {
+                self.widen_groups();
+                self.unknown(sense, option, "")
+            }
             _ => {
                 let value = match self.words.peek() {
                     Some(next) if !next.starts_with('-') && next != "!" => self.words.next(),
@@ -129,9 +133,28 @@ impl RuleReader {
         })
     }
 
-    fn cidr(&mut self, option: &str) -> Result<Cidr, Reason> {
+    /// A mask that is no prefix cannot be judged.
+    fn address(
+        &mut self,
+        sense: Sense,
+        option: &str,
+        of: fn(Sense, Cidr) -> Match,
+    ) -> Result<Option<Match>, Reason> {
         let value = self.words.value(option)?;
-        cidr(&value).ok_or_else(|| Reason::Value { option: option.to_owned(), value })
+        match cidr(&value) {
+            Some(cidr) => Ok(Some(of(sense, cidr))),
+            None if is_masked(&value) => Ok(self.unknown(sense, option, &value)),
+            None => Err(Reason::Value { option: option.to_owned(), value }),
+        }
+    }
+
+    /// With all groups of a process in view, its first one settles nothing.
+    fn widen_groups(&mut self) {
+        for condition in &mut self.conditions {
+            if matches!(condition, Condition::Known(Match::Owner(_, Owner::Gid(_)))) {
+                *condition = Condition::Unknown("--gid-owner with --suppl-groups".to_owned());
+            }
+        }
     }
 
     fn protocol(&mut self, sense: Sense) -> Result<Option<Match>, Reason> {
@@ -194,10 +217,13 @@ impl RuleReader {
         })
     }
 
-    /// A mark without a mask, or with one of all bits.
-    fn mark(&mut self, option: &str) -> Result<Option<u32>, Reason> {
+    /// A mark without a mask, or with one of all bits; and as it was written.
+    fn mark(&mut self, option: &str) -> Result<(Option<u32>, String), Reason> {
         let value = self.words.value(option)?;
-        whole_mark(&value).ok_or_else(|| Reason::Value { option: option.to_owned(), value })
+        match whole_mark(&value) {
+            Some(mark) => Ok((mark, value)),
+            None => Err(Reason::Value { option: option.to_owned(), value }),
+        }
     }
 
     fn jump(&mut self) -> Result<(), Reason> {
@@ -252,9 +278,17 @@ impl RuleReader {
             "CT" => value("--zone")
                 .and_then(|zone| number(zone)?.try_into().ok())
                 .map(|zone| vec![Action::CtZone(zone)]),
+            "TPROXY" if value("--on-ip").is_some_and(|ip| !["0.0.0.0", "::"].contains(&ip)) => None,
             "TPROXY" => value("--on-port").and_then(|port| port.parse().ok()).and_then(|port| {
-                let mark = value("--tproxy-mark").map_or(Some(Some(0)), whole_mark).flatten()?;
-                Some(vec![Action::SetMark(mark), Action::Tproxy(port), Action::Accept])
+                let given = [Action::Tproxy(port), Action::Accept];
+                // Without a mark, which is listed as one without a bit, the packet keeps its own.
+                match value("--tproxy-mark") {
+                    None | Some("0x0/0x0") => Some(given.into()),
+                    Some(mark) => {
+                        let mark = Action::SetMark(whole_mark(mark).flatten()?);
+                        Some([mark].into_iter().chain(given).collect())
+                    }
+                }
             }),
             _ => None,
         };
@@ -292,6 +326,12 @@ fn cidr(text: &str) -> Option<Cidr> {
         },
     };
     (length <= bits).then_some(Cidr { address, length })
+}
+
+/// `ADDRESS/MASK`, both written as addresses.
+fn is_masked(text: &str) -> bool {
+    text.split_once('/')
+        .is_some_and(|(address, mask)| [address, mask].iter().all(|part| IpAddr::from_str(part).is_ok()))
 }
 
 fn prefix_length(mask: &str) -> Option<u8> {

@@ -106,8 +106,14 @@ fn what_is_not_known_is_kept_and_not_guessed() {
     );
     assert_eq!(unknown("-p tcp --tcp-flags SYN,ACK SYN -j RETURN").len(), 2);
     assert_eq!(unknown("-m owner --uid-owner 1-9 -j RETURN"), ["--uid-owner 1-9"]);
-    assert_eq!(unknown("-m mark --mark 0x1/0xff -j RETURN"), ["--mark with a mask"]);
+    assert_eq!(unknown("-m mark --mark 0x1/0xff -j RETURN"), ["--mark 0x1/0xff"]);
+    assert_eq!(unknown("-m connmark ! --mark 0x1 -j RETURN"), ["! --mark 0x1 (of the connection)"]);
     assert_eq!(unknown("! -i eth0 -j RETURN"), ["! -i eth0"]);
+    assert_eq!(unknown("-d 10.0.0.1/255.0.255.0 -j RETURN"), ["-d 10.0.0.1/255.0.255.0"]);
+    assert_eq!(
+        unknown("-m owner --gid-owner 7 --suppl-groups -j RETURN"),
+        ["--gid-owner with --suppl-groups", "--suppl-groups"]
+    );
     assert_eq!(
         one("-j DNAT --to-destination 1.2.3.4").actions,
         [Action::Unknown("-j DNAT --to-destination 1.2.3.4".into())]
@@ -116,6 +122,13 @@ fn what_is_not_known_is_kept_and_not_guessed() {
         one("-j MARK --set-xmark 0x1/0x1").actions,
         [Action::Unknown("-j MARK --set-xmark 0x1/0x1".into())]
     );
+    assert_eq!(
+        one("-j TPROXY --on-port 1 --on-ip 10.0.0.1").actions,
+        [Action::Unknown("-j TPROXY --on-port 1 --on-ip 10.0.0.1".into())]
+    );
+    for unmarked in ["-j TPROXY --on-port 1", "-j TPROXY --on-port 1 --on-ip 0.0.0.0 --tproxy-mark 0x0/0x0"] {
+        assert_eq!(one(unmarked).actions, [Action::Tproxy(1), Action::Accept]);
+    }
     assert_eq!(one("-j LOG --log-prefix x").actions, [Action::Nothing]);
     assert_eq!(one("-g ELSEWHERE").actions, [Action::Goto("ELSEWHERE".into())]);
 }
