@@ -30,11 +30,11 @@ pub struct Ground {
 /// The policy routes that a configuration needs.
 #[must_use]
 pub fn policy_routes(config: &Config) -> Option<PolicyRoutes> {
-    config.needs_policy_routes().then_some(PolicyRoutes {
-        mark: config.tproxy_mark,
-        table: config.tproxy_route_table,
-        ipv6: config.ipv6,
-    })
+    config.needs_policy_routes().then_some(routes(config))
+}
+
+fn routes(config: &Config) -> PolicyRoutes {
+    PolicyRoutes { mark: config.tproxy_mark, table: config.tproxy_route_table, ipv6: config.ipv6 }
 }
 
 impl Ground {
@@ -74,13 +74,26 @@ impl Ground {
     }
 }
 
-/// Removes what the rules of `config` stand on, whoever added it.
+/// The policy routes that rules of another mode would stand on.
+pub(crate) fn unneeded_routes(config: &Config) -> Option<PolicyRoutes> {
+    (!config.needs_policy_routes()).then_some(routes(config))
+}
+
+/// Removes policy routes that no rule stands on any more. That they stay is no failure: they lead no packet anywhere.
+pub(crate) fn forget(rtnetlink: &mut Rtnetlink, routes: PolicyRoutes) {
+    let _ = rtnetlink.remove_policy_routes(routes);
+}
+
+/// Removes what the rules of `config` stand on, whoever added it, and what rules of another mode stood on.
 ///
 /// # Errors
 /// See [`GroundError`]. Having nothing to remove is none.
 pub fn clear(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<(), GroundError> {
     if let Some(wanted) = policy_routes(config) {
         rtnetlink.remove_policy_routes(wanted)?;
+    }
+    if let Some(unneeded) = unneeded_routes(config) {
+        forget(rtnetlink, unneeded);
     }
     if config.ipv6 {
         rtnetlink.remove_loopback_helper()?;

@@ -137,7 +137,7 @@ fn legacy_actions(action: &legacy::Action) -> Vec<Action> {
 }
 
 /// A rule in the words of `iptables -S`.
-fn spell(state: &LegacyRule) -> String {
+pub(crate) fn spell(state: &LegacyRule) -> String {
     let known: Vec<Match> = state
         .conditions
         .iter()

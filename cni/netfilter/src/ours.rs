@@ -123,7 +123,7 @@ impl<'a> OwnTable<'a> {
 }
 
 /// The tables of the native back end.
-fn native_tables(snapshot: &Snapshot) -> impl Iterator<Item = (Home, &TableState)> {
+pub(crate) fn native_tables(snapshot: &Snapshot) -> impl Iterator<Item = (Home, &TableState)> {
     tables_at(snapshot, NfFamily::Inet)
 }
 

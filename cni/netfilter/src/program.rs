@@ -102,6 +102,16 @@ pub enum ProgramError {
     /// The rules could not be applied through the tools.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
+    /// The kernel lacks what the first back end needs, and the last one that was tried instead failed, too.
+    #[error("{lack}; nor, through back end {instead}, to {failure}")]
+    Instead {
+        /// What is lacking.
+        lack: Box<ApplyError>,
+        /// The last one.
+        instead: Backend,
+        /// Why it failed.
+        failure: Box<ProgramError>,
+    },
 }
 
 /// Makes the calling thread's namespace hold what `request` asks for. If another user namespace owns it and the rules need that, the process
@@ -113,10 +123,16 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
     let legacy = legacy::read()?;
     let choice = first(&request, &legacy);
     let ground = Ground::lay(rtnetlink, &request.config)?;
+    let unneeded = ground::unneeded_routes(&request.config);
     let written = write_first_that_works(choice, request, &legacy);
-    if written.is_err() {
+    match (&written, unneeded) {
+        // Rules of another mode may have stood on them.
+        (Ok(Programmed { applied: Applied::Replaced, .. }), Some(routes)) => {
+            ground::forget(rtnetlink, routes)
+        }
+        (Ok(_), _) => {}
         // The first error is the one to tell, and what stays leads no packet anywhere.
-        let _ = ground.take_back(rtnetlink);
+        (Err(_), _) => drop(ground.take_back(rtnetlink)),
     }
     written
 }
@@ -128,23 +144,39 @@ fn write_first_that_works(
     legacy: &Legacy,
 ) -> Result<Programmed, ProgramError> {
     let Request { mut config, wish, options, .. } = request;
+    let mut lack = None;
     loop {
         config.dialect = choice.backend.dialect();
-        match write::write(choice.backend, &ruleset(&config)?, legacy, &options) {
+        let failure = match write::write(choice.backend, &ruleset(&config)?, legacy, &options) {
             Ok(written) => {
                 let write::Written { applied, unsandboxed } = written;
                 return Ok(Programmed { choice, applied, unsandboxed });
             }
             // Only now it costs something: almost no pod has a user namespace of its own.
             Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. })) => match owner::enter()? {
-                Entered::Now => {}
-                Entered::Before => return Err(error.into()),
+                Entered::Now => continue,
+                Entered::Before => error.into(),
             },
-            Err(ProgramError::Apply(error)) if wish == Wish::Auto => {
-                choice = after(choice.backend, &error).ok_or(error)?;
-            }
-            Err(error) => return Err(error),
+            Err(failure) => failure,
+        };
+        match failure {
+            ProgramError::Apply(error) if wish == Wish::Auto => match after(choice.backend, &error) {
+                Some(next) => {
+                    choice = next;
+                    lack.get_or_insert(error);
+                }
+                None => return Err(told(lack, choice.backend, error.into())),
+            },
+            failure => return Err(told(lack, choice.backend, failure)),
         }
+    }
+}
+
+/// A failure of the last back end, with what kept the first one from being used.
+fn told(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> ProgramError {
+    match lack {
+        None => failure,
+        Some(lack) => ProgramError::Instead { lack: Box::new(lack), instead, failure: Box::new(failure) },
     }
 }
 

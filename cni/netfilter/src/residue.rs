@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is ours in tables that the iptables tools write: the chains to empty and the rules to delete, by number.
+//! What is ours in tables that the iptables tools write: the chains to empty and the rules to delete.
 
+use redirect::live::{Action, Condition, save};
 use redirect::ruleset::{Family, Table};
 
 use crate::snapshot::Name;
@@ -19,6 +20,30 @@ pub(crate) struct OwnRule {
     pub(crate) chain: Name,
     /// 1-based, among all rules of the chain.
     pub(crate) position: usize,
+    /// The rule without its chain, if that says which one is meant.
+    pub(crate) text: Option<String>,
+}
+
+/// The rules of a chain that are ours: each is its text, if the tools can be told it, and whether it is ours. A text that a rule of
+/// somebody else has, too, does not say which one is meant.
+pub(crate) fn own_rules(chain: &Name, rules: &[(Option<String>, bool)]) -> Vec<OwnRule> {
+    let of_others = |text: &String| rules.iter().any(|(other, own)| !own && other.as_ref() == Some(text));
+    let own = rules.iter().enumerate().filter(|(_, (_, own))| *own);
+    own.map(|(index, (text, _))| OwnRule {
+        chain: chain.clone(),
+        position: index + 1,
+        text: text.clone().filter(|text| !of_others(text)),
+    })
+    .collect()
+}
+
+/// A rule as the tools can be told it: all of it is understood, and a pod that names its interfaces as it likes does not write our text.
+pub(crate) fn tellable(text: String) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" -_./:,!=+".contains(&byte);
+    let read = save::rule(&text).ok().filter(|_| text.bytes().all(is_plain))?;
+    let understood = read.conditions.iter().all(|condition| matches!(condition, Condition::Known(_)))
+        && matches!(read.actions.as_slice(), [only] if !matches!(only, Action::Unknown(_)));
+    understood.then_some(text)
 }
 
 /// What is ours in one table.
@@ -43,5 +68,38 @@ pub(crate) struct Residue {
 impl Residue {
     pub(crate) fn table(&self, family: Family, table: Table) -> Option<&TableResidue> {
         self.tables.iter().find(|found| (found.family, found.table) == (family, table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_told_unless_another_reads_the_same() {
+        let rules =
+            [("-i x -j RETURN", false), ("-j ISTIO_OUTPUT", true), ("-i x -j RETURN", true), ("?", true)];
+        let rules = rules.map(|(text, own)| (tellable(text.to_owned()), own));
+        let found = own_rules(&Name::new(b"OUTPUT"), &rules);
+        let found: Vec<_> = found.iter().map(|rule| (rule.position, rule.text.as_deref())).collect();
+        assert_eq!(found, [(2, Some("-j ISTIO_OUTPUT")), (3, None), (4, None)]);
+    }
+
+    #[test]
+    fn what_is_not_understood_whole_is_not_told() {
+        let told = |text: &str| tellable(text.to_owned()).is_some();
+        assert!(told(
+            "! -d 127.0.0.1/32 -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a/0xffffffff"
+        ));
+        for text in [
+            "-m limit --limit 5/min -j ISTIO_OUTPUT",
+            "-j DNAT --to-destination 1.2.3.4",
+            "-i x",
+            "-i \"x y\" -j ISTIO_OUTPUT",
+            "-i x -j ISTIO_A\n-F",
+            "-m comment --comment 'x' -j ISTIO_OUTPUT",
+        ] {
+            assert!(!told(text), "{text}");
+        }
     }
 }

@@ -99,8 +99,10 @@ impl Failure {
 
 /// Whether the same call may well succeed a moment later.
 fn passes(error: &ProgramError) -> bool {
-    if let ProgramError::Iptables(error) = error {
-        return error.is_retriable();
+    match error {
+        ProgramError::Iptables(error) => return error.is_retriable(),
+        ProgramError::Instead { failure, .. } => return passes(failure),
+        _ => {}
     }
     matches!(
         error,

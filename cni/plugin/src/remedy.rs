@@ -53,6 +53,7 @@ pub(crate) fn of_program(error: &ProgramError) -> &'static str {
         }
         ProgramError::Iptables(IptablesError::Start { reason, .. }) => of_path(reason.kind()),
         ProgramError::Apply(ApplyError::UnmappedOwner { .. }) => LOOK_UP_USERS,
+        ProgramError::Instead { failure, .. } => of_program(failure),
         _ => "",
     }
 }

@@ -100,6 +100,23 @@ pub enum ApplyError {
     Socket(#[source] io::Error),
 }
 
+impl ApplyError {
+    /// Whether the kernel lacks something, so that another back end may do.
+    #[must_use]
+    pub fn is_lack(&self) -> bool {
+        matches!(
+            self,
+            Self::NoNfTables
+                | Self::Read(ReadError::NoNfTables)
+                | Self::NoNftCompat
+                | Self::NoExtension { .. }
+                | Self::NoExpression { .. }
+                | Self::NoChainType { .. }
+                | Self::NoFamily { .. }
+        )
+    }
+}
+
 impl From<PlanError> for ApplyError {
     fn from(error: PlanError) -> Self {
         match error {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::Backend;
 use crate::apply::ApplyError;
+use crate::read::ReadError;
 
 /// A back end with the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,9 @@ impl fmt::Display for Reason {
         out.write_str(match self {
             Self::Usual => "the kernel has nf_tables and nft_compat",
             Self::Asked => "it was asked for",
-            Self::NoNftCompat => "the kernel's nf_tables cannot run what iptables rules need (nft_compat)",
+            Self::NoNftCompat => {
+                "the kernel's nf_tables cannot run what iptables rules need (nft_compat, chains of type nat)"
+            }
             Self::NoNfTables => "the kernel has no nf_tables",
             Self::LegacyRules => "the pod holds rules of others in tables of legacy iptables",
             Self::LegacyRulesOutOfReach => {
@@ -83,13 +86,56 @@ impl fmt::Display for Choice {
 #[must_use]
 pub fn after(tried: Backend, error: &ApplyError) -> Option<Choice> {
     let (backend, reason) = match (tried, error) {
-        (Backend::NftCompat, ApplyError::NoNftCompat | ApplyError::NoExtension { .. }) => {
-            (Backend::Nft, Reason::NoNftCompat)
-        }
-        (Backend::NftCompat | Backend::Nft, ApplyError::NoNfTables) => {
-            (Backend::IptablesLegacy, Reason::NoNfTables)
-        }
+        (
+            Backend::NftCompat | Backend::Nft,
+            ApplyError::NoNfTables | ApplyError::Read(ReadError::NoNfTables),
+        ) => (Backend::IptablesLegacy, Reason::NoNfTables),
+        (Backend::NftCompat, lack) if lack.is_lack() => (Backend::Nft, Reason::NoNftCompat),
+        (Backend::Nft, lack) if lack.is_lack() => (Backend::IptablesLegacy, Reason::NoNftCompat),
         _ => return None,
     };
     Some(Choice { backend, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use redirect::generate::ruleset;
+
+    use super::*;
+    use crate::encode;
+    use crate::fake::ordinary;
+    use crate::snapshot::Name;
+    use crate::step::Step;
+
+    #[test]
+    fn whatever_the_kernel_lacks_the_next_back_end_is_tried() {
+        let batch = encode::batch(&ruleset(&ordinary()).unwrap(), None).unwrap();
+        let step = || Box::new(Step::of(&batch, 1));
+        let name = || Name::new(b"nat");
+        let next = |tried, error: &ApplyError| after(tried, error).map(|next| (next.backend, next.reason));
+        let none = [ApplyError::NoNfTables, ApplyError::Read(ReadError::NoNfTables)];
+        for error in none {
+            for tried in [Backend::NftCompat, Backend::Nft] {
+                let expected = (Backend::IptablesLegacy, Reason::NoNfTables);
+                assert_eq!(next(tried, &error), Some(expected), "{error}");
+            }
+        }
+        let some = [
+            ApplyError::NoNftCompat,
+            ApplyError::NoExtension { step: step(), extension: name() },
+            ApplyError::NoExpression { step: step(), expression: name() },
+            ApplyError::NoChainType { step: step(), kind: name() },
+            ApplyError::NoFamily { step: step() },
+        ];
+        for error in some {
+            let expected =
+                [(Backend::Nft, Reason::NoNftCompat), (Backend::IptablesLegacy, Reason::NoNftCompat)];
+            let found = [Backend::NftCompat, Backend::Nft].map(|tried| next(tried, &error));
+            assert_eq!(found, expected.map(Some), "{error}");
+        }
+        let other = [ApplyError::Permission, ApplyError::NotAcknowledged, ApplyError::Busy { attempts: 1 }];
+        for error in other {
+            assert_eq!(Backend::ALL.map(|tried| next(tried, &error)), [None; 4], "{error}");
+        }
+    }
 }

@@ -128,13 +128,9 @@ fn try_rules(dialect: Dialect, ipv6: bool) -> Result<Answer, ApplyError> {
     match apply(&rules) {
         Ok(_) => Ok(Answer::Works),
         Err(ApplyError::NoNfTables | ApplyError::Read(ReadError::NoNfTables)) => Ok(Answer::NoNfTables),
-        Err(
-            ApplyError::NoNftCompat
-            | ApplyError::NoExtension { .. }
-            | ApplyError::Refused { .. }
-            // A user namespace without user 1337 can still run rules for others.
-            | ApplyError::UnmappedOwner { .. },
-        ) => Ok(Answer::Lacks),
+        // A user namespace without user 1337 can still run rules for others.
+        Err(ApplyError::Refused { .. } | ApplyError::UnmappedOwner { .. }) => Ok(Answer::Lacks),
+        Err(error) if error.is_lack() => Ok(Answer::Lacks),
         Err(error) => Err(error),
     }
 }

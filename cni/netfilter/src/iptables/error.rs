@@ -55,15 +55,13 @@ impl fmt::Display for Problem {
 pub enum IptablesError {
     /// The tool is not installed.
     #[error(
-        "run {tool}: it is not in PATH, nor an iptables of variant {variant} under another name: install iptables with that variant, or use back end {instead}"
+        "run {tool}: it is not in PATH, nor an iptables of variant {variant} under another name: install iptables with that variant, or use another back end"
     )]
     NoTool {
         /// Its name.
         tool: &'static str,
         /// The variant that is needed.
         variant: Variant,
-        /// A back end that needs no tool.
-        instead: crate::backend::Backend,
     },
     /// The tool could not be started.
     #[error("run {tool}")]

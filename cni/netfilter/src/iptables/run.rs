@@ -166,7 +166,12 @@ impl Drop for Running {
 
 /// Reads what a child says until it ends.
 fn listen(child: &mut Child, deadline: Instant) -> io::Result<(String, String)> {
-    let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let end = match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+        Ok(end) => Some(end),
+        // Before Linux 5.3, where legacy iptables is needed most, the end of what it says has to do.
+        Err(Errno::NOSYS) => None,
+        Err(errno) => return Err(errno.into()),
+    };
     let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
@@ -178,7 +183,10 @@ fn listen(child: &mut Child, deadline: Instant) -> io::Result<(String, String)> 
         let left = if ended { Duration::ZERO } else { left };
         let interest = |open: bool| if open { PollFlags::IN } else { PollFlags::empty() };
         let mut files = [
-            PollFd::from_borrowed_fd(end.as_fd(), interest(!ended)),
+            PollFd::from_borrowed_fd(
+                end.as_ref().map_or(out.as_fd(), AsFd::as_fd),
+                interest(end.is_some() && !ended),
+            ),
             PollFd::from_borrowed_fd(out.as_fd(), interest(out_open)),
             PollFd::from_borrowed_fd(err.as_fd(), interest(err_open)),
         ];
@@ -191,7 +199,7 @@ fn listen(child: &mut Child, deadline: Instant) -> io::Result<(String, String)> 
             Ok(_) => {}
         }
         let [died, said, complained] = files.map(|file| !file.revents().is_empty());
-        ended |= died;
+        ended |= if end.is_some() { died } else { !out_open && !err_open };
         if said && out_open {
             out_open = keep(&mut out, &mut text)?;
         }

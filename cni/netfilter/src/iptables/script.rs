@@ -79,9 +79,15 @@ pub(super) fn replace(family: Family, ruleset: &Ruleset, residue: &Residue, acti
 
 /// Removes what is ours except the chains `wanted`, which stay.
 fn remove(text: &mut String, own: &TableResidue, wanted: &[&str]) {
-    // From behind: a deleted rule moves those behind it.
-    for rule in own.rules.iter().rev() {
+    // Positions first, and from behind: a deleted rule moves those behind it. Whoever changes the chain meanwhile moves them, too, so
+    // that only rules are counted that cannot be told.
+    for rule in own.rules.iter().rev().filter(|rule| rule.text.is_none()) {
         let _ = writeln!(text, "-D {} {}", rule.chain, rule.position);
+    }
+    for rule in &own.rules {
+        if let Some(rule_text) = &rule.text {
+            let _ = writeln!(text, "-D {} {rule_text}", rule.chain);
+        }
     }
     let stays = |chain: &&OwnChain| wanted.iter().any(|name| chain.name == *name);
     let goes: Vec<_> = own.chains.iter().filter(|chain| !stays(chain) && is_plain(&chain.name)).collect();
@@ -110,7 +116,11 @@ mod tests {
     const REPLACE: Actions = Actions { guard: false, remove: true, add: true };
 
     fn residue() -> Residue {
-        let rule = |chain: &str, position| OwnRule { chain: Name::new(chain.as_bytes()), position };
+        let rule = |position, text: Option<&str>| OwnRule {
+            chain: Name::new(b"OUTPUT"),
+            position,
+            text: text.map(str::to_owned),
+        };
         let chain = |name: &str, held| OwnChain { name: Name::new(name.as_bytes()), held };
         let tables = [Table::Filter, Table::Nat].map(|table| TableResidue {
             family: Family::V4,
@@ -121,7 +131,7 @@ mod tests {
                 chain("ISTIO_HELD", true),
                 chain("ISTIO_ -X PREROUTING\n", false),
             ],
-            rules: vec![rule("OUTPUT", 1), rule("OUTPUT", 3)],
+            rules: vec![rule(1, None), rule(2, Some("-j ISTIO_OLD")), rule(3, None)],
         });
         Residue { tables: tables.into(), differs: true }
     }
@@ -137,6 +147,7 @@ mod tests {
         };
         assert!(at(":ISTIO_OUTPUT - [0:0]") < at("-D OUTPUT 3"));
         assert!(at("-D OUTPUT 3") < at("-D OUTPUT 1"), "from behind");
+        assert!(at("-D OUTPUT 1") < at("-D OUTPUT -j ISTIO_OLD"), "positions are as they were read");
         assert!(at("-F ISTIO_HELD") < at("-X ISTIO_OLD"));
         assert!(at("-X ISTIO_OLD") < at("-A OUTPUT -j ISTIO_OUTPUT"));
         assert!(!nat.contains("-X ISTIO_OUTPUT") && !nat.contains("-X ISTIO_HELD"), "{nat}");
@@ -148,7 +159,10 @@ mod tests {
     fn rails_stand_in_front_and_take_over_the_table() {
         let up = rails_up(Family::V4, &residue());
         assert!(up.ends_with("-I OUTPUT 1 -j ISTIO_GUARDRAILS\nCOMMIT\n"), "{up}");
-        assert!(up.contains("-D OUTPUT 3\n-D OUTPUT 1\n") && up.contains("-X ISTIO_OLD"), "{up}");
+        assert!(
+            up.contains("-D OUTPUT 3\n-D OUTPUT 1\n-D OUTPUT -j ISTIO_OLD\n") && up.contains("-X ISTIO_OLD"),
+            "{up}"
+        );
         let text = replace(
             Family::V4,
             &ruleset(&ordinary()).unwrap(),

@@ -5,11 +5,12 @@ use redirect::ruleset::{Family, Ruleset};
 
 use super::{IptablesError, Variant};
 use crate::compare::differences;
+use crate::describe::describe;
 use crate::legacy;
 use crate::ours::Survey;
 use crate::read::read;
-use crate::residue::{OwnChain, OwnRule, Residue, TableResidue};
-use crate::snapshot::{Name, NfFamily};
+use crate::residue::{OwnChain, Residue, TableResidue, own_rules, tellable};
+use crate::snapshot::{Name, NfFamily, RuleState};
 use crate::wanted::Wanted;
 
 /// What is ours, and whether it is what is wanted.
@@ -38,8 +39,9 @@ fn nf_tables(ruleset: &Ruleset) -> Result<Residue, IptablesError> {
         };
         let chain = |name: &Name| OwnChain { name: name.clone(), held: own.is_held(name) };
         let rules = own.built_in.iter().flat_map(|(chain, flags)| {
-            let own = flags.iter().enumerate().filter(|(_, own)| **own);
-            own.map(|(index, _)| OwnRule { chain: chain.name.clone(), position: index + 1 })
+            let text = |rule: &RuleState| tellable(describe(own.home.family, &rule.expressions));
+            let rules = chain.rules.iter().map(text).zip(flags.iter().copied());
+            own_rules(&chain.name, &rules.collect::<Vec<_>>())
         });
         Some(TableResidue {
             family,

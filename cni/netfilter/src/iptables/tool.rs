@@ -11,7 +11,6 @@ use redirect::ruleset::Family;
 
 use super::run::{self, Output};
 use super::{IptablesError, Variant};
-use crate::backend::Backend;
 
 /// Where the tools are if `PATH` is not set, or lacks them as a runtime's does.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -60,13 +59,11 @@ pub(super) fn path() -> OsString {
 /// The tool that restores rules of a family through a variant: the one that has the variant in its name, else the plain one if it is
 /// of that variant.
 pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Result<Tool, IptablesError> {
-    let (named, plain, instead) = match (variant, family) {
-        (Variant::Legacy, Family::V4) => ("iptables-legacy-restore", "iptables-restore", Backend::NftCompat),
-        (Variant::Legacy, Family::V6) => {
-            ("ip6tables-legacy-restore", "ip6tables-restore", Backend::NftCompat)
-        }
-        (Variant::Nft, Family::V4) => ("iptables-nft-restore", "iptables-restore", Backend::NftCompat),
-        (Variant::Nft, Family::V6) => ("ip6tables-nft-restore", "ip6tables-restore", Backend::NftCompat),
+    let (named, plain) = match (variant, family) {
+        (Variant::Legacy, Family::V4) => ("iptables-legacy-restore", "iptables-restore"),
+        (Variant::Legacy, Family::V6) => ("ip6tables-legacy-restore", "ip6tables-restore"),
+        (Variant::Nft, Family::V4) => ("iptables-nft-restore", "iptables-restore"),
+        (Variant::Nft, Family::V6) => ("ip6tables-nft-restore", "ip6tables-restore"),
     };
     let path = path();
     let files = [named, plain].into_iter().flat_map(|name| {
@@ -78,11 +75,8 @@ pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Resul
         let (variant, version) = identify(&run::output(command, "", deadline).ok()?);
         Some(Tool { path, variant, version })
     });
-    tools.into_iter().find(|tool| tool.variant == variant).ok_or(IptablesError::NoTool {
-        tool: named,
-        variant,
-        instead,
-    })
+    let mut tools = tools.into_iter();
+    tools.find(|tool| tool.variant == variant).ok_or(IptablesError::NoTool { tool: named, variant })
 }
 
 /// What a tool says of itself. One that does not know the question is old, and so legacy.

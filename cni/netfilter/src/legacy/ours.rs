@@ -9,7 +9,8 @@
 use redirect::ruleset::{ChainRules, Cidr, Family, Match, Port, Rule, Ruleset, Sense, Table, Target};
 
 use super::{Action, Condition, Legacy, LegacyChain, LegacyRule, LegacyTable};
-use crate::residue::{OwnChain, OwnRule, Residue, TableResidue};
+use crate::live::spell;
+use crate::residue::{OwnChain, Residue, TableResidue, own_rules, tellable};
 use crate::snapshot::Name;
 
 /// What every name of a chain of ours begins with.
@@ -143,11 +144,9 @@ fn in_table(state: &LegacyTable, wanted: &[&ChainRules<'_>], marks: &[u32]) -> (
                     || is_shield(chain, rule)
                     || rules.iter().any(|wanted| same(wanted, rule))
             };
-            let own = || chain.rules.iter().enumerate().filter(|(_, rule)| is_ours(rule));
-            differs |= !alike(rules, own().map(|(_, rule)| rule));
-            residue
-                .rules
-                .extend(own().map(|(index, _)| OwnRule { chain: chain.name.clone(), position: index + 1 }));
+            differs |= !alike(rules, chain.rules.iter().filter(|rule| is_ours(rule)));
+            let told = chain.rules.iter().map(|rule| (tellable(spell(rule)), is_ours(rule)));
+            residue.rules.extend(own_rules(&chain.name, &told.collect::<Vec<_>>()));
         }
     }
     (residue, differs)

@@ -8,8 +8,8 @@ use crate::apply::{self, Applied, ApplyError, Removed, apply};
 use crate::backend::Backend;
 use crate::iptables::{self, Unsandboxed, Variant};
 use crate::legacy::{self, Legacy};
+use crate::ours::native_tables;
 use crate::read::read;
-use crate::snapshot::NfFamily;
 
 /// What writing came to.
 pub(super) struct Written {
@@ -80,6 +80,5 @@ fn remove_from_nf_tables() -> Result<bool, ProgramError> {
 
 fn has_native_tables() -> Result<bool, ProgramError> {
     let snapshot = read().map_err(ApplyError::from)?;
-    let mut tables = snapshot.tables.iter().filter(|table| table.family == NfFamily::Inet);
-    Ok(tables.any(|table| table.name.as_bytes().starts_with(b"istio-proxy-")))
+    Ok(native_tables(&snapshot).next().is_some())
 }

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("a_tproxy_pod_is_programmed_once_with_its_routes", Needs::Tools, tproxy),
     Case("routes_and_address_are_taken_back_if_the_rules_fail", Needs::Tools, taken_back),
     Case("what_was_there_before_failing_rules_stays", Needs::Tools, kept),
+    Case("routes_go_when_a_pod_is_programmed_without_tproxy", Needs::Tools, redirected),
 ];
 
 fn request(ids: &[u32]) -> Request {
@@ -89,5 +90,20 @@ fn kept(world: World) {
         let failed = program(&mut rtnetlink, impossible());
         assert!(matches!(failed, Err(ProgramError::Apply(_))), "{failed:?}");
         assert_eq!((listing(), read().unwrap()), before);
+    });
+}
+
+fn redirected(world: World) {
+    fresh(world, || {
+        ip("rule add fwmark 1337 lookup 7");
+        let before = listing();
+        let mut rtnetlink = Rtnetlink::open().unwrap();
+        program(&mut rtnetlink, request(&[0])).unwrap();
+        let mut request = request(&[0]);
+        request.config.mode = Mode::Redirect;
+        assert_eq!(program(&mut rtnetlink, request).unwrap().applied, Applied::Replaced);
+        let after = listing();
+        assert_eq!(after.len(), before.len() + 1, "the address alone: {after:?}");
+        assert!(after.iter().any(|line| line.contains("lookup 7")), "somebody else's stays: {after:?}");
     });
 }
