@@ -126,11 +126,9 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
     let unneeded = ground::unneeded_routes(&request.config);
     let written = write_first_that_works(choice, request, &legacy);
     match (&written, unneeded) {
-        // Rules of another mode may have stood on them.
-        (Ok(Programmed { applied: Applied::Replaced, .. }), Some(routes)) => {
-            ground::forget(rtnetlink, routes)
-        }
-        (Ok(_), _) => {}
+        (Ok(Programmed { applied: Applied::Created, .. }), _) | (Ok(_), None) => {}
+        // Rules of another mode may have stood on them, and who replaced those may have been killed before it came here.
+        (Ok(_), Some(routes)) => ground::forget(rtnetlink, routes),
         // The first error is the one to tell, and what stays leads no packet anywhere.
         (Err(_), _) => drop(ground.take_back(rtnetlink)),
     }

@@ -55,7 +55,7 @@ impl fmt::Display for Problem {
 pub enum IptablesError {
     /// The tool is not installed.
     #[error(
-        "run {tool}: it is not in PATH, nor an iptables of variant {variant} under another name: install iptables with that variant, or use another back end"
+        "run {tool}: it is not in PATH, nor an iptables of variant {variant} under another name: install iptables with that variant, or use a back end that needs no tool (nft-compat, nft)"
     )]
     NoTool {
         /// Its name.
