@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use runtime::{AgentStandIn, ChainFailure, NodePaths, PodName, RuntimeCall};
+pub use runtime::{AgentStandIn, ChainFailure, Errand, NodePaths, PodName, RuntimeCall};
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
 /// Whether the environment can do something, and how that was found out.
@@ -96,7 +96,7 @@ pub struct CniCall {
     pub stdin: Vec<u8>,
 }
 
-/// What came of a [`CniCall`].
+/// What came of a [`CniCall`], or of another program that ran to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CniAnswer {
     /// Exit code; `None` if a signal ended it.
@@ -153,6 +153,11 @@ pub trait Cluster: Send + Sync {
     /// A pod that was applied: for traffic and for looking into its namespace.
     async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError>;
 
+    /// A pod whose sandbox is there while its start may still go on.
+    async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
+        self.workload(namespace, name).await
+    }
+
     /// Requests that the API server got since the start, as `VERB /path`, in order. What the lab itself asks for (its
     /// kubelet, its steps) is not among them.
     fn api_requests(&self) -> Vec<String>;
@@ -195,6 +200,11 @@ pub trait Node: Send + Sync {
     async fn retry_pod(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
         let _ = (pod, deadline);
         Err(LabError::Unsupported { tier: "this tier", what: "set a sandbox up again on request".to_owned() })
+    }
+
+    /// Runs a program to its end.
+    async fn run(&self, errand: Errand) -> Result<CniAnswer, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: format!("run {:?} on a node", errand.words) })
     }
 
     /// Makes the runtime call its chain; the inner error is the system under test's.
@@ -248,6 +258,28 @@ pub trait Workload: Send + Sync {
     /// Sends a segment that belongs to no connection, and says what came back.
     async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
         Err(LabError::Unsupported { tier: "this tier", what: format!("send {stray:?}") })
+    }
+
+    /// Runs the program of a container once more and to its end, with more arguments, beside the pod's containers.
+    async fn run_again(&self, container: &str, more: &[String]) -> Result<CniAnswer, LabError> {
+        Err(LabError::Unsupported {
+            tier: "this tier",
+            what: format!("run container {container:?} again with {more:?}"),
+        })
+    }
+
+    /// The number of a container's process, as its node numbers it.
+    fn process(&self, container: &str) -> Option<u32> {
+        let _ = container;
+        None
+    }
+
+    /// Waits until a container has printed a line with this in it, and returns the line.
+    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
+        Err(LabError::Unsupported {
+            tier: "this tier",
+            what: format!("wait until container {container:?} says {fragment:?}"),
+        })
     }
 
     /// What the pod's containers printed, `container: line`, for evidence.

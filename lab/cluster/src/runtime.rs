@@ -65,6 +65,19 @@ pub struct NodePaths {
     pub netns_dir: PathBuf,
 }
 
+/// A program that somebody runs on a node beside what its pods run: a tool under test, or one of the system's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Errand {
+    /// The program and its arguments. A binary of the system under test goes before one of the same name in `PATH`.
+    pub words: Vec<String>,
+    /// Standard input.
+    pub stdin: Vec<u8>,
+    /// The network namespace that it runs in; the node's own if absent.
+    pub netns: Option<String>,
+    /// User and group. Only root may do anything.
+    pub owner: (u32, u32),
+}
+
 /// What listens on the agent's socket of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -32,7 +32,8 @@ pub struct Surroundings {
     pub deadline: Duration,
 }
 
-/// Starts all containers of a pod in order and leaves them in `started`. `Some` says which of them did not come up.
+/// Starts all containers of a pod in order, leaves them in `started` and shows them each time that there is one more. `Some` says
+/// which of them did not come up.
 ///
 /// # Errors
 /// The harness failed.
@@ -40,6 +41,7 @@ pub async fn start(
     plan: &Plan,
     surroundings: &Surroundings,
     started: &mut Vec<Container>,
+    show: impl Fn(&[Container]),
 ) -> Result<Option<PodStart>, Error> {
     for planned in &plan.containers {
         let resolv_conf = Some(surroundings.resolv_conf.clone());
@@ -51,6 +53,7 @@ pub async fn start(
         };
         let (name, role) = (planned.name.clone(), planned.role);
         started.push(Container { name, role, process });
+        show(started);
         let Some(container) = started.last() else { continue };
         if let Some(failure) = up(planned, &container.process, surroundings.deadline).await? {
             return Ok(Some(failure));

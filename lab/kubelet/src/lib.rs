@@ -11,6 +11,7 @@
 //! | [`pod`], [`sandbox`], [`containers`], [`status`] | a pod's plan, network, processes, report |
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
+//! | [`errand`] | programs that somebody runs beside what pods run |
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`netns`], [`process`], [`rights`] | one namespace, one process, what it may do |
 //! | [`options`], [`probes`], [`error`] | setting up, what the machine can do, what can go wrong |
@@ -19,6 +20,7 @@ pub mod agent;
 pub mod cni;
 pub mod containers;
 pub mod controller;
+pub mod errand;
 pub mod error;
 pub mod netns;
 pub mod node;

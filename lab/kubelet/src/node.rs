@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::agent::Agent;
 use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
-use crate::containers::{self, Surroundings};
+use crate::containers::{self, Container, Surroundings};
 use crate::error::Error;
 use crate::netns::{Namespace, Role};
 use crate::options::Options;
@@ -217,12 +217,18 @@ impl NetnsNode {
             resolv_conf: self.write_resolv_conf(plan)?,
             deadline: self.options.deadlines.process,
         };
-        let failed = containers::start(plan, &surroundings, &mut parts.containers).await?;
+        let show = |started: &[Container]| slot.show_containers(started);
+        let failed = containers::start(plan, &surroundings, &mut parts.containers, show).await?;
         Ok(failed.unwrap_or(PodStart::Running { addresses }))
     }
 
+    /// Where a pod's `resolv.conf` is.
+    pub(crate) fn resolv_conf(&self, plan: &Plan) -> PathBuf {
+        self.directory.join(format!("resolv.conf-{}", plan.uid))
+    }
+
     fn write_resolv_conf(&self, plan: &Plan) -> Result<PathBuf, Error> {
-        let path = self.directory.join(format!("resolv.conf-{}", plan.uid));
+        let path = self.resolv_conf(plan);
         fs::write(&path, &plan.resolv_conf).map_err(Error::file("write", &path))?;
         Ok(path)
     }

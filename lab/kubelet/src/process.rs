@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, watch};
 
@@ -82,6 +82,30 @@ impl Program {
         let started = netns::inside(netns, spawn).await??;
         started.map_err(|error| Error::Process { program: self.path.clone(), why: error.to_string() })
     }
+
+    /// Runs it in the namespace at `netns` to its end. One that is still there at the deadline is killed.
+    pub(crate) async fn finish(
+        &self,
+        netns: &Path,
+        input: &[u8],
+        deadline: Duration,
+    ) -> Result<std::process::Output, Error> {
+        let mut child = self.spawn(netns).await?;
+        let stdin = child.stdin.take();
+        let exchange = async {
+            let write = async {
+                if let Some(mut stdin) = stdin {
+                    // A program that gives up early says why on its standard error.
+                    let _ = stdin.write_all(input).await;
+                }
+            };
+            tokio::join!(write, child.wait_with_output()).1
+        };
+        tokio::time::timeout(deadline, exchange)
+            .await
+            .map_err(|_| Error::Deadline { what: format!("the end of {}", self.path.display()), deadline })?
+            .map_err(Error::system("wait for a process"))
+    }
 }
 
 /// How a process ended.
@@ -110,21 +134,39 @@ impl Exit {
 
 /// The lines that a process printed, oldest first; the oldest are dropped when there are too many.
 #[derive(Debug, Clone, Default)]
-pub struct Output(Arc<Mutex<VecDeque<String>>>);
+pub struct Output(Arc<watch::Sender<VecDeque<String>>>);
 
 impl Output {
     /// What is kept.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.0.borrow().iter().cloned().collect()
+    }
+
+    /// Waits for a line with `fragment` in it.
+    ///
+    /// # Errors
+    /// There is none before the deadline.
+    pub async fn until(&self, fragment: &str, deadline: Duration) -> Result<String, Error> {
+        let find = |lines: &VecDeque<String>| lines.iter().find(|line| line.contains(fragment)).cloned();
+        let mut lines = self.0.subscribe();
+        let found = tokio::time::timeout(deadline, lines.wait_for(|lines| find(lines).is_some())).await;
+        match found {
+            Ok(Ok(lines)) => Ok(find(&lines).unwrap_or_default()),
+            // The sender lives in `self`.
+            Ok(Err(_)) | Err(_) => {
+                Err(Error::Deadline { what: format!("a line with {fragment:?}"), deadline })
+            }
+        }
     }
 
     fn push(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == KEPT_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(line);
+        self.0.send_modify(|lines| {
+            if lines.len() == KEPT_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(line);
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::PodStart;
@@ -45,7 +44,7 @@ pub struct Slot {
     /// What it consists of; held for as long as a start or an end takes.
     pub parts: AsyncMutex<Parts>,
     stage: watch::Sender<Stage>,
-    shown: Mutex<Shown>,
+    shown: watch::Sender<Shown>,
 }
 
 /// What others may look at while a start or an end goes on.
@@ -68,7 +67,7 @@ impl Slot {
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let (stage, _) = watch::channel(Stage::Starting);
-        Self { plan, parts: AsyncMutex::default(), stage, shown: Mutex::default() }
+        Self { plan, parts: AsyncMutex::default(), stage, shown: watch::Sender::default() }
     }
 
     /// Says how far the pod is.
@@ -84,25 +83,52 @@ impl Slot {
 
     /// Shows what others may look at.
     pub fn show(&self, parts: &Parts) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sandbox) = &parts.sandbox {
-            shown.netns = sandbox.netns().to_owned();
-            shown.addresses = sandbox.addresses().to_vec();
-            shown.further = sandbox.further().to_vec();
+            self.shown.send_modify(|shown| {
+                shown.netns = sandbox.netns().to_owned();
+                shown.addresses = sandbox.addresses().to_vec();
+                shown.further = sandbox.further().to_vec();
+            });
         }
-        // An ended pod's output is kept: it is evidence.
-        if !parts.containers.is_empty() {
-            let outputs = parts.containers.iter().map(|c| (c.name.clone(), c.process.output().clone()));
+        self.show_containers(&parts.containers);
+    }
+
+    /// Shows which containers there are. An ended pod's output is kept: it is evidence.
+    pub fn show_containers(&self, containers: &[Container]) {
+        if containers.is_empty() {
+            return;
+        }
+        self.shown.send_modify(|shown| {
+            let outputs = containers.iter().map(|c| (c.name.clone(), c.process.output().clone()));
             shown.outputs = outputs.collect();
-            let pids = parts.containers.iter().filter_map(|c| Some((c.name.clone(), c.process.pid()?)));
+            let pids = containers.iter().filter_map(|c| Some((c.name.clone(), c.process.pid()?)));
             shown.pids = pids.collect();
+        });
+    }
+
+    /// Waits until what is shown is as wanted.
+    ///
+    /// # Errors
+    /// It is not before the deadline.
+    pub async fn until_shown(
+        &self,
+        what: &str,
+        deadline: Duration,
+        wanted: impl FnMut(&Shown) -> bool,
+    ) -> Result<Shown, Error> {
+        let mut shown = self.shown.subscribe();
+        let reached = tokio::time::timeout(deadline, shown.wait_for(wanted)).await;
+        match reached {
+            Ok(Ok(shown)) => Ok(shown.clone()),
+            // The sender lives in `self`.
+            Ok(Err(_)) | Err(_) => Err(Error::Deadline { what: what.to_owned(), deadline }),
         }
     }
 
     /// What others may look at.
     #[must_use]
     pub fn shown(&self) -> Shown {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shown.borrow().clone()
     }
 
     /// Waits until the pod's start has ended.

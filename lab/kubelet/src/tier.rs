@@ -21,6 +21,7 @@ use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
 use crate::options::Options;
 use crate::probes;
+use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
 /// Where the agent and its service account live.
@@ -88,20 +89,34 @@ impl NetnsCluster {
         format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{SERVICE_ACCOUNT}")
     }
 
+    /// A pod whose start has ended.
     pub(crate) async fn find(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
+        let found = self.seen(pod).await?;
+        found.slot.started(self.options.deadlines.pod).await?;
+        if found.slot.shown().netns.as_os_str().is_empty() {
+            return Err(Error::Missing(format!("sandbox of pod {}", pod.name)));
+        }
+        Ok(found)
+    }
+
+    /// A pod whose sandbox is there.
+    pub(crate) async fn find_starting(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
+        let found = self.seen(pod).await?;
+        let what = format!("the sandbox of pod {}/{}", pod.namespace, pod.name);
+        let is_there = |shown: &Shown| !shown.netns.as_os_str().is_empty();
+        found.slot.until_shown(&what, self.options.deadlines.pod, is_there).await?;
+        Ok(found)
+    }
+
+    async fn seen(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
         let deadline = self.options.deadlines.pod;
         let seen = self.nodes.iter().map(|node| Box::pin(node.until_seen(pod)));
         let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
-        let slot = tokio::time::timeout(deadline, futures::future::select_all(seen))
+        let (slot, number, _) = tokio::time::timeout(deadline, futures::future::select_all(seen))
             .await
-            .map_err(|_| Error::Deadline { what: what(), deadline })?
-            .0;
-        slot.started(deadline).await?;
-        if slot.shown().netns.as_os_str().is_empty() {
-            return Err(Error::Missing(format!("sandbox of pod {}", pod.name)));
-        }
-        let client = self.options.binaries.workload.clone();
-        Ok(NetnsWorkload { slot, inner: None, client, exchange: self.options.deadlines.exchange })
+            .map_err(|_| Error::Deadline { what: what(), deadline })?;
+        let node = self.nodes.get(number).ok_or_else(|| Error::Missing("node".to_owned()))?;
+        Ok(NetnsWorkload { slot, inner: None, node: Arc::clone(node) })
     }
 
     /// Ends everything: pods, agents, API, namespaces, the directory.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart,
-    Probe, RuntimeCall, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, LabError, Node, NodePaths, PodName,
+    PodStart, Probe, RuntimeCall, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -58,6 +58,10 @@ impl Cluster for NetnsCluster {
 
     async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         Ok(Box::new(self.find(&PodName::new(namespace, name)).await?))
+    }
+
+    async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
+        Ok(Box::new(self.find_starting(&PodName::new(namespace, name)).await?))
     }
 
     fn api_requests(&self) -> Vec<String> {
@@ -113,6 +117,10 @@ impl Node for NetnsNode {
         let slot = self.slot(pod).ok_or_else(|| Error::Missing(format!("pod {}", pod.name)))?;
         let late = || Error::Deadline { what: format!("the start of pod {}", pod.name), deadline };
         Ok(tokio::time::timeout(deadline, self.start(&slot)).await.map_err(|_| late())?)
+    }
+
+    async fn run(&self, errand: Errand) -> Result<CniAnswer, LabError> {
+        Ok(self.run_errand(errand).await?)
     }
 
     async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {

@@ -2,19 +2,20 @@
 //! A running pod as a probe: traffic from inside of it, a look at its rules.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Answer, LabError, LiveRule, Stray, StrayEnding, Traffic, Workload};
-use tokio::io::AsyncWriteExt as _;
+use cluster::{Answer, CniAnswer, LabError, LiveRule, Stray, StrayEnding, Traffic, Workload};
 
+use crate::errand;
 use crate::error::Error;
 use crate::netns::inside;
+use crate::node::NetnsNode;
 use crate::process::Program;
-use crate::slot::Slot;
+use crate::slot::{Shown, Slot};
 
 /// The container that stands in for a virtual machine.
 const GUEST: &str = "guest";
@@ -32,8 +33,8 @@ pub struct NetnsWorkload {
     pub(crate) slot: Arc<Slot>,
     /// Where it is looked at from, if not from the pod itself.
     pub(crate) inner: Option<Inner>,
-    pub(crate) client: PathBuf,
-    pub(crate) exchange: Duration,
+    /// The node that it is on.
+    pub(crate) node: Arc<NetnsNode>,
 }
 
 #[async_trait]
@@ -66,10 +67,11 @@ impl Workload for NetnsWorkload {
 
     async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
         let input = serde_json::to_vec(stray).map_err(Error::from)?;
-        let deadline = self.exchange.as_millis().to_string();
-        let program = Program::new(&self.client, ["stray", "--deadline-ms", &deadline]);
-        let output = self.run(&program, input, self.exchange + HANGING).await?;
-        serde_json::from_slice(&output.stdout).map_err(|_| self.said(&output).into())
+        let exchange = self.exchange();
+        let deadline = exchange.as_millis().to_string();
+        let program = Program::new(self.client(), ["stray", "--deadline-ms", &deadline]);
+        let output = program.finish(&self.place(), &input, exchange + HANGING).await?;
+        serde_json::from_slice(&output.stdout).map_err(|_| self.complained(&output).into())
     }
 
     fn netns(&self) -> String {
@@ -101,6 +103,31 @@ impl Workload for NetnsWorkload {
         Ok(snapshot.counters().map(rule).collect())
     }
 
+    async fn run_again(&self, container: &str, more: &[String]) -> Result<CniAnswer, LabError> {
+        let plan = &self.slot.plan;
+        let planned = plan.containers.iter().find(|planned| planned.name == container);
+        let planned = planned.ok_or_else(|| Error::Missing(format!("container {container}")))?;
+        let mut program = planned.program.clone();
+        program.args.extend_from_slice(more);
+        program.resolv_conf = Some(self.node.resolv_conf(plan));
+        Ok(errand::finish(&program, &self.place(), &[], self.node.options.deadlines.process).await?)
+    }
+
+    fn process(&self, container: &str) -> Option<u32> {
+        let shown = self.slot.shown();
+        shown.pids.into_iter().find(|(name, _)| name == container).map(|(_, pid)| pid)
+    }
+
+    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
+        let deadline = self.node.options.deadlines.process;
+        let is_there = |shown: &Shown| shown.outputs.iter().any(|(name, _)| name == container);
+        let what = format!("the start of container {container}");
+        let shown = self.slot.until_shown(&what, deadline, is_there).await?;
+        let output = shown.outputs.iter().find(|(name, _)| name == container);
+        let (_, output) = output.ok_or_else(|| Error::Missing(format!("container {container}")))?;
+        Ok(output.until(fragment, deadline).await?)
+    }
+
     fn logs(&self) -> Vec<String> {
         let outputs = self.slot.shown().outputs.into_iter();
         let lines = |(name, output): (String, crate::process::Output)| {
@@ -119,49 +146,40 @@ impl NetnsWorkload {
         self.inner.as_ref().map_or_else(|| self.slot.shown().netns, |inner| inner.netns.clone())
     }
 
+    fn client(&self) -> &Path {
+        &self.node.options.binaries.workload
+    }
+
+    /// How long an answer is waited for.
+    fn exchange(&self) -> Duration {
+        self.node.options.deadlines.exchange
+    }
+
     /// Sends traffic of one user from one process inside the pod.
     async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, Error> {
         let Some(first) = traffic.first() else { return Ok(Vec::new()) };
-        let deadline = self.exchange.as_millis().to_string();
+        let exchange = self.exchange();
+        let deadline = exchange.as_millis().to_string();
         let program =
-            Program::new(&self.client, ["client", "--deadline-ms", &deadline]).as_user(first.uid, first.gid);
+            Program::new(self.client(), ["client", "--deadline-ms", &deadline]).as_user(first.uid, first.gid);
         let mut input = Vec::new();
         for one in traffic {
             serde_json::to_writer(&mut input, one)?;
             input.push(b'\n');
         }
         let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
-        let deadline = (self.exchange * 2).saturating_mul(count) + HANGING;
-        let output = self.run(&program, input, deadline).await?;
+        let deadline = (exchange * 2).saturating_mul(count) + HANGING;
+        let output = program.finish(&self.place(), &input, deadline).await?;
         let answers: Result<Vec<Answer>, _> =
             serde_json::Deserializer::from_slice(&output.stdout).into_iter().collect();
         match answers {
             Ok(answers) if answers.len() == traffic.len() => Ok(answers),
-            _ => Err(self.said(&output)),
+            _ => Err(self.complained(&output)),
         }
     }
 
-    /// Runs a program of the lab's inside the pod, to its end.
-    async fn run(&self, program: &Program, input: Vec<u8>, deadline: Duration) -> Result<Output, Error> {
-        let mut child = program.spawn(&self.place()).await?;
-        let stdin = child.stdin.take();
-        let exchange = async {
-            let write = async {
-                if let Some(mut stdin) = stdin {
-                    // A client that gives up early says why on its standard error.
-                    let _ = stdin.write_all(&input).await;
-                }
-            };
-            tokio::join!(write, child.wait_with_output()).1
-        };
-        tokio::time::timeout(deadline, exchange)
-            .await
-            .map_err(|_| Error::Deadline { what: "a client's end".to_owned(), deadline })?
-            .map_err(Error::system("wait for a client"))
-    }
-
-    fn said(&self, output: &Output) -> Error {
+    fn complained(&self, output: &Output) -> Error {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Error::Process { program: self.client.clone(), why }
+        Error::Process { program: self.client().to_owned(), why }
     }
 }

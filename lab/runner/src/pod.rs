@@ -113,8 +113,8 @@ pub struct Pod {
     pub resolvers: Vec<IpAddr>,
     /// Who programs its rules, where an injector that is more than a stand-in has to add whoever does or checks it.
     pub programming: Option<Programming>,
-    /// What the mesh tells everything that is injected, beside the proxy's environment.
-    pub metadata: BTreeMap<String, String>,
+    /// What the mesh says of what is injected, where the pod and its proxy say nothing.
+    pub mesh: Config,
 }
 
 impl Pod {
@@ -189,7 +189,7 @@ impl Pod {
         let mut bare = Self { proxy: None, ..self.clone() };
         bare.annotations.remove(STATUS);
         let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
-        let mut config = Config { programming, metadata: self.metadata.clone(), ..Config::default() };
+        let mut config = Config { programming, ..self.mesh.clone() };
         config.placement = if proxy.native { Placement::Native } else { Placement::Beside };
         config.uid = id(proxy.uid).unwrap_or(config.uid);
         config.gid = id(proxy.gid).unwrap_or(config.gid);

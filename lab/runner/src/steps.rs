@@ -10,13 +10,19 @@
 //! | [`call`] | calls of the plugin: commands, versions, errors |
 //! | [`chain`] | calls that the runtime makes of its chain |
 //! | [`faults`] | the API server and the agent misbehaving |
+//! | [`init`] | init containers that program or check rules, and the same program called by somebody |
+//! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
+//! | [`diagnosis`] | `istio-cni diagnose` |
 //! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod call;
 pub mod chain;
+pub mod damage;
+pub mod diagnosis;
 pub mod faults;
+pub mod init;
 pub mod pod;
 pub mod policy;
 pub mod rules;

@@ -15,8 +15,11 @@ use crate::plan::{Binary, Sut};
 /// The plugin's file name.
 pub const PLUGIN: &str = "istio-cni";
 
+/// The tool's file name.
+pub const TOOL: &str = "istio-iptables";
+
 /// Binaries that a system under test may lack. A tag of that name says that a scenario needs one.
-pub const OPTIONAL: [&str; 1] = ["istio-iptables"];
+pub const OPTIONAL: [&str; 1] = [TOOL];
 
 /// The profile of binaries with defects, and the name of its directory.
 const MUTANTS: &str = "mutants";

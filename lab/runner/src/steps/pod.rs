@@ -89,7 +89,20 @@ fn checked(world: &mut LabWorld) -> Step {
 
 #[given(regex = r#"^its mesh's metadata has ([A-Z0-9_]+) = "([^"]*)"$"#)]
 fn metadata(world: &mut LabWorld, name: String, value: String) -> Step {
-    world.it()?.metadata.insert(name, value);
+    world.it()?.mesh.metadata.insert(name, value);
+    Ok(())
+}
+
+#[given("its mesh asks for native nftables")]
+fn native_rules(world: &mut LabWorld) -> Step {
+    world.it()?.mesh.rules = injector::config::Rules::Nftables;
+    Ok(())
+}
+
+#[given(regex = r"^its mesh's proxies listen on (\d+) and (\d+)$")]
+fn ports(world: &mut LabWorld, outbound: u16, inbound: u16) -> Step {
+    let mesh = &mut world.it()?.mesh;
+    (mesh.proxy_port, mesh.inbound_port) = (outbound, inbound);
     Ok(())
 }
 

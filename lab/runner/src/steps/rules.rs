@@ -41,7 +41,7 @@ pub(super) async fn inside<T: Send + 'static>(
     done.await.map_err(Stop::harness)?.map_err(Stop::harness)?.map_err(Stop::harness)
 }
 
-async fn snapshot(world: &mut LabWorld) -> Result<Snapshot, Stop> {
+pub(super) async fn snapshot(world: &mut LabWorld) -> Result<Snapshot, Stop> {
     inside(world, || netfilter::read().map_err(|error| error.to_string())).await
 }
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What else can be in a pod's namespace than what the plugin left: parts of its rules, rules that upstream's tools wrote, no
+//! policy routes.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use cluster::{Errand, Workload};
+use cucumber::{given, when};
+use netfilter::Netns;
+use netfilter::address::Rtnetlink;
+use netfilter::route::PolicyRoutes;
+use protocol::pod::PodFacts;
+use redirect::config::Dns;
+use redirect::host::{Environment, Host, decide_addresses};
+use redirect::ruleset::{Chain, Family, Match, Owner, Rule, Ruleset, Sense, Table, Target};
+use redirect::{Config, Enrolment, enrol, generate, text};
+
+use super::rules::inside;
+use crate::pod::Pod;
+use crate::stop::{Step, Stop};
+use crate::world::LabWorld;
+
+/// In which form the rules of a node's pods are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dialect(redirect::ruleset::Dialect);
+
+impl Dialect {
+    /// The node's.
+    pub(super) fn of(world: &LabWorld) -> Self {
+        let native = world.node.plugin_conf.get("native_nftables").is_some_and(|value| *value == true);
+        Self(if native { redirect::ruleset::Dialect::Nft } else { redirect::ruleset::Dialect::Iptables })
+    }
+
+    const IPTABLES: Self = Self(redirect::ruleset::Dialect::Iptables);
+}
+
+/// The rules that the plugin makes for a pod, as the API has it.
+pub(super) fn rules_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Ruleset, Stop> {
+    generate::ruleset(&config_of(pod, addresses, dialect)?).map_err(Stop::harness)
+}
+
+fn config_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Config, Stop> {
+    let object = pod.admitted().map_err(Stop::harness)?;
+    let facts: PodFacts = serde_json::from_value(object).map_err(Stop::harness)?;
+    let redirect = match enrol(&facts).map_err(Stop::harness)? {
+        Enrolment::Enrol(redirect) => redirect,
+        Enrolment::Skip(reason) => return Err(Stop::harness(format!("it would be left alone: {reason}"))),
+    };
+    let mut addresses = addresses.to_vec();
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    let addresses = decide_addresses(addresses, redirect.stack.value).map_err(Stop::harness)?;
+    let config = redirect.config(&Host { addresses, environment: Environment::default() });
+    Ok(Config { dialect: dialect.0, ..config })
+}
+
+/// Makes a pod's namespace hold these rules and no others of ours.
+pub(super) async fn program(workload: &dyn Workload, rules: Ruleset) -> Step {
+    let path = PathBuf::from(workload.netns());
+    let apply = move || {
+        Netns::open(path)
+            .map_err(|error| error.to_string())?
+            .enter(|| netfilter::apply(&rules).map_err(|error| error.to_string()))
+            .map_err(|error| error.to_string())?
+    };
+    tokio::task::spawn_blocking(apply).await.map_err(Stop::harness)?.map(drop).map_err(Stop::harness)
+}
+
+#[given(
+    regex = "^its namespace loses (all its rules|its rules of IPv6|its inbound rules|its DNS rules|what exempts its proxy)$"
+)]
+#[when(
+    regex = "^its namespace loses (all its rules|its rules of IPv6|its inbound rules|its DNS rules|what exempts its proxy)$"
+)]
+async fn loses(world: &mut LabWorld, what: String) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let workload = world.workload(&name).await?;
+    let mut config = config_of(&world.it()?.clone(), &workload.addresses(), Dialect::of(world))?;
+    match what.as_str() {
+        "its rules of IPv6" => config.ipv6 = false,
+        "its DNS rules" => config.dns = Dns::Off,
+        _ => {}
+    }
+    let mut rules = generate::ruleset(&config).map_err(Stop::harness)?;
+    rules.rules.retain(|rule| !is_part(rule, &what));
+    program(&*workload, rules).await
+}
+
+fn is_part(rule: &Rule, part: &str) -> bool {
+    match part {
+        "all its rules" => true,
+        "its inbound rules" => {
+            rule.chain == Chain::Prerouting || (rule.chain == Chain::IstioInbound && rule.table != Table::Raw)
+        }
+        "what exempts its proxy" => {
+            let is_its = |one: &Match| matches!(one, Match::Owner(Sense::Is, Owner::Uid(_) | Owner::Gid(_)));
+            rule.matches.iter().any(is_its) && rule.target == Target::Return
+        }
+        _ => false,
+    }
+}
+
+#[given("its namespace loses its policy routes")]
+#[when("its namespace loses its policy routes")]
+async fn loses_routes(world: &mut LabWorld) -> Step {
+    inside(world, || {
+        let routes = PolicyRoutes { mark: 1337, table: 133, ipv6: true };
+        let mut rtnetlink = Rtnetlink::open().map_err(|error| error.to_string())?;
+        rtnetlink.remove_policy_routes(routes).map_err(|error| error.to_string())
+    })
+    .await
+}
+
+/// The text is upstream's, word for word: the reference corpora say so.
+#[given(regex = "^(iptables-nft|iptables-legacy) writes upstream's rules into its namespace$")]
+#[when(regex = "^(iptables-nft|iptables-legacy) writes upstream's rules into its namespace$")]
+async fn restored(world: &mut LabWorld, tool: String) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let workload = world.workload(&name).await?;
+    let rules = rules_of(&world.it()?.clone(), &workload.addresses(), Dialect::IPTABLES)?;
+    for family in rules.families() {
+        let tool = if family == Family::V4 { tool.clone() } else { format!("ip6{}", &tool[2..]) };
+        let errand = Errand {
+            words: vec![format!("{tool}-restore"), "--noflush".to_owned()],
+            stdin: text::restore(&rules, family).into_bytes(),
+            netns: Some(workload.netns()),
+            ..Errand::default()
+        };
+        let answer = world.cluster().await?.node()?.run(errand).await?;
+        if answer.exit != Some(0) {
+            return Err(Stop::harness(format!("{tool}-restore answered {answer:?}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `istio-cni diagnose`, as somebody calls it on a node.
+
+use cluster::Errand;
+use cucumber::{then, when};
+
+use crate::stop::{Step, Stop, expect_eq};
+use crate::sut::PLUGIN;
+use crate::world::LabWorld;
+
+#[when(regex = "^it is diagnosed( by its process| by its object| without a name|)$")]
+async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let namespace = world.it()?.namespace.clone();
+    let workload = world.workload(&name).await?;
+    let cluster = world.cluster().await?;
+    let node = cluster.node()?;
+    let paths = node.paths().ok_or_else(|| Stop::Inapplicable("the node's files are out of reach".into()))?;
+    let mut words = vec![PLUGIN.to_owned(), "diagnose".to_owned(), "-o".to_owned(), "json".to_owned()];
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    if how == " by its process" {
+        let pid = workload.process("app").ok_or_else(|| Stop::harness("its app has no process"))?;
+        option("--pid", pid.to_string());
+    } else {
+        option("--netns", workload.netns());
+    }
+    let object = paths.run_dir.join(format!("{name}.json"));
+    match how.as_str() {
+        " without a name" => {}
+        " by its object" => {
+            let live =
+                cluster.api().pod(&namespace, &name).ok_or_else(|| Stop::harness("it has no object"))?;
+            std::fs::write(&object, live.to_string()).map_err(Stop::harness)?;
+            option("--pod-json", object.display().to_string());
+        }
+        _ => {
+            option("--pod", format!("{namespace}/{name}"));
+            option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
+        }
+    }
+    world.answer = Some(node.run(Errand { words, ..Errand::default() }).await?);
+    Ok(())
+}
+
+fn differences(world: &LabWorld) -> Result<Vec<String>, Stop> {
+    let answer = world.answer()?;
+    let found = answer.json()["differences"].as_array().cloned();
+    let found = found.ok_or_else(|| Stop::wrong(format!("it answered {answer:?}")))?;
+    Ok(found.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect())
+}
+
+#[then("it is as it should be")]
+fn healthy(world: &mut LabWorld) -> Step {
+    expect_eq("the list of differences", &differences(world)?, &Vec::new())?;
+    expect_eq("the exit code", &world.answer()?.exit, &Some(0))
+}
+
+#[then(regex = r#"^it differs: "(.*)"$"#)]
+fn differs(world: &mut LabWorld, fragment: String) -> Step {
+    let found = differences(world)?;
+    if !found.iter().any(|difference| difference.contains(&fragment)) {
+        return Err(Stop::wrong(format!("the differences are {found:#?}")));
+    }
+    expect_eq("the exit code", &world.answer()?.exit, &Some(1))
+}
+
+#[then(regex = r#"^it differs only in this: "(.*)"$"#)]
+fn differs_only(world: &mut LabWorld, fragment: String) -> Step {
+    differs(world, fragment)?;
+    let found = differences(world)?;
+    if found.len() == 1 { Ok(()) } else { Err(Stop::wrong(format!("the differences are {found:#?}"))) }
+}
+
+#[then(regex = r#"^its rules are in the forms? "(.*)"$"#)]
+fn forms(world: &mut LabWorld, wanted: String) -> Step {
+    let found = world.answer()?.json()["forms"].clone();
+    let found: Vec<String> = serde_json::from_value(found).map_err(|error| Stop::wrong(error.to_string()))?;
+    expect_eq("the list of forms", &found.join(" and "), &wanted)
+}
+
+#[then(regex = r#"^nobody can tell: "(.*)"$"#)]
+fn unknown(world: &mut LabWorld, fragment: String) -> Step {
+    let answer = world.answer()?;
+    if answer.exit == Some(2) && answer.stderr.contains(&fragment) {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("it answered {answer:?}")))
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Init containers that program rules or check them, and the same program called by somebody: what it says, how it ends.
+
+use std::time::Duration;
+
+use cluster::{Cluster as _, Errand, PodName};
+use cucumber::{given, then, when};
+
+use crate::steps::damage::{self, Dialect};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::sut::TOOL;
+use crate::world::LabWorld;
+
+/// How long containers may take to start anew.
+const RESTART: Duration = Duration::from_secs(60);
+
+/// What validation says when its first connection was not redirected.
+const WAITS: &str = "not redirected yet";
+
+#[when("its containers start again")]
+async fn restart(world: &mut LabWorld) -> Step {
+    let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
+    world.run_pod(&pod.name).await?;
+    let ended = world.cluster().await?.node()?.retry_pod(&pod, RESTART).await?;
+    world.starts.insert(pod.name, ended);
+    Ok(())
+}
+
+/// As a node agent would that repairs the pod while it is being checked.
+#[when(regex = r#"^it starts, and gets its rules while "([^"]+)" waits for them$"#)]
+async fn repaired(world: &mut LabWorld, container: String) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let (pod, dialect) = (world.it()?.clone(), Dialect::of(world));
+    let cluster = world.cluster().await?;
+    let arrival = async {
+        let workload = cluster.starting(&namespace, &name).await?;
+        workload.said(&container, WAITS).await?;
+        damage::program(&*workload, damage::rules_of(&pod, &workload.addresses(), dialect)?).await
+    };
+    let (started, arrived) = tokio::join!(world.start(&name), arrival);
+    arrived.and(started.map(drop))
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[when(regex = r#"^its init container "([^"]+)" runs again(?: with "([^"]*)")?$"#)]
+async fn again(world: &mut LabWorld, container: String, more: String) -> Step {
+    let name = world.it.clone();
+    world.start(&name).await?;
+    world.before = Some(super::rules::snapshot(world).await?);
+    world.answer = Some(world.workload(&name).await?.run_again(&container, &words(&more)).await?);
+    Ok(())
+}
+
+#[when(regex = r#"^istio-iptables runs in it as (its proxy|root) with "([^"]*)"$"#)]
+async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
+    let name = world.it.clone();
+    world.start(&name).await?;
+    world.before = Some(super::rules::snapshot(world).await?);
+    let pod = world.it()?;
+    let owner = if who == "root" { (0, 0) } else { (pod.proxy_uid(), pod.proxy_gid()) };
+    let netns = Some(world.workload(&name).await?.netns());
+    let words = [vec![TOOL.to_owned()], words(&arguments)].concat();
+    let errand = Errand { words, netns, owner, stdin: Vec::new() };
+    world.answer = Some(world.cluster().await?.node()?.run(errand).await?);
+    Ok(())
+}
+
+#[given(regex = r"^it ends with exit code (\d+)$")]
+#[then(regex = r"^it ends with exit code (\d+)$")]
+fn ends(world: &mut LabWorld, code: i32) -> Step {
+    let answer = world.answer()?;
+    if answer.exit == Some(code) { Ok(()) } else { Err(Stop::wrong(format!("it answered {answer:?}"))) }
+}
+
+#[then(regex = r#"^it ends with exit code (\d+) and says "(.*)"$"#)]
+fn ends_and_says(world: &mut LabWorld, code: i32, fragment: String) -> Step {
+    ends(world, code)?;
+    let answer = world.answer()?;
+    if format!("{}{}", answer.stdout, answer.stderr).contains(&fragment) {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("it answered {answer:?}")))
+    }
+}
+
+#[then(regex = r"^it took less than (\d+) ms$")]
+fn took(world: &mut LabWorld, limit: u128) -> Step {
+    let took = world.answer()?.took;
+    if took.as_millis() < limit { Ok(()) } else { Err(Stop::wrong(format!("it took {took:?}"))) }
+}
+
+async fn said(world: &mut LabWorld, container: &str) -> Result<Vec<String>, Stop> {
+    let name = world.it.clone();
+    world.start(&name).await?;
+    let mut lines = world.workload(&name).await?.logs();
+    lines.retain(|line| line.starts_with(&format!("{container}: ")));
+    Ok(lines)
+}
+
+#[then(regex = r#"^its init container "([^"]+)" has said "(.*)"$"#)]
+async fn has_said(world: &mut LabWorld, container: String, fragment: String) -> Step {
+    let lines = said(world, &container).await?;
+    // The log separates fields by tabs, which features cannot show.
+    if lines.iter().any(|line| line.replace('\t', " ").contains(&fragment)) {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("it said {lines:#?}")))
+    }
+}
+
+#[then(regex = r#"^its init container "([^"]+)" has not said "(.*)"$"#)]
+async fn has_not_said(world: &mut LabWorld, container: String, fragment: String) -> Step {
+    let lines = said(world, &container).await?;
+    if lines.is_empty() {
+        return Err(Stop::wrong("it said nothing at all"));
+    }
+    let found: Vec<_> = lines.iter().filter(|line| line.contains(&fragment)).collect();
+    expect_eq("what it said", &found, &Vec::new())
+}
