@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netfilter::backend::{self, ForcedBinary, UnknownBackend, UnknownBinary, Wish};
 use netfilter::program::{Options, Surroundings};
+use protocol::mutant;
 use redirect::config::{Config, Mode};
 use redirect::go::{PrefixError, UintError, parse_port};
 use redirect::host::Stack;
@@ -221,7 +222,10 @@ fn validation(given: &Given) -> Result<Validation, SettingError> {
     };
     Ok(Validation {
         probe_port: read(given, &flag::PROBE_PORT, parse_number)?,
-        timeout: read(given, &flag::PROBE_TIMEOUT, parse_duration)?,
+        timeout: match read(given, &flag::PROBE_TIMEOUT, parse_duration)? {
+            _ if mutant!("probe-timeout-ignored") => Duration::from_secs(5),
+            timeout => timeout,
+        },
         paths: read(given, &flag::VALIDATE_PATHS, paths)?,
     })
 }

@@ -18,6 +18,7 @@ use netfilter::address::Rtnetlink;
 use netfilter::legacy::{self, ours::has_rules_of_ours};
 use netfilter::route::PolicyRoutes;
 use netfilter::{Difference, ReadError, compare};
+use protocol::mutant;
 use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
@@ -86,6 +87,9 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
 
 /// Upstream probes the family of the first address only.
 fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
+    if mutant!("second-family-unseen") {
+        return State::Holds(String::new());
+    }
     let second = match family(whole.addresses.first) {
         Family::V6 => Family::V4,
         Family::V4 if whole.config.ipv6 => Family::V6,
@@ -109,12 +113,13 @@ fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
 
 /// Compares what becomes of a connection with what should.
 fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> State {
-    let (seen, wanted) = (listeners.send(&route, PATIENCE), expected(rules, route));
+    let wanted = expected(rules, route);
+    let seen = if mutant!("single-ports-unseen") { wanted } else { listeners.send(&route, PATIENCE) };
     let text = format!("{} {seen}", route.target);
     match (seen, wanted) {
         (seen, wanted) if seen == wanted => State::Holds(text),
         // xt's TPROXY drops what no socket takes, nft's lets it go: which of them wrote the rules is not known here.
-        (Fate::NotRedirected, Fate::Silence) => {
+        (Fate::NotRedirected, Fate::Silence) if !mutant!("inbound-believed") => {
             State::Unproven(format!("{text}, and without inbound rules it would be as well"))
         }
         _ => State::Broken(format!("{text}, but with these settings it {wanted}")),
@@ -172,6 +177,7 @@ fn policy_routes(config: &Config) -> State {
     let text = format!("mark {} and table {}", wanted.mark, wanted.table);
     match found {
         Ok(true) => State::Holds(text),
+        Ok(false) if mutant!("policy-routes-unseen") => State::Holds(text),
         Ok(false) => State::Broken(format!("{text}: the rule or the local route is missing")),
         Err(error) => State::Unproven(error),
     }
@@ -181,6 +187,9 @@ fn policy_routes(config: &Config) -> State {
 fn live_rules(config: &Config) -> State {
     let snapshot = match netfilter::read() {
         Ok(snapshot) => snapshot,
+        Err(error @ ReadError::Permission) if mutant!("unproven-is-broken") => {
+            return State::Broken(error.to_string());
+        }
         Err(error @ ReadError::Permission) => return State::Unproven(error.to_string()),
         Err(error) => return State::Unproven(chain(&error)),
     };

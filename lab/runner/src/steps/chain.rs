@@ -2,7 +2,7 @@
 //! Calls that the runtime makes of its whole chain, as it does outside of a pod's usual life.
 
 use cluster::{Cluster as _, PodName, RuntimeCall};
-use cucumber::{then, when};
+use cucumber::{given, then, when};
 
 use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
@@ -67,4 +67,16 @@ async fn last(world: &mut LabWorld, command: String) -> Step {
         Some((_, answer)) => Err(Stop::wrong(format!("{command} was answered {answer:?}"))),
         None => Err(Stop::wrong(format!("the runtime never called {command}"))),
     }
+}
+
+/// As on a node that nobody has installed the plugin on yet.
+#[given("the node's network lacks the plugin")]
+async fn without(world: &mut LabWorld) -> Step {
+    let cluster = world.cluster().await?;
+    let node = cluster.node()?;
+    let mut network = node.network();
+    if let Some(plugins) = network["plugins"].as_array_mut() {
+        plugins.retain(|plugin| plugin["type"] != PLUGIN);
+    }
+    Ok(node.write_conflist("10-lab.conflist", &network.to_string()).await?)
 }

@@ -7,15 +7,20 @@ use std::path::PathBuf;
 
 use cluster::{Errand, Workload};
 use cucumber::{given, when};
+use futures::TryStreamExt as _;
 use netfilter::Netns;
 use netfilter::address::Rtnetlink;
+use netfilter::backend::{Backend, Wish};
+use netfilter::program::{Options, Request};
 use netfilter::route::PolicyRoutes;
 use protocol::pod::PodFacts;
 use redirect::config::Dns;
 use redirect::host::{Environment, Host, decide_addresses};
 use redirect::ruleset::{Chain, Family, Match, Owner, Rule, Ruleset, Sense, Table, Target};
 use redirect::{Config, Enrolment, enrol, generate, text};
+use rtnetlink::packet_route::address::AddressMessage;
 
+use super::policy::ask;
 use super::rules::inside;
 use crate::pod::Pod;
 use crate::stop::{Step, Stop};
@@ -55,15 +60,29 @@ fn config_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Config
 }
 
 /// Makes a pod's namespace hold these rules and no others of ours.
-pub(super) async fn program(workload: &dyn Workload, rules: Ruleset) -> Step {
+async fn program(workload: &dyn Workload, rules: Ruleset) -> Step {
+    within(workload, move || netfilter::apply(&rules).map(drop).map_err(|error| error.to_string())).await
+}
+
+/// Makes a pod's namespace hold everything that redirection needs, as a node agent would.
+pub(super) async fn repair(workload: &dyn Workload, pod: &Pod, dialect: Dialect) -> Step {
+    let config = config_of(pod, &workload.addresses(), dialect)?;
+    let backend = if dialect == Dialect::IPTABLES { Backend::NftCompat } else { Backend::Nft };
+    let request = Request { config, wish: Wish::Only(backend), recorded: None, options: Options::default() };
+    within(workload, move || {
+        let mut rtnetlink = Rtnetlink::open().map_err(|error| error.to_string())?;
+        netfilter::program(&mut rtnetlink, request).map(drop).map_err(|error| error.to_string())
+    })
+    .await
+}
+
+async fn within(workload: &dyn Workload, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Step {
     let path = PathBuf::from(workload.netns());
-    let apply = move || {
-        Netns::open(path)
-            .map_err(|error| error.to_string())?
-            .enter(|| netfilter::apply(&rules).map_err(|error| error.to_string()))
-            .map_err(|error| error.to_string())?
+    let done = move || {
+        let netns = Netns::open(path).map_err(|error| error.to_string())?;
+        netns.enter(work).map_err(|error| error.to_string())?
     };
-    tokio::task::spawn_blocking(apply).await.map_err(Stop::harness)?.map(drop).map_err(Stop::harness)
+    tokio::task::spawn_blocking(done).await.map_err(Stop::harness)?.map_err(Stop::harness)
 }
 
 #[given(
@@ -108,6 +127,20 @@ async fn loses_routes(world: &mut LabWorld) -> Step {
         let routes = PolicyRoutes { mark: 1337, table: 133, ipv6: true };
         let mut rtnetlink = Rtnetlink::open().map_err(|error| error.to_string())?;
         rtnetlink.remove_policy_routes(routes).map_err(|error| error.to_string())
+    })
+    .await
+}
+
+/// As a network plugin leaves it that has lost the pod.
+#[when("its namespace loses its addresses")]
+async fn loses_addresses(world: &mut LabWorld) -> Step {
+    ask(world, async |handle| {
+        let all: Vec<AddressMessage> = handle.address().get().execute().try_collect().await?;
+        for address in all {
+            // An address may go with another one of its interface.
+            let _ = handle.address().del(address).execute().await;
+        }
+        Ok(())
     })
     .await
 }

@@ -35,7 +35,7 @@ async fn repaired(world: &mut LabWorld, container: String) -> Step {
     let arrival = async {
         let workload = cluster.starting(&namespace, &name).await?;
         workload.said(&container, WAITS).await?;
-        damage::program(&*workload, damage::rules_of(&pod, &workload.addresses(), dialect)?).await
+        damage::repair(&*workload, &pod, dialect).await
     };
     let (started, arrived) = tokio::join!(world.start(&name), arrival);
     arrived.and(started.map(drop))

@@ -118,7 +118,7 @@ fn table_of_route(route: &RouteMessage) -> u32 {
 }
 
 /// Asks the kernel inside the pod's namespace: a socket belongs to the namespace that it was made in.
-async fn ask<T: Send + 'static, F: Future<Output = Result<T, rtnetlink::Error>>>(
+pub(super) async fn ask<T: Send + 'static, F: Future<Output = Result<T, rtnetlink::Error>>>(
     world: &mut LabWorld,
     question: impl FnOnce(Handle) -> F + Send + 'static,
 ) -> Result<T, Stop> {
