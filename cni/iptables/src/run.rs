@@ -174,6 +174,7 @@ impl Run<'_, '_> {
     fn dry_run(&mut self, whole: &Whole) -> Result<(), Failure> {
         let rules = ruleset(&whole.config)?;
         let written = match rules.dialect {
+            _ if mutant!("dry-run-silent") => String::new(),
             Dialect::Iptables => rules.families().map(|family| text::restore(&rules, family)).collect(),
             Dialect::Nft => text::native(&rules),
         };

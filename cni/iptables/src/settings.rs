@@ -145,7 +145,7 @@ impl Settings {
                 (true, true) => DnsWish::All,
             },
             stack: if given.is_on(&flag::DUAL_STACK) { Stack::Dual } else { Stack::FirstAddress },
-            backend: backend(given)?,
+            backend: if mutant!("backend-ignored") { Wish::Auto } else { backend(given)? },
             netns: Some(given.text(&flag::NETWORK_NAMESPACE))
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),

@@ -89,7 +89,7 @@ pub(crate) fn forget(rtnetlink: &mut Rtnetlink, routes: PolicyRoutes) {
 /// # Errors
 /// See [`GroundError`]. Having nothing to remove is none.
 pub fn clear(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<(), GroundError> {
-    if let Some(wanted) = policy_routes(config) {
+    if let Some(wanted) = policy_routes(config).filter(|_| !mutant!("clean-up-leaves-routes")) {
         rtnetlink.remove_policy_routes(wanted)?;
     }
     if let Some(unneeded) = unneeded_routes(config) {

@@ -61,7 +61,8 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
         check(table, survey.table(table.home))?;
     }
     let half_is_enough = mutant!("half-trusted") && !survey.is_empty();
-    if differences(&survey, &wanted).is_empty() || half_is_enough {
+    let is_there = differences(&survey, &wanted).is_empty() && !mutant!("always-written");
+    if is_there || half_is_enough {
         return Ok(Plan::Nothing);
     }
     let mut out = encode::begin(Some(snapshot.generation));

@@ -14,6 +14,7 @@ use netfilter::{NetnsError, ground};
 use protocol::agent::PodKey;
 use protocol::env::{Command, Invocation, NetnsOverride};
 use protocol::error::CniError;
+use protocol::mutant;
 use protocol::pod::PodFacts;
 use redirect::config::{Config, ConfigError};
 use redirect::enrol::AnnotationError;
@@ -23,6 +24,7 @@ use redirect::host::{
 };
 use redirect::live::LiveRules;
 use redirect::live::compare::{Difference, Form, differences, forms};
+use redirect::ruleset::Dialect;
 use redirect::{Enrolment, Redirect, enrol};
 
 use crate::api::Patience;
@@ -104,7 +106,8 @@ pub fn run(mut world: World<'_>, words: &[String]) -> Exit {
     };
     match diagnose(&mut world, &arguments) {
         Ok(report) => {
-            let exit = if report.differences.is_empty() { Exit::Success } else { Exit::Failure };
+            let is_right = report.differences.is_empty() || mutant!("diagnose-always-succeeds");
+            let exit = if is_right { Exit::Success } else { Exit::Failure };
             say(world.stdout, &report.text(arguments.output), exit)
         }
         Err(error) => say(world.stderr, &format!("istio-cni diagnose: {error}\n"), Exit::Undecided),
@@ -167,7 +170,8 @@ fn compare(
     let config = redirect.config(&Host { addresses, environment });
     // Rules are compared in the form in which they are; any form redirects.
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+    let dialect = if mutant!("diagnose-one-form") { Dialect::Iptables } else { form.dialect() };
+    let wanted = ruleset(&Config { dialect, ..config.clone() })?;
     let differences = differences(found, &wanted, form);
     let is_redirected = differences != [Difference::NoRules];
     let mut said: Vec<String> = differences.iter().map(ToString::to_string).collect();
@@ -175,6 +179,7 @@ fn compare(
         said.push(format!("address {INBOUND_V6} is missing on lo: the proxy cannot reach the app over IPv6"));
     }
     if is_redirected
+        && !mutant!("diagnose-without-routes")
         && let Some(routes) = ground::policy_routes(&config)
         && !netns.has_policy_routes(routes)?
     {
@@ -213,10 +218,17 @@ fn expected(
         }
         PodWanted::Json(path) => (from_file(path)?, format!("redirected as {} says", path.display())),
         PodWanted::Named { namespace, name } => {
-            let facts = from_cluster(world, (namespace, name), conf)?;
+            let facts = match from_cluster(world, (namespace, name), conf) {
+                Err(_) if mutant!("diagnose-guesses") => conf::ordinary_sidecar(),
+                known => known?,
+            };
             (facts, format!("redirected as pod {namespace}/{name} says"))
         }
     };
+    let mut facts = facts;
+    if mutant!("diagnose-forgets-annotations") {
+        facts.metadata.annotations.retain(|name, _| !name.starts_with("traffic."));
+    }
     Ok(match enrol(&facts) {
         Ok(Enrolment::Enrol(redirect)) => Expected::Rules(redirect, of),
         Ok(Enrolment::Skip(reason)) => Expected::NoRules(format!("left alone: {reason}")),

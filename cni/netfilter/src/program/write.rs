@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through one back end, and away with those that another back end left: a namespace ends with one set.
 
+use protocol::mutant;
 use redirect::ruleset::Ruleset;
 
 use super::{Options, ProgramError};
@@ -75,6 +76,9 @@ fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Re
 }
 
 fn remove_from_nf_tables() -> Result<bool, ProgramError> {
+    if mutant!("clean-up-forgets") {
+        return Ok(false);
+    }
     Ok(apply::remove()? == Removed::Rules)
 }
 

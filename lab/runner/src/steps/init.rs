@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::{Cluster as _, Errand, PodName};
+use cluster::{Cluster as _, Errand, PodName, PodStart};
 use cucumber::{given, then, when};
 
 use crate::steps::damage::{self, Dialect};
@@ -41,15 +41,22 @@ async fn repaired(world: &mut LabWorld, container: String) -> Step {
     arrived.and(started.map(drop))
 }
 
+/// The log separates fields by tabs, which a feature would not show.
+fn plain(text: &str) -> String {
+    text.replace('\t', " ")
+}
+
 fn words(text: &str) -> Vec<String> {
     text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+#[given(regex = r#"^its init container "([^"]+)" runs again(?: with "([^"]*)")?$"#)]
 #[when(regex = r#"^its init container "([^"]+)" runs again(?: with "([^"]*)")?$"#)]
 async fn again(world: &mut LabWorld, container: String, more: String) -> Step {
     let name = world.it.clone();
-    world.start(&name).await?;
-    world.before = Some(super::rules::snapshot(world).await?);
+    if let PodStart::Running { .. } = world.start(&name).await? {
+        world.before = Some(super::rules::snapshot(world).await?);
+    }
     world.answer = Some(world.workload(&name).await?.run_again(&container, &words(&more)).await?);
     Ok(())
 }
@@ -58,7 +65,6 @@ async fn again(world: &mut LabWorld, container: String, more: String) -> Step {
 async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
     let name = world.it.clone();
     world.start(&name).await?;
-    world.before = Some(super::rules::snapshot(world).await?);
     let pod = world.it()?;
     let owner = if who == "root" { (0, 0) } else { (pod.proxy_uid(), pod.proxy_gid()) };
     let netns = Some(world.workload(&name).await?.netns());
@@ -79,7 +85,7 @@ fn ends(world: &mut LabWorld, code: i32) -> Step {
 fn ends_and_says(world: &mut LabWorld, code: i32, fragment: String) -> Step {
     ends(world, code)?;
     let answer = world.answer()?;
-    if format!("{}{}", answer.stdout, answer.stderr).contains(&fragment) {
+    if plain(&format!("{}{}", answer.stdout, answer.stderr)).contains(&fragment) {
         Ok(())
     } else {
         Err(Stop::wrong(format!("it answered {answer:?}")))
@@ -103,8 +109,7 @@ async fn said(world: &mut LabWorld, container: &str) -> Result<Vec<String>, Stop
 #[then(regex = r#"^its init container "([^"]+)" has said "(.*)"$"#)]
 async fn has_said(world: &mut LabWorld, container: String, fragment: String) -> Step {
     let lines = said(world, &container).await?;
-    // The log separates fields by tabs, which features cannot show.
-    if lines.iter().any(|line| line.replace('\t', " ").contains(&fragment)) {
+    if lines.iter().any(|line| plain(line).contains(&fragment)) {
         Ok(())
     } else {
         Err(Stop::wrong(format!("it said {lines:#?}")))
@@ -117,6 +122,6 @@ async fn has_not_said(world: &mut LabWorld, container: String, fragment: String)
     if lines.is_empty() {
         return Err(Stop::wrong("it said nothing at all"));
     }
-    let found: Vec<_> = lines.iter().filter(|line| line.contains(&fragment)).collect();
+    let found: Vec<_> = lines.iter().filter(|line| plain(line).contains(&fragment)).collect();
     expect_eq("what it said", &found, &Vec::new())
 }
