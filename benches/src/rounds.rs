@@ -13,7 +13,7 @@ use crate::pod::PodNamespace;
 /// The samples of all contenders, one per round each.
 pub struct Rounds {
     contenders: Vec<Box<dyn SetUp>>,
-    order: Shuffle,
+    shuffle: Shuffle,
     samples: Vec<Vec<Duration>>,
     taken: Vec<usize>,
 }
@@ -25,7 +25,7 @@ impl Rounds {
         let count = contenders.len();
         Self {
             contenders,
-            order: Shuffle::default(),
+            shuffle: Shuffle::default(),
             samples: vec![Vec::new(); count],
             taken: vec![0; count],
         }
@@ -52,7 +52,7 @@ impl Rounds {
 
     /// One round. The order changes, so that nobody always runs behind the same other, whose namespace the kernel still takes apart.
     pub fn round(&mut self) -> Result<()> {
-        for index in self.order.next(self.contenders.len()) {
+        for index in self.shuffle.order(self.contenders.len()) {
             let took = self.contenders[index].set_up(&PodNamespace::create()?)?;
             self.samples[index].push(took);
         }
@@ -94,7 +94,7 @@ impl Rounds {
 }
 
 /// Another order for each round, the same in every run.
-struct Shuffle(u64);
+pub struct Shuffle(u64);
 
 impl Default for Shuffle {
     fn default() -> Self {
@@ -103,7 +103,8 @@ impl Default for Shuffle {
 }
 
 impl Shuffle {
-    fn next(&mut self, count: usize) -> Vec<usize> {
+    /// The numbers below `count` in the next order.
+    pub fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for end in (1..count).rev() {
             // xorshift64
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn every_round_has_every_contender_once_and_rounds_differ() {
         let mut shuffle = Shuffle::default();
-        let rounds: Vec<_> = (0..20).map(|_| shuffle.next(7)).collect();
+        let rounds: Vec<_> = (0..20).map(|_| shuffle.order(7)).collect();
         for round in &rounds {
             let mut all = round.clone();
             all.sort_unstable();

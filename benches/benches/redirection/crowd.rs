@@ -9,7 +9,7 @@ use benches::contender;
 use benches::floor;
 use benches::in_process::{self, netlink, tools};
 use benches::report::{Cell, Table};
-use benches::rounds::{quantile, sorted};
+use benches::rounds::{Shuffle, quantile, sorted};
 use benches::rules::pod_config;
 use netfilter::Applied::Created;
 use netfilter::iptables::Variant;
@@ -38,10 +38,12 @@ pub(crate) fn measure(effort: Effort, scratch: &Path) -> Result<Table> {
     field.try_tool("iptables-nft-restore v4+v6", contender::restore("nft", v4, Some(v6)), &compat);
     field.try_tool("nft -f", contender::nft(native(&nft)), &nft);
     let pods = effort.pick(16, 110);
+    let mut shuffle = Shuffle::default();
     let mut samples = vec![Vec::new(); field.contenders.len()];
     for _ in 0..effort.pick(1, 7) {
-        for (contender, samples) in field.contenders.iter().zip(&mut samples) {
-            samples.push(burst(contender.as_ref(), pods, WIDTH)?.as_secs_f64() * 1e3);
+        // The kernel still takes the pods of the one before apart.
+        for index in shuffle.order(samples.len()) {
+            samples[index].push(burst(field.contenders[index].as_ref(), pods, WIDTH)?.as_secs_f64() * 1e3);
         }
     }
     let columns = ["all pods", "p50 ms", "x floor in process"];
