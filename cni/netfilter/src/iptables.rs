@@ -7,7 +7,7 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`decide`] | what has to be done; pure |
+//! | [`decide`](mod@decide) | what has to be done; pure |
 //! | `script` | as restore text; pure |
 //! | `state` | what is ours in the kernel |
 //! | `tool` | finds a tool |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of a connection: every packet of it at every hook that it meets, with what conntrack and routing make of it
-//! in between. [`crate::verdict()`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
+//! in between. [`crate::verdict::verdict`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
 //!
 //! It models what the kernel does between our rules: a packet to the pod itself is looped through `lo` and brings its conntrack
 //! entry along, an entry belongs to a zone, an answer leaves with the address that its question was sent to, and a marked

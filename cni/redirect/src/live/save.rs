@@ -2,7 +2,7 @@
 //! Reads `iptables-save` and `ip6tables-save` output, and restore text: tables, chains, rules, counters.
 //!
 //! Matches and targets that rules of ours can have are understood in all the spellings that upstream, `iptables-save` and people
-//! use; what else there is becomes [`Condition::Unknown`] or [`Action::Unknown`].
+//! use; what else there is becomes [`super::Condition::Unknown`] or [`super::Action::Unknown`].
 
 mod rule;
 mod words;
