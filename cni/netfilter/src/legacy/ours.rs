@@ -6,7 +6,7 @@
 //! the marks 1337 and 1338 or on wanted ones. Entries have no number that would tell when they were made, so an excluded interface
 //! that is no longer wanted cannot be told from somebody else's, and stays.
 
-use redirect::ruleset::{ChainRules, Cidr, Family, Match, Port, Rule, Ruleset, Sense, Table, Target};
+use redirect::ruleset::{ChainRules, Family, Match, Rule, Ruleset, Sense, Table, Target};
 
 use super::{Action, Condition, Legacy, LegacyChain, LegacyRule, LegacyTable};
 use crate::live::spell;
@@ -173,48 +173,14 @@ fn same(wanted: &Rule, found: &LegacyRule) -> bool {
         (target, Action::Known(known)) => target == known,
         _ => false,
     };
-    let wanted: Vec<Match> = wanted.matches.iter().filter_map(stored).collect();
+    let wanted: Vec<Match> = wanted.matches.iter().filter_map(Match::normal).collect();
     action
         && wanted.len() == found.conditions.len()
         && wanted.iter().all(|wanted| {
-            found.conditions.iter().any(|found| matches!(found, Condition::Known(known) if known == wanted))
+            found.conditions.iter().any(
+                |found| matches!(found, Condition::Known(known) if known.normal().as_ref() == Some(wanted)),
+            )
         })
-}
-
-/// A condition as the tools store it; `None` for one that always holds.
-fn stored(condition: &Match) -> Option<Match> {
-    Some(match condition {
-        Match::Source(Sense::Is, Cidr { length: 0, .. })
-        | Match::Destination(Sense::Is, Cidr { length: 0, .. })
-        | Match::SourcePort(Sense::Is, Port::Range(0, u16::MAX))
-        | Match::DestinationPort(Sense::Is, Port::Range(0, u16::MAX)) => return None,
-        // Any interface.
-        Match::InInterface(name) | Match::OutInterface(name) if name == "+" => return None,
-        Match::Source(sense, cidr) => Match::Source(*sense, masked(*cidr)),
-        Match::Destination(sense, cidr) => Match::Destination(*sense, masked(*cidr)),
-        Match::SourcePort(sense, Port::Range(low, high)) if low == high => {
-            Match::SourcePort(*sense, Port::One(*low))
-        }
-        Match::DestinationPort(sense, Port::Range(low, high)) if low == high => {
-            Match::DestinationPort(*sense, Port::One(*low))
-        }
-        other => other.clone(),
-    })
-}
-
-/// Without host bits.
-fn masked(cidr: Cidr) -> Cidr {
-    let address = match cidr.address {
-        std::net::IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32_u32.saturating_sub(cidr.length.into())).unwrap_or(0);
-            std::net::Ipv4Addr::from_bits(v4.to_bits() & mask).into()
-        }
-        std::net::IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(cidr.length.into())).unwrap_or(0);
-            std::net::Ipv6Addr::from_bits(v6.to_bits() & mask).into()
-        }
-    };
-    Cidr { address, ..cidr }
 }
 
 #[cfg(test)]
@@ -242,7 +208,7 @@ mod tests {
                         target => Action::Known(target.clone()),
                     };
                     legacy_rule(
-                        rule.matches.iter().filter_map(stored).map(Condition::Known).collect(),
+                        rule.matches.iter().filter_map(Match::normal).map(Condition::Known).collect(),
                         action,
                     )
                 });

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Family;
 
@@ -30,6 +30,23 @@ impl Cidr {
     #[must_use]
     pub fn family(&self) -> Family {
         if self.address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    /// The same prefix without host bits.
+    #[must_use]
+    pub fn masked(self) -> Self {
+        let length = u32::from(self.length);
+        let address = match self.address {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(length)).unwrap_or(0);
+                Ipv4Addr::from_bits(v4.to_bits() & mask).into()
+            }
+            IpAddr::V6(v6) => {
+                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(length)).unwrap_or(0);
+                Ipv6Addr::from_bits(v6.to_bits() & mask).into()
+            }
+        };
+        Self { address, ..self }
     }
 }
 
@@ -145,4 +162,77 @@ pub enum Match {
     Mark(Sense, u32),
     /// `-m connmark --mark`, mask 0xffffffff
     ConnMark(u32),
+}
+
+impl Match {
+    /// The form in which every listing has it, whatever its spelling; none if it always holds.
+    #[must_use]
+    pub fn normal(&self) -> Option<Self> {
+        let port = |port: &Port| match port {
+            Port::Range(low, high) if low == high => Port::One(*low),
+            port => port.clone(),
+        };
+        Some(match self {
+            Self::Source(Sense::Is, Cidr { length: 0, .. })
+            | Self::Destination(Sense::Is, Cidr { length: 0, .. })
+            | Self::SourcePort(Sense::Is, Port::Range(0, u16::MAX))
+            | Self::DestinationPort(Sense::Is, Port::Range(0, u16::MAX)) => return None,
+            // Any interface.
+            Self::InInterface(name) | Self::OutInterface(name) if name == "+" => return None,
+            Self::PortProtocol(protocol) => Self::Protocol(*protocol),
+            Self::Source(sense, cidr) => Self::Source(*sense, cidr.masked()),
+            Self::Destination(sense, cidr) => Self::Destination(*sense, cidr.masked()),
+            Self::SourcePort(sense, wanted) => Self::SourcePort(*sense, port(wanted)),
+            Self::DestinationPort(sense, wanted) => Self::DestinationPort(*sense, port(wanted)),
+            Self::DestinationPorts(sense, ports) => {
+                let mut ports = ports.clone();
+                ports.sort_unstable();
+                ports.dedup();
+                Self::DestinationPorts(*sense, ports)
+            }
+            other => other.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_condition_are_one() {
+        let cidr = |text: &str, length| Cidr { address: text.parse().unwrap(), length };
+        let pairs = [
+            (Match::Source(Sense::Not, cidr("10.1.2.3", 8)), Match::Source(Sense::Not, cidr("10.0.0.0", 8))),
+            (
+                Match::Destination(Sense::Is, cidr("2001:db8::1", 32)),
+                Match::Destination(Sense::Is, cidr("2001:db8::", 32)),
+            ),
+            (Match::SourcePort(Sense::Is, Port::Range(9, 9)), Match::SourcePort(Sense::Is, Port::One(9))),
+            (Match::PortProtocol(Protocol::Udp), Match::Protocol(Protocol::Udp)),
+            (
+                Match::DestinationPorts(Sense::Is, vec![7, 5, 7]),
+                Match::DestinationPorts(Sense::Is, vec![5, 7]),
+            ),
+        ];
+        for (one, other) in pairs {
+            assert_ne!(one, other);
+            assert_eq!(one.normal(), Some(other.clone()));
+            assert_eq!(other.normal(), Some(other));
+        }
+    }
+
+    #[test]
+    fn a_condition_that_always_holds_is_none() {
+        let any = Cidr { address: "10.0.0.1".parse().unwrap(), length: 0 };
+        assert_eq!(any.masked().to_string(), "0.0.0.0/0");
+        for always in [
+            Match::Source(Sense::Is, any),
+            Match::DestinationPort(Sense::Is, Port::Range(0, 65535)),
+            Match::InInterface("+".into()),
+        ] {
+            assert_eq!(always.normal(), None, "{always:?}");
+        }
+        assert!(Match::Source(Sense::Not, any).normal().is_some(), "it never holds");
+    }
 }

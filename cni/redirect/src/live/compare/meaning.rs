@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a rule that was found means what a wanted one says.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use crate::live::{Action, Condition, LiveRule};
-use crate::ruleset::{Cidr, Dialect, Match, Port, Rule, Sense, Target};
+use crate::ruleset::{Dialect, Match, Rule, Target};
 
 /// Whether both have the same conditions and do the same.
 pub(super) fn same(wanted: &Rule, found: &LiveRule) -> bool {
@@ -27,54 +25,12 @@ pub(super) fn same(wanted: &Rule, found: &LiveRule) -> bool {
 /// Conditions in the form in which every listing has them, each once; those that always hold are left out.
 fn plain<'a>(conditions: impl Iterator<Item = &'a Match>) -> Vec<Match> {
     let mut plain: Vec<Match> = Vec::new();
-    for condition in conditions.filter_map(one) {
+    for condition in conditions.filter_map(Match::normal) {
         if !plain.contains(&condition) {
             plain.push(condition);
         }
     }
     plain
-}
-
-fn one(condition: &Match) -> Option<Match> {
-    let port = |port: &Port| match port {
-        Port::Range(low, high) if low == high => Port::One(*low),
-        port => port.clone(),
-    };
-    Some(match condition {
-        Match::Source(Sense::Is, Cidr { length: 0, .. })
-        | Match::Destination(Sense::Is, Cidr { length: 0, .. })
-        | Match::SourcePort(Sense::Is, Port::Range(0, u16::MAX))
-        | Match::DestinationPort(Sense::Is, Port::Range(0, u16::MAX)) => return None,
-        Match::InInterface(name) | Match::OutInterface(name) if name == "+" => return None,
-        Match::PortProtocol(protocol) => Match::Protocol(*protocol),
-        Match::Source(sense, cidr) => Match::Source(*sense, masked(*cidr)),
-        Match::Destination(sense, cidr) => Match::Destination(*sense, masked(*cidr)),
-        Match::SourcePort(sense, wanted) => Match::SourcePort(*sense, port(wanted)),
-        Match::DestinationPort(sense, wanted) => Match::DestinationPort(*sense, port(wanted)),
-        Match::DestinationPorts(sense, ports) => {
-            let mut ports = ports.clone();
-            ports.sort_unstable();
-            ports.dedup();
-            Match::DestinationPorts(*sense, ports)
-        }
-        other => other.clone(),
-    })
-}
-
-/// Without host bits.
-fn masked(cidr: Cidr) -> Cidr {
-    let length = u32::from(cidr.length);
-    let address = match cidr.address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32_u32.saturating_sub(length)).unwrap_or(0);
-            Ipv4Addr::from_bits(v4.to_bits() & mask).into()
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(length)).unwrap_or(0);
-            Ipv6Addr::from_bits(v6.to_bits() & mask).into()
-        }
-    };
-    Cidr { address, ..cidr }
 }
 
 fn does(wanted: &Target, found: &LiveRule) -> bool {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One rule: options to conditions and actions.
 
+mod target;
+mod value;
+
 use std::borrow::Cow;
-use std::net::IpAddr;
-use std::str::FromStr;
 
 use crate::list::{id, port};
 use crate::live::{Action, Condition, LiveRule};
@@ -11,6 +12,7 @@ use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sens
 
 use super::Reason;
 use super::words::Words;
+use value::{cidr, is_masked, whole_mark};
 
 /// Reads what stands behind the chain's name.
 pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<LiveRule, Reason> {
@@ -40,7 +42,10 @@ impl RuleReader {
                 _ => (Sense::Is, word),
             };
             match option.as_str() {
-                "-j" | "--jump" => self.jump()?,
+                "-j" | "--jump" => {
+                    let target = self.words.value("-j")?;
+                    self.actions.extend(target::read(target, &mut self.words));
+                }
                 "-g" | "--goto" => {
                     let chain = self.words.value(&option)?;
                     self.actions.push(Action::Goto(chain));
@@ -190,7 +195,7 @@ impl RuleReader {
         })
     }
 
-    /// A range of ids cannot be judged. A name is nobody's, as in rules of ours.
+    /// A range of ids cannot be judged. Whose a name is, a verdict says that it does not know.
     fn owner(
         &mut self,
         sense: Sense,
@@ -225,118 +230,4 @@ impl RuleReader {
             None => Err(Reason::Value { option: option.to_owned(), value }),
         }
     }
-
-    fn jump(&mut self) -> Result<(), Reason> {
-        let target = self.words.value("-j")?;
-        let action = match target.as_str() {
-            "ACCEPT" => Action::Accept,
-            "DROP" => Action::Drop,
-            "RETURN" => Action::Return,
-            "LOG" | "NFLOG" => {
-                self.options();
-                Action::Nothing
-            }
-            "REDIRECT" | "MARK" | "CONNMARK" | "CT" | "TPROXY" => return self.extension(&target),
-            // Names of targets that end a packet's way otherwise; any other name is a chain.
-            "REJECT" | "DNAT" | "SNAT" | "MASQUERADE" | "NOTRACK" | "QUEUE" | "NFQUEUE" | "TRACE"
-            | "TCPMSS" | "DSCP" | "TOS" | "TEE" | "NETMAP" | "SET" | "CLASSIFY" | "CHECKSUM" | "AUDIT" => {
-                let options = self.options().join(" ");
-                Action::Unknown(format!("-j {target} {options}").trim_end().to_owned())
-            }
-            _ => Action::Jump(target),
-        };
-        self.actions.push(action);
-        Ok(())
-    }
-
-    /// Everything behind a target.
-    fn options(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.words.next()).collect()
-    }
-
-    fn extension(&mut self, target: &str) -> Result<(), Reason> {
-        let options = self.options();
-        let value = |name: &str| {
-            let at = options.iter().position(|option| option == name)?;
-            options.get(at + 1).map(String::as_str)
-        };
-        let has = |name: &str| options.iter().any(|option| option == name);
-        let whole = |name: &str| value(name).is_none_or(|mask| number(mask) == Some(u32::MAX));
-        let known = match target {
-            "REDIRECT" => value("--to-ports")
-                .or_else(|| value("--to-port"))
-                .and_then(|port| port.parse().ok())
-                .map(|port| vec![Action::Redirect(port)]),
-            "MARK" => ["--set-mark", "--set-xmark"]
-                .into_iter()
-                .find_map(value)
-                .and_then(|mark| whole_mark(mark).flatten())
-                .map(|mark| vec![Action::SetMark(mark)]),
-            "CONNMARK" if !whole("--nfmask") || !whole("--ctmask") || !whole("--mask") => None,
-            "CONNMARK" if has("--save-mark") => Some(vec![Action::SaveMark]),
-            "CONNMARK" if has("--restore-mark") => Some(vec![Action::RestoreMark]),
-            "CT" => value("--zone")
-                .and_then(|zone| number(zone)?.try_into().ok())
-                .map(|zone| vec![Action::CtZone(zone)]),
-            "TPROXY" if value("--on-ip").is_some_and(|ip| !["0.0.0.0", "::"].contains(&ip)) => None,
-            "TPROXY" => value("--on-port").and_then(|port| port.parse().ok()).and_then(|port| {
-                let given = [Action::Tproxy(port), Action::Accept];
-                // Without a mark, which is listed as one without a bit, the packet keeps its own.
-                match value("--tproxy-mark") {
-                    None | Some("0x0/0x0") => Some(given.into()),
-                    Some(mark) => {
-                        let mark = Action::SetMark(whole_mark(mark).flatten()?);
-                        Some([mark].into_iter().chain(given).collect())
-                    }
-                }
-            }),
-            _ => None,
-        };
-        let text = format!("-j {target} {}", options.join(" "));
-        self.actions.extend(known.unwrap_or_else(|| vec![Action::Unknown(text.trim_end().to_owned())]));
-        Ok(())
-    }
-}
-
-/// A number as iptables writes it: decimal or hexadecimal.
-fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-/// `MARK[/MASK]`: the mark if the mask has all bits, `Some(None)` if it has not, `None` if it is no mark.
-fn whole_mark(text: &str) -> Option<Option<u32>> {
-    let (mark, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
-    let (mark, mask) = (number(mark)?, number(mask)?);
-    Some((mask == u32::MAX).then_some(mark))
-}
-
-/// `ADDRESS[/LENGTH]`; a mask that is written as an address is read if it is a prefix.
-fn cidr(text: &str) -> Option<Cidr> {
-    let (address, length) = text.split_once('/').unwrap_or((text, ""));
-    let address = IpAddr::from_str(address).ok()?;
-    let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
-    let length = match length {
-        "" => bits,
-        length => match length.parse() {
-            Ok(length) => length,
-            Err(_) => prefix_length(length)?,
-        },
-    };
-    (length <= bits).then_some(Cidr { address, length })
-}
-
-/// `ADDRESS/MASK`, both written as addresses.
-fn is_masked(text: &str) -> bool {
-    text.split_once('/')
-        .is_some_and(|(address, mask)| [address, mask].iter().all(|part| IpAddr::from_str(part).is_ok()))
-}
-
-fn prefix_length(mask: &str) -> Option<u8> {
-    let bits = std::net::Ipv4Addr::from_str(mask).ok()?.to_bits();
-    let length = bits.leading_ones();
-    let whole = bits.checked_shl(length).unwrap_or(0) == 0;
-    whole.then(|| u8::try_from(length).ok())?
 }
