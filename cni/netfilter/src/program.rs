@@ -124,31 +124,40 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
     let choice = first(&request, &legacy);
     let ground = Ground::lay(rtnetlink, &request.config)?;
     let unneeded = ground::unneeded_routes(&request.config);
-    let written = write_first_that_works(choice, request, &legacy);
-    match (&written, unneeded) {
-        (Ok(Programmed { applied: Applied::Created, .. }), _) | (Ok(_), None) => {}
-        // Rules of another mode may have stood on them, and who replaced those may have been killed before it came here.
-        (Ok(_), Some(routes)) => ground::forget(rtnetlink, routes),
-        // The first error is the one to tell, and what stays leads no packet anywhere.
-        (Err(_), _) => drop(ground.take_back(rtnetlink)),
+    let (programmed, left) = match write_first_that_works(choice, request, &legacy) {
+        Ok(written) => written,
+        Err(error) => {
+            // The first error is the one to tell, and what stays leads no packet anywhere.
+            let _ = ground.take_back(rtnetlink);
+            return Err(error);
+        }
+    };
+    if let Some(error) = left {
+        // The new rules stand, and so does what they stand on.
+        return Err(error);
     }
-    written
+    if let (Some(routes), Applied::Replaced | Applied::Unchanged) = (unneeded, programmed.applied) {
+        // Rules of another mode may have stood on them, and who replaced those may have been killed before it came here.
+        ground::forget(rtnetlink, routes);
+    }
+    Ok(programmed)
 }
 
-/// Writes rules through the first back end that the kernel has, beginning with `choice`.
+/// Writes rules through the first back end that the kernel has, beginning with `choice`. The error beside what was done says why rules of
+/// another back end are still there.
 fn write_first_that_works(
     mut choice: Choice,
     request: Request,
     legacy: &Legacy,
-) -> Result<Programmed, ProgramError> {
+) -> Result<(Programmed, Option<ProgramError>), ProgramError> {
     let Request { mut config, wish, options, .. } = request;
     let mut lack = None;
     loop {
         config.dialect = choice.backend.dialect();
         let failure = match write::write(choice.backend, &ruleset(&config)?, legacy, &options) {
             Ok(written) => {
-                let write::Written { applied, unsandboxed } = written;
-                return Ok(Programmed { choice, applied, unsandboxed });
+                let write::Written { applied, unsandboxed, left } = written;
+                return Ok((Programmed { choice, applied, unsandboxed }, left));
             }
             // Only now it costs something: almost no pod has a user namespace of its own.
             Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. })) => match owner::enter()? {

@@ -16,13 +16,17 @@ use crate::read::read;
 pub(super) struct Written {
     pub(super) applied: Applied,
     pub(super) unsandboxed: Option<Unsandboxed>,
+    /// Why rules of another back end are still there, if they are. The new ones stand.
+    pub(super) left: Option<ProgramError>,
 }
 
 impl Written {
-    /// Something of ours went as well.
-    fn instead(mut self, went: bool) -> Self {
-        if went && self.applied == Applied::Created {
-            self.applied = Applied::Replaced;
+    /// What became of rules of another back end: whether any went.
+    fn instead(mut self, went: Result<bool, ProgramError>) -> Self {
+        match went {
+            Ok(true) if self.applied == Applied::Created => self.applied = Applied::Replaced,
+            Ok(_) => {}
+            Err(error) => self.left = Some(error),
         }
         self
     }
@@ -30,7 +34,7 @@ impl Written {
 
 impl From<iptables::Done> for Written {
     fn from(done: iptables::Done) -> Self {
-        Self { applied: done.applied, unsandboxed: done.unsandboxed }
+        Self { applied: done.applied, unsandboxed: done.unsandboxed, left: None }
     }
 }
 
@@ -42,23 +46,22 @@ pub(super) fn write(
     options: &Options,
 ) -> Result<Written, ProgramError> {
     let written = match backend {
-        Backend::NftCompat | Backend::Nft => Written { applied: apply(ruleset)?, unsandboxed: None },
+        Backend::NftCompat | Backend::Nft => {
+            Written { applied: apply(ruleset)?, unsandboxed: None, left: None }
+        }
         Backend::IptablesNft => {
             let written = Written::from(iptables::apply(Variant::Nft, ruleset, options)?);
-            let native = has_native_tables()?;
-            if native {
-                // What iptables-nft wrote is what is wanted: only the native tables differ.
-                apply(ruleset)?;
-            }
-            written.instead(native)
+            written.instead(remove_native_tables(ruleset))
         }
         Backend::IptablesLegacy => {
             let written = Written::from(iptables::apply(Variant::Legacy, ruleset, options)?);
-            return Ok(written.instead(remove_from_nf_tables()?));
+            return Ok(written.instead(remove_from_nf_tables()));
         }
     };
-    let went = remove_from_legacy(legacy, ruleset, options)?;
-    Ok(written.instead(went))
+    Ok(match written.left {
+        None => written.instead(remove_from_legacy(legacy, ruleset, options)),
+        Some(_) => written,
+    })
 }
 
 /// Removes what is ours, and what of `known` is there, from every back end. True if there was anything.
@@ -82,7 +85,12 @@ fn remove_from_nf_tables() -> Result<bool, ProgramError> {
     Ok(apply::remove()? == Removed::Rules)
 }
 
-fn has_native_tables() -> Result<bool, ProgramError> {
+/// Removes the native tables beside what iptables-nft wrote, which is what is wanted.
+fn remove_native_tables(written: &Ruleset) -> Result<bool, ProgramError> {
     let snapshot = read().map_err(ApplyError::from)?;
-    Ok(native_tables(&snapshot).next().is_some())
+    let there = native_tables(&snapshot).next().is_some();
+    if there {
+        apply(written)?;
+    }
+    Ok(there)
 }

@@ -18,6 +18,11 @@ pub(crate) const CASES: &[Case] = &[
     Case("legacy_rules_of_others_decide_and_empty_tables_do_not", Needs::ToolsAndUsers, auto),
     Case("removing_leaves_nothing_of_any_back_end", Needs::ToolsAndUsers, removing),
     Case("without_legacy_tools_the_error_says_what_to_do", Needs::ToolsAndUsers, no_tools),
+    Case(
+        "rules_that_cannot_be_removed_do_not_take_the_ground_from_new_ones",
+        Needs::ToolsAndUsers,
+        left_behind,
+    ),
     Case("a_probe_tells_what_the_node_has_and_leaves_nothing", Needs::ToolsAndUsers, probed),
     Case("sixteen_pods_at_once_through_legacy", Needs::ToolsAndUsers, sixteen),
 ];
@@ -154,6 +159,26 @@ fn no_tools(world: World) {
         let refused = program::program(&mut Rtnetlink::open().unwrap(), request).unwrap_err().to_string();
         assert!(refused.contains("iptables-legacy-restore") && refused.contains("install"), "{refused}");
         assert!(refused.contains("nft-compat"), "{refused}");
+    });
+}
+
+fn left_behind(world: World) {
+    world.fresh(|| {
+        lo_up();
+        do_program(full(), Wish::Only(Backend::IptablesLegacy));
+        tools::ip("-6 addr del ::6/128 dev lo");
+        hide("xtables-legacy-multi");
+        let request = Request {
+            config: full(),
+            wish: Wish::Only(Backend::NftCompat),
+            recorded: None,
+            options: Options::default(),
+        };
+        let refused = program::program(&mut Rtnetlink::open().unwrap(), request).unwrap_err();
+        assert!(refused.to_string().contains("iptables-legacy-restore"), "{refused}");
+        assert_eq!(sets(), (true, false, true), "the new rules stand beside the old ones");
+        let address = tools::ip("-6 -o addr show lo");
+        assert!(address.iter().any(|line| line.contains("::6/128")), "they stand on it: {address:?}");
     });
 }
 
