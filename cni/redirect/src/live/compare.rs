@@ -71,7 +71,7 @@ pub enum Difference {
     /// A rule of ours is there that is not wanted, or once more than it is.
     #[error("rule {} of {} is not expected: {}", .0.position, .0.place, .0.rule)]
     Unexpected(RuleOf),
-    /// All rules are there, in another order.
+    /// All rules are there, in an order that decides otherwise.
     #[error("the rules of {0} are in another order")]
     Order(Place),
     /// A rule of somebody else comes before one of ours and may keep packets from it.
@@ -243,10 +243,21 @@ fn in_chain(
     for (position, rule) in &extra {
         out.push(Difference::Unexpected(rule_of(*position, rule.text.clone())));
     }
-    let in_order = wanted.rules.iter().zip(&ours).all(|(wanted, (_, rule))| same(wanted, rule));
-    if missing.is_empty() && extra.is_empty() && !in_order {
+    if missing.is_empty() && extra.is_empty() && !in_order(&wanted.rules, &ours) {
         out.push(Difference::Order(place.clone()));
     }
+}
+
+/// Whether rules of the same number decide as the wanted ones do. Neighbours that do the same may change places: an init container names
+/// the excluded ports in another order than the CNI plugin.
+fn in_order(wanted: &[&Rule], ours: &[(usize, &LiveRule)]) -> bool {
+    let mut start = 0;
+    wanted.chunk_by(|one, next| one.target == next.target).all(|alike| {
+        let found = ours.get(start..start + alike.len()).unwrap_or_default();
+        start += alike.len();
+        let (missing, extra) = unmatched(alike, found);
+        missing.is_empty() && extra.is_empty()
+    })
 }
 
 /// The wanted rules that nothing stands for, and the found ones that stand for nothing: each found rule stands for one wanted rule.
