@@ -51,6 +51,9 @@ pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
     if !ruleset.rules.is_empty() && commit(&mut socket, &fresh)? == Commit::Done {
         return Ok(Applied::Created);
     }
+    if mutant!("two-transactions") && !ruleset.rules.is_empty() {
+        remove()?;
+    }
     for _ in 0..ATTEMPTS {
         let snapshot = read::with(&mut socket)?;
         let Plan::Send { batch, replaces } = plan(&snapshot, ruleset)? else {

@@ -66,10 +66,11 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
         return Ok(Plan::Nothing);
     }
     let mut out = encode::begin(Some(snapshot.generation));
-    for own in &survey.tables {
+    let other = |dialect: Dialect| ruleset.dialect != dialect && mutant!("two-sets");
+    for own in survey.tables.iter().filter(|_| !other(Dialect::Iptables)) {
         delete_own(&mut out, own);
     }
-    for (home, _) in &survey.native {
+    for (home, _) in survey.native.iter().filter(|_| !other(Dialect::Nft)) {
         begin_message(&mut out, message::DEL_TABLE, 0, home.family.number());
         out.name(attribute::TABLE_NAME, home.table_name().as_bytes());
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use netfilter::Applied;
 use netfilter::iptables::Unsandboxed;
 use netfilter::program::{Options, Programmed, Request};
+use protocol::mutant;
 use protocol::netconf::NetConf;
 use redirect::config::Config;
 use redirect::generate::ruleset;
@@ -27,6 +28,7 @@ pub struct Site {
     netns: Box<dyn Namespace>,
     environment: Environment,
     wanted: Wanted,
+    options: Options,
     dry_run: Option<PathBuf>,
 }
 
@@ -55,6 +57,7 @@ impl Done {
     #[must_use]
     pub fn form(&self) -> String {
         match self {
+            Self::Programmed(programmed) if mutant!("reason-untold") => programmed.choice.backend.to_string(),
             Self::Programmed(programmed) => programmed.choice.to_string(),
             Self::WrittenDown(Dialect::Iptables) => "restore text".to_owned(),
             Self::WrittenDown(Dialect::Nft) => "nft commands".to_owned(),
@@ -80,7 +83,10 @@ impl Site {
         let dry_run = (call.env)(DRY_RUN).filter(|path| !path.is_empty()).map(PathBuf::from);
         let environment = Environment::read(call.env)?;
         let wanted = Wanted::find(conf, call.env, &mut call.log);
-        Ok(Self { netns, environment, wanted, dry_run })
+        let usual = Options::default();
+        let given = conf.iptables_deadline.filter(|_| !mutant!("deadline-ignored"));
+        let options = Options { deadline: given.unwrap_or(usual.deadline), ..usual };
+        Ok(Self { netns, environment, wanted, options, dry_run })
     }
 }
 
@@ -100,7 +106,7 @@ pub fn apply(redirect: &Redirect, site: &Site) -> Result<Done, Failure> {
         };
     }
     let Wanted { wish, recorded } = site.wanted;
-    let request = Request { config, wish, recorded, options: Options::default() };
+    let request = Request { config, wish, recorded, options: site.options };
     Ok(Done::Programmed(site.netns.program(request)?))
 }
 

@@ -111,6 +111,9 @@ pub fn run(world: World<'_>) -> Exit {
     if let Some(outlets) = &call.outlets {
         let quick = call.invocation.command == Command::Del;
         log_out::flush(&call.log, outlets, clock, if quick { TELL_LIMIT } else { SOCKET_LIMIT });
+        if mutant!("log-demanded") && !outlets.file.exists() {
+            return Exit::Failure;
+        }
     }
     print(stdout, outcome.as_deref())
 }

@@ -10,6 +10,7 @@ use netfilter::legacy::LegacyError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
+use protocol::mutant;
 
 /// A path that even root may not use.
 pub(crate) const DENIED: &str = "root may do this: look for denials of a security module (SELinux: ausearch -m avc -c istio-cni; AppArmor: dmesg) \
@@ -19,12 +20,14 @@ const ENTER: &str = "the plugin needs CAP_SYS_ADMIN in its own user namespace an
     container runtime as root of the node, and look for denials of a security module";
 const ADMINISTER: &str = "the plugin gets its rights from the container runtime: give that CAP_NET_ADMIN (and CAP_SYS_ADMIN, to enter the pod), \
     and look for denials of a security module";
+const LAST_RESORT: &str = "load what the kernel lacks (modules nf_tables, nft_compat, nft_nat), or install iptables with its variant legacy";
 const LOOK_UP_USERS: &str = "the pod runs with hostUsers: false and the user of its proxy is not among the users that it has: choose a \
     runAsUser and runAsGroup below 65536";
 
 /// About a path that is refused.
 pub(crate) fn of_path(kind: ErrorKind) -> &'static str {
     match kind {
+        ErrorKind::PermissionDenied if mutant!("remedy-untold") => "",
         ErrorKind::PermissionDenied => DENIED,
         ErrorKind::ReadOnlyFilesystem => READ_ONLY,
         _ => "",
@@ -43,6 +46,12 @@ pub(crate) fn of_netns(error: &NetnsError) -> &'static str {
 /// About a namespace that cannot be programmed.
 pub(crate) fn of_program(error: &ProgramError) -> &'static str {
     match error {
+        _ if mutant!("remedy-untold") => "",
+        ProgramError::Instead { failure, .. }
+            if matches!(**failure, ProgramError::Iptables(IptablesError::NoTool { .. })) =>
+        {
+            LAST_RESORT
+        }
         ProgramError::Apply(ApplyError::Permission | ApplyError::Read(ReadError::Permission))
         | ProgramError::Ground(
             GroundError::Address(AddressError::Permission(_)) | GroundError::Route(RouteError::Permission(_)),

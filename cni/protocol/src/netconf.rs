@@ -2,6 +2,7 @@
 //! The network configuration on stdin: what every command needs ([`Header`]) and the whole of it ([`NetConf`]).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::error::CniError;
 use crate::json::{self, Fields, JsonError};
@@ -112,6 +113,9 @@ pub struct NetConf {
     pub enable_ambient_detection_retry: bool,
     /// `millrace_backend`: the back end that writes rules; empty if not given.
     pub backend: String,
+    /// `millrace_iptables_deadline_seconds`: how long the iptables tools may take together, where they are needed at all. None if not
+    /// given, or not positive.
+    pub iptables_deadline: Option<Duration>,
     /// `millrace_status_gate`
     pub status_gate: StatusGate,
     /// What older installers wrote.
@@ -138,6 +142,7 @@ const KEYS: &[&str] = &[
     "native_nftables",
     "enable_ambient_detection_retry",
     "millrace_backend",
+    "millrace_iptables_deadline_seconds",
     "millrace_status_gate",
     "log_uds_address",
     "cni_event_address",
@@ -188,6 +193,11 @@ impl NetConf {
             native_nftables: fields.boolean("native_nftables")?,
             enable_ambient_detection_retry: fields.boolean("enable_ambient_detection_retry")?,
             backend: fields.string("millrace_backend")?,
+            iptables_deadline: fields
+                .integer("millrace_iptables_deadline_seconds")?
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
             status_gate: StatusGate::from_text(&fields.string("millrace_status_gate")?),
             old,
         })
@@ -270,7 +280,7 @@ mod tests {
                 "namespaceSelector": {},
             }],
             "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system", "native_nftables": true,
-            "enable_ambient_detection_retry": true, "millrace_backend": "nft", "millrace_status_gate": "agent",
+            "enable_ambient_detection_retry": true, "millrace_backend": "nft", "millrace_status_gate": "agent", "millrace_iptables_deadline_seconds": 3,
             "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
         }))
         .unwrap();
@@ -301,6 +311,7 @@ mod tests {
             native_nftables: true,
             enable_ambient_detection_retry: true,
             backend: "nft".to_owned(),
+            iptables_deadline: Some(Duration::from_secs(3)),
             status_gate: StatusGate::Agent,
             old: OldKeys::default(),
         };

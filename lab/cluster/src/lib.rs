@@ -16,7 +16,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use runtime::{AgentStandIn, ChainFailure, Errand, NodePaths, PodName, RuntimeCall};
+pub use runtime::{
+    AgentStandIn, ChainFailure, Entering, Errand, Files, Kernel, Lack, NodePaths, PodName, RuntimeCall,
+    UnknownLack,
+};
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
 /// Whether the environment can do something, and how that was found out.
@@ -182,6 +185,11 @@ pub trait Node: Send + Sync {
 
     /// Calls a CNI plugin as the runtime would, outside of any pod's life.
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError>;
+
+    /// As [`Node::call_plugin`], on another kernel than the node's.
+    async fn call_plugin_on(&self, call: CniCall, kernel: &Kernel) -> Result<CniAnswer, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: format!("call {} on {kernel:?}", call.plugin) })
+    }
 
     /// Every plugin call so far: chain position order, with answers.
     fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)>;

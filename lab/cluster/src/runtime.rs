@@ -3,6 +3,7 @@
 //! directories, the stand-in for the agent.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,101 @@ pub struct Errand {
     pub netns: Option<String>,
     /// User and group. Only root may do anything.
     pub owner: (u32, u32),
+}
+
+/// How the kernel under the plugin, and its view of files, differ from the real ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// What it lacks.
+    pub without: Vec<Lack>,
+    /// Files that nobody may open, with all that is below them; relative ones are the node's own.
+    pub deny: Vec<PathBuf>,
+    /// Whether namespaces may be entered.
+    pub entering: Entering,
+    /// Whether files may be written.
+    pub files: Files,
+    /// The system call at which the plugin is killed, counted from the first in the pod's namespace.
+    pub kill_at: Option<u32>,
+}
+
+/// Something that a kernel may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lack {
+    /// The netfilter netlink sub-system (`CONFIG_NETFILTER_NETLINK`), and nf_tables with it.
+    Nfnetlink,
+    /// nf_tables (`CONFIG_NF_TABLES`).
+    NfTables,
+    /// iptables' extensions in nf_tables (`CONFIG_NFT_COMPAT`).
+    NftCompat,
+    /// nat chains of nf_tables (`CONFIG_NFT_NAT`).
+    NftNat,
+    /// IPv6 (`CONFIG_IPV6`), and with it nf_tables' families `ip6` and `inet`.
+    Ipv6,
+    /// Legacy iptables (`CONFIG_IP_NF_IPTABLES`).
+    IpTables,
+    /// The nat table of legacy iptables (`CONFIG_IP_NF_NAT`), while others may be there.
+    LegacyNat,
+}
+
+/// A text that names nothing that a kernel may lack.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is nothing that a kernel may lack")]
+pub struct UnknownLack(pub String);
+
+impl FromStr for Lack {
+    type Err = UnknownLack;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLack> {
+        let found = Self::ALL.into_iter().find(|lack| lack.name() == text);
+        found.ok_or_else(|| UnknownLack(text.to_owned()))
+    }
+}
+
+impl Lack {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Nfnetlink,
+        Self::NfTables,
+        Self::NftCompat,
+        Self::NftNat,
+        Self::Ipv6,
+        Self::IpTables,
+        Self::LegacyNat,
+    ];
+
+    /// The name in features.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nfnetlink => "nfnetlink",
+            Self::NfTables => "nf-tables",
+            Self::NftCompat => "nft-compat",
+            Self::NftNat => "nft-nat",
+            Self::Ipv6 => "ipv6",
+            Self::IpTables => "ip-tables",
+            Self::LegacyNat => "legacy-nat",
+        }
+    }
+}
+
+/// Whether the plugin may write files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Files {
+    /// As usual.
+    #[default]
+    Writable,
+    /// Every file system is mounted read-only.
+    ReadOnly,
+}
+
+/// Whether namespaces may be entered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entering {
+    /// As usual.
+    #[default]
+    Allowed,
+    /// Nobody may.
+    Forbidden,
 }
 
 /// What listens on the agent's socket of a node.

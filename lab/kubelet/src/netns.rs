@@ -5,11 +5,14 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use futures::TryStreamExt as _;
 use netfilter::Netns;
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use rtnetlink::LinkUnspec;
@@ -17,6 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::Error;
+use crate::pod::Users;
 
 /// A network namespace that this process made and keeps.
 #[derive(Debug)]
@@ -71,6 +75,34 @@ impl Namespace {
         });
         let namespace = Self { path: path.to_owned() };
         let (connection, handle, _) = made.await??;
+        let connection = tokio::spawn(connection);
+        let up = loopback_up(&handle).await;
+        connection.abort();
+        up?;
+        Ok(namespace)
+    }
+
+    /// As [`Namespace::create`], but a user namespace of its own owns it, as with `hostUsers: false`. `workload` is in both until they are
+    /// kept.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub async fn create_with_users(path: &Path, role: Role, workload: &Path) -> Result<Self, Error> {
+        File::create_new(path).map_err(Error::file("make", path))?;
+        let (at, workload) = (path.to_owned(), workload.to_owned());
+        let made = on_a_thread(move || {
+            let holder = Holder::start(&workload)?;
+            let own = holder.file("ns/net");
+            mount(Some(&own), &at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+                .map_err(|errno| Error::file("mount", at)(errno.into()))
+        });
+        let namespace = Self { path: path.to_owned() };
+        made.await??;
+        let (connection, handle, _) = inside(path, move || {
+            set_sysctls(role)?;
+            rtnetlink::new_connection().map_err(Error::system("open a netlink socket"))
+        })
+        .await??;
         let connection = tokio::spawn(connection);
         let up = loopback_up(&handle).await;
         connection.abort();
@@ -159,6 +191,62 @@ fn restore_end(link: &Path) -> Result<(), Error> {
         fs::create_dir_all(parent).and_then(|()| File::create(&end)).map_err(Error::file("make", end))?;
     }
     Ok(())
+}
+
+/// Gives this thread, and what it starts, a view of the file system in which nothing can be written. Nobody else sees it.
+pub(crate) fn write_nothing() -> Result<(), Error> {
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
+    let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+    for path in ["/", "/run", "/tmp", "/var"].map(Path::new) {
+        match mount(None::<&str>, path, None::<&str>, read_only, None::<&str>) {
+            // Not mounted: a part of what is.
+            Ok(()) | Err(Errno::EINVAL) => {}
+            Err(errno) => return Err(Error::file("mount", path)(errno.into())),
+        }
+    }
+    Ok(())
+}
+
+/// A process in a user namespace of its own, and in a network namespace that this one owns. It ends with this value.
+struct Holder(Child);
+
+impl Holder {
+    fn start(workload: &Path) -> Result<Self, Error> {
+        let failed = Error::system("make a user namespace");
+        let mut command = Command::new(workload);
+        command.arg("pause").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        in_new_namespaces(&mut command);
+        let holder = Self(command.spawn().map_err(failed)?);
+        let (first, count) = Users::RANGE;
+        let map = format!("0 {first} {count}");
+        for (name, text) in [("setgroups", "deny"), ("uid_map", &map), ("gid_map", &map)] {
+            let path = holder.file(name);
+            fs::write(&path, text).map_err(Error::file("write", path))?;
+        }
+        Ok(holder)
+    }
+
+    /// A file of the process in `/proc`.
+    fn file(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.0.id().to_string()).join(name)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // Both do nothing to one that has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[expect(unsafe_code, reason = "only a process with one thread can enter a user namespace")]
+fn in_new_namespaces(command: &mut Command) {
+    // SAFETY: the closure makes one system call and touches nothing that another thread could hold.
+    unsafe {
+        command
+            .pre_exec(|| unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(Into::into));
+    }
 }
 
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {

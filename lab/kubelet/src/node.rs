@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::{NodePaths, PodName, PodStart};
+use cluster::{Kernel, NodePaths, PodName, PodStart};
 use futures::future::select_all;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -78,6 +78,10 @@ impl NetnsNode {
         for path in [&paths.conf_dir, &paths.bin_dir, &paths.cache_dir, &paths.run_dir, &paths.netns_dir] {
             fs::create_dir_all(path).map_err(Error::file("make", path))?;
         }
+        for (name, text) in &options.run_files {
+            let path = paths.run_dir.join(name);
+            fs::write(&path, text).map_err(Error::file("write", path))?;
+        }
         let binaries = &options.binaries;
         link(&binaries.workload, &paths.bin_dir.join(BASE_PLUGIN))?;
         if binaries.sut.join(PLUGIN).is_file() {
@@ -88,6 +92,9 @@ impl NetnsNode {
             bin_dir: paths.bin_dir.clone(),
             netns: netns.path().to_owned(),
             extra_env: binaries.sut_env.clone(),
+            workload: binaries.workload.clone(),
+            under_test: PLUGIN,
+            kernel: of_node(&options.kernel, &directory),
             deadline: options.deadlines.plugin,
         };
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
@@ -119,13 +126,16 @@ impl NetnsNode {
         for (key, value) in &self.options.plugin_conf {
             plugin[key] = value.clone();
         }
-        let base = json!({
+        let mut base = json!({
             "type": BASE_PLUGIN,
             "ranges": ranges("200", self.number),
             "networks": { SECOND_INTERFACE: ranges("201", self.number) },
             "stateDir": self.directory.join("ipam"),
             "capabilities": { "io.kubernetes.cri.pod-annotations": true },
         });
+        for (key, value) in &self.options.base_conf {
+            base[key] = value.clone();
+        }
         json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": [base, plugin] })
     }
 
@@ -304,6 +314,12 @@ fn lab_failure(error: &Error) -> PodStart {
 /// The ranges of a network on the node of this number, one for each family.
 fn ranges(network: &str, node: u8) -> [String; 2] {
     [format!("10.{network}.{node}.0/24"), format!("fd00:{network}:{node}::/64")]
+}
+
+/// A kernel whose relative paths are this node's.
+fn of_node(kernel: &Kernel, directory: &Path) -> Kernel {
+    let deny = kernel.deny.iter().map(|path| directory.join(path)).collect();
+    Kernel { deny, ..kernel.clone() }
 }
 
 fn link(to: &Path, at: &Path) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::AgentStandIn;
+use cluster::{AgentStandIn, Kernel};
 use serde_json::Value;
 
 use crate::pod::Binaries;
@@ -50,6 +50,12 @@ pub struct Options {
     pub plugin_env: BTreeMap<String, String>,
     /// What the plugin under test gets in its configuration beside what it needs.
     pub plugin_conf: BTreeMap<String, Value>,
+    /// What the lab's base plugin gets in its configuration beside what it needs.
+    pub base_conf: BTreeMap<String, Value>,
+    /// Files of the run directory, by name.
+    pub run_files: BTreeMap<String, String>,
+    /// The kernel that the plugin under test runs on.
+    pub kernel: Kernel,
     /// Deadlines.
     pub deadlines: Deadlines,
 }
@@ -69,6 +75,9 @@ impl Options {
             agent: AgentStandIn::Absent,
             plugin_env: BTreeMap::new(),
             plugin_conf: BTreeMap::new(),
+            base_conf: BTreeMap::new(),
+            run_files: BTreeMap::new(),
+            kernel: Kernel::default(),
             deadlines: Deadlines::default(),
         }
     }

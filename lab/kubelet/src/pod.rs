@@ -47,6 +47,30 @@ pub struct Planned {
     pub program: Program,
 }
 
+/// The users that a pod's processes can be (`hostUsers`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Users {
+    /// Those of the node.
+    OfNode,
+    /// Its own: a range of the node's users, which has other numbers inside.
+    Own,
+}
+
+impl Users {
+    /// The range of a pod with its own users, as a runtime maps it: the first user of the node, and how many there are.
+    pub const RANGE: (u32, u32) = (100_000, 65_536);
+
+    /// A program as the pod's user of its number.
+    #[must_use]
+    pub fn of(self, program: Program) -> Program {
+        let (uid, gid) = (program.uid, program.gid);
+        match self {
+            Self::OfNode => program,
+            Self::Own => program.as_user(uid + Self::RANGE.0, gid + Self::RANGE.0),
+        }
+    }
+}
+
 /// A pod as the node sees it.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -58,6 +82,10 @@ pub struct Plan {
     pub annotations: BTreeMap<String, String>,
     /// Whether it uses the node's own network.
     pub host_network: bool,
+    /// The users that its processes can be.
+    pub users: Users,
+    /// A program that does nothing if told to.
+    pub workload: PathBuf,
     /// Containers in the order in which they start.
     pub containers: Vec<Planned>,
     /// The text of its `/etc/resolv.conf`.
@@ -77,10 +105,11 @@ impl Plan {
         let spec = pod.spec.unwrap_or_default();
         let resolv_conf = resolv_conf(spec.dns_config.as_ref());
         let context = spec.security_context.unwrap_or_default();
+        let users = if spec.host_users == Some(false) { Users::Own } else { Users::OfNode };
         let planned = |container: &Container, role| Planned {
             name: container.name.clone(),
             role,
-            program: program(container, &context, binaries),
+            program: users.of(program(container, &context, binaries)),
         };
         let init = spec.init_containers.iter().flatten().map(|container| {
             let stays = container.restart_policy.as_deref() == Some("Always");
@@ -92,6 +121,8 @@ impl Plan {
             uid: facts.metadata.uid.clone(),
             annotations: facts.metadata.annotations.clone(),
             host_network: facts.spec.host_network,
+            users,
+            workload: binaries.workload.clone(),
             containers: init.chain(main).collect(),
             resolv_conf,
             facts,

@@ -9,6 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::Files;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, watch};
@@ -38,6 +39,8 @@ pub struct Program {
     pub gid: u32,
     /// What it may do if it is root.
     pub rights: Rights,
+    /// Whether it may write files.
+    pub files: Files,
     /// What it finds as `/etc/resolv.conf`; the node's own if absent.
     pub resolv_conf: Option<PathBuf>,
 }
@@ -48,7 +51,16 @@ impl Program {
         let args = args.into_iter().map(Into::into).collect();
         let env = BTreeMap::new();
         let rights = Rights::ALL;
-        Self { path: path.to_owned(), args, env, uid: 0, gid: 0, rights, resolv_conf: None }
+        Self {
+            path: path.to_owned(),
+            args,
+            env,
+            uid: 0,
+            gid: 0,
+            rights,
+            files: Files::Writable,
+            resolv_conf: None,
+        }
     }
 
     /// The same under another user and group.
@@ -70,11 +82,14 @@ impl Program {
     pub(crate) async fn spawn(&self, netns: &Path) -> Result<Child, Error> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (rights, resolv_conf) = (self.rights, self.resolv_conf.clone());
+        let (rights, files, resolv_conf) = (self.rights, self.files, self.resolv_conf.clone());
         let spawn = move || {
             // A process has what the thread has that starts it, and this thread ends with that.
             if let Some(file) = &resolv_conf {
                 netns::hide_behind(file, Path::new(RESOLV_CONF))?;
+            }
+            if files == Files::ReadOnly {
+                netns::write_nothing()?;
             }
             rights.take_on()?;
             Ok::<_, Error>(command.spawn())

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cni::chain::{Attachment, Chain, ChainError};
 use crate::error::Error;
 use crate::netns::{Namespace, Role};
-use crate::pod::Plan;
+use crate::pod::{Plan, Users};
 
 /// The capability by which containerd hands a pod's annotations to plugins.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -52,7 +52,10 @@ impl Sandbox {
             });
         }
         let path = netns_dir.join(format!("cni-{}-{attempt}", plan.uid));
-        let namespace = Namespace::create(&path, Role::Pod).await?;
+        let namespace = match plan.users {
+            Users::OfNode => Namespace::create(&path, Role::Pod).await?,
+            Users::Own => Namespace::create_with_users(&path, Role::Pod, &plan.workload).await?,
+        };
         let attachment = attachment(plan, attempt, namespace.path());
         let result = chain.add(&attachment).await?;
         let (first, further): (Vec<_>, Vec<_>) =

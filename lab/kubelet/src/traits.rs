@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, LabError, Node, NodePaths, PodName,
-    PodStart, Probe, RuntimeCall, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, LabError, Node, NodePaths,
+    PodName, PodStart, Probe, RuntimeCall, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -99,6 +99,10 @@ impl Node for NetnsNode {
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
         Ok(self.chain.call(call).await?)
+    }
+
+    async fn call_plugin_on(&self, call: CniCall, kernel: &Kernel) -> Result<CniAnswer, LabError> {
+        Ok(self.chain.call_on(call, kernel).await?)
     }
 
     fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)> {

@@ -162,6 +162,7 @@ impl NetnsWorkload {
         let deadline = exchange.as_millis().to_string();
         let program =
             Program::new(self.client(), ["client", "--deadline-ms", &deadline]).as_user(first.uid, first.gid);
+        let program = self.slot.plan.users.of(program);
         let mut input = Vec::new();
         for one in traffic {
             serde_json::to_writer(&mut input, one)?;

@@ -71,6 +71,7 @@ impl Entry {
             step: None,
             seconds: 0.0,
             notes: Vec::new(),
+            back_ends: Vec::new(),
             evidence: Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ use cucumber::gherkin;
 use serde::Serialize;
 
 use crate::ledger::Extra;
+use crate::steps::backend::taken;
 use crate::world::{Lab, LabWorld};
 
 /// Ends a scenario: gathers evidence if it failed, takes its world down unless it is to be kept, and notes the rest.
@@ -23,6 +24,7 @@ pub async fn conclude(
     let Some(entry) = lab.catalogue.find(feature, scenario) else { return };
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
+    extra.back_ends = back_ends(world);
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
         let name = format!("evidence/{}", entry.id.replace(['/', ':'], "-"));
@@ -35,6 +37,19 @@ pub async fn conclude(
         extra.notes.push(format!("{}: its world was not taken down completely: {why}", entry.id));
     }
     lab.ledger.note(&entry.id, extra);
+}
+
+/// What the plugin said of its ADDs: each back end with its reason once, in order.
+fn back_ends(world: &LabWorld) -> Vec<String> {
+    let Some(tier) = world.cluster.as_deref() else { return Vec::new() };
+    let calls = (**tier).nodes().into_iter().flat_map(cluster::Node::cni_calls);
+    let mut all: Vec<String> = Vec::new();
+    for taken in calls.filter_map(|(_, answer)| taken(&answer)) {
+        if !all.contains(&taken) {
+            all.push(taken);
+        }
+    }
+    all
 }
 
 /// Writes everything that is known of a world. A file that cannot be written is missing; the verdict stays.

@@ -12,6 +12,8 @@ use crate::verdict::Record;
 pub struct Extra {
     /// What a reader should know, passed or not.
     pub notes: Vec<String>,
+    /// The back ends that the plugin took, each with its reason.
+    pub back_ends: Vec<String>,
     /// Files, relative to the report's directory.
     pub evidence: Vec<String>,
 }
@@ -41,6 +43,7 @@ impl Ledger {
         let mut inner = self.inner();
         if let Some(extra) = inner.extras.remove(&record.id) {
             record.notes = extra.notes;
+            record.back_ends = extra.back_ends;
             record.evidence = extra.evidence;
         }
         inner.records.push(record.clone());

@@ -109,6 +109,8 @@ pub struct Pod {
     pub networks: Vec<String>,
     /// The interface that leads to a guest, if it has one.
     pub guest: Option<String>,
+    /// Whether it has users of its own (`hostUsers: false`).
+    pub own_users: bool,
     /// Its resolvers.
     pub resolvers: Vec<IpAddr>,
     /// Who programs its rules, where an injector that is more than a stand-in has to add whoever does or checks it.
@@ -223,6 +225,7 @@ impl Pod {
             "spec": {
                 "initContainers": init,
                 "containers": containers,
+                "hostUsers": !self.own_users,
                 "dnsPolicy": "None",
                 "dnsConfig": { "nameservers": self.resolvers },
             },

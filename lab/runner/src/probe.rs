@@ -4,16 +4,25 @@
 
 use std::io::{self, Write as _};
 use std::net::{Ipv6Addr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use cluster::Probe;
+use kubelet::pod::Users;
+use netfilter::Wish;
+use netfilter::backend;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
 use redirect::Config;
 
 use crate::catalogue::Entry;
 use crate::plan::{Place, Privilege};
+use crate::sandbox;
 
 /// The needs that a tag may name.
-pub const NEEDS: [&str; 4] = ["real-kernel", "ipv6", "any-uid", "iptables-tools"];
+pub const NEEDS: [&str; 6] = ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel"];
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -24,7 +33,24 @@ const RANGE_UID: u32 = 1_000_659_999;
 /// Looks at everything, in the order of [`NEEDS`].
 #[must_use]
 pub fn all(privilege: &Privilege) -> Vec<Probe> {
-    vec![real_kernel(privilege), ipv6(), any_uid(privilege), iptables_tools(privilege)]
+    vec![
+        real_kernel(privilege),
+        ipv6(),
+        any_uid(privilege),
+        iptables_tools(privilege),
+        own_users(privilege),
+        fake_kernel(),
+    ]
+}
+
+/// The back end that is right on this machine, and why; or why none is.
+pub async fn back_end() -> anyhow::Result<String> {
+    let found = tokio::task::spawn_blocking(|| {
+        backend::probe()
+            .map_err(|error| error.to_string())
+            .and_then(|facts| backend::choose(Wish::Auto, &facts).map_err(|error| error.to_string()))
+    });
+    Ok(found.await?.map_or_else(|why| format!("none (failed to {why})"), |choice| choice.backend.to_string()))
 }
 
 /// Looks at everything without holding up the runtime.
@@ -101,6 +127,48 @@ fn makes_a_table(tool: &str) -> Result<(), String> {
     }
     let ended = child.wait().map_err(failed)?;
     if ended.success() { Ok(()) } else { Err(format!("{tool} makes no table: {ended}")) }
+}
+
+/// Another kernel is played by tracing: tried on a process that waits for orders and gets none.
+fn fake_kernel() -> Probe {
+    let (met, evidence) = match try_tracing() {
+        Ok(()) if cfg!(target_arch = "x86_64") => {
+            (true, "a process of our own was traced (ptrace)".to_owned())
+        }
+        Ok(()) => (false, "only registers of x86_64 are known".to_owned()),
+        Err(why) => (false, why),
+    };
+    Probe { need: "fake-kernel".into(), met, evidence }
+}
+
+fn try_tracing() -> Result<(), String> {
+    let (_ours, theirs) = UnixStream::pair().map_err(|error| format!("socket pair: {error}"))?;
+    let mut child = Command::new(sandbox::SELF)
+        .arg0("cnilab")
+        .arg("inside")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("start a process: {error}"))?;
+    let traced = i32::try_from(child.id()).map_err(|error| error.to_string()).and_then(|id| {
+        ptrace::seize(Pid::from_raw(id), ptrace::Options::empty()).map_err(|errno| format!("ptrace: {errno}"))
+    });
+    // It has done nothing yet, and is waited for in any case.
+    let _ = child.kill();
+    let _ = child.wait();
+    traced
+}
+
+/// Pods with users of their own need room for one more user namespace, and users of the node to map.
+fn own_users(privilege: &Privilege) -> Probe {
+    let last = Users::RANGE.0 + Users::RANGE.1 - 1;
+    let mapped = matches!(privilege, Privilege::Root) || is_mapped(last);
+    let path = "/proc/sys/user/max_user_namespaces";
+    let most = std::fs::read_to_string(path).unwrap_or_default();
+    let room = most.trim().parse::<u64>().is_ok_and(|most| most > 0);
+    let evidence = format!("{path} is {:?}; uid {last} against uid_map {:?}", most.trim(), uid_map());
+    Probe { need: "own-users".into(), met: mapped && room, evidence }
 }
 
 fn uid_map() -> String {

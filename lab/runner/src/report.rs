@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run leaves for machines: `report.json` and `junit.xml` in the report's directory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -23,7 +24,7 @@ pub struct Header {
     pub tier: &'static str,
     /// The kernel's release.
     pub kernel: String,
-    /// How rules get into the kernel, or why that is not known.
+    /// The back end that is right on this machine, by a look into a namespace of its own.
     pub back_end: String,
     /// The seed.
     pub seed: String,
@@ -80,6 +81,18 @@ pub fn kernel_release() -> String {
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
+/// How many scenarios saw each back end.
+fn count(scenarios: &[Record]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for record in scenarios {
+        let names = record.back_ends.iter().filter_map(|taken| Some(taken.split_once(':')?.0));
+        for name in names.collect::<BTreeSet<_>>() {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -89,6 +102,8 @@ pub struct Report {
     pub header: Header,
     /// How many scenarios got which verdict.
     pub totals: Totals,
+    /// The back ends that the plugin took, by name, with the number of scenarios.
+    pub back_ends: BTreeMap<String, usize>,
     /// The exit code.
     pub exit: u8,
     /// Wall-clock time of all scenarios together.
@@ -103,7 +118,8 @@ impl Report {
     pub fn new(header: Header, scenarios: Vec<Record>, seconds: f64) -> Self {
         let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
         let exit = totals.exit().code();
-        Self { schema: SCHEMA, header, totals, exit, seconds, scenarios }
+        let back_ends = count(&scenarios);
+        Self { schema: SCHEMA, header, totals, back_ends, exit, seconds, scenarios }
     }
 
     /// Writes both files.

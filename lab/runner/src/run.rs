@@ -38,7 +38,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         None => selected,
     });
     let probes = probe::gather(&place).await?;
-    let header = Header::new(&plan, &place, probes.clone(), "nft-compat".to_owned());
+    let header = Header::new(&plan, &place, probes.clone(), probe::back_end().await?);
     board::say(&header.line());
 
     let started = Instant::now();

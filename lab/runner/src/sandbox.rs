@@ -26,7 +26,7 @@ use crate::plan::{Orders, Place, Privilege, Task};
 use signals::Signals;
 
 /// The file that is executed: this very program, even if its path has been overwritten since.
-const SELF: &str = "/proc/self/exe";
+pub const SELF: &str = "/proc/self/exe";
 
 /// How long the first process of the sandbox may take to say that it lives.
 const HELLO: Duration = Duration::from_secs(20);

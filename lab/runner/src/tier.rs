@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use apiserver::{Fault, Faults};
-use cluster::{AgentStandIn, Cluster as _, LabError, Node, PodStart};
+use cluster::{AgentStandIn, Cluster as _, Kernel, LabError, Node, PodStart};
 use kubelet::{NetnsCluster, Options};
 use protocol::mutant::VARIABLE;
 use redirect::ruleset::Family;
@@ -99,6 +99,12 @@ pub struct NodePlan {
     pub mutant: Option<String>,
     /// What the plugin under test finds in its configuration.
     pub plugin_conf: BTreeMap<String, Value>,
+    /// What the base plugin finds in its configuration.
+    pub base_conf: BTreeMap<String, Value>,
+    /// What is in the run directory.
+    pub run_files: BTreeMap<String, String>,
+    /// The kernel that the plugin under test runs on.
+    pub kernel: Kernel,
 }
 
 /// Where the cluster of a scenario keeps its files.
@@ -138,6 +144,9 @@ impl Tier {
         let mutant = node.mutant.iter().map(|name| (VARIABLE.to_owned(), name.clone()));
         options.binaries.sut_env.extend(mutant);
         options.plugin_conf.clone_from(&node.plugin_conf);
+        options.base_conf.clone_from(&node.base_conf);
+        options.run_files.clone_from(&node.run_files);
+        options.kernel.clone_from(&node.kernel);
         let cluster = NetnsCluster::start(options).await?;
         let refused =
             |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };

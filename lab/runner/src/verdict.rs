@@ -85,6 +85,9 @@ pub struct Record {
     /// What steps wanted a reader to know, passed or not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The back ends that the plugin took, each with its reason, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub back_ends: Vec<String>,
     /// Files with evidence, relative to the report's directory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,

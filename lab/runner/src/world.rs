@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 
 use cluster::{Answer, ChainFailure, Cluster as _, CniAnswer, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use netfilter::Snapshot;
+use nix::fcntl::Flock;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -87,6 +89,10 @@ pub struct LabWorld {
     pub foreign: Vec<ForeignRule>,
     /// What the pod's namespace held before the plugin was called again.
     pub before: Option<Snapshot>,
+    /// Rules of legacy iptables that the network left in pods, as `iptables-legacy-save` lists them.
+    pub left: Vec<String>,
+    /// Locks that are held, the last one at the end.
+    pub locks: Vec<Flock<File>>,
     /// What the truth table came to.
     pub findings: Option<Findings>,
     /// What the table at scale came to.

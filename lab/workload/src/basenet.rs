@@ -6,11 +6,13 @@
 //! |---|---|
 //! | [`conf`] | the network configuration and the call's environment |
 //! | [`ipam`] | who holds which address |
+//! | [`leave`] | what else it leaves in the pod |
 //! | [`link`] | the veth pair, its addresses and routes |
 //! | [`result`] | the result in every version of the specification |
 
 pub mod conf;
 pub mod ipam;
+pub mod leave;
 pub mod link;
 pub mod result;
 
@@ -104,7 +106,7 @@ fn answer() -> Result<Option<Value>, Error> {
 }
 
 fn add(call: &Call, conf: &Conf, store: &Store) -> Result<Value, Error> {
-    match attach(call, conf, store) {
+    match attach(call, conf, store).and_then(|attached| leave::leave(call, conf).map(|()| attached)) {
         Ok(attached) => Ok(result::render(conf, &attached)),
         Err(error) => {
             store.release(&call.attachment())?;

@@ -24,6 +24,7 @@ pub mod trace {
 }
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -41,6 +42,9 @@ pub struct Options {
     /// Nobody may enter a namespace.
     #[arg(long)]
     no_entering: bool,
+    /// Kill the program before this system call: the first is the one after it has entered a namespace.
+    #[arg(long, value_name = "N")]
+    kill_at: Option<NonZeroU32>,
     /// The program with its arguments.
     #[arg(last = true, required = true)]
     program: Vec<OsString>,
@@ -55,6 +59,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         without: options.without.clone(),
         deny: options.deny.clone(),
         entering: if options.no_entering { Entering::Forbidden } else { Entering::Allowed },
+        kill_at: options.kill_at,
     };
     let (name, arguments) = options.program.split_first().ok_or_else(|| anyhow::anyhow!("no program"))?;
     let mut program = Command::new(name);

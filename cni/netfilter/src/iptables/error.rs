@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use protocol::mutant;
+
 use super::Variant;
 use crate::encode::EncodeError;
 use crate::legacy::LegacyError;
@@ -118,10 +120,11 @@ impl IptablesError {
     /// Whether the same may succeed later without anybody changing anything.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
-        matches!(
-            self,
-            Self::Locked { .. } | Self::Timeout { .. } | Self::Failed { problem: Problem::Resource, .. }
-        )
+        !mutant!("lock-final")
+            && matches!(
+                self,
+                Self::Locked { .. } | Self::Timeout { .. } | Self::Failed { problem: Problem::Resource, .. }
+            )
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, Program
 }
 
 fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
-    if !legacy::ours::has_traces_of_ours(legacy) {
+    if !legacy::ours::has_traces_of_ours(legacy) || mutant!("two-sets") {
         return Ok(false);
     }
     iptables::remove(Variant::Legacy, known, options)?;
@@ -79,7 +79,7 @@ fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Re
 }
 
 fn remove_from_nf_tables() -> Result<bool, ProgramError> {
-    if mutant!("clean-up-forgets") {
+    if mutant!("clean-up-forgets") || mutant!("two-sets") {
         return Ok(false);
     }
     Ok(apply::remove()? == Removed::Rules)

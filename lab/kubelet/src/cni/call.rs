@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cluster::{ChainFailure, CniAnswer, CniCall};
+use cluster::{ChainFailure, CniAnswer, CniCall, Entering, Files, Kernel};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
@@ -21,6 +21,12 @@ pub struct Caller {
     pub netns: PathBuf,
     /// What plugins get in their environment although no runtime gives it to them.
     pub extra_env: BTreeMap<String, String>,
+    /// What runs a program on another kernel than the real one.
+    pub workload: PathBuf,
+    /// The plugin that runs on [`Caller::kernel`]; the others have the real one.
+    pub under_test: &'static str,
+    /// Its kernel.
+    pub kernel: Kernel,
     /// How long a plugin may take; the kubelet's patience with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
 }
@@ -31,7 +37,23 @@ impl Caller {
     /// # Errors
     /// The plugin cannot be started at all.
     pub async fn call(&self, call: &CniCall) -> Result<CniAnswer, Error> {
-        let mut program = Program::new(&self.bin_dir.join(&call.plugin), None::<String>);
+        self.call_on(call, &self.kernel).await
+    }
+
+    /// As [`Caller::call`], on another kernel than the usual one.
+    ///
+    /// # Errors
+    /// The plugin cannot be started at all.
+    pub async fn call_on(&self, call: &CniCall, kernel: &Kernel) -> Result<CniAnswer, Error> {
+        let plugin = self.bin_dir.join(&call.plugin);
+        let mut program = if call.plugin == self.under_test && is_another(kernel) {
+            Program::new(&self.workload, fake_kernel(kernel, &plugin))
+        } else {
+            Program::new(&plugin, None::<String>)
+        };
+        if call.plugin == self.under_test {
+            program.files = kernel.files;
+        }
         program.env = call.env.clone();
         program.env.extend(self.extra_env.clone());
         let started = Instant::now();
@@ -63,6 +85,31 @@ impl Caller {
             took: started.elapsed(),
         })
     }
+}
+
+/// Whether system calls must be changed for it.
+fn is_another(kernel: &Kernel) -> bool {
+    Kernel { files: Files::default(), ..kernel.clone() } != Kernel::default()
+}
+
+/// The arguments with which the workload binary runs a plugin on another kernel.
+fn fake_kernel(kernel: &Kernel, plugin: &Path) -> Vec<String> {
+    let mut arguments = vec!["fake-kernel".to_owned()];
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    for lack in &kernel.without {
+        option("--without", lack.name().to_owned());
+    }
+    for path in &kernel.deny {
+        option("--deny", path.display().to_string());
+    }
+    if let Some(number) = kernel.kill_at {
+        option("--kill-at", number.to_string());
+    }
+    if kernel.entering == Entering::Forbidden {
+        arguments.push("--no-entering".to_owned());
+    }
+    arguments.extend(["--".to_owned(), plugin.display().to_string()]);
+    arguments
 }
 
 /// What a failed answer means to a runtime, in its words.

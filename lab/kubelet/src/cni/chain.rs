@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use cluster::{ChainFailure, CniAnswer, CniCall, NodePaths};
+use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths};
 use serde_json::{Map, Value, json};
 
 use super::cache::{Cache, Entry};
@@ -86,8 +86,22 @@ impl Chain {
     /// The plugin cannot be started.
     pub async fn call(&self, call: CniCall) -> Result<CniAnswer, Error> {
         let answer = self.caller.call(&call).await?;
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((call, answer.clone()));
+        self.record(call, &answer);
         Ok(answer)
+    }
+
+    /// As [`Chain::call`], on another kernel than the node's.
+    ///
+    /// # Errors
+    /// The plugin cannot be started.
+    pub async fn call_on(&self, call: CniCall, kernel: &Kernel) -> Result<CniAnswer, Error> {
+        let answer = self.caller.call_on(&call, kernel).await?;
+        self.record(call, &answer);
+        Ok(answer)
+    }
+
+    fn record(&self, call: CniCall, answer: &CniAnswer) {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((call, answer.clone()));
     }
 
     fn list(&self) -> Result<List, ChainFailure> {

@@ -38,14 +38,6 @@ fn configuration(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-#[given(regex = "^a node whose back end is (nft-compat|nft)$")]
-fn back_end(world: &mut LabWorld, name: String) {
-    // The first is what a node gets that asks for nothing.
-    if name == "nft" {
-        world.node.plugin_conf.insert("native_nftables".to_owned(), true.into());
-    }
-}
-
 /// What goes wrong, in a feature's words.
 fn effect(words: &str) -> Result<Effect, Stop> {
     Ok(match words {

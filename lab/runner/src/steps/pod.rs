@@ -69,6 +69,12 @@ fn identity(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
     Ok(())
 }
 
+#[given("it has users of its own")]
+fn own_users(world: &mut LabWorld) -> Step {
+    world.it()?.own_users = true;
+    Ok(())
+}
+
 #[given("its inbound traffic is caught by TPROXY")]
 fn tproxy(world: &mut LabWorld) -> Step {
     world.it()?.intercept_by_tproxy();

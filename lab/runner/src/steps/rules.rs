@@ -170,7 +170,7 @@ async fn unchanged(world: &mut LabWorld) -> Step {
 }
 
 /// The plugin's own ADD of a pod, as the runtime made it.
-fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
+pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
     let calls = tier.node()?.cni_calls();
     calls
         .into_iter()

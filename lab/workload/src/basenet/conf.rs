@@ -168,6 +168,12 @@ pub struct Conf {
     pub networks: BTreeMap<String, Vec<Range>>,
     /// Where the allocations are kept.
     pub state_dir: PathBuf,
+    /// Rules of legacy iptables that the pod gets, as restore text; none if empty.
+    #[serde(default)]
+    pub leaves: String,
+    /// Settings of the pod's kernel, by their path below `/proc/sys/net`.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
     /// MTU of both ends; the kernel's default if absent.
     #[serde(default)]
     pub mtu: Option<u32>,

@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a kernel can lack or forbid, and what that makes of a system call.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+pub use cluster::{Entering, Lack};
 use nix::errno::Errno;
-
-/// Something that a kernel does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
-pub enum Lack {
-    /// The netfilter netlink sub-system (`CONFIG_NETFILTER_NETLINK`), and nf_tables with it.
-    Nfnetlink,
-    /// nf_tables (`CONFIG_NF_TABLES`).
-    NfTables,
-    /// iptables' extensions in nf_tables (`CONFIG_NFT_COMPAT`).
-    NftCompat,
-    /// nat chains of nf_tables (`CONFIG_NFT_NAT`).
-    NftNat,
-    /// IPv6 (`CONFIG_IPV6`), and with it nf_tables' families `ip6` and `inet`.
-    Ipv6,
-    /// Legacy iptables (`CONFIG_IP_NF_IPTABLES`).
-    IpTables,
-    /// The nat table of legacy iptables (`CONFIG_IP_NF_NAT`), while others may be there.
-    LegacyNat,
-}
 
 /// All that is different about a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,16 +16,8 @@ pub struct Difference {
     pub deny: Vec<PathBuf>,
     /// Whether nobody may enter a namespace (a container without `CAP_SYS_ADMIN`).
     pub entering: Entering,
-}
-
-/// Whether namespaces may be entered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Entering {
-    /// As usual.
-    #[default]
-    Allowed,
-    /// `setns` fails with EPERM.
-    Forbidden,
+    /// The system call at which the program is killed, counted from the one after it has first entered a namespace.
+    pub kill_at: Option<NonZeroU32>,
 }
 
 /// A system call that may matter, with what it carries.
@@ -89,6 +64,9 @@ const NETLINK_NETFILTER: u64 = 12;
 /// A family and a netfilter sub-system that no kernel has.
 const NO_FAMILY: u8 = 30;
 const NO_SUBSYSTEM: u8 = 11 + 50;
+/// `NFNL_SUBSYS_NONE`: the kernel has a place for it, as for every sub-system that can be built into it, and answers otherwise than to a
+/// number beyond all of them.
+const SUBSYSTEM_NONE: u8 = 0;
 /// `NFNL_SUBSYS_*`
 const SUBSYSTEM_NF_TABLES: u8 = 10;
 const SUBSYSTEM_COMPAT: u8 = 11;
@@ -197,7 +175,7 @@ impl Message<'_> {
     /// Makes a message to one of netfilter's sub-systems one to a sub-system that is not there.
     fn other_subsystem(&self, subsystem: u8) -> Option<(usize, u8)> {
         if self.kind == BATCH_BEGIN && self.body.get(2..4) == Some(&[0, subsystem]) {
-            return Some((self.at + 16 + 3, NO_SUBSYSTEM));
+            return Some((self.at + 16 + 3, SUBSYSTEM_NONE));
         }
         // The second byte of the type, in the order of the machines that can be traced.
         (self.kind >> 8 == u16::from(subsystem)).then_some((self.at + 5, NO_SUBSYSTEM))
@@ -245,7 +223,7 @@ mod tests {
         let mut bytes = message(BATCH_BEGIN, &[0, 0, 0, SUBSYSTEM_NF_TABLES]);
         bytes.extend(message(0x0a00, &[2, 0, 0, 0]));
         let changed = sent(Lack::NfTables, &bytes);
-        assert_eq!(changed[19], NO_SUBSYSTEM);
+        assert_eq!(changed[19], SUBSYSTEM_NONE);
         assert_eq!(changed[20 + 5], NO_SUBSYSTEM);
         assert_eq!(changed.iter().zip(&bytes).filter(|(new, old)| new != old).count(), 2);
         assert_eq!(sent(Lack::NftCompat, &bytes), bytes);

@@ -44,7 +44,7 @@ pub fn run(difference: &Difference, mut program: Command) -> Result<u8> {
         | Options::PTRACE_O_TRACEEXEC;
     ptrace::setoptions(first, options)?;
     ptrace::syscall(first, None)?;
-    Tracer { difference, under_way: HashMap::new() }.follow(first)
+    Tracer { difference, under_way: HashMap::new(), first, since_entering: None }.follow()
 }
 
 #[expect(unsafe_code, reason = "a child must ask to be traced between fork and exec")]
@@ -66,10 +66,15 @@ enum Return {
 struct Tracer<'a> {
     difference: &'a Difference,
     under_way: HashMap<Pid, Return>,
+    /// The program itself; the others are its children.
+    first: Pid,
+    /// How many system calls it has begun since it entered a namespace.
+    since_entering: Option<u32>,
 }
 
 impl Tracer<'_> {
-    fn follow(mut self, first: Pid) -> Result<u8> {
+    fn follow(mut self) -> Result<u8> {
+        let first = self.first;
         loop {
             match waitpid(None, Some(WaitPidFlag::__WALL))? {
                 WaitStatus::PtraceSyscall(pid) => {
@@ -107,6 +112,9 @@ impl Tracer<'_> {
     }
 
     fn begins(&mut self, pid: Pid, mut registers: user_regs_struct) -> Result<(), Errno> {
+        if pid == self.first && self.is_last(&registers) {
+            return nix::sys::signal::kill(pid, Signal::SIGKILL);
+        }
         let Some(carried) = carried(pid, &registers) else { return Ok(()) };
         match self.difference.fate(&carried.call()) {
             Fate::Same => {}
@@ -127,6 +135,17 @@ impl Tracer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts a call of the program, and says whether it is to be killed before it.
+    fn is_last(&mut self, registers: &user_regs_struct) -> bool {
+        let Some(kill_at) = self.difference.kill_at else { return false };
+        match &mut self.since_entering {
+            Some(count) => *count += 1,
+            None if i64::try_from(registers.orig_rax) == Ok(libc::SYS_setns) => self.since_entering = Some(0),
+            None => {}
+        }
+        self.since_entering == Some(kill_at.get())
     }
 
     fn returns(&mut self, pid: Pid, mut registers: user_regs_struct) -> Result<(), Errno> {

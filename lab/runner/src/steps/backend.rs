@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How rules get into the kernel: which back end a node asks for, what its kernel lacks or forbids, what others have there, and what the
+//! plugin took and why.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Command;
+
+use cluster::{CniAnswer, Entering, Files, Kernel};
+use cucumber::gherkin::Step as Line;
+use cucumber::{given, then, when};
+use netfilter::snapshot::NfFamily;
+use netfilter::{Backend, Snapshot, has_rules_of_ours, legacy};
+use nix::fcntl::{Flock, FlockArg};
+use serde_json::Value;
+
+use super::rules::{inside, recorded_add, snapshot};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::sut::PLUGIN;
+use crate::tier::Tier;
+use crate::world::LabWorld;
+
+/// Upstream's setting for native rules.
+const NATIVE: &str = "native_nftables";
+/// Ours for a back end by name.
+const BACK_END: &str = "millrace_backend";
+/// The file name of the agent's record in the run directory.
+const RECORD: &str = "backend";
+/// The lock that the legacy tools take if they are told no other.
+const NODE_LOCK: &str = "/run/xtables.lock";
+/// Where tools are, in a `PATH` or not.
+const DIRECTORIES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// The names by which rules can be restored.
+const TOOLS: [&str; 6] = [
+    "iptables-restore",
+    "ip6tables-restore",
+    "iptables-legacy-restore",
+    "ip6tables-legacy-restore",
+    "iptables-nft-restore",
+    "ip6tables-nft-restore",
+];
+
+#[given(regex = "^a node whose back end is (nft-compat|nft|iptables-nft|iptables-legacy)$")]
+fn back_end(world: &mut LabWorld, name: String) {
+    match name.as_str() {
+        // What a node gets that asks for nothing.
+        "nft-compat" => {}
+        "nft" => drop(world.node.plugin_conf.insert(NATIVE.to_owned(), true.into())),
+        _ => drop(world.node.plugin_conf.insert(BACK_END.to_owned(), name.into())),
+    }
+}
+
+#[given(regex = "^a node whose kernel lacks ([a-z0-9, -]+)$")]
+fn lacks(world: &mut LabWorld, names: String) -> Step {
+    if names != "nothing" {
+        let lacks = names.split([',', ' ']).filter(|name| !name.is_empty() && *name != "and");
+        world.node.kernel.without = lacks.map(str::parse).collect::<Result<_, _>>().map_err(Stop::harness)?;
+    }
+    Ok(())
+}
+
+/// A relative path is one of the node's own directory: `run` is what agent and plugin share, `netns` where pods' namespaces are.
+#[given(regex = r#"^a node that forbids "([^"]+)"$"#)]
+fn forbids(world: &mut LabWorld, path: String) {
+    world.node.kernel.deny.push(PathBuf::from(path));
+}
+
+#[given("a node that forbids to enter namespaces")]
+fn no_entering(world: &mut LabWorld) {
+    world.node.kernel.entering = Entering::Forbidden;
+}
+
+#[given("a node whose file systems are read-only")]
+fn read_only(world: &mut LabWorld) {
+    world.node.kernel.files = Files::ReadOnly;
+}
+
+#[given("a node without the iptables tools")]
+fn no_tools(world: &mut LabWorld) {
+    let files = DIRECTORIES.iter().flat_map(|at| TOOLS.iter().map(move |name| PathBuf::from(at).join(name)));
+    world.node.kernel.deny.extend(files);
+}
+
+#[given("a node without a shell and without any tool")]
+fn bare(world: &mut LabWorld) {
+    world.node.kernel.deny.extend(DIRECTORIES.map(PathBuf::from));
+}
+
+#[given(regex = r#"^the node's record of the back end says "([^"]*)"$"#)]
+fn record(world: &mut LabWorld, text: String) {
+    // A line each, as the agent writes it.
+    world.node.run_files.insert(RECORD.to_owned(), text.replace(", ", "\n") + "\n");
+}
+
+#[given("its network leaves rules of iptables-legacy")]
+fn leaves(world: &mut LabWorld, step: &Line) -> Step {
+    let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("the step has no rules"))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    world.left = lines.clone().filter(|line| line.starts_with("-A")).map(str::to_owned).collect();
+    let text = lines.map(|line| format!("{line}\n")).collect::<String>();
+    world.node.base_conf.insert("leaves".to_owned(), text.into());
+    Ok(())
+}
+
+#[given("its network switches IPv6 off")]
+fn no_ipv6(world: &mut LabWorld) {
+    let off = serde_json::json!({ "ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1" });
+    world.node.base_conf.insert("sysctls".to_owned(), off);
+}
+
+#[given("another process holds the node's lock of the tables")]
+fn node_lock(world: &mut LabWorld) -> Step {
+    let file = File::options().create(true).append(true).open(NODE_LOCK).map_err(Stop::harness)?;
+    hold(world, file)
+}
+
+#[given("another process holds its namespace's lock of the tables")]
+async fn pod_lock(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let file = File::open(world.workload(&name).await?.netns()).map_err(Stop::harness)?;
+    hold(world, file)
+}
+
+fn hold(world: &mut LabWorld, file: File) -> Step {
+    // Two scenarios may want the node's at a time: whoever has it, it is held.
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        Ok(lock) => world.locks.push(lock),
+        Err((_, errno)) => return Err(Stop::harness(format!("the lock cannot be taken: {errno}"))),
+    }
+    Ok(())
+}
+
+#[when("that process lets it go")]
+fn let_go(world: &mut LabWorld) {
+    world.locks.pop();
+}
+
+/// Calls the plugin's ADD of the pod once more, with one more key in its configuration.
+#[when(regex = r#"^the plugin's ADD is repeated with "([^"]+)" = (.+)$"#)]
+async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    world.before = Some(snapshot(world).await?);
+    let tier = world.cluster().await?;
+    let mut call = recorded_add(&tier)?;
+    let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
+    conf[key] = serde_json::from_str(&value).map_err(Stop::harness)?;
+    call.stdin = conf.to_string().into_bytes();
+    world.answer = Some(tier.node()?.call_plugin(call).await?);
+    Ok(())
+}
+
+/// Far more system calls than an ADD makes in the pod's namespace.
+const MOST_CALLS: u32 = 500;
+
+/// Kills ADDs of the pod, one after the other, each at a later system call, until one lives. Whatever is there after a kill must be what
+/// was there before, or what the one that lives leaves.
+#[then(
+    regex = r"^an ADD with (nft-compat|nft) that is killed at any system call leaves the old rules or the new ones$"
+)]
+async fn killed(world: &mut LabWorld, name: String) -> Step {
+    let pod = world.it.clone();
+    world.run_pod(&pod).await?;
+    let tier = world.cluster().await?;
+    let mut call = recorded_add(&tier)?;
+    let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
+    let old = forms(&snapshot(world).await?);
+    conf[BACK_END] = name.as_str().into();
+    call.stdin = conf.to_string().into_bytes();
+    let new = if name == "nft" { vec![Form::Native] } else { vec![Form::Compat] };
+    for number in 1..MOST_CALLS {
+        let kernel = Kernel { kill_at: Some(number), ..Kernel::default() };
+        let answer = tier.node()?.call_plugin_on(call.clone(), &kernel).await?;
+        let found = forms(&snapshot(world).await?);
+        if answer.exit == Some(0) {
+            expect_eq("the form of its rules at the end", &found, &new)?;
+            return if number > 1 { Ok(()) } else { Err(Stop::harness("nothing was killed")) };
+        }
+        if found != old && found != new {
+            return Err(Stop::wrong(format!("killed before system call {number} it left {found:?}")));
+        }
+    }
+    Err(Stop::harness("an ADD never ended"))
+}
+
+/// The plugin's last ADD, as it was answered.
+fn last_add(tier: &Tier) -> Result<CniAnswer, Stop> {
+    let calls = tier.node()?.cni_calls();
+    let is_add = |call: &cluster::CniCall| {
+        call.plugin == PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|command| command == "ADD")
+    };
+    let last = calls.into_iter().rfind(|(call, _)| is_add(call));
+    last.map(|(_, answer)| answer).ok_or_else(|| Stop::harness("the runtime has not called ADD"))
+}
+
+/// The lines of the plugin's log, as JSON.
+pub fn log_lines(answer: &CniAnswer) -> impl Iterator<Item = Value> + '_ {
+    answer.stderr.lines().filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The back end that an ADD says it took, and why.
+#[must_use]
+pub fn taken(answer: &CniAnswer) -> Option<String> {
+    log_lines(answer).find_map(|line| Some(line["backend"].as_str()?.to_owned()))
+}
+
+#[then(regex = r#"^the plugin took back end (\S+) because "([^"]+)"$"#)]
+async fn took(world: &mut LabWorld, name: String, reason: String) -> Step {
+    let it = world.it.clone();
+    world.run_pod(&it).await?;
+    let answer = last_add(&*world.cluster().await?)?;
+    match taken(&answer) {
+        Some(taken) if taken.strip_prefix(&format!("{name}: ")).is_some_and(|why| why.contains(&reason)) => {
+            Ok(())
+        }
+        taken => Err(Stop::wrong(format!("it took {taken:?}; standard error {:?}", answer.stderr))),
+    }
+}
+
+#[then(regex = r#"^the plugin warns "([^"]+)"$"#)]
+async fn warns(world: &mut LabWorld, fragment: String) -> Step {
+    let answer = last_add(&*world.cluster().await?)?;
+    let warned =
+        log_lines(&answer).any(|line| line["level"] == "warn" && line.to_string().contains(&fragment));
+    if warned { Ok(()) } else { Err(Stop::wrong(format!("standard error {:?}", answer.stderr))) }
+}
+
+/// In which form a namespace holds rules of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Tables of iptables, in nf_tables.
+    Compat,
+    /// Native tables.
+    Native,
+    /// Tables of legacy iptables.
+    Legacy,
+}
+
+fn forms(snapshot: &Snapshot) -> Vec<Form> {
+    let native = |name: &netfilter::snapshot::Name| name.to_string().starts_with("istio-proxy-");
+    let is_native = snapshot.tables.iter().any(|table| table.family == NfFamily::Inet && native(&table.name));
+    let mut others = snapshot.clone();
+    others.tables.retain(|table| table.family != NfFamily::Inet);
+    let compat = has_rules_of_ours(&others).then_some(Form::Compat);
+    compat.into_iter().chain(is_native.then_some(Form::Native)).collect()
+}
+
+#[then(
+    regex = "^its namespace holds one set of rules, that of (nft-compat|nft|iptables-nft|iptables-legacy)$"
+)]
+async fn one_set(world: &mut LabWorld, name: String) -> Step {
+    let (snapshot, legacy) = inside(world, || {
+        let snapshot = netfilter::read().map_err(|error| error.to_string())?;
+        Ok((snapshot, legacy::read().map_err(|error| error.to_string())?))
+    })
+    .await?;
+    let mut found = forms(&snapshot);
+    found.extend(legacy::ours::has_rules_of_ours(&legacy).then_some(Form::Legacy));
+    let wanted = match Backend::ALL.into_iter().find(|backend| backend.name() == name) {
+        Some(Backend::IptablesLegacy) => Form::Legacy,
+        Some(Backend::Nft) => Form::Native,
+        _ => Form::Compat,
+    };
+    expect_eq("the forms of its rules", &found, &vec![wanted])
+}
+
+#[then("the rules that its network left are the same, in the same order")]
+async fn left(world: &mut LabWorld) -> Step {
+    let listed = inside(world, || {
+        let output = Command::new("iptables-legacy-save").output().map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    })
+    .await?;
+    let rules = listed.lines().filter(|line| line.starts_with("-A") && !line.contains("ISTIO_"));
+    expect_eq("the list of its network's rules", &rules.map(str::to_owned).collect(), &world.left.clone())
+}
