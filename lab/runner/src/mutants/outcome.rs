@@ -235,6 +235,7 @@ mod tests {
             step: None,
             seconds: 0.0,
             notes: Vec::new(),
+            back_ends: Vec::new(),
             evidence: Vec::new(),
         }
     }
