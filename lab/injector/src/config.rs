@@ -56,9 +56,33 @@ pub enum Rules {
     Nftables,
 }
 
+/// Who calls the plugin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// The runtime, in the chain of the node's network.
+    #[default]
+    Chained,
+    /// Multus, for pods that ask for it.
+    Multus,
+}
+
+/// What kind of cluster it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Platform {
+    /// One like most.
+    #[default]
+    Plain,
+    /// OpenShift, which assigns users to namespaces.
+    OpenShift,
+}
+
 /// What a mesh says of all its pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// Who calls the plugin.
+    pub provider: Provider,
+    /// What kind of cluster it is.
+    pub platform: Platform,
     /// Who programs the rules.
     pub programming: Programming,
     /// How inbound traffic is caught, where a pod says nothing.
@@ -100,6 +124,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            provider: Provider::default(),
+            platform: Platform::default(),
             programming: Programming::default(),
             mode: Mode::default(),
             placement: Placement::default(),

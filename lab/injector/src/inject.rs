@@ -3,9 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::{Config, Placement, Programming};
-use crate::containers;
+use crate::config::{Config, Placement, Platform, Programming, Provider};
+use crate::networks::{self, NETWORKS};
 use crate::traffic::{Traffic, UnknownMode};
+use crate::{containers, openshift, overrides};
 
 /// The annotation that says that a pod was injected.
 const STATUS: &str = "sidecar.istio.io/status";
@@ -27,14 +28,21 @@ pub enum InjectError {
 /// It is no pod, or its annotations cannot be obeyed.
 pub fn inject(pod: &Value, config: &Config) -> Result<Value, InjectError> {
     let mut pod = pod.clone();
+    if config.platform == Platform::OpenShift {
+        openshift::forget_assigned(&mut pod);
+    }
     let none = Map::new();
     let own = pod["metadata"]["annotations"].as_object().unwrap_or(&none);
     let traffic = Traffic::of(own, config)?;
     annotate(&mut pod, &traffic, config)?;
     let spec = pod.get_mut("spec").and_then(Value::as_object_mut).ok_or(InjectError::NoPod("spec"))?;
     let (mut init, mut beside) = (list(spec, "initContainers"), list(spec, "containers"));
-    let proxy = containers::proxy(&traffic, config);
-    let first = containers::first(&traffic, config);
+    let mut proxy = containers::proxy(&traffic, config);
+    let mut first = containers::first(&traffic, config);
+    if let Some(declared) = overrides::take(&mut init).or_else(|| overrides::take(&mut beside)) {
+        overrides::overlay(&mut proxy, &declared);
+        overrides::adjust(&declared, traffic.mode, first.as_mut(), &mut proxy);
+    }
     match config.placement {
         Placement::Native => {
             // Rules, then the proxy, then everybody who may need both.
@@ -67,6 +75,10 @@ fn annotate(pod: &mut Value, traffic: &Traffic, config: &Config) -> Result<(), I
     if config.programming == Programming::Cni {
         for (name, value) in traffic.annotations() {
             annotations[name] = Value::from(value);
+        }
+        if config.provider == Provider::Multus {
+            let existing = annotations[NETWORKS].as_str().unwrap_or_default();
+            annotations[NETWORKS] = Value::from(networks::with_ours(existing));
         }
     }
     Ok(())
@@ -127,6 +139,63 @@ mod tests {
         let context = &injected["spec"]["containers"][1]["securityContext"];
         assert_eq!((&context["runAsUser"], &context["runAsGroup"]), (&json!(0), &json!(1337)));
         assert_eq!(context["capabilities"]["add"], json!(["NET_ADMIN"]));
+    }
+
+    fn declaring(context: &Value) -> Value {
+        let mut pod = pod();
+        let proxy = json!({ "name": "istio-proxy", "image": "own", "securityContext": context });
+        pod["spec"]["containers"].as_array_mut().unwrap().insert(0, proxy);
+        pod
+    }
+
+    #[test]
+    fn a_declared_proxy_is_merged_and_its_identity_is_checked_for() {
+        let own = declaring(&json!({ "runAsUser": 5, "runAsGroup": 6 }));
+        let injected = inject(&own, &Config::default()).unwrap();
+        assert_eq!(names(&injected, "containers"), ["app", "istio-proxy"]);
+        let proxy = &injected["spec"]["containers"][1];
+        assert_eq!((&proxy["image"], &proxy["securityContext"]["runAsUser"]), (&json!("own"), &json!(5)));
+        let check = &injected["spec"]["initContainers"][0];
+        let context = &check["securityContext"];
+        assert_eq!((&context["runAsUser"], &context["runAsGroup"]), (&json!(5), &json!(6)));
+        assert_eq!(check["args"][6], "5");
+    }
+
+    #[test]
+    fn root_is_never_named_and_programming_stays_root() {
+        let root = inject(&declaring(&json!({ "runAsUser": 0 })), &Config::default()).unwrap();
+        assert_eq!(root["spec"]["initContainers"][0]["securityContext"]["runAsUser"], 0);
+        assert_eq!(root["spec"]["initContainers"][0]["args"][6], "1337");
+        let config = Config { programming: Programming::Init, ..Config::default() };
+        let programmed = inject(&declaring(&json!({ "runAsUser": 5 })), &config).unwrap();
+        let init = &programmed["spec"]["initContainers"][1];
+        assert_eq!((&init["securityContext"]["runAsUser"], &init["args"][6]), (&json!(0), &json!("5")));
+        let config = Config { mode: Mode::Tproxy, ..Config::default() };
+        let tproxy = inject(&declaring(&json!({ "runAsUser": 5 })), &config).unwrap();
+        assert_eq!(tproxy["spec"]["containers"][1]["securityContext"]["runAsUser"], 0);
+        assert_eq!(tproxy["spec"]["initContainers"][0]["securityContext"]["runAsUser"], 1337);
+    }
+
+    #[test]
+    fn a_pod_asks_multus_for_the_plugin_only_where_multus_calls_it() {
+        let config = Config { provider: Provider::Multus, ..Config::default() };
+        let annotations =
+            |config: &Config| inject(&pod(), config).unwrap()["metadata"]["annotations"].clone();
+        assert_eq!(annotations(&config)[NETWORKS], "default/istio-cni");
+        assert!(annotations(&Config::default()).get(NETWORKS).is_none());
+        let init = Config { programming: Programming::Init, ..config };
+        assert!(annotations(&init).get(NETWORKS).is_none());
+    }
+
+    #[test]
+    fn openshifts_own_choice_of_a_user_is_not_the_pods() {
+        let mut own = declaring(&json!({ "runAsUser": 7 }));
+        own["spec"]["containers"][1]["securityContext"] = json!({ "runAsUser": 7 });
+        let user = |config: &Config| {
+            inject(&own, config).unwrap()["spec"]["containers"][1]["securityContext"]["runAsUser"].clone()
+        };
+        assert_eq!(user(&Config { platform: Platform::OpenShift, ..Config::default() }), 1337);
+        assert_eq!(user(&Config::default()), 7);
     }
 
     #[test]

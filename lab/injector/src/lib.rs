@@ -7,12 +7,18 @@
 //! | [`config`] | what a mesh says of all its pods |
 //! | [`traffic`] | what this pod says of its traffic, and the annotations that say it to the plugin |
 //! | [`containers`] | the containers that are added |
+//! | [`openshift`] | who the proxy is where a platform assigns users to namespaces |
+//! | `networks` | how a pod asks Multus for the plugin |
+//! | `overrides` | pods that declare a proxy of their own |
 //! | [`inject`] | the pod as a whole, and the order of its containers |
 
 pub mod config;
 pub mod containers;
 pub mod inject;
+mod networks;
+pub mod openshift;
+mod overrides;
 pub mod traffic;
 
-pub use config::{Config, Mode, Placement, Programming};
+pub use config::{Config, Mode, Placement, Platform, Programming, Provider};
 pub use inject::{InjectError, inject};
