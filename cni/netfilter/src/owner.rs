@@ -100,18 +100,21 @@ const OF_TOOLS: [CapabilitySet; 2] = [CapabilitySet::NET_ADMIN, CapabilitySet::N
 /// As [`enter`].
 pub fn enter_with_programs() -> Result<Entered, OwnerError> {
     let entered = enter()?;
-    if entered == Entered::Now {
-        let keep = |errno: Errno| OwnerError::Keep(errno.into());
-        let mut sets = capabilities(None).map_err(keep)?;
-        for capability in OF_TOOLS {
-            sets.inheritable |= capability;
-        }
-        set_capabilities(None, sets).map_err(keep)?;
-        for capability in OF_TOOLS {
-            configure_capability_in_ambient_set(capability, true).map_err(keep)?;
-        }
+    match (keep_for_programs(), entered) {
+        (Err(errno), Entered::Now) => Err(OwnerError::Keep(errno.into())),
+        // It may have been entered for rules of nf_tables. Who never left its own may lack them, and its programs say so.
+        _ => Ok(entered),
     }
-    Ok(entered)
+}
+
+/// Hands what the tools cannot do without on to programs that are started.
+fn keep_for_programs() -> Result<(), Errno> {
+    let mut sets = capabilities(None)?;
+    for capability in OF_TOOLS {
+        sets.inheritable |= capability;
+    }
+    set_capabilities(None, sets)?;
+    OF_TOOLS.into_iter().try_for_each(|capability| configure_capability_in_ambient_set(capability, true))
 }
 
 /// `NS_GET_USERNS`

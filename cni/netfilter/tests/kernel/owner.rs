@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
         Needs::ToolsAndUsers,
         every_back_end,
     ),
+    Case("a_pod_with_its_own_users_ends_with_one_set", Needs::ToolsAndUsers, one_set),
     Case("a_user_that_the_pod_does_not_have_is_told", Needs::ToolsAndUsers, unmapped),
     Case("a_pod_with_its_own_users_needs_a_process_with_one_thread", Needs::ToolsAndUsers, threads),
     Case("an_ordinary_pod_has_the_user_namespace_of_the_node", Needs::Namespace, ordinary),
@@ -84,6 +85,14 @@ fn every_back_end(_: World) {
             let (said, succeeded) = programmed(&holder, backend.name(), 1337);
             assert!(succeeded && said == backend.name(), "{backend}, {time} time: {said}");
         }
+    }
+}
+
+fn one_set(_: World) {
+    let holder = Holder::start(MAP);
+    // The second enters the pod's users for rules of nf_tables, and then starts a tool.
+    for backend in ["iptables-legacy", "nft-compat"] {
+        assert_eq!(programmed(&holder, backend, 1337), (backend.to_owned(), true));
     }
 }
 
