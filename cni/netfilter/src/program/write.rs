@@ -79,10 +79,10 @@ fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Re
 }
 
 fn remove_from_nf_tables() -> Result<bool, ProgramError> {
-    if mutant!("clean-up-forgets") || mutant!("two-sets") {
+    if mutant!("clean-up-forgets") {
         return Ok(false);
     }
-    Ok(apply::remove()? == Removed::Rules)
+    Ok(!mutant!("two-sets") && apply::remove()? == Removed::Rules)
 }
 
 /// Removes the native tables beside what iptables-nft wrote, which is what is wanted.
