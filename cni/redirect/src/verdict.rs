@@ -110,7 +110,8 @@ pub struct Undecided {
 }
 
 /// Evaluates `packet` against rules that were found. Chains of other hooks than the packet's (filter in INPUT, nat in
-/// POSTROUTING) are not looked at.
+/// POSTROUTING) are not looked at. Of chains with one priority the youngest runs first; no listing says how old a table is, so the
+/// one that is listed later counts as younger, and legacy tables, which are listed last, as the youngest.
 #[must_use]
 pub fn live_verdict(rules: &LiveRules, packet: &Packet) -> LiveVerdict {
     let compiled = Compiled::found(rules, packet.family(), packet.hook);

@@ -66,8 +66,10 @@ pub(super) fn write(
 
 /// Removes what is ours, and what of `known` is there, from every back end. True if there was anything.
 pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
-    let in_legacy = remove_from_legacy(&legacy::read()?, known, options)?;
-    Ok(remove_from_nf_tables()? || in_legacy)
+    // What can go goes, whatever becomes of the other.
+    let (in_nf_tables, legacy) = (remove_from_nf_tables(), legacy::read());
+    let in_legacy = remove_from_legacy(&legacy?, known, options)?;
+    Ok(in_nf_tables? || in_legacy)
 }
 
 fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {

@@ -179,6 +179,9 @@ fn left_behind(world: World) {
         assert_eq!(sets(), (true, false, true), "the new rules stand beside the old ones");
         let address = tools::ip("-6 -o addr show lo");
         assert!(address.iter().any(|line| line.contains("::6/128")), "they stand on it: {address:?}");
+        let options = Options::default();
+        program::remove(&mut Rtnetlink::open().unwrap(), &full(), &options).unwrap_err();
+        assert_eq!(sets(), (false, false, true), "what can be removed goes");
     });
 }
 
