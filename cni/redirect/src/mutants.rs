@@ -30,6 +30,12 @@ pub(crate) fn spoil(mut ruleset: Ruleset, config: &Config) -> Ruleset {
     if mutant!("dns-loops") {
         ruleset.rules.sort_by_key(|rule| rule.target != Target::Jump(Chain::IstioOutputDns));
     }
+    if mutant!("self-call-too-late") {
+        ruleset.rules.sort_by_key(|rule| leads_in(rule) && rule.chain == Chain::IstioOutput);
+    }
+    if mutant!("ports-swapped") {
+        ruleset.rules.iter_mut().for_each(|rule| swap_ports(rule, config));
+    }
     ruleset.rules.retain(|rule| !is_lost(rule, config) && !is_lost_special(rule));
     ruleset.rules.iter_mut().for_each(widen);
     ruleset
@@ -66,6 +72,22 @@ fn excludes_outbound(rule: &Rule) -> bool {
     matches!(rule.origin, Origin::ExcludeOutboundPorts | Origin::ExcludeOutboundRanges)
 }
 
+/// Whether the rule sends the proxy's calls of its own pod to its inbound side.
+fn leads_in(rule: &Rule) -> bool {
+    matches!(rule.target, Target::Jump(Chain::IstioInRedirect) | Target::SetMark(OUTBOUND_MARK))
+}
+
+fn swap_ports(rule: &mut Rule, config: &Config) {
+    if let Target::Redirect { port } | Target::Tproxy { port, .. } = &mut rule.target {
+        let (outbound, inbound) = (config.proxy_port, config.inbound_capture_port);
+        *port = match *port {
+            port if port == outbound => inbound,
+            port if port == inbound => outbound,
+            other => other,
+        };
+    }
+}
+
 /// Whether the played defect loses the rule.
 fn is_lost(rule: &Rule, config: &Config) -> bool {
     let inbound_port = |ports: &[u16]| {
@@ -77,8 +99,6 @@ fn is_lost(rule: &Rule, config: &Config) -> bool {
     let proxys = |with: fn(&Owner) -> bool| {
         rule.matches.iter().any(|one| matches!(one, Match::Owner(_, owner) if with(owner)))
     };
-    let leads_in =
-        matches!(rule.target, Target::Jump(Chain::IstioInRedirect) | Target::SetMark(OUTBOUND_MARK));
     let into = |chain| rule.chain.is_builtin() && rule.target == Target::Jump(chain);
     (mutant!("no-outbound-capture") && into(Chain::IstioOutput))
         || (mutant!("no-inbound-capture") && into(Chain::IstioInbound))
@@ -90,13 +110,14 @@ fn is_lost(rule: &Rule, config: &Config) -> bool {
         || (mutant!("loopback-captured")
             && (rule.origin == Origin::Loopback
                 || (on_loopback && of_others && rule.target == Target::Return)))
-        || (mutant!("no-self-call") && on_loopback && leads_in)
+        || (mutant!("no-self-call") && on_loopback && leads_in(rule))
 }
 
 /// Whether the played defect loses the rule, which few pods have.
 fn is_lost_special(rule: &Rule) -> bool {
     let of_guests = rule.chain == Chain::Prerouting && rule.target == Target::Jump(Chain::IstioRedirect);
-    (mutant!("invalid-not-dropped") && rule.origin == Origin::DropInvalid)
+    (mutant!("exclusion-ignored") && excludes(rule))
+        || (mutant!("invalid-not-dropped") && rule.origin == Origin::DropInvalid)
         || (mutant!("guest-not-captured") && of_guests)
         || (mutant!("owner-groups-ignored") && rule.origin == Origin::OwnerGroups)
         || (mutant!("dns-not-captured") && rule.target == Target::Redirect { port: DNS_PORT })
@@ -104,18 +125,20 @@ fn is_lost_special(rule: &Rule) -> bool {
         || (mutant!("connmark-lost") && matches!(rule.target, Target::SaveMark | Target::RestoreMark))
 }
 
+/// Whether the rule leaves something alone that somebody asked to be left alone.
+fn excludes(rule: &Rule) -> bool {
+    matches!(
+        rule.origin,
+        Origin::ExcludeInboundPorts
+            | Origin::ExcludeOutboundPorts
+            | Origin::ExcludeOutboundRanges
+            | Origin::ExcludeInterfaces
+    )
+}
+
 /// Takes conditions from a rule, if the played defect does.
 fn widen(rule: &mut Rule) {
-    if mutant!("exclusion-too-wide")
-        && matches!(
-            rule.origin,
-            Origin::ExcludeInboundPorts
-                | Origin::ExcludeOutboundPorts
-                | Origin::ExcludeOutboundRanges
-                | Origin::ExcludeInterfaces
-                | Origin::OwnerGroups
-        )
-    {
+    if mutant!("exclusion-too-wide") && (excludes(rule) || rule.origin == Origin::OwnerGroups) {
         rule.matches.clear();
     }
     if mutant!("every-port-is-dns") && rule.origin == Origin::Dns {

@@ -21,6 +21,17 @@ pub struct Case {
     pub name: String,
     /// The configuration.
     pub config: Config,
+    /// Who wrote it.
+    pub author: Author,
+}
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    /// `scenarios/truth/scale`: by hand, for what it shows.
+    Hand,
+    /// A corpus of `scenarios/rules`.
+    Corpus,
 }
 
 /// All that the table is made of.
@@ -69,21 +80,21 @@ pub fn read(scenarios: &Path) -> anyhow::Result<Table> {
             serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
         unreachable.extend(group.unreachable);
         for written in group.configurations {
-            cases.push(case(written.name, &written.settings)?);
+            cases.push(case(written.name, &written.settings, Author::Hand)?);
         }
     }
     for corpus in ["rules/cases.json", "rules/random.json"] {
         let text = std::fs::read(scenarios.join(corpus)).context(corpus)?;
         for recorded in serde_json::from_slice::<Vec<Recorded>>(&text).context(corpus)? {
-            cases.push(case(recorded.name, &recorded.config)?);
+            cases.push(case(recorded.name, &recorded.config, Author::Corpus)?);
         }
     }
     Ok(Table { cases, unreachable })
 }
 
-fn case(name: String, settings: &Settings) -> anyhow::Result<Case> {
+fn case(name: String, settings: &Settings, author: Author) -> anyhow::Result<Case> {
     let config = settings.config().with_context(|| name.clone())?;
-    Ok(Case { name, config: adapted(config) })
+    Ok(Case { name, config: adapted(config), author })
 }
 
 /// The configuration with the lab's interfaces in the place of others, so that packets can meet the rules. Each other

@@ -19,7 +19,9 @@ pub struct Findings {
     pub pods: usize,
     /// How many packets were sent.
     pub packets: usize,
-    /// Where the judges disagree, in words.
+    /// Packets that somebody else got than the evaluator says, or as something else, in words.
+    pub astray: Vec<String>,
+    /// Rules that are not where they should be, and counters that moved and should not have, or the reverse.
     pub disagreements: Vec<String>,
     /// How many rules there were, over all configurations.
     pub rules: usize,
@@ -37,6 +39,12 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// How often the judges disagree.
+    #[must_use]
+    pub fn wrong(&self) -> usize {
+        self.astray.len() + self.disagreements.len()
+    }
+
     /// Counts a configuration's rules, of which `moved` were met.
     pub fn cover(&mut self, known: &[Known], moved: &BTreeSet<crate::counters::Place>) {
         self.rules += known.len();
@@ -58,6 +66,7 @@ impl Findings {
     pub fn add(&mut self, other: Self) {
         self.pods += other.pods;
         self.packets += other.packets;
+        self.astray.extend(other.astray);
         self.disagreements.extend(other.disagreements);
         self.rules += other.rules;
         self.reached += other.reached;
@@ -93,7 +102,7 @@ impl fmt::Display for Findings {
             self.packets,
             self.pods,
             self.seconds,
-            self.disagreements.len(),
+            self.wrong(),
             outcomes.join(", "),
             self.reached,
             self.rules,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread's work: its configurations, one after the other, in namespaces of its own.
 
+mod pass;
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,16 +17,18 @@ use redirect::flow::Pod;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
 
+use crate::binary::{self, Binary, Refusal};
 use crate::counters::{self, Known, Place};
 use crate::data::{self, Case};
 use crate::derive;
 use crate::exchange::{self, Proxy, Seen};
-use crate::expect::{self, Expected};
+use crate::expect;
 use crate::findings::Findings;
 use crate::forget;
 use crate::net::Net;
 use crate::packet::Spec;
 use crate::random::Random;
+use pass::Pass;
 
 /// How long a counter may be behind the event that ended a packet's course.
 const SETTLING: Duration = Duration::from_millis(50);
@@ -32,15 +36,26 @@ const SETTLING: Duration = Duration::from_millis(50);
 /// How long a new link may take.
 const LINK: Duration = Duration::from_secs(10);
 
-/// How many disagreements of one configuration are enough to know that it is wrong.
+/// How many findings of one kind are enough to know that a configuration is wrong.
 const ENOUGH: usize = 5;
 
 /// Ports of senders: no rule names one by itself, and each packet has the next, so that conntrack takes it for a new one.
 const PORTS: std::ops::Range<u16> = 20_000..60_000;
 
+/// Who programs the pods.
+#[derive(Debug, Clone)]
+pub enum Writer {
+    /// The production library, in this process.
+    Library,
+    /// The production binary, a process for each configuration.
+    Binary(Binary),
+}
+
 /// What to do.
 #[derive(Debug, Clone)]
 pub struct Plan {
+    /// Who programs the pods.
+    pub writer: Writer,
     /// Through which back end.
     pub backend: Backend,
     /// The configurations.
@@ -51,6 +66,19 @@ pub struct Plan {
     pub lanes: usize,
     /// What packets there are and in which order.
     pub seed: u32,
+    /// A thread that saw so many packets go astray takes no further configuration.
+    pub enough: usize,
+}
+
+impl Plan {
+    /// The plan with only those configurations that its writer can be asked for.
+    #[must_use]
+    pub fn possible(mut self) -> Self {
+        if let Writer::Binary(_) = &self.writer {
+            self.cases.retain(|case| binary::can_ask_for(&case.config));
+        }
+        self
+    }
 }
 
 /// Sends every packet of every configuration, on as many threads as the plan says.
@@ -82,7 +110,9 @@ fn lane<'p>(plan: &'p Plan, next: &dyn Fn() -> Option<&'p Case>) -> anyhow::Resu
         findings: Findings::default(),
     };
     lane.warm_up()?;
-    while let Some(case) = next() {
+    while lane.findings.astray.len() < plan.enough
+        && let Some(case) = next()
+    {
         lane.case(case).with_context(|| format!("configuration {:?} through {}", case.name, plan.backend))?;
     }
     Ok(lane.findings)
@@ -123,13 +153,17 @@ impl Lane<'_> {
             self.is_refused(&config, &named)?;
             config = data::numbered(&config);
         }
-        self.program(&config)?;
+        self.findings.pods += 1;
+        if let Err(Refusal(why)) = self.program(&config)? {
+            self.findings.astray.push(format!("{} {}: {why}", self.plan.backend, case.name));
+            return Ok(());
+        }
         let rules = ruleset(&config)?;
         let known = counters::known(&rules);
         let mut random = Random::new(self.plan.seed, &case.name);
         let specs = derive::packets(&config, &rules, self.plan.packets, &mut random);
         let before = counters::read(backend)?;
-        let found = self.findings.disagreements.len();
+        let (astray, disagreements) = (self.findings.astray.len(), self.findings.disagreements.len());
         self.strangers(case, &known, &before);
         let pod = expect::pod(&config);
         let mut pass = Pass {
@@ -140,15 +174,18 @@ impl Lane<'_> {
             known: &known,
             counters: before,
             met: BTreeSet::new(),
+            settling: SETTLING,
         };
         for spec in &specs {
-            if self.findings.disagreements.len() >= found + ENOUGH {
+            if self.findings.astray.len() >= astray + ENOUGH {
                 break;
             }
+            // Counters that are known to be wrong do not end it: what becomes of packets is the point.
+            let counts = self.findings.disagreements.len() < disagreements + ENOUGH;
+            pass.settling = if counts { SETTLING } else { Duration::ZERO };
             self.packet(&mut pass, spec).with_context(|| spec.to_string())?;
         }
         self.findings.cover(&known, &pass.met);
-        self.findings.pods += 1;
         if let Some(routes) = ground::policy_routes(&config) {
             self.rtnetlink.remove_policy_routes(routes)?;
         }
@@ -160,11 +197,14 @@ impl Lane<'_> {
         Request { config: config.clone(), wish, recorded: None, options: Options::default() }
     }
 
-    fn program(&mut self, config: &Config) -> anyhow::Result<()> {
+    fn program(&mut self, config: &Config) -> anyhow::Result<Result<(), Refusal>> {
+        if let Writer::Binary(binary) = &self.plan.writer {
+            return binary.program(config, self.plan.backend);
+        }
         let request = self.request(config);
         let programmed = program(&mut self.rtnetlink, request)?;
         anyhow::ensure!(programmed.choice.backend == self.plan.backend, "another back end was chosen");
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// A name is nothing that a kernel can hold: whoever writes rules over netlink must say so by name and change nothing.
@@ -209,8 +249,12 @@ impl Lane<'_> {
         let moved = pass.moved(self.plan.backend, &expected)?;
         self.findings.packets += 1;
         *self.findings.outcomes.entry(expected.word).or_default() += 1;
-        if !expect::agrees(&expected.seen, &seen) || moved != expected.moved {
-            self.findings.disagreements.push(pass.describe(self.plan, spec, &expected, &seen, &moved));
+        let is_astray = !expect::agrees(&expected.seen, &seen);
+        if is_astray || (moved != expected.moved && !pass.settling.is_zero()) {
+            let text = pass.describe(self.plan, spec, &expected, &seen, &moved);
+            let findings = &mut self.findings;
+            let kind = if is_astray { &mut findings.astray } else { &mut findings.disagreements };
+            kind.push(text);
         }
         pass.met.extend(moved);
         Ok(())
@@ -224,62 +268,5 @@ impl Lane<'_> {
                 return self.port;
             }
         }
-    }
-}
-
-/// A configuration that is programmed.
-struct Pass<'a> {
-    case: &'a Case,
-    rules: &'a Ruleset,
-    pod: &'a Pod,
-    proxy: &'a Proxy,
-    known: &'a [Known],
-    counters: Vec<(Place, u64)>,
-    met: BTreeSet<Place>,
-}
-
-impl Pass<'_> {
-    /// The rules that moved since the last packet. A packet that gets no answer ends without an event, so counters are read
-    /// until they say what was expected, or for as long as one may be behind.
-    fn moved(&mut self, backend: Backend, expected: &Expected) -> anyhow::Result<BTreeSet<Place>> {
-        let deadline = Instant::now() + SETTLING;
-        loop {
-            let after = counters::read(backend)?;
-            let pairs = after.iter().zip(&self.counters);
-            let moved: BTreeSet<Place> = pairs
-                .filter(|((_, now), (_, before))| now != before)
-                .map(|((place, _), _)| place.clone())
-                .collect();
-            if moved == expected.moved || Instant::now() >= deadline {
-                self.counters = after;
-                return Ok(moved);
-            }
-        }
-    }
-
-    fn describe(
-        &self,
-        plan: &Plan,
-        spec: &Spec,
-        expected: &Expected,
-        seen: &exchange::Seen,
-        moved: &BTreeSet<Place>,
-    ) -> String {
-        let mut text = format!("{} {}: {spec}", plan.backend, self.case.name);
-        if !expect::agrees(&expected.seen, seen) {
-            text.push_str(&format!("\n    evaluator: {:?}\n    kernel:    {seen:?}", expected.seen));
-        }
-        let rule = |place: &Place| {
-            let known = self.known.iter().find(|rule| rule.place == *place);
-            known.map_or_else(|| place.to_string(), |rule| format!("{place}  {}", rule.text))
-        };
-        for place in &expected.moved {
-            let mark = if moved.contains(place) { ' ' } else { '-' };
-            text.push_str(&format!("\n    {mark} {}", rule(place)));
-        }
-        for place in moved.difference(&expected.moved) {
-            text.push_str(&format!("\n    + {}", rule(place)));
-        }
-        text
     }
 }

@@ -3,7 +3,7 @@
 //! all back ends.
 //!
 //! A lane is a thread with namespaces of its own: a pod, a guest behind it, and everything outside. For each configuration the
-//! production library programs the pod; then packets are sent for real, one after the other, from sockets of the users that the
+//! production library, or the production binary, programs the pod; then packets are sent for real, one after the other, from sockets of the users that the
 //! rules speak of, and after each the counters of all rules are read. Nothing else speaks in there, so what moved is the packet's
 //! doing. No process is started per packet or pod, which is what makes thousands of packets a matter of seconds.
 //!
@@ -17,10 +17,12 @@
 //! | [`exchange`] | sends a packet and sees who got it |
 //! | [`counters`] | the rules of a namespace with their counters |
 //! | [`expect`](mod@expect) | what the evaluator says |
+//! | [`binary`] | a configuration as a call of the production binary |
 //! | [`lane`] | a thread's work |
 //! | [`unreachable`] | rules that no packet can meet, with the reason |
 //! | [`findings`] | what it all came to; pure |
 
+pub mod binary;
 pub mod counters;
 pub mod data;
 pub mod derive;
@@ -37,6 +39,7 @@ pub mod settings;
 pub mod socket;
 pub mod unreachable;
 
+pub use binary::Binary;
 pub use findings::Findings;
-pub use lane::{Plan, run};
+pub use lane::{Plan, Writer, run};
 pub use unreachable::Unreachable;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use netfilter::Wish;
-use truth::{Plan, data, run};
+use truth::{Plan, Writer, data, run};
 
 fn main() -> ExitCode {
     let given: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
@@ -25,19 +25,20 @@ fn main() -> ExitCode {
     let packets = given(2, "60").parse().unwrap();
     let seed = u32::from_str_radix(&given(3, "7"), 16).unwrap();
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
-    let findings = match run(&Plan { backend, cases, packets, lanes, seed }) {
+    let plan = Plan { writer: Writer::Library, backend, cases, packets, lanes, seed, enough: usize::MAX };
+    let findings = match run(&plan) {
         Ok(findings) => findings,
         Err(error) => {
             println!("{error:#}");
             return ExitCode::FAILURE;
         }
     };
-    for text in findings.disagreements.iter().take(10) {
+    for text in findings.astray.iter().chain(&findings.disagreements).take(10) {
         println!("{text}");
     }
     if part.is_empty() {
         findings.gaps(&unreachable).iter().for_each(|gap| println!("{gap}"));
     }
     println!("{findings}");
-    if findings.disagreements.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if findings.wrong() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The truth table, as one behaviour: the evaluator and the kernel say the same.
 
+use ::truth::data::Author;
+use ::truth::{Binary, Writer};
 use cucumber::{then, when};
 use netfilter::Wish;
 use serde::Serialize;
@@ -48,18 +50,44 @@ async fn report(lab: &Lab, part: &str, findings: &impl Serialize) -> Step {
 
 #[when(regex = r#"^(\d+) packets are sent in each configuration, programmed through ([a-z-]+)$"#)]
 async fn at_scale(world: &mut LabWorld, packets: usize, backend: String) -> Step {
+    judge_at_scale(world, packets, &backend, Writer::Library).await
+}
+
+#[when(
+    regex = r#"^(\d+) packets are sent in each configuration by hand that istio-iptables programs through ([a-z-]+)$"#
+)]
+async fn by_the_binary(world: &mut LabWorld, packets: usize, backend: String) -> Step {
+    let path = world.lab()?.plan.sut.dir.join("istio-iptables");
+    let mutant = world.node.mutant.clone();
+    judge_at_scale(world, packets, &backend, Writer::Binary(Binary { path, mutant })).await
+}
+
+async fn judge_at_scale(world: &mut LabWorld, packets: usize, backend: &str, writer: Writer) -> Step {
     let lab = world.lab()?;
     let Ok(Wish::Only(backend)) = backend.parse() else {
         return Err(Stop::harness(format!("{backend:?} is not a back end")));
     };
-    let table = ::truth::data::read(&lab.plan.root.join("scenarios")).map_err(wrong_harness)?;
+    let mut table = ::truth::data::read(&lab.plan.root.join("scenarios")).map_err(wrong_harness)?;
+    let part = match &writer {
+        Writer::Library => backend.name().to_owned(),
+        Writer::Binary(_) => {
+            table.cases.retain(|case| case.author == Author::Hand);
+            format!("istio-iptables, {backend}")
+        }
+    };
+    // What one packet shows of a defect is enough.
+    let enough = if world.node.mutant.is_some() { 1 } else { usize::MAX };
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = ::truth::Plan { backend, cases: table.cases, packets, lanes, seed: lab.plan.seed };
+    let plan =
+        ::truth::Plan { writer, backend, cases: table.cases, packets, lanes, seed: lab.plan.seed, enough };
+    let plan = plan.possible();
     // Its threads are its own: they live in namespaces that no other task may find itself in.
     let judged = tokio::task::spawn_blocking(move || ::truth::run(&plan)).await.map_err(Stop::harness)?;
     let found = judged.map_err(wrong_harness)?;
-    world.notes.push(found.to_string());
-    report(&lab, backend.name(), &found).await?;
+    world.notes.push(format!("{part}: {found}"));
+    if world.node.mutant.is_none() {
+        report(&lab, &part, &found).await?;
+    }
     world.scale = Some(Scale { gaps: found.gaps(&table.unreachable), findings: found });
     Ok(())
 }
@@ -83,15 +111,23 @@ fn scale_size(world: &mut LabWorld, packets: usize, pods: usize) -> Step {
     }
 }
 
-#[then("evaluator and kernel agree on who got each packet, as what, and on every rule's counter")]
-fn scale_agrees(world: &mut LabWorld) -> Step {
-    let again = format!("again: cargo lab run --only {} --seed {}", world.id, world.lab()?.plan.seed_text());
-    let mut disagreements = scale(world)?.findings.disagreements.clone();
-    for text in &mut disagreements {
-        text.push_str("\n    ");
-        text.push_str(&again);
-    }
-    none("disagreements", &disagreements)
+#[then("each packet was got by whom the evaluator says, as what it says")]
+fn nothing_astray(world: &mut LabWorld) -> Step {
+    let astray = &scale(world)?.findings.astray;
+    none("packets astray", &repeatable(world, astray)?)
+}
+
+#[then("each rule is in its place, and its counter moved when the evaluator says")]
+fn counters_agree(world: &mut LabWorld) -> Step {
+    let disagreements = &scale(world)?.findings.disagreements;
+    none("disagreements", &repeatable(world, disagreements)?)
+}
+
+/// Findings with how to see them again.
+fn repeatable(world: &LabWorld, found: &[String]) -> Result<Vec<String>, Stop> {
+    let seed = world.lab()?.plan.seed_text();
+    let again = |text: &String| format!("{text}\n    again: cargo lab run --only {} --seed {seed}", world.id);
+    Ok(found.iter().map(again).collect())
 }
 
 #[then("every kind of rule was met by some packet, or is listed with the reason why none can")]

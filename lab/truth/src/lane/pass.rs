@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A configuration while its packets are sent.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use netfilter::Backend;
+use redirect::flow::Pod;
+use redirect::ruleset::Ruleset;
+
+use crate::counters::{self, Known, Place};
+use crate::data::Case;
+use crate::exchange::{self, Proxy};
+use crate::expect::{self, Expected};
+use crate::packet::Spec;
+
+use super::Plan;
+
+/// A configuration that is programmed.
+pub(super) struct Pass<'a> {
+    pub(super) case: &'a Case,
+    pub(super) rules: &'a Ruleset,
+    pub(super) pod: &'a Pod,
+    pub(super) proxy: &'a Proxy,
+    pub(super) known: &'a [Known],
+    pub(super) counters: Vec<(Place, u64)>,
+    pub(super) met: BTreeSet<Place>,
+    /// How long counters that stand are waited for.
+    pub(super) settling: Duration,
+}
+
+impl Pass<'_> {
+    /// The rules that moved since the last packet. A packet that gets no answer ends without an event, so counters are read
+    /// until they say what was expected, or for as long as one may be behind.
+    pub(super) fn moved(&mut self, backend: Backend, expected: &Expected) -> anyhow::Result<BTreeSet<Place>> {
+        let deadline = Instant::now() + self.settling;
+        loop {
+            let after = counters::read(backend)?;
+            let pairs = after.iter().zip(&self.counters);
+            let moved: BTreeSet<Place> = pairs
+                .filter(|((_, now), (_, before))| now != before)
+                .map(|((place, _), _)| place.clone())
+                .collect();
+            if moved == expected.moved || Instant::now() >= deadline {
+                self.counters = after;
+                return Ok(moved);
+            }
+        }
+    }
+
+    pub(super) fn describe(
+        &self,
+        plan: &Plan,
+        spec: &Spec,
+        expected: &Expected,
+        seen: &exchange::Seen,
+        moved: &BTreeSet<Place>,
+    ) -> String {
+        let mut text = format!("{} {}: {spec}", plan.backend, self.case.name);
+        if !expect::agrees(&expected.seen, seen) {
+            text.push_str(&format!("\n    evaluator: {:?}\n    kernel:    {seen:?}", expected.seen));
+        }
+        let rule = |place: &Place| {
+            let known = self.known.iter().find(|rule| rule.place == *place);
+            known.map_or_else(|| place.to_string(), |rule| format!("{place}  {}", rule.text))
+        };
+        for place in &expected.moved {
+            let mark = if moved.contains(place) { ' ' } else { '-' };
+            text.push_str(&format!("\n    {mark} {}", rule(place)));
+        }
+        for place in moved.difference(&expected.moved) {
+            text.push_str(&format!("\n    + {}", rule(place)));
+        }
+        text
+    }
+}
