@@ -2,8 +2,10 @@
 //! The packets of a configuration: one aimed at each rule, the ordinary ones that every pod must deal with, and random ones made
 //! of the addresses, ports, users and groups that the configuration speaks of.
 
+mod pool;
+
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use redirect::Config;
 use redirect::config::DNS_PORT;
@@ -16,6 +18,7 @@ use redirect::ruleset::{
 use crate::net::{self, Place, stranger};
 use crate::packet::{Kind, Spec};
 use crate::random::Random;
+use pool::{Pool, around_range};
 
 /// The app's user and group.
 pub const APP: Owner = Owner { uid: 1000, gid: 1000 };
@@ -49,74 +52,6 @@ pub fn packets(config: &Config, rules: &Ruleset, count: usize, random: &mut Rand
     }
     random.shuffle(&mut all);
     all
-}
-
-/// What a configuration speaks of.
-struct Pool {
-    ports: Vec<u16>,
-    hosts: Vec<IpAddr>,
-    uids: Vec<u32>,
-    gids: Vec<u32>,
-}
-
-impl Pool {
-    fn of(config: &Config) -> Self {
-        let mut ports = vec![53, 80, 443, 8080, 15020, 15021, 15053, 15090];
-        ports.extend([config.proxy_port, config.inbound_capture_port, config.inbound_tunnel_port]);
-        let lists = [
-            config.inbound_ports_include.as_ref().map_or(&[][..], |include| include.listed()),
-            &config.inbound_ports_exclude,
-            &config.outbound_ports_include,
-            &config.outbound_ports_exclude,
-        ];
-        ports.extend(lists.into_iter().flatten().flat_map(around_port));
-        let ranges = config.outbound_ranges_include.listed().iter().chain(&config.outbound_ranges_exclude);
-        let mut hosts = vec![stranger(Family::V4), stranger(Family::V6)];
-        hosts.extend(ranges.chain([&config.loopback]).flat_map(around_range));
-        if let redirect::config::Dns::Servers { v4, v6 } = &config.dns {
-            hosts.extend(v4.iter().copied().map(IpAddr::from));
-            hosts.extend(v6.iter().copied().map(IpAddr::from));
-        }
-        let number = |id: &Id| match id {
-            Id::Number(id) => Some(*id),
-            Id::Name(_) => None,
-        };
-        let groups = config.owner_groups_include.listed().iter().chain(&config.owner_groups_exclude);
-        Self {
-            ports,
-            hosts,
-            uids: config.proxy_uids.iter().filter_map(number).chain([0, APP.uid]).collect(),
-            gids: config.proxy_gids.iter().chain(groups).filter_map(number).chain([0, APP.gid]).collect(),
-        }
-    }
-}
-
-fn around_port(port: &Port) -> Vec<u16> {
-    match port {
-        Port::One(port) => vec![*port],
-        Port::Range(low, high) => vec![*low, *high, low.saturating_sub(1), high.saturating_add(1)],
-        Port::Verbatim(_) => Vec::new(),
-    }
-}
-
-/// An address of a range, its last one, and the one behind it.
-fn around_range(cidr: &Cidr) -> Vec<IpAddr> {
-    match cidr.address {
-        IpAddr::V4(address) => {
-            let host = u32::MAX.checked_shr(u32::from(cidr.length)).unwrap_or(0);
-            let last = address.to_bits() | host;
-            [address.to_bits(), last, last.wrapping_add(1)]
-                .map(|bits| Ipv4Addr::from_bits(bits).into())
-                .into()
-        }
-        IpAddr::V6(address) => {
-            let host = u128::MAX.checked_shr(u32::from(cidr.length)).unwrap_or(0);
-            let last = address.to_bits() | host;
-            [address.to_bits(), last, last.wrapping_add(1)]
-                .map(|bits| Ipv6Addr::from_bits(bits).into())
-                .into()
-        }
-    }
 }
 
 /// Whether the lab can send it: one host, in no range that has a meaning of its own, and not the lab's own links.

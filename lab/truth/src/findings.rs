@@ -13,7 +13,7 @@ use crate::unreachable::Unreachable;
 /// What one lane saw, or several of one back end.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Findings {
-    /// The back end.
+    /// The back end, and who wrote through it.
     pub backend: String,
     /// How many configurations were programmed.
     pub pods: usize,

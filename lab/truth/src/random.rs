@@ -46,3 +46,22 @@ impl Random {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_an_order_and_loses_nothing() {
+        let order = |seed| {
+            let mut items: Vec<u32> = (0..50).collect();
+            Random::new(seed, "stream").shuffle(&mut items);
+            items
+        };
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+        let mut sorted = order(7);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+    }
+}

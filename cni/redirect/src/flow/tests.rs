@@ -122,3 +122,18 @@ fn a_socket_that_tproxy_chose_gets_what_redirect_rewrote() {
     let course = follow(&ruleset(&config).unwrap(), &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
     assert_eq!(course.end, delivered(15006, "10.9.0.1:15001"));
 }
+
+/// What spares a proxy that is root is a rule about others than its named user, and that one goes if loopback is captured.
+#[test]
+fn tproxy_loops_if_a_loopback_range_is_captured() {
+    let first = packet(Hook::Output, "lo", "192.0.2.10", ("10.8.0.2", 8080));
+    let first = Packet { uid: Some(0), gid: Some(1337), mark: 1337, ..first };
+    let captured = Cidr { address: "127.0.0.0".parse().unwrap(), length: 8 };
+    let looped = Selection::List(vec![captured]);
+    for (ranges, port) in [(Selection::All, 8080), (looped, 15006)] {
+        let config = Config { outbound_ranges_include: ranges, ..sidecar(Mode::Tproxy) };
+        let course =
+            follow(&ruleset(&config).unwrap(), &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
+        assert!(matches!(course.end, End::Delivered { port: at, .. } if at == port), "{:?}", course.end);
+    }
+}

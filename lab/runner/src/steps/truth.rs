@@ -83,8 +83,9 @@ async fn judge_at_scale(world: &mut LabWorld, packets: usize, backend: &str, wri
     let plan = plan.possible();
     // Its threads are its own: they live in namespaces that no other task may find itself in.
     let judged = tokio::task::spawn_blocking(move || ::truth::run(&plan)).await.map_err(Stop::harness)?;
-    let found = judged.map_err(wrong_harness)?;
-    world.notes.push(format!("{part}: {found}"));
+    let mut found = judged.map_err(wrong_harness)?;
+    found.backend.clone_from(&part);
+    world.notes.push(found.to_string());
     if world.node.mutant.is_none() {
         report(&lab, &part, &found).await?;
     }
