@@ -170,21 +170,26 @@ fn is_gone(error: &rtnetlink::Error) -> bool {
         if message.to_io().raw_os_error() == Some(nix::errno::Errno::ENODEV as i32))
 }
 
-/// One end of the pair: a netlink socket of its namespace, which also tells when its links and routes change.
+/// One end of the pair: netlink sockets of its namespace. One is asked, another tells when links and routes change: where
+/// pods come and go by the dozen the kernel runs out of room for news, and an answer among them would be lost with them.
 struct Side {
     handle: Handle,
     changes: Changes,
+    /// The end of this one ends the news.
+    _listener: Handle,
     link: u32,
 }
 
 impl Side {
     /// The side of the namespace that this thread is in.
     fn here() -> Result<Self, Error> {
+        let failed = |error| Error::Io("open a netlink socket", error);
         let groups = [MulticastGroup::Link, MulticastGroup::Ipv6Route];
-        let (connection, handle, changes) = rtnetlink::new_multicast_connection(&groups)
-            .map_err(|error| Error::Io("open a netlink socket", error))?;
+        let (news, listener, changes) = rtnetlink::new_multicast_connection(&groups).map_err(failed)?;
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(failed)?;
+        tokio::spawn(news);
         tokio::spawn(connection);
-        Ok(Self { handle, changes, link: 0 })
+        Ok(Self { handle, changes, _listener: listener, link: 0 })
     }
 
     /// The side of another namespace: a socket stays in the namespace that it was made in.
