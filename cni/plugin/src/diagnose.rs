@@ -267,5 +267,5 @@ fn from_cluster(
     let log = Log::new(*stderr, *clock);
     let mut call = Call::new(invocation, (*env, *clock), (*agent, *api, *kernel), log);
     let asked = gather::ask(&call, &conf, &key);
-    Ok(gather::facts(&mut call, &conf, &key, asked, &Patience::ADD)?.0)
+    Ok(gather::facts(&mut call, &conf, &key, asked, &Patience::CHECK)?.0)
 }
