@@ -89,7 +89,7 @@ pub struct RunArgs {
     /// Where reports and evidence go [default: target/lab/last]
     #[arg(long, value_name = "DIR")]
     pub report_dir: Option<PathBuf>,
-    /// Scenarios at a time [default: twice the number of cores]
+    /// Scenarios at a time [default: four times the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Repeats a run's order of events
