@@ -30,7 +30,7 @@ Feature: Whoever wrote the rules, the kernel does what we say
   @mutant:loopback-captured @mutant:no-self-call @mutant:self-call-on-loopback @mutant:self-call-too-late
   @mutant:owner-groups-ignored @mutant:guest-not-captured @mutant:invalid-not-dropped @mutant:connmark-lost
   @mutant:dns-not-captured @mutant:dns-loops @mutant:every-port-is-dns @mutant:zone-missing
-  @mutant:no-policy-routes @mutant:loopback-range-ignored
+  @mutant:no-policy-routes
   Scenario Outline: Rules that a production binary wrote, as <back end>
     When 60 packets are sent in each configuration by hand that istio-iptables programs through <back end>
     Then each packet was got by whom the evaluator says, as what it says
