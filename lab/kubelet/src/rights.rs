@@ -39,7 +39,7 @@ impl Rights {
     /// All: what the lab's own processes have.
     pub const ALL: Self = Self(CapabilitySet::all());
 
-    /// A container's. Names are taken with and without `CAP_`; those of [`NAMED`] and `ALL` are known.
+    /// A container's. Names are taken with and without `CAP_`; those of `NAMED` and `ALL` are known.
     #[must_use]
     pub fn of_container(context: Option<&SecurityContext>) -> Self {
         if context.and_then(|context| context.privileged) == Some(true) {
