@@ -19,7 +19,7 @@
 //! | [`expect`](mod@expect) | what the evaluator says |
 //! | [`binary`] | a configuration as a call of the production binary |
 //! | [`lane`] | a thread's work |
-//! | [`unreachable`] | rules that no packet can meet, with the reason |
+//! | [`unreachable`](mod@unreachable) | rules that no packet can meet, with the reason |
 //! | [`findings`] | what it all came to; pure |
 
 pub mod binary;
