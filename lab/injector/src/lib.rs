@@ -10,7 +10,7 @@
 //! | [`openshift`] | who the proxy is where a platform assigns users to namespaces |
 //! | `networks` | how a pod asks Multus for the plugin |
 //! | `overrides` | pods that declare a proxy of their own |
-//! | [`inject`] | the pod as a whole, and the order of its containers |
+//! | [`inject`](mod@inject) | the pod as a whole, and the order of its containers |
 
 pub mod config;
 pub mod containers;
