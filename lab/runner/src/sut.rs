@@ -18,8 +18,11 @@ pub const PLUGIN: &str = "istio-cni";
 /// The tool's file name.
 pub const TOOL: &str = "istio-iptables";
 
+/// The node agent's file name.
+pub const AGENT: &str = "install-cni";
+
 /// Binaries that a system under test may lack. A tag of that name says that a scenario needs one.
-pub const OPTIONAL: [&str; 1] = [TOOL];
+pub const OPTIONAL: [&str; 2] = [TOOL, AGENT];
 
 /// The profile of binaries with defects, and the name of its directory.
 const MUTANTS: &str = "mutants";

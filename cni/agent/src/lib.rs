@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node agent: installs the plugin and keeps it installed, answers the plugin's questions about pods, repairs pods that came
+//! up without redirection, and leaves cleanly.
+//!
+//! Each part is `gather -> decide -> apply`; what is decided is pure and told the time.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cli`] | the command line |
+//! | [`run`] | starts the parts in order and stops them in the reverse one |
+//! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
+//! | [`readiness`] | what still keeps the agent from being ready |
+//! | [`pods`] | the node's pods as the API server tells of them |
+
+pub mod cli;
+pub mod pods;
+pub mod readiness;
+pub mod run;
+pub mod settings;

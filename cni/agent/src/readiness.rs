@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What still keeps the agent from being ready. Each part of it says for itself; `/readyz` and the metric read all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// A part that must be right before the agent is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The plugin's binary in every target directory.
+    Binaries,
+    /// The plugin's credentials.
+    Kubeconfig,
+    /// Our entry in the configuration that runtimes read first.
+    Conflist,
+    /// The sockets that the plugin talks to.
+    Sockets,
+}
+
+impl Part {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 4] = [Self::Binaries, Self::Kubeconfig, Self::Conflist, Self::Sockets];
+
+    /// Its name in reports and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Binaries => "binaries",
+            Self::Kubeconfig => "kubeconfig",
+            Self::Conflist => "conflist",
+            Self::Sockets => "sockets",
+        }
+    }
+}
+
+/// Why each part that is not right is not; a part that nothing was heard of is not right either.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing(BTreeMap<Part, String>);
+
+impl Default for Missing {
+    fn default() -> Self {
+        Self(Part::ALL.map(|part| (part, "not looked at yet".to_owned())).into())
+    }
+}
+
+impl Missing {
+    /// Whether nothing is missing.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The parts that are not right, with the reasons.
+    pub fn iter(&self) -> impl Iterator<Item = (Part, &str)> {
+        self.0.iter().map(|(part, why)| (*part, why.as_str()))
+    }
+}
+
+/// The readiness of this process: cheap to clone, all clones are one.
+#[derive(Debug, Clone)]
+pub struct Readiness(Arc<watch::Sender<Missing>>);
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Missing::default())))
+    }
+}
+
+impl Readiness {
+    /// A part is right.
+    pub fn right(&self, part: Part) {
+        self.0.send_if_modified(|missing| missing.0.remove(&part).is_some());
+    }
+
+    /// A part is not right, and why: a fragment that a person can act on.
+    pub fn wrong(&self, part: Part, why: impl Into<String>) {
+        let why = why.into();
+        self.0.send_if_modified(|missing| {
+            let changed = missing.0.get(&part) != Some(&why);
+            missing.0.insert(part, why);
+            changed
+        });
+    }
+
+    /// What is missing now.
+    #[must_use]
+    pub fn missing(&self) -> Missing {
+        self.0.borrow().clone()
+    }
+
+    /// Tells each change.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<Missing> {
+        self.0.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_when_every_part_said_so() {
+        let readiness = Readiness::default();
+        for part in Part::ALL {
+            assert!(!readiness.missing().is_ready(), "{part:?}");
+            readiness.right(part);
+        }
+        assert!(readiness.missing().is_ready());
+        readiness.wrong(Part::Conflist, "file 10-x.conflist lacks our entry");
+        let missing = readiness.missing();
+        assert_eq!(
+            missing.iter().collect::<Vec<_>>(),
+            [(Part::Conflist, "file 10-x.conflist lacks our entry")]
+        );
+    }
+
+    #[test]
+    fn saying_the_same_again_wakes_nobody() {
+        let readiness = Readiness::default();
+        readiness.right(Part::Sockets);
+        let mut changes = readiness.changes();
+        changes.borrow_and_update();
+        readiness.right(Part::Sockets);
+        readiness.wrong(Part::Binaries, "not looked at yet");
+        assert!(!changes.has_changed().unwrap());
+        readiness.wrong(Part::Binaries, "no space left");
+        assert!(changes.has_changed().unwrap());
+    }
+}

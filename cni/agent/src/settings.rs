@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent is told to be: typed, complete, checked..
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Every setting. Those of a group change together; which of them can change while the agent runs, the group says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Where things are on the node. Fixed: they follow from mounts.
+    pub places: Places,
+    /// How our entry gets to the runtime. Changes while the agent runs.
+    pub chain: ChainSettings,
+    /// What is in our entry. Changes while the agent runs.
+    pub entry: EntrySettings,
+    /// The plugin's credentials. Changes while the agent runs.
+    pub kubeconfig: KubeconfigSettings,
+    /// Repair. Changes while the agent runs.
+    pub repair: RepairSettings,
+    /// Who we are. Fixed.
+    pub own: OwnPod,
+    /// Where metrics are served; `None` for nowhere. Fixed.
+    pub monitoring_port: Option<u16>,
+}
+
+/// Directories, as the agent sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The plugin's binary as shipped: `/opt/cni/bin`.
+    pub source_dir: PathBuf,
+    /// Where it goes: `/host/opt/cni/bin`.
+    pub target_dirs: Vec<PathBuf>,
+    /// `MOUNTED_CNI_NET_DIR`: `/host/etc/cni/net.d`.
+    pub net_dir: PathBuf,
+    /// `CNI_AGENT_RUN_DIR`, the same inside and on the host: `/var/run/istio-cni`.
+    pub run_dir: PathBuf,
+    /// The service account's directory.
+    pub account_dir: PathBuf,
+    /// Namespaces of pods as bind mounts: `/host/var/run/netns`.
+    pub netns_dir: PathBuf,
+    /// The runtime's CNI result cache: `/host/var/lib/cni`.
+    pub cache_dir: PathBuf,
+    /// The node's processes: `/host/proc`.
+    pub proc_dir: PathBuf,
+}
+
+/// Which file our entry goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainSettings {
+    /// `CNI_CONF_NAME`; empty for the first valid one (chained) or the default name (standalone).
+    pub conf_name: String,
+    /// `CHAINED_CNI_PLUGIN`
+    pub chained: bool,
+    /// `ISTIO_OWNED_CNI_CONFIG`
+    pub owned: bool,
+    /// `ISTIO_OWNED_CNI_CONFIG_FILENAME`, or the chart's spelling without "IG".
+    pub owned_name: String,
+    /// `CNI_CONF_GROUP_READ`
+    pub group_read: bool,
+    /// `CNI_NETWORK_CONFIG(_FILE)`: the template of our entry; empty if it is to be generated.
+    pub template: String,
+}
+
+/// What our entry says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntrySettings {
+    /// `plugin_log_level`
+    pub log_level: String,
+    /// `exclude_namespaces`, in order.
+    pub exclude_namespaces: Vec<String>,
+    /// `pod_namespace`
+    pub pod_namespace: String,
+    /// `ambient_enabled`
+    pub ambient_enabled: bool,
+    /// `enablement_selectors` as JSON text.
+    pub enablement_selectors: String,
+    /// `native_nftables`
+    pub native_nftables: bool,
+    /// `enable_ambient_detection_retry`
+    pub ambient_detection_retry: bool,
+    /// `millrace_status_gate: agent`
+    pub status_gate: bool,
+}
+
+/// The plugin's credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeconfigSettings {
+    /// `KUBERNETES_SERVICE_PROTOCOL`, `_HOST`, `_PORT`, as given.
+    pub server: (String, String, String),
+    /// `KUBE_CA_FILE`, else the service account's.
+    pub ca_file: PathBuf,
+    /// `SKIP_TLS_VERIFY`
+    pub skip_verify: bool,
+    /// `KUBECONFIG_MODE`
+    pub mode: u32,
+}
+
+/// What is done about a broken pod; the first that is on, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// `REPAIR_REPAIR_PODS`: its rules are written.
+    Repair,
+    /// `REPAIR_DELETE_PODS`: it is deleted.
+    Delete,
+    /// `REPAIR_LABEL_PODS`: it is labelled.
+    Label,
+}
+
+/// Repair (upstream's keys are in the fields' names).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairSettings {
+    /// `REPAIR_ENABLED`
+    pub enabled: bool,
+    /// The policies that are on; the first counts.
+    pub policies: Vec<Policy>,
+    /// What a pod that cannot be repaired gets: a policy, or `None` for the event alone (`MILLRACE_REPAIR_FALLBACK`).
+    pub fallback: Option<Policy>,
+    /// Whether pods found unredirected without a validation container's word are acted upon (`MILLRACE_REPAIR_UNREDIRECTED`).
+    pub act_on_unredirected: bool,
+    /// `REPAIR_NODE_NAME`
+    pub node_name: String,
+    /// `REPAIR_SIDECAR_ANNOTATION`
+    pub sidecar_annotation: String,
+    /// `REPAIR_INIT_CONTAINER_NAME`
+    pub init_container: String,
+    /// `REPAIR_INIT_CONTAINER_TERMINATION_MESSAGE`, trimmed.
+    pub termination_message: String,
+    /// `REPAIR_INIT_CONTAINER_EXIT_CODE`; 0 for any.
+    pub exit_code: i32,
+    /// `REPAIR_LABEL_SELECTORS`
+    pub label_selectors: String,
+    /// `REPAIR_FIELD_SELECTORS`
+    pub field_selectors: String,
+    /// `REPAIR_BROKEN_POD_LABEL_KEY` and `_VALUE`
+    pub label: (String, String),
+    /// Namespaces that are left alone: the plugin's exclusions.
+    pub exclude_namespaces: BTreeSet<String>,
+}
+
+/// Who the agent is in the cluster; empty where nobody said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnPod {
+    /// `POD_NAMESPACE`
+    pub namespace: String,
+    /// `POD_NAME`
+    pub name: String,
+    /// `NODE_NAME`, `KUBERNETES_NODE_NAME`
+    pub node: String,
+    /// Addresses of the node, where known: never a pod's.
+    pub node_addresses: Vec<IpAddr>,
+}
