@@ -195,7 +195,8 @@ impl Call<'_> {
         loop {
             self.await_socket(socket, PollFlags::IN)?;
             let had = line.len();
-            line.reserve(READ_SIZE);
+            // One byte more than the limit is enough to know that a line is too long.
+            line.reserve_exact((2 * had).clamp(READ_SIZE, MAX_LINE + 1) - had);
             match rustix::net::recv(socket, spare_capacity(&mut line), RecvFlags::empty()) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => return Err(AgentError::Closed),
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}

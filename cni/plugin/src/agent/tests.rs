@@ -121,7 +121,7 @@ fn a_line_without_end_is_cut_off() {
     });
     let result = peer.ask().0;
     assert!(
-        matches!(result, Err(AgentError::Line(LineError::TooLong(length))) if length <= 2 * MAX_LINE),
+        matches!(result, Err(AgentError::Line(LineError::TooLong(length))) if length == MAX_LINE + 1),
         "{result:?}"
     );
 }
