@@ -10,9 +10,11 @@
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
 //! | [`readiness`] | what still keeps the agent from being ready |
+//! | [`metrics`] | what the agent counts |
 //! | [`pods`] | the node's pods as the API server tells of them |
 
 pub mod cli;
+pub mod metrics;
 pub mod pods;
 pub mod readiness;
 pub mod run;

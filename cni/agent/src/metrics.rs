@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent counts: upstream's metrics under upstream's names, and ours (`millrace_…`). Every series exists from the start, so that the
+//! first failure is an increase. Labels are enums.
+
+mod labels;
+mod text;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::metrics::TypedMetric;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::readiness::{Missing, Part};
+
+pub use labels::{
+    AddPhase, AddResult, CacheResult, InstallResult, RepairResult, RepairType, RestartReason, SettingKey,
+    Unrepairable, Watched,
+};
+pub use text::Exposition;
+
+/// A metric's labels, each with its value.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
+type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+
+/// An answer to the plugin: 50 µs from the cache, seconds from a server that is slow.
+const ANSWER: [f64; 12] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
+/// Healing and repairing: a target each at 0.1 and 1 second.
+const ACTION: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+/// A broken pod's way to redirection: kubelet's back-off alone is up to five minutes.
+const EXPOSED: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 900.0];
+
+/// The metrics of this process: cheap to clone, all clones are one.
+#[derive(Debug, Clone)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    all: Series,
+}
+
+/// A metric each. `register` gives them their names.
+#[derive(Debug)]
+struct Series {
+    installs: Counters<1>,
+    install_ready: Gauge,
+    repaired: Counters<2>,
+    parts: Gauges<1>,
+    add: Histograms<2>,
+    heal: Histogram,
+    repair: Histograms<1>,
+    exposed: Histogram,
+    cache: Counters<1>,
+    fights: Counter,
+    rejected: Counters<1>,
+    restarts: Counters<2>,
+    unredirected: Gauge,
+    unrepairable: Counters<1>,
+    events_dropped: Counter,
+    token_expiry: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        let action: fn() -> Histogram = || Histogram::new(ACTION);
+        Self {
+            installs: Counters::default(),
+            install_ready: Gauge::default(),
+            repaired: Counters::default(),
+            parts: Gauges::default(),
+            add: Family::new_with_constructor(|| Histogram::new(ANSWER)),
+            heal: action(),
+            repair: Family::new_with_constructor(action),
+            exposed: Histogram::new(EXPOSED),
+            cache: Counters::default(),
+            fights: Counter::default(),
+            rejected: Counters::default(),
+            restarts: Counters::default(),
+            unredirected: Gauge::default(),
+            unrepairable: Counters::default(),
+            events_dropped: Counter::default(),
+            token_expiry: Gauge::default(),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let all = Series::default();
+        all.begin();
+        Self(Arc::new(Inner { registry: all.register(), all }))
+    }
+}
+
+impl Series {
+    /// Names without `_total`: a counter's sample gets it in the text.
+    fn register(&self) -> Registry {
+        let mut registry = Registry::default();
+        let mut add = Registrar(&mut registry);
+        add.metric("istio_cni_installs", "Installations by result", &self.installs);
+        add.metric("istio_cni_install_ready", "Whether everything is installed: 1 or 0", &self.install_ready);
+        add.metric(
+            "istio_cni_repair_pods_repaired",
+            "Broken pods by what was done and how it ended",
+            &self.repaired,
+        );
+        add.metric("millrace_part_right", "Whether a part of the installation is right: 1 or 0", &self.parts);
+        add.metric(
+            "millrace_add_seconds",
+            "What the agent adds to a pod's start, by phase and result",
+            &self.add,
+        );
+        add.metric("millrace_heal_seconds", "From a foreign change on disk until it is undone", &self.heal);
+        add.metric(
+            "millrace_repair_seconds",
+            "From the detection of a broken pod to the end of the action",
+            &self.repair,
+        );
+        let exposed = "From the start of a pod found broken to proven redirection";
+        add.metric("millrace_broken_to_redirected_seconds", exposed, &self.exposed);
+        add.metric(
+            "millrace_cache_requests",
+            "Questions of the plugin by where the answer came from",
+            &self.cache,
+        );
+        let fights = "Times that another writer and the agent undid each other's configuration";
+        add.metric("millrace_conflist_fights", fights, &self.fights);
+        add.metric(
+            "millrace_settings_rejected",
+            "Changed settings that were not applied, by key",
+            &self.rejected,
+        );
+        add.metric("millrace_watch_restarts", "Watches begun anew, by resource and reason", &self.restarts);
+        add.metric(
+            "millrace_unredirected_pods",
+            "Enrolled pods of the node without our rules",
+            &self.unredirected,
+        );
+        add.metric(
+            "millrace_unrepairable_pods",
+            "Broken pods that cannot be repaired, by reason",
+            &self.unrepairable,
+        );
+        add.metric(
+            "millrace_events_dropped",
+            "Kubernetes events that were not delivered",
+            &self.events_dropped,
+        );
+        let expiry = "When the plugin's token expires, in seconds since 1970; 0 if unknown";
+        add.metric("millrace_kubeconfig_token_expiry_timestamp_seconds", expiry, &self.token_expiry);
+        registry
+    }
+
+    /// Makes every series whose labels are known beforehand.
+    fn begin(&self) {
+        for result in InstallResult::ALL {
+            touch(&self.installs, [("result", result.name())]);
+        }
+        for kind in RepairType::ALL {
+            for result in RepairResult::ALL {
+                // Only a label that was there already is skipped.
+                if *result != RepairResult::Skip || *kind == RepairType::Label {
+                    touch(&self.repaired, [("type", kind.name()), ("result", result.name())]);
+                }
+            }
+            touch(&self.repair, [("type", kind.name())]);
+        }
+        for part in Part::ALL {
+            touch(&self.parts, [("part", part.name())]);
+        }
+        for phase in AddPhase::ALL {
+            for result in AddResult::ALL {
+                touch(&self.add, [("phase", phase.name()), ("result", result.name())]);
+            }
+        }
+        CacheResult::ALL.iter().for_each(|result| touch(&self.cache, [("result", result.name())]));
+        touch(&self.rejected, [("key", SettingKey::UNKNOWN.0)]);
+        for watched in Watched::ALL {
+            for reason in RestartReason::ALL {
+                touch(&self.restarts, [("resource", watched.name()), ("reason", reason.name())]);
+            }
+        }
+        Unrepairable::ALL.iter().for_each(|reason| touch(&self.unrepairable, [("reason", reason.name())]));
+    }
+}
+
+struct Registrar<'a>(&'a mut Registry);
+
+impl Registrar<'_> {
+    fn metric<M>(&mut self, name: &str, help: &str, metric: &M)
+    where
+        M: EncodeMetric + TypedMetric + Clone + Send + Sync + std::fmt::Debug + 'static,
+    {
+        self.0.register(name, help, metric.clone());
+    }
+}
+
+fn touch<const N: usize, M, C: MetricConstructor<M>>(family: &Family<Labels<N>, M, C>, labels: Labels<N>) {
+    drop(family.get_or_create(&labels));
+}
+
+impl Metrics {
+    /// An installation ended.
+    pub fn installed(&self, result: InstallResult) {
+        self.0.all.installs.get_or_create(&[("result", result.name())]).inc();
+    }
+
+    /// What is missing now: readiness as a whole, and part by part.
+    pub fn readiness(&self, missing: &Missing) {
+        self.0.all.install_ready.set(missing.is_ready().into());
+        for part in Part::ALL {
+            let wrong = missing.iter().any(|(other, _)| other == part);
+            self.0.all.parts.get_or_create(&[("part", part.name())]).set((!wrong).into());
+        }
+    }
+
+    /// Something was done about a broken pod, `took` after it was found.
+    pub fn repaired(&self, kind: RepairType, result: RepairResult, took: Duration) {
+        self.0.all.repaired.get_or_create(&[("type", kind.name()), ("result", result.name())]).inc();
+        if result != RepairResult::Skip {
+            self.0.all.repair.get_or_create(&[("type", kind.name())]).observe(took.as_secs_f64());
+        }
+    }
+
+    /// A pod that was found broken redirects, `since_start` after it began to run.
+    pub fn redirected(&self, since_start: Duration) {
+        self.0.all.exposed.observe(since_start.as_secs_f64());
+    }
+
+    /// A broken pod cannot be repaired in place.
+    pub fn unrepairable(&self, reason: Unrepairable) {
+        self.0.all.unrepairable.get_or_create(&[("reason", reason.name())]).inc();
+    }
+
+    /// How many enrolled pods of the node lack our rules.
+    pub fn unredirected(&self, pods: usize) {
+        self.0.all.unredirected.set(i64::try_from(pods).unwrap_or(i64::MAX));
+    }
+
+    /// A phase of an ADD ended.
+    pub fn add(&self, phase: AddPhase, result: AddResult, took: Duration) {
+        self.0
+            .all
+            .add
+            .get_or_create(&[("phase", phase.name()), ("result", result.name())])
+            .observe(took.as_secs_f64());
+    }
+
+    /// Where an answer to the plugin came from.
+    pub fn cache(&self, result: CacheResult) {
+        self.0.all.cache.get_or_create(&[("result", result.name())]).inc();
+    }
+
+    /// A foreign change on disk was undone, `took` after it was made.
+    pub fn healed(&self, took: Duration) {
+        self.0.all.heal.observe(took.as_secs_f64());
+    }
+
+    /// Another writer undid what the agent wrote, again.
+    pub fn fight(&self) {
+        self.0.all.fights.inc();
+    }
+
+    /// A changed setting was not applied.
+    pub fn setting_rejected(&self, key: SettingKey) {
+        self.0.all.rejected.get_or_create(&[("key", key.0)]).inc();
+    }
+
+    /// A watch began anew.
+    pub fn watch_restarted(&self, watched: Watched, reason: RestartReason) {
+        self.0.all.restarts.get_or_create(&[("resource", watched.name()), ("reason", reason.name())]).inc();
+    }
+
+    /// A Kubernetes event was not delivered.
+    pub fn event_dropped(&self) {
+        self.0.all.events_dropped.inc();
+    }
+
+    /// When the plugin's token expires, in seconds since 1970; `None` if it does not say.
+    pub fn token_expires(&self, at: Option<u64>) {
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^53")]
+        self.0.all.token_expiry.set(at.map_or(0.0, |at| at as f64));
+    }
+
+    /// The text that is scraped.
+    ///
+    /// # Errors
+    /// A metric that cannot be written, which is a defect of it.
+    pub fn scrape(&self, exposition: Exposition) -> Result<String, std::fmt::Error> {
+        text::write(&self.0.registry, exposition)
+    }
+}
+
+#[cfg(test)]
+mod tests;
