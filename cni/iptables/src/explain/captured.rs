@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that somebody captured in the pod: how they differ from the plan, and what they do with the packets.
 
-use redirect::generate;
 use redirect::live::LiveRules;
 use redirect::live::capture::{self, CaptureError};
-use redirect::live::compare::{Difference, Form, differences, forms};
+use redirect::live::compare::{Difference, differences_from};
 use redirect::verdict::{LiveVerdict, live_verdict};
 use redirect::{Config, config::ConfigError};
 
@@ -28,9 +27,7 @@ impl Captured {
 
     /// Compares rules with what `config` asks for, in the form in which they are.
     pub(super) fn compare(rules: LiveRules, config: &Config) -> Result<Self, ConfigError> {
-        let form = forms(&rules).first().copied().unwrap_or(Form::Iptables);
-        let wanted = generate::ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
-        Ok(Self { differences: differences(&rules, &wanted, form), rules })
+        Ok(Self { differences: differences_from(&rules, config)?, rules })
     }
 
     /// What they do with a packet.

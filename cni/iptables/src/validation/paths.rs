@@ -15,14 +15,14 @@ use std::fmt;
 use std::time::Duration;
 
 use netfilter::address::Rtnetlink;
-use netfilter::legacy::{self, ours::has_rules_of_ours};
 use netfilter::route::PolicyRoutes;
-use netfilter::{Difference, ReadError, compare};
+use netfilter::{ReadError, legacy};
 use protocol::mutant;
 use redirect::config::Config;
 use redirect::generate::ruleset;
+use redirect::live::compare::differences_from;
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
-use redirect::ruleset::{Dialect, Family, Ruleset};
+use redirect::ruleset::{Family, Ruleset};
 use redirect::verdict::verdict;
 
 use super::probe::{Fate, Listeners};
@@ -193,28 +193,12 @@ fn live_rules(config: &Config) -> State {
         Err(error @ ReadError::Permission) => return State::Unproven(error.to_string()),
         Err(error) => return State::Unproven(chain(&error)),
     };
-    match legacy::read() {
-        Ok(tables) if has_rules_of_ours(&tables) => {
-            return State::Unproven(
-                "they are in tables of legacy iptables, which are not compared".to_owned(),
-            );
-        }
-        Ok(_) => {}
+    let legacy = match legacy::read() {
+        Ok(legacy) => legacy,
         Err(error) => return State::Unproven(chain(&error)),
-    }
-    let differences = |dialect| match ruleset(&Config { dialect, ..config.clone() }) {
-        Ok(rules) => Ok(compare(&snapshot, &rules)),
-        Err(error) => Err(error.to_string()),
     };
-    let mut found = differences(Dialect::Iptables);
-    if found
-        .as_ref()
-        .is_ok_and(|found| found.iter().any(|one| matches!(one, Difference::OtherBackend { .. })))
-    {
-        found = differences(Dialect::Nft);
-    }
-    match found {
-        Err(error) => State::Unproven(error),
+    match differences_from(&netfilter::live(&snapshot, &legacy), config) {
+        Err(error) => State::Unproven(error.to_string()),
         Ok(found) => match found.first() {
             None => State::Holds("they are what these settings make".to_owned()),
             Some(one) => {

@@ -9,6 +9,8 @@ mod meaning;
 
 use std::fmt;
 
+use crate::config::{Config, ConfigError};
+use crate::generate::ruleset;
 use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset, Table};
 use crate::text;
 use protocol::mutant;
@@ -152,6 +154,16 @@ pub fn forms(rules: &LiveRules) -> Vec<Form> {
     forms.sort_unstable();
     forms.dedup();
     forms
+}
+
+/// All differences from what `config` asks for, in the form in which rules of ours are: any form redirects.
+///
+/// # Errors
+/// When no rules can be made of `config`.
+pub fn differences_from(found: &LiveRules, config: &Config) -> Result<Vec<Difference>, ConfigError> {
+    let form = forms(found).first().copied().unwrap_or(Form::Iptables);
+    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+    Ok(differences(found, &wanted, form))
 }
 
 /// All differences from `wanted`, which must be of `form`'s dialect; none means that the rules redirect as wanted.

@@ -2,8 +2,6 @@
 //! An ordinary pod's rules, found whole and with something wrong.
 
 use super::*;
-use crate::config::Config;
-use crate::generate::ruleset;
 use crate::list::Selection;
 use crate::live::save;
 use crate::ruleset::Port;
