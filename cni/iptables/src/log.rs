@@ -4,34 +4,12 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use protocol::log::Level;
+use protocol::netconf::LogLevel;
 use serde_json::{Map, Value};
 
 use crate::flag;
 use crate::given::Given;
-
-/// How much a line matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// For whoever looks closely.
-    Debug,
-    /// What was decided.
-    Info,
-    /// Works, but somebody should look.
-    Warn,
-    /// It ends here.
-    Error,
-}
-
-impl Level {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +21,8 @@ enum Format {
 /// Takes lines.
 pub struct Log<'w> {
     out: &'w mut dyn Write,
-    /// The least that is shown; nothing without.
-    least: Option<Level>,
+    /// The least that is shown.
+    least: LogLevel,
     format: Format,
 }
 
@@ -57,7 +35,7 @@ impl<'w> Log<'w> {
 
     /// Takes a line.
     pub fn add(&mut self, level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
-        if self.least.is_none_or(|least| level < least) {
+        if !level.reaches(self.least) {
             return;
         }
         let line = match self.format {
@@ -84,17 +62,15 @@ impl<'w> Log<'w> {
 }
 
 /// The level of scope `default` or `all` in `SCOPE:LEVEL,…`; a level without a scope is that of `default`. Info without one.
-fn least(text: &str) -> Option<Level> {
-    let mut least = Some(Level::Info);
+fn least(text: &str) -> LogLevel {
+    let mut least = LogLevel::default();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (scope, level) = part.split_once(':').unwrap_or(("default", part));
         if matches!(scope, "default" | "all") {
-            least = match level {
-                "debug" => Some(Level::Debug),
-                "warn" => Some(Level::Warn),
-                "error" | "fatal" => Some(Level::Error),
-                "none" => None,
-                _ => Some(Level::Info),
+            least = match LogLevel::from_text(level).unwrap_or_default() {
+                // What ends the tool is at error here.
+                LogLevel::Fatal => LogLevel::Error,
+                known => known,
             };
         }
     }
@@ -108,13 +84,13 @@ mod tests {
     #[test]
     fn the_level_is_that_of_the_default_scope() {
         for (text, want) in [
-            ("", Some(Level::Info)),
-            ("info", Some(Level::Info)),
-            ("default:debug", Some(Level::Debug)),
-            ("ads:debug", Some(Level::Info)),
-            ("ads:debug,all:warn", Some(Level::Warn)),
-            ("default:none", None),
-            ("default:loud", Some(Level::Info)),
+            ("", LogLevel::Info),
+            ("info", LogLevel::Info),
+            ("default:debug", LogLevel::Debug),
+            ("ads:debug", LogLevel::Info),
+            ("ads:debug,all:warn", LogLevel::Warn),
+            ("default:none", LogLevel::None),
+            ("default:loud", LogLevel::Info),
         ] {
             assert_eq!(least(text), want, "{text}");
         }

@@ -12,6 +12,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use protocol::log::Level;
 use protocol::mutant;
 use redirect::config::Config;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
@@ -20,7 +21,7 @@ use redirect::ruleset::Family;
 pub use paths::{Finding, State};
 pub use probe::Listeners;
 
-use crate::log::{Level, Log};
+use crate::log::Log;
 use crate::settings::{Paths, Validation};
 use crate::surroundings::Whole;
 

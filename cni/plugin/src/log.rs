@@ -6,44 +6,11 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use protocol::log::Level;
 use protocol::netconf::LogLevel;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::clock::Clock;
-
-/// How much a line matters. Ordered as [`LogLevel`], which says from where on lines are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// For whoever looks closely.
-    Debug,
-    /// What happened.
-    Info,
-    /// Works, but somebody should look.
-    Warn,
-    /// The call fails.
-    Error,
-}
-
-impl Level {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-
-    fn reaches(self, threshold: LogLevel) -> bool {
-        let own = match self {
-            Self::Debug => LogLevel::Debug,
-            Self::Info => LogLevel::Info,
-            Self::Warn => LogLevel::Warn,
-            Self::Error => LogLevel::Error,
-        };
-        own >= threshold
-    }
-}
 
 /// A field of a line: its name and its value.
 pub type Field<'a> = (&'a str, &'a dyn Display);

@@ -9,6 +9,7 @@
 //! | [`netconf`] | the configuration on stdin |
 //! | [`result`] | results, of every version |
 //! | [`error`] | errors and their codes |
+//! | [`log`] | how much a log line matters |
 //! | [`version`] | the versions that we speak |
 //! | [`agent`] | messages between plugin and agent |
 //! | [`pod`] | what we read of a pod |
@@ -19,6 +20,7 @@ pub mod args;
 pub mod env;
 pub mod error;
 mod json;
+pub mod log;
 pub mod mutant;
 mod name;
 pub mod netconf;

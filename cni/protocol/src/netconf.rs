@@ -222,7 +222,9 @@ impl OldKeys {
 }
 
 impl LogLevel {
-    fn from_text(text: &str) -> Option<Self> {
+    /// The level of that name.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
         Some(match text {
             "debug" => Self::Debug,
             "info" => Self::Info,
