@@ -63,7 +63,7 @@ fn the_list_names_scenarios_needs_and_defects() {
 }
 
 /// Rules that the library writes in the process that judges them: a defect would spoil both sides alike. The same feature judges what
-/// production binaries wrote, and that part catches defects.
+/// production binaries wrote, and that part catches defects. That the table as such can fail is a test of its own (package `truth`).
 const WRITTEN_AND_JUDGED: &str = "  truth/at-scale:";
 
 #[test]

@@ -49,6 +49,8 @@ pub enum Writer {
     Library,
     /// The production binary, a process for each configuration.
     Binary(Binary),
+    /// The production library, told another configuration than the judge: a table that finds nothing then cannot find anything.
+    Misled(fn(Config) -> Config),
 }
 
 /// What to do.
@@ -198,10 +200,11 @@ impl Lane<'_> {
     }
 
     fn program(&mut self, config: &Config) -> anyhow::Result<Result<(), Refusal>> {
-        if let Writer::Binary(binary) = &self.plan.writer {
-            return binary.program(config, self.plan.backend);
-        }
-        let request = self.request(config);
+        let request = match &self.plan.writer {
+            Writer::Binary(binary) => return binary.program(config, self.plan.backend),
+            Writer::Library => self.request(config),
+            Writer::Misled(mislead) => self.request(&mislead(config.clone())),
+        };
         let programmed = program(&mut self.rtnetlink, request)?;
         anyhow::ensure!(programmed.choice.backend == self.plan.backend, "another back end was chosen");
         Ok(Ok(()))
