@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line: upstream's flags ([`crate::settings`]), and what a person at the node can ask for.
+//! The command line: every key of [`crate::settings`] as a flag, and what a person at the node can ask for. A flag may be written with `-`
+//! or with `_` between its words.
 
-use clap::{Parser, Subcommand};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::builder::StyledStr;
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command as Clap, CommandFactory as _, FromArgMatches, Parser,
+    Subcommand,
+};
+
+use crate::settings::key::{self, Change, From, Key};
+use crate::settings::kind::Kind;
+
+const EXAMPLES: &str = "\
+Every flag is an environment variable, too, in capitals with _ between its words, and a key of the ConfigMap istio-cni-config, which
+the agent watches. A flag wins over the ConfigMap, that over the environment.
+
+Examples:
+  install-cni                                     the node's agent, set up by its environment
+  install-cni --log_output_level=default:info,cni-plugin:debug
+  install-cni --chained-cni-plugin=false --cni-conf-name=istio-cni.conf    for Multus
+  install-cni status                              what is installed here, what is wrong, what to do";
 
 /// Installs the CNI plugin on a node and keeps it installed.
 #[derive(Debug, Parser)]
-#[command(name = "install-cni", version)]
+#[command(name = "install-cni", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do instead of running as the node's agent.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// The flags that were given.
+    #[command(flatten)]
+    pub flags: Flags,
 }
 
 /// What a person can ask for.
@@ -17,4 +42,143 @@ pub struct Cli {
 pub enum Command {
     /// Print what is installed on this node, what is wrong and what to do about it.
     Status,
+}
+
+/// The flags that were given, as text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags(pub BTreeMap<&'static Key, String>);
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    ///
+    /// # Errors
+    /// What clap says: a mistake, or the help that was asked for.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let words = words.into_iter().map(|word| match word.to_str() {
+            Some(text) => canonical(text).into(),
+            None => word,
+        });
+        Self::from_arg_matches(&Self::command().try_get_matches_from(words)?)
+    }
+}
+
+/// Tells a person what clap says. A command line that is a mistake ends with 1, as upstream's.
+#[must_use]
+pub fn told(error: &clap::Error) -> ExitCode {
+    let told = error.print();
+    if error.use_stderr() || told.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = flags().filter_map(|key| Some((key, matches.get_one::<String>(key.name)?.clone())));
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.extend(Self::from_arg_matches(matches)?.0);
+        Ok(())
+    }
+}
+
+impl Args for Flags {
+    fn augment_args(command: Clap) -> Clap {
+        flags().fold(command, |command, key| command.arg(argument(key)))
+    }
+
+    fn augment_args_for_update(command: Clap) -> Clap {
+        Self::augment_args(command)
+    }
+}
+
+fn flags() -> impl Iterator<Item = &'static Key> {
+    key::ALL.iter().copied().filter(|key| key.from != From::Environment)
+}
+
+fn argument(key: &'static Key) -> Arg {
+    let mut help = StyledStr::from(key.help);
+    if !key.default.is_empty() {
+        help.push_str(&format!(" [default: {}]", key.default));
+    }
+    let argument = Arg::new(key.name)
+        .long(key.name)
+        .help(help)
+        .global(true)
+        .action(ArgAction::Set)
+        .overrides_with(key.name)
+        .hide(key.change == Change::Unread);
+    match key.kind {
+        Kind::Bool => {
+            argument.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
+        }
+        _ => argument.value_name("VALUE").allow_hyphen_values(true),
+    }
+}
+
+/// A flag in the spelling of its key; anything else as it is.
+fn canonical(word: &str) -> String {
+    let Some(body) = word.strip_prefix("--") else { return word.to_owned() };
+    let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));
+    let same = |key: &&Key| key.name.replace('_', "-") == name.replace('_', "-");
+    match (flags().find(|key| same(key)), value) {
+        (None, _) => word.to_owned(),
+        (Some(key), None) => format!("--{}", key.name),
+        (Some(key), Some(value)) => format!("--{}={value}", key.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::read(["install-cni"].iter().chain(words).map(OsString::from))
+    }
+
+    fn given(words: &[&str]) -> Vec<(&'static str, String)> {
+        read(words).unwrap().flags.0.into_iter().map(|(key, text)| (key.name, text)).collect()
+    }
+
+    #[test]
+    fn the_commands_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_what_was_given_is_there() {
+        assert_eq!(given(&[]), []);
+        let words = ["--cni-conf-name=a.conf", "--monitoring-port", "-1", "--skip-tls-verify"];
+        let want = [("cni-conf-name", "a.conf"), ("monitoring-port", "-1"), ("skip-tls-verify", "true")];
+        assert_eq!(given(&words), want.map(|(name, text)| (name, text.to_owned())));
+    }
+
+    #[test]
+    fn both_spellings_are_one_flag_and_the_last_one_counts() {
+        let words =
+            ["--log-output-level=debug", "--log_output_level=info", "--cni_conf_name=x", "--log_as_json"];
+        let want = [("cni-conf-name", "x"), ("log_as_json", "true"), ("log_output_level", "info")];
+        assert_eq!(given(&words), want.map(|(name, text)| (name, text.to_owned())));
+    }
+
+    #[test]
+    fn a_truth_value_is_text_and_takes_no_word_after_it() {
+        assert_eq!(given(&["--chained-cni-plugin=nope"]), [("chained-cni-plugin", "nope".to_owned())]);
+        let cli = read(&["--skip-tls-verify", "status"]).unwrap();
+        assert!(matches!(cli.command, Some(Command::Status)));
+    }
+
+    #[test]
+    fn what_is_no_flag_is_refused() {
+        for words in [["--no-such-flag"], ["--node-name=x"], ["--kubernetes-service-host=x"], ["word"]] {
+            assert!(read(&words).is_err(), "{words:?}");
+        }
+        assert_eq!(read(&["--version"]).unwrap_err().kind(), clap::error::ErrorKind::DisplayVersion);
+    }
+
+    #[test]
+    fn help_shows_what_is_read_and_examples() {
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("--exclude-namespaces") && help.contains("Examples:"), "{help}");
+        assert!(!help.contains("--ctrlz_port"), "{help}");
+    }
 }

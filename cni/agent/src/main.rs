@@ -3,9 +3,11 @@
 
 use std::process::ExitCode;
 
-use agent::cli::Cli;
-use clap::Parser as _;
+use agent::cli::{self, Cli};
 
 fn main() -> ExitCode {
-    agent::run::main(Cli::parse())
+    match Cli::read(std::env::args_os()) {
+        Ok(cli) => agent::run::main(cli),
+        Err(error) => cli::told(&error),
+    }
 }

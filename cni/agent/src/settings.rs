@@ -1,9 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent is told to be: typed, complete, checked..
+//! What the agent is told to be: typed, complete, checked.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`key`] | every key: names, kind, default, whether it can change while the agent runs |
+//! | [`layers`] | who says what: flag, watched `ConfigMap`, environment, default |
+//! | [`kind`], [`levels`], [`template`] | what a value is |
+//! | [`build`] | texts to [`Settings`] |
+//! | [`mistake`] | a value that is none |
+//! | [`load`] | the settings at the start |
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+use netfilter::Wish;
+
+pub mod build;
+pub mod key;
+pub mod kind;
+pub mod layers;
+pub mod levels;
+pub mod load;
+pub mod mistake;
+mod selectors;
+pub mod template;
+
+pub use layers::Origin;
+pub use levels::Levels;
+pub use load::{Loaded, load};
+pub use mistake::Mistake;
 
 /// Every setting. Those of a group change together; which of them can change while the agent runs, the group says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +46,15 @@ pub struct Settings {
     pub repair: RepairSettings,
     /// Who we are. Fixed.
     pub own: OwnPod,
+    /// What is logged. The levels change while the agent runs.
+    pub log: LogSettings,
     /// Where metrics are served; `None` for nowhere. Fixed.
     pub monitoring_port: Option<u16>,
+    /// `AMBIENT_DISABLE_SAFE_UPGRADE`: uninstall whenever the agent stops.
+    pub always_uninstall: bool,
+    /// Why our entry must not be written, for a person: values that nobody can guess. The runtime's configuration stays as it is, and the
+    /// agent is not ready. Empty in the ordinary case.
+    pub blocked: Vec<String>,
 }
 
 /// Directories, as the agent sees them.
@@ -54,11 +87,14 @@ pub struct ChainSettings {
     pub chained: bool,
     /// `ISTIO_OWNED_CNI_CONFIG`
     pub owned: bool,
-    /// `ISTIO_OWNED_CNI_CONFIG_FILENAME`, or the chart's spelling without "IG".
+    /// `ISTIO_OWNED_CNI_CONFIG_FILENAME`, or the chart's spelling without "IG"; never empty.
     pub owned_name: String,
     /// `CNI_CONF_GROUP_READ`
     pub group_read: bool,
-    /// `CNI_NETWORK_CONFIG(_FILE)`: the template of our entry; empty if it is to be generated.
+    /// `MILLRACE_RAISE_CNI_VERSION`: the list's cniVersion becomes 1.1.0 where every plugin of it can do that.
+    pub raise_version: bool,
+    /// `CNI_NETWORK_CONFIG(_FILE)`: a JSON object that is our entry, but for the keys that it lacks: those come from [`EntrySettings`].
+    /// Its placeholders are replaced, its `type` is ours if it has one. Empty if there is none.
     pub template: String,
 }
 
@@ -81,6 +117,8 @@ pub struct EntrySettings {
     pub ambient_detection_retry: bool,
     /// `millrace_status_gate: agent`
     pub status_gate: bool,
+    /// `millrace_backend`; [`Wish::Auto`] is not written.
+    pub backend: Wish,
 }
 
 /// The plugin's credentials.
@@ -94,6 +132,15 @@ pub struct KubeconfigSettings {
     pub skip_verify: bool,
     /// `KUBECONFIG_MODE`
     pub mode: u32,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    /// `--log_output_level`
+    pub levels: Levels,
+    /// `--log_as_json`
+    pub json: bool,
 }
 
 /// What is done about a broken pod; the first that is on, in this order.
@@ -118,7 +165,7 @@ pub struct RepairSettings {
     pub fallback: Option<Policy>,
     /// Whether pods found unredirected without a validation container's word are acted upon (`MILLRACE_REPAIR_UNREDIRECTED`).
     pub act_on_unredirected: bool,
-    /// `REPAIR_NODE_NAME`
+    /// `REPAIR_NODE_NAME`, else [`OwnPod::node`]; empty if nobody says: no pod is looked at.
     pub node_name: String,
     /// `REPAIR_SIDECAR_ANNOTATION`
     pub sidecar_annotation: String,
@@ -141,12 +188,23 @@ pub struct RepairSettings {
 /// Who the agent is in the cluster; empty where nobody said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnPod {
-    /// `POD_NAMESPACE`
+    /// `POD_NAMESPACE`, else the service account's.
     pub namespace: String,
     /// `POD_NAME`
     pub name: String,
-    /// `NODE_NAME`, `KUBERNETES_NODE_NAME`
+    /// `NODE_NAME`, else `KUBERNETES_NODE_NAME`, else `REPAIR_NODE_NAME`.
     pub node: String,
+    /// `MILLRACE_DAEMONSET_NAME`: what it is run by.
+    pub daemonset: String,
     /// Addresses of the node, where known: never a pod's.
     pub node_addresses: Vec<IpAddr>,
+}
+
+impl EntrySettings {
+    /// Which back end is wanted, as the plugin reads our entry.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        let Self { backend, native_nftables, .. } = *self;
+        netfilter::backend::Settings { backend, native_nftables, forced_binary: None }.wish()
+    }
 }

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a value is, and how its text is read. Pure.
+
+use netfilter::Wish;
+use protocol::netconf::LogLevel;
+use redirect::go;
+
+use super::levels::Levels;
+use super::{Policy, selectors, template};
+
+/// What a key's value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// As it is.
+    Text,
+    /// Go's truth values.
+    Bool,
+    /// A whole number; nothing is 0.
+    Number,
+    /// A port; none if it is 0, negative or nothing.
+    Port,
+    /// A file's mode: octal with a leading 0, else decimal.
+    Mode,
+    /// The name of a file without a directory, or nothing.
+    FileName,
+    /// Enablement selectors, as YAML.
+    Selectors,
+    /// A template of our entry, as JSON.
+    Template,
+    /// `SCOPE:LEVEL,…`
+    Levels,
+    /// Nothing, or `agent`.
+    Gate,
+    /// A back end's name, or `auto`.
+    Backend,
+    /// A policy that a pod can still have when it cannot be repaired, or `none`.
+    Fallback,
+}
+
+/// Why a text is no value: what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Of [`Kind::Bool`].
+    #[error("allowed are true and false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)")]
+    Bool,
+    /// Of [`Kind::Number`].
+    #[error("allowed are whole numbers from -2147483648 to 2147483647")]
+    Number,
+    /// Of [`Kind::Port`].
+    #[error("allowed are 0 (none) to 65535")]
+    Port,
+    /// Of [`Kind::Mode`].
+    #[error("allowed are permissions up to 0777, octal with a leading 0 (0600) or decimal (384)")]
+    Mode,
+    /// Of [`Kind::FileName`].
+    #[error("allowed is the name of a file in the CNI directory, without a directory")]
+    FileName,
+    /// Of [`Kind::Selectors`].
+    #[error("allowed is a YAML list of {{podSelector, namespaceSelector}}: {0}")]
+    Selectors(String),
+    /// Of [`Kind::Template`].
+    #[error("allowed is a JSON object of type istio-cni: {0}")]
+    Template(template::TemplateError),
+    /// Of [`Kind::Levels`].
+    #[error("allowed is SCOPE:LEVEL,… with the levels debug, info, warn, error, fatal and none; not {0:?}")]
+    Levels(String),
+    /// Of [`Kind::Gate`].
+    #[error("allowed are nothing and agent")]
+    Gate,
+    /// Of [`Kind::Backend`].
+    #[error("allowed are auto, nft-compat, nft, iptables-nft and iptables-legacy")]
+    Backend,
+    /// Of [`Kind::Fallback`].
+    #[error("allowed are none, delete and label")]
+    Fallback,
+    /// A file that was named is not there, or is no text.
+    #[error("the file cannot be read: {0}")]
+    File(String),
+}
+
+impl Kind {
+    /// Whether the text is a value of this kind.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn check(self, text: &str) -> Result<(), Problem> {
+        match self {
+            Self::Text => Ok(()),
+            Self::Bool => boolean(text).map(drop),
+            Self::Number => number(text).map(drop),
+            Self::Port => port(text).map(drop),
+            Self::Mode => mode(text).map(drop),
+            Self::FileName => file_name(text).map(drop),
+            Self::Selectors => selectors::to_json(text).map(drop),
+            Self::Template => template::check(text).map_err(Problem::Template),
+            Self::Levels => Levels::parse(text).map(drop),
+            Self::Gate => gate(text).map(drop),
+            Self::Backend => backend(text).map(drop),
+            Self::Fallback => fallback(text).map(drop),
+        }
+    }
+}
+
+/// [`Kind::Bool`]
+pub(super) fn boolean(text: &str) -> Result<bool, Problem> {
+    go::parse_bool(text).map_err(|_| Problem::Bool)
+}
+
+/// [`Kind::Number`]
+pub(super) fn number(text: &str) -> Result<i32, Problem> {
+    integer(text).and_then(|number| i32::try_from(number).ok()).ok_or(Problem::Number)
+}
+
+/// [`Kind::Port`]
+pub(super) fn port(text: &str) -> Result<Option<u16>, Problem> {
+    match integer(text) {
+        Some(number) if number <= 0 => Ok(None),
+        Some(number) => u16::try_from(number).map(Some).map_err(|_| Problem::Port),
+        None => Err(Problem::Port),
+    }
+}
+
+/// [`Kind::Mode`]
+pub(super) fn mode(text: &str) -> Result<u32, Problem> {
+    let number = integer(text).filter(|_| !text.is_empty()).ok_or(Problem::Mode)?;
+    u32::try_from(number).ok().filter(|mode| (1..=0o777).contains(mode)).ok_or(Problem::Mode)
+}
+
+/// [`Kind::FileName`]
+pub(super) fn file_name(text: &str) -> Result<String, Problem> {
+    if text.contains(['/', '\0']) || text == "." || text == ".." {
+        return Err(Problem::FileName);
+    }
+    Ok(text.to_owned())
+}
+
+/// [`Kind::Gate`]
+pub(super) fn gate(text: &str) -> Result<bool, Problem> {
+    match text {
+        "" => Ok(false),
+        "agent" => Ok(true),
+        _ => Err(Problem::Gate),
+    }
+}
+
+/// [`Kind::Backend`]
+pub(super) fn backend(text: &str) -> Result<Wish, Problem> {
+    if text.is_empty() { Ok(Wish::Auto) } else { text.parse().map_err(|_| Problem::Backend) }
+}
+
+/// [`Kind::Fallback`]
+pub(super) fn fallback(text: &str) -> Result<Option<Policy>, Problem> {
+    match text {
+        "" | "none" => Ok(None),
+        "delete" => Ok(Some(Policy::Delete)),
+        "label" => Ok(Some(Policy::Label)),
+        _ => Err(Problem::Fallback),
+    }
+}
+
+/// A list by comma: blanks around its elements and empty ones count for nothing.
+pub(super) fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
+}
+
+/// A level by its name.
+pub(super) fn level(text: &str) -> Option<LogLevel> {
+    Some(match text {
+        "debug" => LogLevel::Debug,
+        "info" => LogLevel::Info,
+        "warn" => LogLevel::Warn,
+        "error" => LogLevel::Error,
+        "fatal" => LogLevel::Fatal,
+        "none" => LogLevel::None,
+        _ => return None,
+    })
+}
+
+/// A level's name.
+pub(super) fn level_name(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Debug => "debug",
+        LogLevel::Info => "info",
+        LogLevel::Warn => "warn",
+        LogLevel::Error => "error",
+        LogLevel::Fatal => "fatal",
+        LogLevel::None => "none",
+    }
+}
+
+/// Go's integers with a prefix for their base; nothing is 0, as upstream's library has it.
+fn integer(text: &str) -> Option<i64> {
+    let (negative, rest) = match text.as_bytes() {
+        [] => return Some(0),
+        [b'-', ..] => (true, &text[1..]),
+        [b'+', ..] => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let lower = rest.to_ascii_lowercase();
+    let (digits, radix) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (&lower[2..], 16),
+        [b'0', b'o', ..] => (&lower[2..], 8),
+        [b'0', b'b', ..] => (&lower[2..], 2),
+        [b'0', _, ..] => (&lower[1..], 8),
+        _ => (lower.as_str(), 10),
+    };
+    if !digits.starts_with(|first: char| first.is_ascii_hexdigit()) {
+        return None;
+    }
+    let number = i64::from_str_radix(digits, radix).ok()?;
+    Some(if negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_octal_only_with_a_leading_zero() {
+        for (text, want) in [
+            ("0600", 0o600),
+            ("384", 0o600),
+            ("0644", 0o644),
+            ("420", 0o644),
+            ("0o640", 0o640),
+            ("0x180", 0o600),
+        ] {
+            assert_eq!(mode(text), Ok(want), "{text}");
+        }
+        for text in ["", "0", "600", "-1", "01000", "rw", "0o", "0x+1", "09", " 0600"] {
+            assert_eq!(mode(text), Err(Problem::Mode), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_can_be_none() {
+        assert_eq!(port("15014"), Ok(Some(15014)));
+        assert_eq!((port("0"), port("-1"), port("")), (Ok(None), Ok(None), Ok(None)));
+        assert_eq!((port("65536"), port("http")), (Err(Problem::Port), Err(Problem::Port)));
+    }
+
+    #[test]
+    fn a_list_drops_blanks_and_empties_and_keeps_order_and_doubles() {
+        assert_eq!(list(" a , b,, "), ["a", "b"]);
+        assert_eq!(list("b,a,b"), ["b", "a", "b"]);
+        assert_eq!(list(","), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_name_stays_in_its_directory() {
+        for text in ["../x", "/etc/x", "a/b", "..", ".", "a\0b"] {
+            assert_eq!(file_name(text), Err(Problem::FileName), "{text:?}");
+        }
+        assert_eq!(file_name("ü b.conflist").as_deref(), Ok("ü b.conflist"));
+    }
+
+    #[test]
+    fn a_fallback_is_no_repair() {
+        assert_eq!(fallback("delete"), Ok(Some(Policy::Delete)));
+        assert_eq!(fallback("label"), Ok(Some(Policy::Label)));
+        assert_eq!((fallback(""), fallback("none")), (Ok(None), Ok(None)));
+        assert_eq!(fallback("repair"), Err(Problem::Fallback));
+    }
+
+    #[test]
+    fn levels_have_their_names_back() {
+        for name in ["debug", "info", "warn", "error", "fatal", "none"] {
+            assert_eq!(level(name).map(level_name), Some(name));
+        }
+        assert_eq!(level("Info"), None);
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who says what: a flag, the watched `ConfigMap`, the environment, the default, in this order. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::key::{self, From, Key};
+
+/// The environment of a process. A variable that is set to nothing is set.
+pub trait Environment {
+    /// The variable's value, if it is set.
+    fn get(&self, variable: &str) -> Option<String>;
+}
+
+/// The environment of this process. What is no UTF-8 is not set.
+#[derive(Debug, Clone, Copy)]
+pub struct Process;
+
+impl Environment for Process {
+    fn get(&self, variable: &str) -> Option<String> {
+        std::env::var(variable).ok()
+    }
+}
+
+impl Environment for BTreeMap<String, String> {
+    fn get(&self, variable: &str) -> Option<String> {
+        self.get(variable).cloned()
+    }
+}
+
+/// Who said a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Nobody.
+    Default,
+    /// A variable.
+    Environment,
+    /// The watched `ConfigMap`.
+    ConfigMap,
+    /// A flag.
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "the default",
+            Self::Environment => "the environment",
+            Self::ConfigMap => "the ConfigMap",
+            Self::Flag => "the command line",
+        })
+    }
+}
+
+/// A value as text, and who said it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Value {
+    /// The text.
+    pub text: String,
+    /// Who said it.
+    pub origin: Origin,
+}
+
+/// A value for each key.
+pub type Values = BTreeMap<&'static Key, Value>;
+
+/// The data of the `ConfigMap`.
+pub type Data = BTreeMap<String, String>;
+
+/// What each of them says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layers {
+    flags: BTreeMap<&'static Key, String>,
+    environment: BTreeMap<&'static Key, String>,
+    config_map: Option<Data>,
+    /// Keys whose variable is a copy that the kubelet made of the `ConfigMap`: when the key goes there, the copy counts for nothing.
+    copied: BTreeSet<&'static Key>,
+}
+
+impl Layers {
+    /// What is said at the start, when nothing is known of the `ConfigMap`.
+    #[must_use]
+    pub fn new(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment) -> Self {
+        let variable = |key: &Key| key.variables().find_map(|name| environment.get(&name));
+        let environment = key::ALL.iter().filter_map(|key| Some((*key, variable(key)?))).collect();
+        Self { flags, environment, config_map: None, copied: BTreeSet::new() }
+    }
+
+    /// Hears what the `ConfigMap` says now. The first time, a variable with the same value is known to be a copy of it.
+    #[must_use]
+    pub fn with_config_map(&self, data: Data) -> Self {
+        let mut layers = self.clone();
+        if self.config_map.is_none() {
+            let same = |(key, value): &(&&'static Key, &String)| named(&data, key) == Some(value.as_str());
+            layers.copied = self.environment.iter().filter(same).map(|(key, _)| *key).collect();
+        }
+        layers.config_map = Some(data);
+        layers
+    }
+
+    /// What holds for each key.
+    #[must_use]
+    pub fn values(&self) -> Values {
+        key::ALL.iter().map(|key| (*key, self.value(key))).collect()
+    }
+
+    fn value(&self, key: &'static Key) -> Value {
+        let of = |origin| move |text: &str| Value { text: text.to_owned(), origin };
+        let flag = || self.flags.get(key).map(String::as_str).map(of(Origin::Flag));
+        let config_map = || {
+            let data = self.config_map.as_ref().filter(|_| key.from == From::Anyone)?;
+            named(data, key).map(of(Origin::ConfigMap))
+        };
+        let environment = || {
+            let own = self.environment.get(key).filter(|_| !self.copied.contains(key));
+            own.map(String::as_str).map(of(Origin::Environment))
+        };
+        let spoken = if protocol::mutant!("environment-beats-config-map") {
+            flag().or_else(environment).or_else(config_map)
+        } else {
+            flag().or_else(config_map).or_else(environment)
+        };
+        spoken.unwrap_or_else(|| of(Origin::Default)(key.default))
+    }
+}
+
+/// What the data says of a key.
+fn named<'a>(data: &'a Data, key: &Key) -> Option<&'a str> {
+    key.variables().find_map(|name| data.get(&name).map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::key::{EXCLUDE_NAMESPACES, NODE, OWNED_NAME, REPAIR};
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn of(layers: &Layers, key: &'static Key) -> (String, Origin) {
+        let value = layers.values()[key].clone();
+        (value.text, value.origin)
+    }
+
+    fn said(text: &str, origin: Origin) -> (String, Origin) {
+        (text.to_owned(), origin)
+    }
+
+    #[test]
+    fn flag_then_config_map_then_environment_then_default() {
+        let environment = map(&[("EXCLUDE_NAMESPACES", "e")]);
+        let flags = BTreeMap::from([(&EXCLUDE_NAMESPACES, "f".to_owned())]);
+        let data = map(&[("EXCLUDE_NAMESPACES", "c")]);
+        let nobody = Layers::default();
+        assert_eq!(of(&nobody, &EXCLUDE_NAMESPACES), said("", Origin::Default));
+        assert_eq!(of(&nobody, &REPAIR), said("true", Origin::Default));
+        let layers = Layers::new(BTreeMap::new(), &environment);
+        assert_eq!(of(&layers, &EXCLUDE_NAMESPACES), said("e", Origin::Environment));
+        let layers = layers.with_config_map(data.clone());
+        assert_eq!(of(&layers, &EXCLUDE_NAMESPACES), said("c", Origin::ConfigMap));
+        let layers = Layers::new(flags, &environment).with_config_map(data);
+        assert_eq!(of(&layers, &EXCLUDE_NAMESPACES), said("f", Origin::Flag));
+    }
+
+    #[test]
+    fn a_variable_that_is_set_to_nothing_is_set() {
+        let layers = Layers::new(BTreeMap::new(), &map(&[("REPAIR_ENABLED", "")]));
+        assert_eq!(of(&layers, &REPAIR), said("", Origin::Environment));
+        let layers = layers.with_config_map(map(&[("REPAIR_ENABLED", "")]));
+        assert_eq!(of(&layers, &REPAIR), said("", Origin::ConfigMap));
+    }
+
+    #[test]
+    fn the_kubelets_copy_goes_with_the_key_that_it_copied() {
+        let environment = map(&[("EXCLUDE_NAMESPACES", "a"), ("REPAIR_ENABLED", "false")]);
+        let layers = Layers::new(BTreeMap::new(), &environment);
+        let layers = layers.with_config_map(map(&[("EXCLUDE_NAMESPACES", "a"), ("REPAIR_ENABLED", "true")]));
+        let layers = layers.with_config_map(map(&[("EXCLUDE_NAMESPACES", "b")]));
+        assert_eq!(of(&layers, &EXCLUDE_NAMESPACES), said("b", Origin::ConfigMap));
+        assert_eq!(of(&layers, &REPAIR), said("false", Origin::Environment), "the pod says that itself");
+        let layers = layers.with_config_map(Data::new());
+        assert_eq!(of(&layers, &EXCLUDE_NAMESPACES), said("", Origin::Default), "the copy is stale");
+    }
+
+    #[test]
+    fn the_ordinary_spelling_wins_in_its_layer() {
+        let chart = ("ISTIO_OWNED_CNI_CONF_FILENAME", "chart");
+        let layers = Layers::new(BTreeMap::new(), &map(&[chart]));
+        assert_eq!(of(&layers, &OWNED_NAME), said("chart", Origin::Environment));
+        let both = map(&[chart, ("ISTIO_OWNED_CNI_CONFIG_FILENAME", "upstream")]);
+        assert_eq!(of(&layers.with_config_map(both), &OWNED_NAME), said("upstream", Origin::ConfigMap));
+    }
+
+    #[test]
+    fn the_config_map_does_not_say_which_node_this_is() {
+        let layers = Layers::new(BTreeMap::new(), &map(&[("NODE_NAME", "n1")]));
+        let layers = layers.with_config_map(map(&[("NODE_NAME", "n2")]));
+        assert_eq!(of(&layers, &NODE), said("n1", Origin::Environment));
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The settings at the start: the command line and the environment, and the few files that they depend on.
+
+use std::collections::BTreeMap;
+
+use super::build::{ACCOUNT_DIR, Found, build};
+use super::key::{self, Key};
+use super::layers::{Environment, Layers, Values};
+use super::{Mistake, Settings};
+
+/// The settings, and where they come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// The text of each, and who said it.
+    pub values: Values,
+    /// Everything that was wrong, all at once.
+    pub mistakes: Vec<Mistake>,
+    /// Who said what: where the watched `ConfigMap` joins in.
+    pub layers: Layers,
+    /// What was found on the node.
+    pub found: Found,
+}
+
+/// Reads the settings. Nothing that is wrong with them ends it: it is in [`Loaded::mistakes`].
+#[must_use]
+pub fn load(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment) -> Loaded {
+    let layers = Layers::new(flags, environment);
+    let values = layers.values();
+    let found = find(&values);
+    let (settings, mistakes) = build(&values, &found);
+    Loaded { settings, values, mistakes, layers, found }
+}
+
+/// Looks at what the settings depend on.
+fn find(values: &Values) -> Found {
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
+    let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+    Found {
+        hostname: text("/proc/sys/kernel/hostname"),
+        account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
+        template_file: (!file.is_empty()).then(read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Origin;
+
+    #[test]
+    fn a_template_is_read_from_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        std::fs::write(&path, r#"{"type":"istio-cni"}"#).unwrap();
+        let flags = BTreeMap::from([(&key::TEMPLATE_FILE, path.display().to_string())]);
+        let loaded = load(flags.clone(), &BTreeMap::new());
+        assert_eq!(loaded.settings.chain.template, r#"{"type":"istio-cni"}"#);
+        assert_eq!(loaded.values[&key::TEMPLATE_FILE].origin, Origin::Flag);
+        std::fs::remove_file(&path).unwrap();
+        let loaded = load(flags, &BTreeMap::new());
+        assert!(loaded.settings.blocked[0].contains("t.json"), "{:?}", loaded.settings.blocked);
+    }
+}
