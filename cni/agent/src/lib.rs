@@ -10,10 +10,16 @@
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
 //! | [`readiness`] | what still keeps the agent from being ready |
+//! | [`events`] | Kubernetes events: aggregated, bounded, never waited for |
+//! | [`http`] | `/metrics`, `/healthz` and `/readyz` |
+//! | [`log`] | the log, its levels and its lines |
 //! | [`metrics`] | what the agent counts |
 //! | [`pods`] | the node's pods as the API server tells of them |
 
 pub mod cli;
+pub mod events;
+pub mod http;
+pub mod log;
 pub mod metrics;
 pub mod pods;
 pub mod readiness;

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Kubernetes events. Whoever has something to say hands it to a [`Recorder`] and goes on: the queue is bounded, and what does not fit, or
+//! what the API server does not take, is counted and dropped. That is safe, as an event only tells what metrics, the log and the next
+//! survey tell as well. Equal events become one that counts, so that a crash loop is one object and a write now and then.
+
+mod book;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+use book::{Book, Entry, Write};
+
+/// How many events wait for the API server. A survey after a start can find each of a node's pods broken.
+const QUEUE: usize = 256;
+/// What one write may take.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// Waits between tries of one write. Four tries in all; then the next event has its turn.
+const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(16)];
+
+/// Why an event is recorded: what `kubectl get events` has in its column `REASON`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A broken pod was deleted, or could not be; upstream's.
+    DeleteBrokenPod,
+    /// A broken pod was labelled, or could not be; upstream's.
+    LabelBrokenPod,
+    /// A broken pod's rules were written and a probe saw them redirect.
+    RepairedBrokenPod,
+    /// A broken pod's rules could not be written or not be proven; it is tried again.
+    RepairFailed,
+    /// A broken pod cannot be repaired in place.
+    UnrepairableBrokenPod,
+    /// An enrolled pod of the node has no rules of ours, and nobody noticed.
+    UnredirectedPod,
+    /// An unredirected pod without a validation container redirects again.
+    RedirectionRestored,
+    /// Another writer keeps undoing our configuration.
+    CniConfigFight,
+    /// A changed setting was not applied.
+    SettingRefused,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::DeleteBrokenPod,
+        Self::LabelBrokenPod,
+        Self::RepairedBrokenPod,
+        Self::RepairFailed,
+        Self::UnrepairableBrokenPod,
+        Self::UnredirectedPod,
+        Self::RedirectionRestored,
+        Self::CniConfigFight,
+        Self::SettingRefused,
+    ];
+
+    /// Its name in the event.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DeleteBrokenPod => "DeleteBrokenPod",
+            Self::LabelBrokenPod => "LabelBrokenPod",
+            Self::RepairedBrokenPod => "RepairedBrokenPod",
+            Self::RepairFailed => "RepairFailed",
+            Self::UnrepairableBrokenPod => "UnrepairableBrokenPod",
+            Self::UnredirectedPod => "UnredirectedPod",
+            Self::RedirectionRestored => "RedirectionRestored",
+            Self::CniConfigFight => "CniConfigFight",
+            Self::SettingRefused => "SettingRefused",
+        }
+    }
+
+    /// `Normal` for good news. A deletion is a warning, as upstream's is.
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::RepairedBrokenPod | Self::RedirectionRestored => "Normal",
+            _ => "Warning",
+        }
+    }
+
+    /// The part of the agent that speaks; `cni-repair` is upstream's.
+    const fn component(self) -> &'static str {
+        match self {
+            Self::CniConfigFight | Self::SettingRefused => "install-cni",
+            _ => "cni-repair",
+        }
+    }
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum About {
+    /// A pod.
+    Pod {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its UID: a pod that comes after it under the same name has nothing to do with it.
+        uid: String,
+    },
+    /// The node, by name.
+    Node(String),
+}
+
+impl About {
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Pod { namespace, .. } => namespace,
+            // Where events of things without a namespace are kept.
+            Self::Node(_) => "default",
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Pod { name, .. } | Self::Node(name) => name,
+        }
+    }
+
+    fn reference(&self) -> ObjectReference {
+        let (kind, namespace, uid) = match self {
+            Self::Pod { namespace, uid, .. } => ("Pod", Some(namespace.clone()), uid),
+            // As the kubelet does: it knows its node by name.
+            Self::Node(name) => ("Node", None, name),
+        };
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some(kind.to_owned()),
+            name: Some(self.name().to_owned()),
+            namespace,
+            uid: Some(uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+/// One occurrence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// What it is about.
+    pub about: About,
+    /// Why it is told.
+    pub reason: Reason,
+    /// For a person; what to do is part of it.
+    pub message: String,
+}
+
+/// Takes events: cheap to clone, never waits.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    queue: mpsc::Sender<Note>,
+    metrics: Metrics,
+}
+
+impl Recorder {
+    /// Hands over an occurrence, or drops it if too many wait.
+    pub fn record(&self, about: About, reason: Reason, message: impl Into<String>) {
+        if self.queue.try_send(Note { about, reason, message: message.into() }).is_err() {
+            self.metrics.event_dropped();
+        }
+    }
+}
+
+/// Writes what recorders were given.
+#[derive(Debug)]
+pub struct Writer {
+    queue: mpsc::Receiver<Note>,
+    metrics: Metrics,
+    book: Book,
+    node: Arc<str>,
+}
+
+/// A recorder and its writer. Events can be recorded before there is an API server to write to.
+#[must_use]
+pub fn channel(metrics: Metrics, node: &str) -> (Recorder, Writer) {
+    let (send, receive) = mpsc::channel(QUEUE);
+    let writer =
+        Writer { queue: receive, metrics: metrics.clone(), book: Book::default(), node: node.into() };
+    (Recorder { queue: send, metrics }, writer)
+}
+
+impl Writer {
+    /// Writes through `client` until `stop` or the last recorder is gone.
+    pub async fn run(mut self, client: kube::Client, stop: CancellationToken) {
+        while let Some(Some(writes)) = stop.run_until_cancelled(self.next()).await {
+            for write in writes {
+                if stop.run_until_cancelled(self.put(&client, &write)).await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What is to be written next: for a new occurrence, or because a count has waited long enough. `None` at the end.
+    async fn next(&mut self) -> Option<Vec<Write>> {
+        let note = match self.book.due() {
+            None => self.queue.recv().await,
+            Some(due) => match timeout_at(due, self.queue.recv()).await {
+                Ok(note) => note,
+                Err(_) => return Some(self.book.flush(Instant::now())),
+            },
+        };
+        let note = note?;
+        Some(self.book.note(note, Instant::now(), Timestamp::now()).into_iter().collect())
+    }
+
+    async fn put(&mut self, client: &kube::Client, write: &Write) {
+        let mut waits = WAITS.iter();
+        loop {
+            let failure = match timeout(WRITE_LIMIT, self.put_once(client, write)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(failure)) => failure,
+                Err(_) => Failure { text: "no answer within 10 s".to_owned(), again: true },
+            };
+            let Some(wait) = waits.next().filter(|_| failure.again) else {
+                self.metrics.event_dropped();
+                let reason = write.entry().note.reason.name();
+                tracing::warn!(target: "cni-agent", reason, failure = failure.text, "an event was not written");
+                return;
+            };
+            // There is nothing to wait for but time: the queue keeps what comes meanwhile.
+            let _ = timeout(*wait, std::future::pending::<()>()).await;
+        }
+    }
+
+    async fn put_once(&self, client: &kube::Client, write: &Write) -> Result<(), Failure> {
+        let entry = write.entry();
+        let api: Api<Event> = Api::namespaced(client.clone(), entry.note.about.namespace());
+        if let Write::Count(_) = write {
+            let patch = json!({
+                "count": entry.count, "lastTimestamp": Time(entry.last), "message": entry.note.message,
+            });
+            match api.patch(&entry.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                // The API server forgets events after an hour, and the first write may have failed.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                other => return other.map(drop).map_err(Failure::from),
+            }
+        }
+        match api.create(&PostParams::default(), &self.event(entry)).await {
+            // An earlier try of ours arrived, its answer did not.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+            other => other.map(drop).map_err(Failure::from),
+        }
+    }
+
+    fn event(&self, entry: &Entry) -> Event {
+        let (about, reason) = (&entry.note.about, entry.note.reason);
+        Event {
+            metadata: ObjectMeta {
+                name: Some(entry.name.clone()),
+                namespace: Some(about.namespace().to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: about.reference(),
+            reason: Some(reason.name().to_owned()),
+            message: Some(entry.note.message.clone()),
+            type_: Some(reason.kind().to_owned()),
+            count: Some(entry.count),
+            first_timestamp: Some(Time(entry.first)),
+            last_timestamp: Some(Time(entry.last)),
+            source: Some(EventSource {
+                component: Some(reason.component().to_owned()),
+                host: (!self.node.is_empty()).then(|| self.node.to_string()),
+            }),
+            reporting_component: Some(reason.component().to_owned()),
+            reporting_instance: Some(self.node.to_string()),
+            ..Event::default()
+        }
+    }
+}
+
+/// Why a write failed.
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    /// Whether it may be otherwise the next time: forbidden, a namespace that ends, or malformed will not.
+    again: bool,
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        let again = match &error {
+            kube::Error::Api(status) => matches!(status.code, 401 | 409 | 429 | 500..),
+            _ => true,
+        };
+        Self { text: error.to_string(), again }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which occurrences become one event. The first of its kind is written at once; those that follow only count, and the count is written
+//! once in [`WINDOW`] at most. Told the time; writes nothing.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use protocol::mutant;
+use tokio::time::Instant;
+
+use super::{About, Note, Reason};
+
+/// A count is written this often at most: a pod in a crash loop has a status update every few seconds.
+pub(super) const WINDOW: Duration = Duration::from_secs(10);
+/// An occurrence after this long is a new event. API servers keep events for an hour.
+pub(super) const FORGET: Duration = Duration::from_secs(3600);
+/// How many events are counted at once. A node has 110 pods; beyond this the oldest begins anew.
+pub(super) const MOST: usize = 1024;
+
+/// An event as it is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The latest occurrence.
+    pub(super) note: Note,
+    /// The object's name.
+    pub(super) name: String,
+    /// Occurrences so far.
+    pub(super) count: i32,
+    /// The first of them.
+    pub(super) first: Timestamp,
+    /// The latest.
+    pub(super) last: Timestamp,
+}
+
+/// What is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Write {
+    /// A new event.
+    New(Entry),
+    /// The count of one that was written before.
+    Count(Entry),
+}
+
+impl Write {
+    pub(super) fn entry(&self) -> &Entry {
+        match self {
+            Self::New(entry) | Self::Count(entry) => entry,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    entry: Entry,
+    written: Instant,
+    heard: Instant,
+    waits: bool,
+}
+
+/// The events that are counted.
+#[derive(Debug, Default)]
+pub(super) struct Book(HashMap<(About, Reason), Kept>);
+
+impl Book {
+    /// An occurrence at `now`, which a clock on the wall shows as `wall`.
+    pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<Write> {
+        let key = (note.about.clone(), note.reason);
+        let known = self.0.get_mut(&key).filter(|kept| now - kept.heard < FORGET);
+        let Some(kept) = known.filter(|_| !mutant!("events-flood")) else {
+            return Some(self.begin(key, note, now, wall));
+        };
+        kept.entry.count = kept.entry.count.saturating_add(1);
+        // A clock that was set back does not make an event end before it began.
+        kept.entry.last = kept.entry.last.max(wall);
+        kept.entry.note = note;
+        kept.heard = now;
+        kept.waits = true;
+        (now - kept.written >= WINDOW).then(|| kept.write(now))
+    }
+
+    fn begin(&mut self, key: (About, Reason), note: Note, now: Instant, wall: Timestamp) -> Write {
+        self.0.retain(|_, kept| now - kept.heard < FORGET);
+        if self.0.len() >= MOST {
+            let oldest = self.0.iter().min_by_key(|(_, kept)| kept.heard).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.0.remove(&key));
+        }
+        // As client-go names them: unique in a namespace, and recognisable. The reason tells two of one moment apart.
+        let name = format!("{}.{:x}{:02x}", note.about.name(), wall.as_nanosecond(), note.reason as u8);
+        let entry = Entry { note, name, count: 1, first: wall, last: wall };
+        self.0.insert(key, Kept { entry: entry.clone(), written: now, heard: now, waits: false });
+        Write::New(entry)
+    }
+
+    /// When the next count is to be written.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.values().filter(|kept| kept.waits).map(|kept| kept.written + WINDOW).min()
+    }
+
+    /// The counts that have waited long enough.
+    pub(super) fn flush(&mut self, now: Instant) -> Vec<Write> {
+        let waiting = self.0.values_mut().filter(|kept| kept.waits && now - kept.written >= WINDOW);
+        waiting.map(|kept| kept.write(now)).collect()
+    }
+}
+
+impl Kept {
+    fn write(&mut self, now: Instant) -> Write {
+        self.written = now;
+        self.waits = false;
+        Write::Count(self.entry.clone())
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent answers over the network: `/metrics` on one port, `/healthz` and `/readyz` on the other. Nothing else, to nobody who
+//! asks for more: there is no log-in here, so there is nothing to change and nothing secret to read.
+//!
+//! A port that cannot be listened on is logged and tried again. The agent goes on: a node whose pods get their rules is better off than one
+//! whose agent ends because of its probe's port, and the probe tells of it by itself.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use protocol::mutant;
+use serde::{Deserialize, Serialize};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::{Exposition, Metrics};
+use crate::readiness::{Missing, Readiness};
+
+/// Where the kubelet asks; upstream's.
+pub const HEALTH_PORT: u16 = 8000;
+
+/// How many connections a port serves at once. The kubelet and a few scrapers need a handful.
+const CONNECTIONS: usize = 64;
+/// What a connection may take, from its first byte to its last. One answer each: a scraper connects once a minute.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+/// What a request's head may take.
+const HEAD_LIMIT: Duration = Duration::from_secs(5);
+/// How large it may be, in bytes.
+const HEAD_SIZE: usize = 16 * 1024;
+/// How many headers it may have.
+const HEADERS: usize = 64;
+/// How long until a port that is taken is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What is told.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// For `/metrics`.
+    pub metrics: Metrics,
+    /// For `/readyz`, and the metrics of readiness.
+    pub readiness: Readiness,
+}
+
+/// What a port is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// `/healthz` and `/readyz`
+    Health,
+    /// `/metrics`
+    Monitoring,
+}
+
+/// `/readyz` as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Whether nothing is missing.
+    pub ready: bool,
+    /// The parts that are not right, each with the reason.
+    #[serde(default)]
+    pub missing: std::collections::BTreeMap<String, String>,
+}
+
+/// Listens on `port`, on every address of the pod, and answers until `stop`. A port that is taken is tried again.
+pub async fn serve(port: u16, purpose: Purpose, told: Told, stop: CancellationToken) {
+    let mut said = false;
+    while !stop.is_cancelled() {
+        match listen(port).await {
+            Ok(listener) => {
+                tracing::info!(target: "cni-agent", port, ?purpose, "listening");
+                return answer_all(listener, purpose, told, stop).await;
+            }
+            Err(error) if !said => {
+                tracing::error!(target: "cni-agent", port, ?purpose, %error, "failed to listen; trying again every 5 s");
+                said = true;
+            }
+            Err(_) => {}
+        }
+        let _ = timeout(AGAIN, stop.cancelled()).await;
+    }
+}
+
+/// Both families where the kernel has both.
+async fn listen(port: u16) -> io::Result<TcpListener> {
+    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await
+        }
+        listener => listener,
+    }
+}
+
+/// Answers on `listener` until `stop`. Connections that are open then end by their own limit.
+pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: Told, stop: CancellationToken) {
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Some(permit) = stop.run_until_cancelled(free.clone().acquire_owned()).await {
+        match stop.run_until_cancelled(listener.accept()).await {
+            None => return,
+            Some(Ok((stream, _))) => {
+                let told = told.clone();
+                tokio::spawn(async move {
+                    // A peer that is slow or gone harms itself.
+                    let _ = timeout(CONNECTION_LIMIT, answer_one(stream, purpose, told)).await;
+                    drop(permit);
+                });
+            }
+            Some(Err(error)) => {
+                tracing::warn!(target: "cni-agent", %error, ?purpose, "failed to accept a connection");
+                let _ = timeout(Duration::from_millis(100), stop.cancelled()).await;
+            }
+        }
+    }
+}
+
+async fn answer_one(stream: TcpStream, purpose: Purpose, told: Told) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let response = answer(purpose, request.method(), request.uri().path(), request.headers(), &told);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .header_read_timeout(HEAD_LIMIT)
+        .max_headers(HEADERS)
+        .max_buf_size(HEAD_SIZE)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+type Answer = Response<Full<Bytes>>;
+
+fn answer(purpose: Purpose, method: &Method, path: &str, headers: &HeaderMap, told: &Told) -> Answer {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match (purpose, path) {
+        (Purpose::Monitoring, "/metrics") => metrics(told, Exposition::for_accept(accept)),
+        (Purpose::Health, "/healthz") => plain(StatusCode::OK, "ok\n"),
+        (Purpose::Health, "/readyz") => ready(&told.readiness.missing(), accept),
+        (Purpose::Monitoring, _) => plain(StatusCode::NOT_FOUND, "here is /metrics\n"),
+        (Purpose::Health, _) => plain(StatusCode::NOT_FOUND, "here are /healthz and /readyz\n"),
+    }
+}
+
+fn metrics(told: &Told, exposition: Exposition) -> Answer {
+    told.metrics.readiness(&told.readiness.missing());
+    match told.metrics.scrape(exposition) {
+        Ok(text) => body(StatusCode::OK, exposition.content_type(), text),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "a metric cannot be written\n"),
+    }
+}
+
+fn ready(missing: &Missing, accept: &str) -> Answer {
+    let is_ready = missing.is_ready() || mutant!("readyz-always");
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if accept.contains("application/json") {
+        let missing = missing.iter().map(|(part, why)| (part.name().to_owned(), why.to_owned())).collect();
+        let json = serde_json::to_string(&Ready { ready: is_ready, missing }).unwrap_or_default();
+        return body(status, "application/json", json + "\n");
+    }
+    if is_ready {
+        return plain(status, "ready\n");
+    }
+    let lines = missing.iter().map(|(part, why)| format!("{}: {why}\n", part.name()));
+    plain(status, ["not ready\n".to_owned()].into_iter().chain(lines).collect::<String>())
+}
+
+fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
+    body(status, "text/plain; charset=utf-8", text.into())
+}
+
+fn body(status: StatusCode, content_type: &'static str, text: String) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+#[cfg(test)]
+mod tests;
