@@ -174,7 +174,7 @@ mod tests {
         tracing::debug!(target: "cni-agent", file = "a", count = 2, "detail");
         tracing::info!(target: "repair", "decided");
         tracing::info!(target: "hyper::proto", "of a library");
-        let error = std::io::Error::new(std::io::ErrorKind::Other, "no space");
+        let error = std::io::Error::other("no space");
         tracing::error!(target: "cni-agent", error = &error as &(dyn std::error::Error + 'static), "failed");
     }
 

@@ -93,7 +93,7 @@ impl Script {
                 script.asked.lock().unwrap().push((
                     head.method.to_string(),
                     head.uri.path().to_owned(),
-                    body.clone(),
+                    body,
                 ));
                 let mut answers = script.answers.lock().unwrap();
                 let code = if answers.is_empty() { 201 } else { answers.remove(0) };
