@@ -9,12 +9,13 @@ use std::io::Write as _;
 use std::sync::{Arc, RwLock};
 
 use k8s_openapi::jiff::Timestamp;
+use protocol::log::Level;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
-pub use levels::{Level, Levels, LevelsError};
+pub use levels::{Levels, LevelsError};
 use line::Line;
 
 /// How a line is written.
@@ -123,7 +124,7 @@ impl Subscriber for Log {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
-            && Level::of(metadata.level()).is_some_and(|level| self.shows(metadata.target(), level))
+            && levels::of_event(metadata.level()).is_some_and(|level| self.shows(metadata.target(), level))
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -131,7 +132,7 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let Some(level) = Level::of(event.metadata().level()) else { return };
+        let Some(level) = levels::of_event(event.metadata().level()) else { return };
         let mut line = Line::new(Timestamp::now(), level, event.metadata().target());
         event.record(&mut line);
         self.put(&line);

@@ -4,60 +4,17 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// How grave a line is. `Off` is for scopes that are not heard at all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// For whoever looks for a defect.
-    Debug,
-    /// A decision.
-    #[default]
-    Info,
-    /// Somebody should look at it.
-    Warn,
-    /// Something that should be done is not.
-    Error,
-    /// No line has it.
-    Off,
-}
+use protocol::log::Level;
+use protocol::netconf::LogLevel;
 
-impl Level {
-    /// Its name in a line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-            Self::Off => "none",
-        }
-    }
-
-    /// That of an event; `None` for traces, which nobody can ask for.
-    pub(super) fn of(level: &tracing::Level) -> Option<Self> {
-        match *level {
-            tracing::Level::ERROR => Some(Self::Error),
-            tracing::Level::WARN => Some(Self::Warn),
-            tracing::Level::INFO => Some(Self::Info),
-            tracing::Level::DEBUG => Some(Self::Debug),
-            tracing::Level::TRACE => None,
-        }
-    }
-}
-
-impl FromStr for Level {
-    type Err = ();
-
-    /// `fatal` is a level of upstream's above errors, which nothing here has.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Ok(match text {
-            "debug" => Self::Debug,
-            "info" => Self::Info,
-            "warn" => Self::Warn,
-            "error" => Self::Error,
-            "fatal" | "none" => Self::Off,
-            _ => return Err(()),
-        })
+/// The level of an event; `None` for traces, which nobody can ask for.
+pub(super) fn of_event(level: &tracing::Level) -> Option<Level> {
+    match *level {
+        tracing::Level::ERROR => Some(Level::Error),
+        tracing::Level::WARN => Some(Level::Warn),
+        tracing::Level::INFO => Some(Level::Info),
+        tracing::Level::DEBUG => Some(Level::Debug),
+        tracing::Level::TRACE => None,
     }
 }
 
@@ -71,8 +28,8 @@ pub struct LevelsError(String);
 /// The level of each scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Levels {
-    default: Level,
-    scopes: BTreeMap<String, Level>,
+    default: LogLevel,
+    scopes: BTreeMap<String, LogLevel>,
 }
 
 impl Levels {
@@ -82,9 +39,9 @@ impl Levels {
         let named = |name: &str| self.scopes.get(name).copied();
         let least = match scope.split_once("::") {
             None => named(scope).unwrap_or(self.default),
-            Some((library, _)) => named(library).unwrap_or(self.default.max(Level::Warn)),
+            Some((library, _)) => named(library).unwrap_or(self.default.max(LogLevel::Warn)),
         };
-        level >= least && level != Level::Off
+        level.reaches(least)
     }
 }
 
@@ -96,7 +53,7 @@ impl FromStr for Levels {
         let mut levels = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (scope, level) = part.split_once(':').unwrap_or(("default", part));
-            let level = level.trim().parse().map_err(|()| LevelsError(part.to_owned()))?;
+            let level = LogLevel::from_text(level.trim()).ok_or_else(|| LevelsError(part.to_owned()))?;
             match scope.trim() {
                 "" => return Err(LevelsError(part.to_owned())),
                 "default" => levels.default = level,

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
 
 use k8s_openapi::jiff::Timestamp;
+use protocol::log::Level;
 use serde_json::Map;
 use tracing::field::{Field, Visit};
 
-use super::{Format, Level};
+use super::Format;
 
 pub(super) type Value = serde_json::Value;
 
@@ -138,10 +139,11 @@ pub(super) fn of_plugin(json: &str) -> Result<(Level, &'static str, Line<'static
         Some(Value::String(text)) => text,
         _ => String::new(),
     };
-    let level = match take("level").parse() {
-        Ok(Level::Off) => Level::Error,
-        Ok(level) => level,
-        Err(()) => Level::Info,
+    let level = match take("level").as_str() {
+        "debug" => Level::Debug,
+        "warn" => Level::Warn,
+        "error" | "fatal" => Level::Error,
+        _ => Level::Info,
     };
     let time = take("time").parse().unwrap_or_else(|_| Timestamp::now());
     let message = take("msg");
