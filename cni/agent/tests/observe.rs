@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The dashboard and the alert rules ask for what the agent has: each metric, label and label value in them is one that a scrape of a fresh
+//! agent shows, each metric is in one of the two, and each alert has its runbook.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use agent::metrics::{Exposition, Metrics};
+use serde_json::Value;
+
+/// Metrics that neither shows, each with the reason. None today.
+const NOT_SHOWN: [(&str, &str); 0] = [];
+/// Labels that the scraper adds.
+const SCRAPERS: [&str; 2] = ["instance", "le"];
+/// Labels whose values are not all known beforehand.
+const OPEN: [&str; 1] = ["key"];
+
+fn observe(file: &str) -> String {
+    read(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("observe").join(file))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The samples of a fresh agent: name, then label, then values.
+type Samples = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+fn samples() -> Samples {
+    let mut samples = Samples::new();
+    let text = Metrics::default().scrape(Exposition::Prometheus).unwrap();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let labels_of = samples.entry(name.to_owned()).or_default();
+        for label in labels.strip_suffix('}').unwrap().split(',').filter(|label| !label.is_empty()) {
+            let (key, value) = label.split_once('=').unwrap();
+            labels_of.entry(key.to_owned()).or_default().insert(value.trim_matches('"').to_owned());
+        }
+    }
+    samples
+}
+
+fn expressions() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&observe("dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut all: Vec<String> = targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    all.extend(rules().iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()));
+    assert!(all.len() > 20, "{}", all.len());
+    all
+}
+
+fn rules() -> Vec<Value> {
+    let file: Value = serde_saphyr::from_str(&observe("alerts.yaml")).unwrap();
+    file["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap().clone())
+        .collect()
+}
+
+fn is_word(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_'
+}
+
+/// The selectors of an expression: each metric's name, with what is in its braces. Everything that has our prefix is one.
+fn selectors(expression: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = expression;
+    while let Some(start) = rest.find(is_word) {
+        let word: String = rest[start..].chars().take_while(|char| is_word(*char)).collect();
+        rest = &rest[start + word.len()..];
+        if word.starts_with("istio_cni_") || word.starts_with("millrace_") {
+            let braces = rest.strip_prefix('{').and_then(|inside| inside.split_once('}'));
+            found.push((word, braces.map(|(inside, _)| inside.to_owned()).unwrap_or_default()));
+        }
+    }
+    found
+}
+
+/// What is wrong with an expression.
+fn complaints(expression: &str, samples: &Samples) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let selectors = selectors(expression);
+    if selectors.is_empty() {
+        complaints.push("it asks for no metric".to_owned());
+    }
+    let mut known = SCRAPERS.map(str::to_owned).to_vec();
+    for (name, matchers) in &selectors {
+        let Some(labels) = samples.get(name) else {
+            complaints.push(format!("there is no {name}"));
+            continue;
+        };
+        known.extend(labels.keys().cloned());
+        for matcher in matchers.split(',').filter(|matcher| !matcher.is_empty()) {
+            let end = matcher.find(|char| !is_word(char)).unwrap();
+            let (label, value) =
+                (&matcher[..end], matcher[end..].trim_start_matches(['=', '!', '~']).trim_matches('"'));
+            if SCRAPERS.contains(&label) {
+                continue;
+            }
+            let Some(values) = labels.get(label) else {
+                complaints.push(format!("{name} has no label {label}"));
+                continue;
+            };
+            let strange = value.split('|').filter(|value| !OPEN.contains(&label) && !values.contains(*value));
+            complaints.extend(strange.map(|value| format!("{label} of {name} is never {value}")));
+        }
+    }
+    for group in expression.split("by (").skip(1) {
+        let labels = group.split(')').next().unwrap().split(',').map(str::trim);
+        let strange = labels.filter(|label| !known.iter().any(|other| other == label));
+        complaints.extend(strange.map(|label| format!("nothing has the label {label}")));
+    }
+    complaints
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_what_there_is() {
+    let samples = samples();
+    for expression in expressions() {
+        assert_eq!(complaints(&expression, &samples), Vec::<String>::new(), "{expression}");
+    }
+}
+
+#[test]
+fn the_check_sees_a_wrong_name_label_and_value() {
+    let samples = samples();
+    for (expression, complaint) in [
+        ("millrace_fights_total", "there is no millrace_fights_total"),
+        ("istio_cni_installs", "there is no istio_cni_installs"),
+        ("istio_cni_installs_total{outcome=\"SUCCESS\"}", "istio_cni_installs_total has no label outcome"),
+        (
+            "istio_cni_installs_total{result=\"success\"}",
+            "result of istio_cni_installs_total is never success",
+        ),
+        ("sum by (node) (millrace_unredirected_pods)", "nothing has the label node"),
+        ("up", "it asks for no metric"),
+    ] {
+        assert_eq!(complaints(expression, &samples), [complaint], "{expression}");
+    }
+}
+
+#[test]
+fn every_metric_is_shown_or_has_a_reason() {
+    let base = |name: &str| {
+        let parts = ["_bucket", "_sum", "_count"];
+        parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name).to_owned()
+    };
+    let shown: BTreeSet<String> =
+        expressions().iter().flat_map(|text| selectors(text)).map(|(name, _)| base(&name)).collect();
+    for name in samples().keys().map(|name| base(name)) {
+        let excused = NOT_SHOWN.iter().any(|(other, _)| *other == name);
+        assert!(shown.contains(&name) != excused, "{name}: shown, or listed with a reason, and not both");
+    }
+}
+
+#[test]
+fn every_alert_has_a_runbook_that_exists() {
+    let text = read(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md"));
+    let headings =
+        text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim_start_matches('#').trim()));
+    let anchors: BTreeSet<String> =
+        headings.map(|heading| heading.to_lowercase().replace(' ', "-")).collect();
+    let rules = rules();
+    assert!(rules.len() > 5);
+    for rule in rules {
+        let runbook = rule["annotations"]["runbook"].as_str().unwrap();
+        let anchor = runbook.strip_prefix("docs/operations.md#").unwrap();
+        assert!(anchors.contains(anchor), "{}: {runbook} is not among {anchors:?}", rule["alert"]);
+        assert!(
+            rule["labels"]["severity"].is_string() && rule["annotations"]["summary"].is_string(),
+            "{rule}"
+        );
+    }
+}
