@@ -6,6 +6,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`api`] | the API server: requests, and collections that are followed |
 //! | [`cli`] | the command line |
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
@@ -16,6 +17,7 @@
 //! | [`metrics`] | what the agent counts |
 //! | [`pods`] | the node's pods as the API server tells of them |
 
+pub mod api;
 pub mod cli;
 pub mod events;
 pub mod http;

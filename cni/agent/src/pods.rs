@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's pods as the API server tells of them.
+//! The node's pods as the API server tells of them, kept slim.
 
+mod cache;
 mod model;
 
-pub use model::{ContainerStatus, NodePod, State, Status, Terminated};
+pub use cache::{Health, Pods, Told, Tidings};
+pub use model::{ContainerStatus, NodeMetadata, NodePod, NodeSpec, PodIp, State, Status, Terminated};

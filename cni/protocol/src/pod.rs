@@ -98,13 +98,21 @@ pub struct SecurityContext {
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 impl PodFacts {
+    /// [`Metadata::has_uid`]
+    #[must_use]
+    pub fn has_uid(&self, uid: &str) -> bool {
+        self.metadata.has_uid(uid)
+    }
+}
+
+impl Metadata {
     /// Whether the kubelet's `K8S_POD_UID` names this pod: by `metadata.uid`, or for a static pod's mirror by the annotation
     /// [`MIRROR_ANNOTATION`]. An empty `uid` (old kubelets) matches any pod.
     #[must_use]
     pub fn has_uid(&self, uid: &str) -> bool {
         uid.is_empty()
-            || self.metadata.uid == uid
-            || self.metadata.annotations.get(MIRROR_ANNOTATION).is_some_and(|mirror| mirror == uid)
+            || self.uid == uid
+            || self.annotations.get(MIRROR_ANNOTATION).is_some_and(|mirror| mirror == uid)
     }
 }
 

@@ -4,50 +4,115 @@
 
 use std::net::IpAddr;
 
-use protocol::pod::{Metadata, PodFacts, Spec};
-use serde::Deserialize;
+use protocol::pod::{Container, MIRROR_ANNOTATION, Metadata, PodFacts, Spec};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
+
+/// The container whose arguments and environment say how traffic is redirected. Of the others only the name matters.
+const PROXY: &str = "istio-proxy";
 
 /// A pod of the node. Times are RFC 3339 as the API sends them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodePod {
     /// `metadata`
     pub metadata: NodeMetadata,
     /// `spec`
-    #[serde(default)]
     pub spec: NodeSpec,
     /// `status`
-    #[serde(default)]
     pub status: Status,
 }
 
 /// The part of `metadata` that we read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeMetadata {
-    /// What the plugin reads, too.
-    #[serde(flatten)]
+    /// What the plugin reads, too; of the annotations of others only the keys.
     pub facts: Metadata,
     /// `resourceVersion`
-    #[serde(default)]
     pub resource_version: String,
     /// `deletionTimestamp`
-    #[serde(default)]
     pub deletion_timestamp: Option<String>,
 }
 
 /// The part of `spec` that we read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// What the plugin reads, too.
-    #[serde(flatten)]
+    /// What the plugin reads, too; of containers other than the proxy only the names.
     pub facts: Spec,
     /// `restartPolicy`; the API fills it in.
-    #[serde(default)]
     pub restart_policy: String,
     /// `nodeName`
-    #[serde(default)]
     pub node_name: String,
+}
+
+impl<'de> Deserialize<'de> for NodePod {
+    /// Reads the pod twice, once with the plugin's own decoder: `#[serde(flatten)]` would build a tree of everything first.
+    fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(decoder)?;
+        let facts: PodFacts = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let rest: Rest = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        Ok(Self::slim(facts, rest))
+    }
+}
+
+/// What [`PodFacts`] does not read.
+#[derive(Deserialize)]
+struct Rest {
+    #[serde(default)]
+    metadata: RestOfMetadata,
+    #[serde(default)]
+    spec: RestOfSpec,
+    #[serde(default)]
+    status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RestOfMetadata {
+    resource_version: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RestOfSpec {
+    restart_policy: String,
+    node_name: String,
+}
+
+impl NodePod {
+    fn slim(facts: PodFacts, rest: Rest) -> Self {
+        let PodFacts { mut metadata, mut spec } = facts;
+        for (key, value) in &mut metadata.annotations {
+            if !is_read(key) {
+                *value = String::new();
+            }
+        }
+        for container in spec.init_containers.iter_mut().chain(&mut spec.containers) {
+            if container.name != PROXY {
+                let name = std::mem::take(&mut container.name);
+                *container = Container { name, ..Container::default() };
+            }
+        }
+        Self {
+            metadata: NodeMetadata {
+                facts: metadata,
+                resource_version: rest.metadata.resource_version,
+                deletion_timestamp: rest.metadata.deletion_timestamp,
+            },
+            spec: NodeSpec {
+                facts: spec,
+                restart_policy: rest.spec.restart_policy,
+                node_name: rest.spec.node_name,
+            },
+            status: rest.status.unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether anybody reads the value of an annotation: all of Istio's, since the plugin may be newer than we are.
+fn is_read(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    domain == "istio.io" || domain.ends_with(".istio.io") || key == MIRROR_ANNOTATION
 }
 
 /// The part of `status` that repair reads.
@@ -115,7 +180,9 @@ impl NodePod {
     /// What the plugin is told.
     #[must_use]
     pub fn facts(&self) -> PodFacts {
-        PodFacts { metadata: self.metadata.facts.clone(), spec: self.spec.facts.clone() }
+        let mut metadata = self.metadata.facts.clone();
+        metadata.annotations.retain(|key, _| is_read(key));
+        PodFacts { metadata, spec: self.spec.facts.clone() }
     }
 
     /// Its addresses, the first one first.
@@ -129,5 +196,47 @@ impl NodePod {
             }
         }
         addresses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_others_annotations_and_containers_only_names_are_kept() {
+        let pod: NodePod = serde_json::from_value(json!({
+            "metadata": {
+                "name": "cart", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{"manager": "x"}],
+                "annotations": {"sidecar.istio.io/status": "{}", "istio.io/rev": "a", "notistio.io/x": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+            },
+            "spec": {
+                "nodeName": "n", "restartPolicy": "Never",
+                "containers": [
+                    {"name": "app", "args": ["a"], "env": [{"name": "A", "value": "1"}], "securityContext": {"runAsUser": 5}},
+                    {"name": "istio-proxy", "args": ["proxy", "sidecar"], "env": [{"name": "A", "value": "1"}]},
+                ],
+            },
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
+        }))
+        .unwrap();
+        assert_eq!((pod.metadata.resource_version.as_str(), pod.spec.restart_policy.as_str()), ("7", "Never"));
+        assert!(pod.metadata.deletion_timestamp.is_some());
+        assert_eq!(pod.spec.facts.containers[0], Container { name: "app".to_owned(), ..Container::default() });
+        assert_eq!(pod.spec.facts.containers[1].env.len(), 1);
+        let annotations = &pod.metadata.facts.annotations;
+        assert_eq!(annotations["kubectl.kubernetes.io/last-applied-configuration"], "");
+        assert_eq!(annotations["sidecar.istio.io/status"], "{}");
+        let told = pod.facts().metadata.annotations;
+        assert_eq!(told.keys().collect::<Vec<_>>(), ["istio.io/rev", "sidecar.istio.io/status"]);
+        assert_eq!(pod.addresses(), ["10.0.0.1".parse::<IpAddr>().unwrap(), "fd00::1".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_pod_without_status_is_a_pod() {
+        let pod: NodePod = serde_json::from_value(json!({"metadata": {"name": "a"}, "status": null})).unwrap();
+        assert_eq!(pod.status, Status::default());
     }
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The API server, as far as the agent needs it: single requests with a deadline, and collections that are followed.
+//!
+//! | module | what |
+//! |---|---|
+//! | `client` | where the server is; a request and its answer |
+//! | `transport`, `tls`, `account` | connections, whom to trust, which token is sent |
+//! | `error` | every failure, sorted once |
+//! | `follow` | list, then watch, for as long as the agent lives; what comes next is decided in `follow::course` |
+//! | `list`, `watch` | the two kinds of body, read piece by piece |
+
+mod account;
+mod client;
+mod error;
+mod follow;
+mod list;
+mod resource;
+mod tls;
+mod transport;
+mod watch;
+
+#[cfg(test)]
+mod testing;
+
+pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
+pub use error::ApiError;
+pub use follow::{Change, Following};
+pub use resource::{NoNode, Resource};

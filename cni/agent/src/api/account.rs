@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The service account's token. The kubelet replaces the file while we run, so it is looked at before every request and read when it is
+//! another one.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderValue;
+
+/// Why there is no token to send.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AccountError {
+    #[error("read the service account's token {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("use the service account's token {}: it is empty or holds what no header can", path.display())]
+    Unusable { path: PathBuf },
+}
+
+/// Tells one content of a file from the next without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    file: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// The stamp of the file at `path`, links followed.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        std::fs::metadata(path).map(|metadata| Self::from(&metadata))
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            file: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// A token as a header, and the file that it was read from.
+#[derive(Debug, Clone)]
+struct Known {
+    stamp: Stamp,
+    header: HeaderValue,
+}
+
+/// The account that we are.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    path: Arc<Path>,
+    known: Arc<Mutex<Option<Known>>>,
+}
+
+impl Account {
+    pub(super) fn new(token_file: &Path) -> Self {
+        Self { path: token_file.into(), known: Arc::default() }
+    }
+
+    /// What to send now.
+    pub(super) fn header(&self) -> Result<HeaderValue, AccountError> {
+        let stamp = Stamp::of(&self.path).map_err(|source| self.unread(source))?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|known| known.stamp == stamp) {
+            return Ok(known.header.clone());
+        }
+        let header = self.read()?;
+        *known = Some(Known { stamp, header: header.clone() });
+        Ok(header)
+    }
+
+    /// Another token than the one that was just refused, if the file holds one by now.
+    pub(super) fn instead_of(&self, refused: &HeaderValue) -> Option<HeaderValue> {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.header().ok().filter(|header| header != refused)
+    }
+
+    fn read(&self) -> Result<HeaderValue, AccountError> {
+        let text = std::fs::read_to_string(&self.path).map_err(|source| self.unread(source))?;
+        let token = text.trim();
+        let header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| !token.is_empty());
+        let mut header = header.ok_or_else(|| AccountError::Unusable { path: self.path.to_path_buf() })?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+
+    fn unread(&self, source: io::Error) -> AccountError {
+        AccountError::Read { path: self.path.to_path_buf(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_is_read_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "one\n").unwrap();
+        let account = Account::new(&token);
+        assert_eq!(account.header().unwrap(), "Bearer one");
+        let next = dir.path().join("next");
+        std::fs::write(&next, "two\n").unwrap();
+        std::fs::rename(next, &token).unwrap();
+        assert_eq!(account.header().unwrap(), "Bearer two");
+    }
+
+    #[test]
+    fn a_swapped_directory_link_is_another_file() {
+        let dir = tempfile::tempdir().unwrap();
+        for (version, token) in [("v1", "one"), ("v2", "two")] {
+            std::fs::create_dir(dir.path().join(version)).unwrap();
+            std::fs::write(dir.path().join(version).join("token"), token).unwrap();
+        }
+        let link = |to: &str| {
+            std::os::unix::fs::symlink(to, dir.path().join("tmp")).unwrap();
+            std::fs::rename(dir.path().join("tmp"), dir.path().join("..data")).unwrap();
+        };
+        link("v1");
+        let account = Account::new(&dir.path().join("..data/token"));
+        assert_eq!(account.header().unwrap(), "Bearer one");
+        link("v2");
+        assert_eq!(account.header().unwrap(), "Bearer two");
+    }
+
+    #[test]
+    fn a_refused_token_is_only_replaced_by_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "one").unwrap();
+        let account = Account::new(&token);
+        let refused = account.header().unwrap();
+        assert_eq!(account.instead_of(&refused), None);
+        std::fs::write(&token, "two").unwrap();
+        assert_eq!(account.instead_of(&refused).unwrap(), "Bearer two");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_an_error_that_names_the_file_but_not_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        assert!(matches!(Account::new(&token).header(), Err(AccountError::Read { .. })));
+        for bad in ["", "\n", "s3cr\net"] {
+            std::fs::write(&token, bad).unwrap();
+            let error = Account::new(&token).header().unwrap_err().to_string();
+            assert!(error.contains(token.to_str().unwrap()) && !error.contains("s3cr"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_never_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "s3cret").unwrap();
+        let account = Account::new(&token);
+        account.header().unwrap();
+        assert!(!format!("{account:?}").contains("s3cret"));
+    }
+}

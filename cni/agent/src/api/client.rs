@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the API server is, and one request and its answer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+
+use super::account::Account;
+use super::error::ApiError;
+use super::tls::{Trust, TrustError};
+use super::transport::Transport;
+use crate::settings::{KubeconfigSettings, Places};
+
+/// What an ordinary request may take, for those who have no limit of their own.
+pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+
+/// The largest object that is read; an API server keeps none that is a quarter of it.
+const ANSWER_LIMIT: usize = 8 * 1024 * 1024;
+
+/// How much of a refusal is read.
+const REFUSAL_LIMIT: usize = 64 * 1024;
+
+/// Where the API server is and who we are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// `KUBERNETES_SERVICE_PROTOCOL`; empty for `https`.
+    pub protocol: String,
+    /// `KUBERNETES_SERVICE_HOST`
+    pub host: String,
+    /// `KUBERNETES_SERVICE_PORT`
+    pub port: String,
+    /// The authorities of the server's certificate.
+    pub ca_file: PathBuf,
+    /// Whether any certificate will do.
+    pub skip_verify: bool,
+    /// The token.
+    pub token_file: PathBuf,
+}
+
+/// Why there is no API server to talk to.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A variable that every pod has is missing.
+    #[error("find the API server: {0} is not set")]
+    Unset(&'static str),
+    /// The variables do not make an address.
+    #[error("use {0} as the API server's address: KUBERNETES_SERVICE_PROTOCOL must be http or https, KUBERNETES_SERVICE_HOST a name or an address, KUBERNETES_SERVICE_PORT a port")]
+    Address(String),
+    /// TLS cannot be used at all.
+    #[error("set TLS up: {0}")]
+    Tls(String),
+}
+
+impl Server {
+    /// As the settings say.
+    #[must_use]
+    pub fn of(settings: &KubeconfigSettings, places: &Places) -> Self {
+        let (protocol, host, port) = settings.server.clone();
+        Self {
+            protocol,
+            host,
+            port,
+            ca_file: settings.ca_file.clone(),
+            skip_verify: settings.skip_verify,
+            token_file: places.account_dir.join("token"),
+        }
+    }
+
+    fn base(&self) -> Result<Uri, SetupError> {
+        for (value, name) in [(&self.host, "KUBERNETES_SERVICE_HOST"), (&self.port, "KUBERNETES_SERVICE_PORT")] {
+            if value.is_empty() {
+                return Err(SetupError::Unset(name));
+            }
+        }
+        let protocol = if self.protocol.is_empty() { "https" } else { &self.protocol };
+        let bare = self.host.contains(':') && !self.host.starts_with('[');
+        let host = if bare { format!("[{}]", self.host) } else { self.host.clone() };
+        let text = format!("{protocol}://{host}:{}", self.port);
+        let base = text.parse::<Uri>().ok();
+        base.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.port_u16().is_some())
+            .ok_or(SetupError::Address(text))
+    }
+
+    fn trust(&self, base: &Uri) -> Result<Option<Trust>, TrustError> {
+        match base.scheme_str() {
+            Some("https") if self.skip_verify => Trust::anyone().map(Some),
+            Some("https") => Ok(Some(Trust::authorities(&self.ca_file))),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Talks to the API server. Cheap to clone: all clones share their connections. Nothing is sent twice here, except after a
+/// 401 when there is a new token.
+#[derive(Clone)]
+pub struct Client(kube::Client);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Client")
+    }
+}
+
+impl From<kube::Client> for Client {
+    fn from(client: kube::Client) -> Self {
+        Self(client)
+    }
+}
+
+impl Client {
+    /// A client of `server`; nothing is sent yet. Must be called inside of a tokio runtime.
+    ///
+    /// # Errors
+    /// When nobody said where the server is.
+    pub fn new(server: &Server) -> Result<Self, SetupError> {
+        let base = server.base()?;
+        let trust = server.trust(&base).map_err(|error| SetupError::Tls(error.to_string()))?;
+        let transport = Transport::new(base, trust, Account::new(&server.token_file));
+        let service = tower::service_fn(move |request| transport.clone().exchange(request));
+        Ok(Self(kube::Client::new(service, "default")))
+    }
+
+    /// Sends a request (`kube::core::Request` makes them) and reads the object in the answer, all within `limit`.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn request<T: DeserializeOwned>(
+        &self,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<T, ApiError> {
+        within(limit, async {
+            let answer = self.open(request).await?;
+            let body = collect(answer.into_body(), ANSWER_LIMIT).await?;
+            serde_json::from_slice(&body).map_err(|error| ApiError::Malformed(error.to_string()))
+        })
+        .await
+    }
+
+    /// Reads one object.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, limit: Duration) -> Result<T, ApiError> {
+        let request = Request::get(path).body(Vec::new());
+        self.request(request.map_err(|error| not_sent(&error))?, limit).await
+    }
+
+    /// Sends a request, and gives the answer back once its body begins. A refusal is read here.
+    pub(super) async fn open(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, ApiError> {
+        let answer = self.0.send(request.map(Body::from)).await.map_err(|error| ApiError::of_client(&error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let (parts, body) = answer.into_parts();
+        // What the server says about it is worth less than the code.
+        let words = collect(body, REFUSAL_LIMIT).await.unwrap_or_default();
+        Err(ApiError::of_answer(parts.status, &parts.headers, &words))
+    }
+}
+
+/// What it means that a request could not even be written.
+pub(super) fn not_sent(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::Refused { code: 0, message: format!("not sent: {error}") }
+}
+
+/// Puts a limit on something that waits for the API server.
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(ApiError::Unreachable(format!("no answer within {limit:?}"))),
+    }
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    match Limited::new(body, limit).collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(ApiError::Malformed(format!("it is longer than {limit} bytes")))
+        }
+        Err(error) => Err(ApiError::Unreachable(format!("its answer broke off: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(protocol: &str, host: &str, port: &str) -> Server {
+        Server {
+            protocol: protocol.to_owned(),
+            host: host.to_owned(),
+            port: port.to_owned(),
+            ca_file: Path::new("/nonexistent/ca.crt").to_owned(),
+            skip_verify: false,
+            token_file: Path::new("/nonexistent/token").to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_address_follows_from_the_three_variables() {
+        for ((protocol, host, port), expected) in [
+            (("", "10.96.0.1", "443"), "https://10.96.0.1:443/"),
+            (("https", "fd00::1", "6443"), "https://[fd00::1]:6443/"),
+            (("https", "[fd00::1]", "6443"), "https://[fd00::1]:6443/"),
+            (("http", "kubernetes.default.svc", "80"), "http://kubernetes.default.svc:80/"),
+        ] {
+            assert_eq!(server(protocol, host, port).base().unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn what_makes_no_address_is_named() {
+        let error = |protocol, host, port| server(protocol, host, port).base().unwrap_err().to_string();
+        assert_eq!(error("", "", "443"), "find the API server: KUBERNETES_SERVICE_HOST is not set");
+        assert_eq!(error("", "a", ""), "find the API server: KUBERNETES_SERVICE_PORT is not set");
+        for (protocol, host, port) in [("ftp", "a", "1"), ("https", "a b", "1"), ("https", "a", "x")] {
+            let text = error(protocol, host, port);
+            assert!(text.starts_with(&format!("use {protocol}://{host}:{port} as")), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_token_it_is_a_matter_of_login() {
+        let client = Client::new(&server("http", "127.0.0.1", "9")).unwrap();
+        let error = client.get::<serde_json::Value>("/api", REQUEST_LIMIT).await.unwrap_err();
+        assert_eq!(error.name(), "unauthorized", "{error}");
+        assert!(error.to_string().contains("/nonexistent/token"), "{error}");
+    }
+}

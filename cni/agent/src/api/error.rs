@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every way in which a request can fail, sorted once. What to do about each is its caller's business.
+
+use std::error::Error;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
+use kube::core::Status;
+
+/// Nobody waits longer than this because a server says so.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// How much of a server's message is kept.
+const MESSAGE_LIMIT: usize = 500;
+
+/// Why a request did not get what it asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// No connection, no answer in time, or one that broke off.
+    #[error("reach the API server: {0}")]
+    Unreachable(String),
+    /// 401, or there is no token to send.
+    #[error("log in to the API server: {0}")]
+    Unauthorized(String),
+    /// 403
+    #[error("be allowed to do it by the API server: {0}")]
+    Forbidden(String),
+    /// 404
+    #[error("find it at the API server: {0}")]
+    NotFound(String),
+    /// 409
+    #[error("change it at the API server, which has another version: {0}")]
+    Conflict(String),
+    /// 410: the version that was asked for is forgotten.
+    #[error("read on at the API server, which has forgotten that version: {0}")]
+    Gone(String),
+    /// 429
+    #[error("be served by the API server, which is busy: {message}")]
+    Throttled {
+        /// The server's words.
+        message: String,
+        /// How long to stay away.
+        retry_after: Option<Duration>,
+    },
+    /// 5xx
+    #[error("be served by the API server: {code} {message}")]
+    Server {
+        /// The code.
+        code: u16,
+        /// The server's words.
+        message: String,
+        /// How long to stay away.
+        retry_after: Option<Duration>,
+    },
+    /// Another 4xx: the request itself is wrong.
+    #[error("have the request accepted by the API server: {code} {message}")]
+    Refused {
+        /// The code.
+        code: u16,
+        /// The server's words.
+        message: String,
+    },
+    /// An answer that we cannot read.
+    #[error("read the API server's answer: {0}")]
+    Malformed(String),
+}
+
+impl ApiError {
+    /// Its name in metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::Forbidden(_) => "forbidden",
+            Self::NotFound(_) => "not_found",
+            Self::Conflict(_) => "conflict",
+            Self::Gone(_) => "gone",
+            Self::Throttled { .. } => "throttled",
+            Self::Server { .. } => "server_error",
+            Self::Refused { .. } => "refused",
+            Self::Malformed(_) => "malformed",
+        }
+    }
+
+    /// How long the server wants to be left alone.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Throttled { retry_after, .. } | Self::Server { retry_after, .. } => {
+                retry_after.map(|time| time.min(LONGEST_RETRY_AFTER))
+            }
+            _ => None,
+        }
+    }
+
+    /// What an answer without success means. Its body need not be a `Status`: proxies answer, too.
+    pub(super) fn of_answer(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        // Only seconds: no API server sends a date.
+        let header = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.trim().parse().ok());
+        let message = match serde_json::from_slice::<Status>(body) {
+            Ok(status) if !status.message.is_empty() => status.message,
+            _ => String::from_utf8_lossy(body).trim().to_owned(),
+        };
+        Self::sorted(code.as_u16(), message, header.map(Duration::from_secs))
+    }
+
+    /// What an `ERROR` event of a watch means.
+    pub(super) fn of_status(status: Status) -> Self {
+        let seconds = status.details.map_or(0, |details| details.retry_after_seconds);
+        let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+        Self::sorted(status.code, status.message, retry_after)
+    }
+
+    fn sorted(code: u16, message: String, retry_after: Option<Duration>) -> Self {
+        let message = shortened(message);
+        match code {
+            401 => Self::Unauthorized(message),
+            403 => Self::Forbidden(message),
+            404 => Self::NotFound(message),
+            409 => Self::Conflict(message),
+            410 => Self::Gone(message),
+            429 => Self::Throttled { message, retry_after },
+            400..=499 => Self::Refused { code, message },
+            _ => Self::Server { code, message, retry_after },
+        }
+    }
+
+    /// What it means that the answer did not come, or not whole.
+    pub(super) fn of_client(error: &kube::Error) -> Self {
+        if let kube::Error::Service(inner) = error
+            && let Some(account) = inner.downcast_ref::<super::account::AccountError>()
+        {
+            return Self::Unauthorized(format!("failed to {account}"));
+        }
+        Self::Unreachable(chain(error))
+    }
+}
+
+fn shortened(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(MESSAGE_LIMIT) {
+        message.truncate(end);
+    }
+    message
+}
+
+/// An error and what led to it. Causes whose words are in the text already are not said twice.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn of(code: u16, retry_after: Option<&str>, body: &str) -> ApiError {
+        let mut headers = HeaderMap::new();
+        if let Some(text) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
+        }
+        ApiError::of_answer(StatusCode::from_u16(code).unwrap(), &headers, body.as_bytes())
+    }
+
+    #[test]
+    fn each_code_has_its_kind() {
+        let names: Vec<&str> = [401, 403, 404, 409, 410, 429, 400, 422, 500, 503, 504]
+            .into_iter()
+            .map(|code| of(code, None, "").name())
+            .collect();
+        let expected = [
+            "unauthorized",
+            "forbidden",
+            "not_found",
+            "conflict",
+            "gone",
+            "throttled",
+            "refused",
+            "refused",
+            "server_error",
+            "server_error",
+            "server_error",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_words_come_from_a_status_or_from_whatever_is_there() {
+        let status = r#"{"kind":"Status","message":"pods is forbidden","code":403}"#;
+        assert_eq!(of(403, None, status), ApiError::Forbidden("pods is forbidden".to_owned()));
+        assert_eq!(
+            of(502, None, " bad gateway\n").to_string(),
+            "be served by the API server: 502 bad gateway"
+        );
+        let ApiError::Forbidden(long) = of(403, None, &"\u{e4}".repeat(10_000)) else { panic!() };
+        assert_eq!(long.chars().count(), MESSAGE_LIMIT);
+    }
+
+    #[test]
+    fn retry_after_is_heeded_within_reason() {
+        assert_eq!(of(429, Some("7"), "").retry_after(), Some(Duration::from_secs(7)));
+        assert_eq!(of(503, Some(" 2 "), "").retry_after(), Some(Duration::from_secs(2)));
+        assert_eq!(of(429, Some("86400"), "").retry_after(), Some(LONGEST_RETRY_AFTER));
+        for unusable in [Some("Fri, 31 Dec 1999 23:59:59 GMT"), Some("-1"), None] {
+            assert_eq!(of(429, unusable, "").retry_after(), None);
+        }
+        assert_eq!(of(404, Some("7"), "").retry_after(), None);
+    }
+
+    #[test]
+    fn an_event_is_sorted_as_an_answer_is() {
+        let status = |text: &str| ApiError::of_status(serde_json::from_str(text).unwrap());
+        assert_eq!(status(r#"{"code":410,"message":"too old"}"#), ApiError::Gone("too old".to_owned()));
+        let busy = status(r#"{"code":429,"details":{"retryAfterSeconds":3}}"#);
+        assert_eq!(busy.retry_after(), Some(Duration::from_secs(3)));
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Follows a part of a collection: a list, then a watch from there on, for as long as the agent lives. One step at a time, so there is
+//! never more than one list or watch of it. What comes next is decided in [`course`].
+
+mod course;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use protocol::mutant;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::client::{Client, REQUEST_LIMIT, within};
+use super::error::ApiError;
+use super::list::{Cutter, Frame};
+use super::resource::{Freshness, Resource};
+use super::watch::{Event, Kind, Lines};
+use course::{Course, Dice, Next, Outcome, Step};
+
+/// What a list may take, all its pages together.
+const LIST_LIMIT: Duration = Duration::from_secs(60);
+
+/// A watch that tells nothing for so long is dead: servers send a bookmark every minute or so, even if nothing happens.
+const STALL_LIMIT: Duration = Duration::from_secs(150);
+
+/// How long a watch lasts before the server ends it. Long, since each is a request; not the same for all agents.
+const WATCH_TIME: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(30 * 60)];
+
+/// What a follower is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change<T> {
+    /// Everything that there is; whatever else was told before is gone.
+    All(Vec<T>),
+    /// An object is new, or has changed.
+    Set(T),
+    /// An object is gone; this is what it was.
+    Removed(T),
+    /// Nothing changed up to now.
+    Alive,
+    /// Nobody tells anything for a while, and why: what is known grows old.
+    Lost(Lost),
+}
+
+/// Why nobody tells anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// A name for metrics: `ended`, `broken`, `stalled`, or that of the error.
+    pub reason: &'static str,
+    /// The failure, if it was one.
+    pub error: Option<ApiError>,
+    /// When it is tried again.
+    pub again_in: Duration,
+}
+
+/// A part of a collection that is followed.
+#[derive(Debug, Clone)]
+pub struct Following {
+    /// Who is asked.
+    pub client: Client,
+    /// What is followed.
+    pub resource: Resource,
+    /// Different for each agent: the waits between attempts follow from it.
+    pub seed: u64,
+}
+
+impl Following {
+    /// Tells every change to `sink` until it is cancelled.
+    pub async fn run<T: DeserializeOwned>(self, mut sink: impl FnMut(Change<T>), cancel: &CancellationToken) {
+        cancel.run_until_cancelled(self.follow(&mut sink)).await;
+    }
+
+    async fn follow<T: DeserializeOwned>(&self, sink: &mut impl FnMut(Change<T>)) {
+        let start = Instant::now();
+        let mut course = Course::new(self.seed);
+        let mut dice = Dice::new(self.seed.wrapping_add(1));
+        let mut next = course.first();
+        loop {
+            tokio::time::sleep(next.after).await;
+            course.begin(start.elapsed());
+            let outcome = match &next.step {
+                Step::List(freshness) => self.list(*freshness, sink).await,
+                Step::Watch { from } => {
+                    let time = dice.between(WATCH_TIME[0], WATCH_TIME[1]);
+                    self.watch(from, time, &mut course, sink).await
+                }
+            };
+            next = course.decide(&outcome, start.elapsed());
+            self.tell(&outcome, &next, sink);
+        }
+    }
+
+    fn tell<T>(&self, outcome: &Outcome, next: &Next, sink: &mut impl FnMut(Change<T>)) {
+        let error = match outcome {
+            Outcome::Listed { .. } => return,
+            Outcome::Failed(error) => Some(error.clone()),
+            Outcome::Ended | Outcome::Broken | Outcome::Stalled => None,
+        };
+        let (reason, resource, again_in) = (outcome.name(), self.resource.name, next.after);
+        match &error {
+            Some(error) => {
+                tracing::warn!(target: "cni-agent", resource, reason, ?again_in, "failed to {error}");
+            }
+            None => tracing::debug!(target: "cni-agent", resource, reason, ?again_in, "watch is renewed"),
+        }
+        sink(Change::Lost(Lost { reason, error, again_in }));
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        freshness: Freshness,
+        sink: &mut impl FnMut(Change<T>),
+    ) -> Outcome {
+        match within(LIST_LIMIT, self.pages(freshness)).await {
+            Ok((all, version)) => {
+                tracing::info!(target: "cni-agent", resource = self.resource.name, count = all.len(), version, "listed");
+                sink(Change::All(all));
+                Outcome::Listed { version }
+            }
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    async fn pages<T: DeserializeOwned>(&self, freshness: Freshness) -> Result<(Vec<T>, String), ApiError> {
+        let mut all = Vec::new();
+        let mut from = None;
+        loop {
+            let metadata = self.page(freshness, from.as_deref(), &mut all).await?.metadata;
+            if metadata.resource_version.is_empty() {
+                return Err(ApiError::Malformed("a list without a version".to_owned()));
+            }
+            if metadata.next.is_empty() || mutant!("first-page-only") {
+                return Ok((all, metadata.resource_version));
+            }
+            from = Some(metadata.next);
+        }
+    }
+
+    async fn page<T: DeserializeOwned>(
+        &self,
+        freshness: Freshness,
+        from: Option<&str>,
+        all: &mut Vec<T>,
+    ) -> Result<Frame, ApiError> {
+        let malformed = |error: super::list::ListError| ApiError::Malformed(error.to_string());
+        let answer = self.client.open(self.resource.list(freshness, from)?).await?;
+        let mut body = answer.into_body();
+        let mut cutter = Cutter::default();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| ApiError::of_client(&error))?;
+            let Ok(piece) = frame.into_data() else { continue };
+            cutter.take(&piece, |item| all.extend(self.read(item))).map_err(malformed)?;
+        }
+        cutter.finish().map_err(malformed)
+    }
+
+    async fn watch<T: DeserializeOwned>(
+        &self,
+        from: &str,
+        time: Duration,
+        course: &mut Course,
+        sink: &mut impl FnMut(Change<T>),
+    ) -> Outcome {
+        match self.events(from, time, course, sink).await {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    async fn events<T: DeserializeOwned>(
+        &self,
+        from: &str,
+        time: Duration,
+        course: &mut Course,
+        sink: &mut impl FnMut(Change<T>),
+    ) -> Result<Outcome, ApiError> {
+        let answer = within(REQUEST_LIMIT, self.client.open(self.resource.watch(from, time)?)).await?;
+        sink(Change::Alive);
+        let (mut body, mut lines) = (answer.into_body(), Lines::default());
+        let mut heard = Instant::now();
+        loop {
+            while let Some(line) = lines.next() {
+                // Only whole events count: bytes that drip in are no sign of life.
+                heard = Instant::now();
+                let event = Event::parse(&line)?;
+                self.hear(&event, sink);
+                course.reach(event.version);
+            }
+            let limit = if mutant!("stall-unseen") { Duration::MAX / 4 } else { STALL_LIMIT };
+            let Ok(frame) = tokio::time::timeout(limit.saturating_sub(heard.elapsed()), body.frame()).await
+            else {
+                return Ok(Outcome::Stalled);
+            };
+            match frame {
+                Some(Ok(frame)) => lines.take(frame.data_ref().map_or(&[], |piece| piece))?,
+                None if !lines.is_cut() => return Ok(Outcome::Ended),
+                None | Some(Err(_)) => return Ok(Outcome::Broken),
+            }
+        }
+    }
+
+    fn hear<T: DeserializeOwned>(&self, event: &Event<'_>, sink: &mut impl FnMut(Change<T>)) {
+        match event.kind {
+            Kind::Bookmark => sink(Change::Alive),
+            Kind::Set => self.read(event.object.as_bytes()).into_iter().for_each(|object| sink(Change::Set(object))),
+            Kind::Removed => {
+                self.read(event.object.as_bytes()).into_iter().for_each(|object| sink(Change::Removed(object)));
+            }
+        }
+    }
+
+    /// Reads an object. One that cannot be read is left out: to fail because of it would be to fail for ever.
+    fn read<T: DeserializeOwned>(&self, json: &[u8]) -> Option<T> {
+        match serde_json::from_slice(json) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                let resource = self.resource.name;
+                tracing::warn!(target: "cni-agent", resource, %error, "an object cannot be read and is left out");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What comes after a list or a watch ended, and when. Pure: told the time, which only has to go forward.
+
+use std::time::Duration;
+
+use protocol::mutant;
+
+use super::super::error::ApiError;
+use super::super::resource::Freshness;
+
+/// How long to wait after the first failure; doubled for each that follows.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// The longest wait that we choose ourselves.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// A watch that lasted so long, or told something, was a good one.
+const GOOD_WATCH: Duration = Duration::from_secs(10);
+
+/// So many answers in a row that cannot be read, and we begin anew.
+const UNREADABLE: u32 = 3;
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All pages of a list are here; what it says is true at `version`.
+    Listed { version: String },
+    /// The server ended the watch as it should.
+    Ended,
+    /// The watch broke off.
+    Broken,
+    /// The watch said nothing for too long.
+    Stalled,
+    /// There was a failure.
+    Failed(ApiError),
+}
+
+impl Outcome {
+    /// Its name in metrics.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Listed { .. } => "listed",
+            Self::Ended => "ended",
+            Self::Broken => "broken",
+            Self::Stalled => "stalled",
+            Self::Failed(error) => error.name(),
+        }
+    }
+}
+
+/// A step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Read everything.
+    List(Freshness),
+    /// Read what happens after this version.
+    Watch { from: String },
+}
+
+/// A step, and how long to wait before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) after: Duration,
+    pub(super) step: Step,
+}
+
+/// Random numbers that follow from a seed.
+#[derive(Debug, Clone)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Anything from `low` to `high`. The constants are those of SplitMix64.
+    pub(super) fn between(&mut self, low: Duration, high: Duration) -> Duration {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = ((mixed ^ (mixed >> 31)) >> 40) as f64 / (1_u64 << 24) as f64;
+        low + high.saturating_sub(low).mul_f64(part)
+    }
+}
+
+/// Where we are.
+#[derive(Debug, Clone)]
+pub(super) struct Course {
+    /// Everything up to here was told.
+    version: Option<String>,
+    freshness: Freshness,
+    failures: u32,
+    unreadable: u32,
+    /// When the step began, and whether it told something.
+    began: Duration,
+    told: bool,
+    dice: Dice,
+}
+
+impl Course {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            version: None,
+            freshness: Freshness::AtHand,
+            failures: 0,
+            unreadable: 0,
+            began: Duration::ZERO,
+            told: false,
+            dice: Dice::new(seed),
+        }
+    }
+
+    /// The first step.
+    pub(super) fn first(&self) -> Next {
+        Next { after: Duration::ZERO, step: self.step() }
+    }
+
+    /// A step begins.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.began = now;
+        self.told = false;
+    }
+
+    /// The watch told of everything up to `version`.
+    pub(super) fn reach(&mut self, version: String) {
+        self.version = Some(version);
+        self.told = true;
+        self.unreadable = 0;
+    }
+
+    /// What to do after `outcome`.
+    pub(super) fn decide(&mut self, outcome: &Outcome, now: Duration) -> Next {
+        let good = self.told || now.saturating_sub(self.began) >= GOOD_WATCH;
+        let mut least = Duration::ZERO;
+        match outcome {
+            Outcome::Listed { version } => {
+                self.version = Some(version.clone());
+                // A list that is followed by a watch that fails at once is no progress: failures stay counted.
+                return Next { after: Duration::ZERO, step: self.step() };
+            }
+            Outcome::Ended if good => {
+                self.failures = 0;
+                return Next { after: Duration::ZERO, step: self.step() };
+            }
+            Outcome::Broken | Outcome::Stalled if good => self.failures = 0,
+            Outcome::Ended | Outcome::Broken | Outcome::Stalled => {}
+            Outcome::Failed(ApiError::Gone(_)) if mutant!("gone-ignored") => {}
+            Outcome::Failed(ApiError::Gone(_)) => self.anew(),
+            Outcome::Failed(ApiError::Malformed(_)) => {
+                self.unreadable += 1;
+                if self.unreadable >= UNREADABLE {
+                    self.anew();
+                }
+            }
+            Outcome::Failed(error) => least = error.retry_after().unwrap_or_default(),
+        }
+        let after = self.wait(least);
+        self.failures = self.failures.saturating_add(1);
+        Next { after, step: self.step() }
+    }
+
+    /// What we know is worth nothing any more: a list that is as old would lead back to here.
+    fn anew(&mut self) {
+        self.version = None;
+        self.freshness = Freshness::Latest;
+        self.unreadable = 0;
+    }
+
+    fn step(&self) -> Step {
+        match &self.version {
+            Some(from) => Step::Watch { from: from.clone() },
+            None => Step::List(self.freshness),
+        }
+    }
+
+    /// From half of the whole wait to all of it, and the server's wish comes first: a thousand agents that fail together must not come
+    /// back together.
+    fn wait(&mut self, least: Duration) -> Duration {
+        let whole = FIRST_WAIT.saturating_mul(1 << self.failures.min(16)).min(LONGEST_WAIT);
+        if mutant!("retry-in-step") {
+            return whole;
+        }
+        least + self.dice.between(whole / 2, whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn failed(code: u16) -> Outcome {
+        let code = http::StatusCode::from_u16(code).unwrap();
+        Outcome::Failed(ApiError::of_answer(code, &http::HeaderMap::new(), b""))
+    }
+
+    fn listed(version: &str) -> Outcome {
+        Outcome::Listed { version: version.to_owned() }
+    }
+
+    fn watch(from: &str) -> Step {
+        Step::Watch { from: from.to_owned() }
+    }
+
+    /// A course that watches from version 1, since time 0.
+    fn watching() -> Course {
+        let mut course = Course::new(1);
+        assert_eq!(course.first(), Next { after: Duration::ZERO, step: Step::List(Freshness::AtHand) });
+        assert_eq!(course.decide(&listed("1"), SECOND), Next { after: Duration::ZERO, step: watch("1") });
+        course.begin(Duration::ZERO);
+        course
+    }
+
+    #[test]
+    fn an_ended_watch_goes_on_from_what_it_told_last() {
+        let mut course = watching();
+        course.reach("5".to_owned());
+        let next = course.decide(&Outcome::Ended, SECOND);
+        assert_eq!(next, Next { after: Duration::ZERO, step: watch("5") });
+    }
+
+    #[test]
+    fn a_watch_that_ends_at_once_is_not_asked_for_in_a_row() {
+        let mut course = watching();
+        let mut waited = Duration::ZERO;
+        for _ in 0..8 {
+            course.begin(waited);
+            let next = course.decide(&Outcome::Ended, waited);
+            assert_eq!(next.step, watch("1"));
+            waited += next.after;
+        }
+        assert!(waited > Duration::from_secs(20), "{waited:?}");
+    }
+
+    #[test]
+    fn a_forgotten_version_leads_to_a_list_of_what_is_true_now() {
+        let mut course = watching();
+        let next = course.decide(&failed(410), SECOND);
+        assert_eq!(next.step, Step::List(Freshness::Latest));
+        assert!(next.after <= FIRST_WAIT);
+        // The list fails: nothing but another list can follow.
+        assert_eq!(course.decide(&failed(500), SECOND).step, Step::List(Freshness::Latest));
+        assert_eq!(course.decide(&listed("9"), SECOND).step, watch("9"));
+    }
+
+    #[test]
+    fn every_other_failure_keeps_the_version() {
+        for outcome in [
+            failed(401),
+            failed(403),
+            failed(404),
+            failed(409),
+            failed(429),
+            failed(500),
+            Outcome::Failed(ApiError::Unreachable(String::new())),
+            Outcome::Broken,
+            Outcome::Stalled,
+        ] {
+            assert_eq!(watching().decide(&outcome, SECOND).step, watch("1"), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_again_and_again_is_read_anew() {
+        let mut course = watching();
+        let garbage = Outcome::Failed(ApiError::Malformed(String::new()));
+        assert_eq!(course.decide(&garbage, SECOND).step, watch("1"));
+        assert_eq!(course.decide(&garbage, SECOND).step, watch("1"));
+        assert_eq!(course.decide(&garbage, SECOND).step, Step::List(Freshness::Latest));
+    }
+
+    #[test]
+    fn waits_double_up_to_a_bound_and_differ_from_agent_to_agent() {
+        let waits = |seed| {
+            let mut course = Course::new(seed);
+            (0..12).map(|_| course.decide(&failed(500), SECOND).after).collect::<Vec<_>>()
+        };
+        let (one, other) = (waits(1), waits(2));
+        for (at, wait) in one.iter().enumerate() {
+            let whole = FIRST_WAIT.saturating_mul(1 << at).min(LONGEST_WAIT);
+            assert!((whole / 2..=whole).contains(wait), "{at}: {wait:?}");
+        }
+        assert_eq!(one, waits(1));
+        assert!(one.iter().zip(&other).all(|(one, other)| one != other), "{one:?} {other:?}");
+    }
+
+    #[test]
+    fn a_server_s_wish_is_heeded_but_not_by_all_at_the_same_moment() {
+        let busy = |seed| {
+            let mut headers = http::HeaderMap::new();
+            headers.insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("7"));
+            let error = ApiError::of_answer(http::StatusCode::TOO_MANY_REQUESTS, &headers, b"");
+            Course::new(seed).decide(&Outcome::Failed(error), SECOND).after
+        };
+        assert!(busy(1) > 7 * SECOND && busy(1) < 8 * SECOND);
+        assert_ne!(busy(1), busy(2));
+    }
+
+    #[test]
+    fn a_good_watch_forgives_earlier_failures_and_a_good_list_does_not() {
+        let mut course = watching();
+        for _ in 0..6 {
+            course.decide(&failed(500), SECOND);
+        }
+        course.decide(&listed("2"), SECOND);
+        assert!(course.decide(&failed(500), SECOND).after > 2 * SECOND);
+        course.begin(SECOND);
+        assert!(course.decide(&Outcome::Stalled, SECOND + GOOD_WATCH).after <= FIRST_WAIT);
+    }
+
+    #[test]
+    fn dice_stay_within_bounds() {
+        let mut dice = Dice::new(7);
+        let throws: Vec<Duration> = (0..1000).map(|_| dice.between(SECOND, 3 * SECOND)).collect();
+        assert!(throws.iter().all(|throw| (SECOND..=3 * SECOND).contains(throw)));
+        let low = throws.iter().filter(|throw| **throw < 2 * SECOND).count();
+        assert!((400..600).contains(&low), "{low}");
+        assert_eq!(dice.between(SECOND, SECOND), SECOND);
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A follower against a scripted server, in the test's own time.
+
+use futures::channel::mpsc::UnboundedSender;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::super::testing::{Answer, Script};
+use super::*;
+
+type Piece = Result<bytes::Bytes, std::io::Error>;
+
+fn list(version: &str, names: &[&str], next: &str) -> Answer {
+    let items: Vec<Value> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
+    let metadata = json!({"resourceVersion": version, "continue": next});
+    Answer::new(200, json!({"kind": "PodList", "metadata": metadata, "items": items}).to_string())
+}
+
+fn event(kind: &str, version: &str, name: &str) -> String {
+    let object = json!({"metadata": {"name": name, "resourceVersion": version}});
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+struct Run {
+    script: Script,
+    told: UnboundedReceiver<Change<Value>>,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+fn run(answers: impl IntoIterator<Item = Answer>) -> Run {
+    let script = Script::new(answers);
+    let (sender, told) = unbounded_channel();
+    let resource = Resource::pods_of("n").unwrap();
+    let following = Following { client: script.client(), resource, seed: 7 };
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone().drop_guard();
+    tokio::spawn(async move { following.run(|change| sender.send(change).unwrap(), &cancel).await });
+    Run { script, told, _stop: stop }
+}
+
+impl Run {
+    /// The next change in short.
+    async fn next(&mut self) -> String {
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+        match self.told.recv().await.unwrap() {
+            Change::All(all) => format!("all {}", all.iter().map(name).collect::<Vec<_>>().join(",")),
+            Change::Set(object) => format!("set {}", name(&object)),
+            Change::Removed(object) => format!("removed {}", name(&object)),
+            Change::Alive => "alive".to_owned(),
+            Change::Lost(lost) => format!("lost: {}", lost.reason),
+        }
+    }
+
+    async fn expect<const N: usize>(&mut self, expected: [&str; N]) {
+        for expected in expected {
+            assert_eq!(self.next().await, expected);
+        }
+    }
+
+    /// The requests in short: what kind, and from where.
+    fn asked(&self) -> Vec<String> {
+        let short = |uri: &String| {
+            let value = |key: &str| {
+                let pair = uri.split(['?', '&']).find_map(|pair| pair.strip_prefix(key));
+                pair.and_then(|rest| rest.strip_prefix('=')).unwrap_or("-").to_owned()
+            };
+            let kind = if uri.contains("watch=true") { "watch" } else { "list" };
+            format!("{kind} {} {}", value("resourceVersion"), value("continue"))
+        };
+        self.script.asked().iter().map(short).collect()
+    }
+}
+
+fn send(sender: &UnboundedSender<Piece>, text: impl Into<bytes::Bytes>) {
+    sender.unbounded_send(Ok(text.into())).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_one_list_and_events_follow() {
+    let (events, watch) = Answer::streamed();
+    let mut run = run([list("5", &["a", "b"], "more"), list("5", &["c"], ""), watch]);
+    run.expect(["all a,b,c", "alive"]).await;
+    let text = event("ADDED", "6", "d") + &event("DELETED", "7", "a") + &event("BOOKMARK", "9", "");
+    // In pieces that end anywhere.
+    for piece in text.as_bytes().chunks(7) {
+        send(&events, piece.to_vec());
+    }
+    run.expect(["set d", "removed a", "alive"]).await;
+    // The stream ends: it goes on from the bookmark, at once.
+    let (_open, watch) = Answer::streamed();
+    run.script.push(watch);
+    let before = Instant::now();
+    drop(events);
+    run.expect(["lost: ended", "alive"]).await;
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert_eq!(run.asked(), ["list 0 -", "list - more", "watch 5 -", "watch 9 -"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_version_is_followed_by_a_list_whichever_way_it_is_said() {
+    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}});
+    let (_open, watch) = Answer::streamed();
+    let mut run = run([
+        list("5", &["a"], ""),
+        Answer::new(410, json!({"kind": "Status", "code": 410}).to_string()),
+        list("8", &["b"], ""),
+        Answer::new(200, format!("{gone}\n")),
+        list("9", &["c"], ""),
+        watch,
+    ]);
+    run.expect(["all a", "lost: gone", "all b", "alive", "lost: gone", "all c", "alive"]).await;
+    let expected = ["list 0 -", "watch 5 -", "list - -", "watch 8 -", "list - -", "watch 9 -"];
+    assert_eq!(run.asked(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_renewed_and_bookmarks_keep_it() {
+    let (events, watch) = Answer::streamed();
+    let (_open, second) = Answer::streamed();
+    let mut run = run([list("5", &[], ""), watch, second]);
+    run.expect(["all ", "alive"]).await;
+    for version in 6..9 {
+        tokio::time::sleep(STALL_LIMIT - Duration::from_secs(1)).await;
+        send(&events, event("BOOKMARK", &version.to_string(), ""));
+        run.expect(["alive"]).await;
+    }
+    let before = Instant::now();
+    run.expect(["lost: stalled"]).await;
+    assert_eq!(before.elapsed(), STALL_LIMIT);
+    run.expect(["alive"]).await;
+    assert_eq!(run.asked()[2], "watch 8 -");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_drip_in_are_no_sign_of_life() {
+    let (events, watch) = Answer::streamed();
+    let mut run = run([list("5", &[], ""), watch]);
+    run.expect(["all ", "alive"]).await;
+    let before = Instant::now();
+    let dripping = async {
+        for byte in event("ADDED", "6", "a").bytes() {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let _ = events.unbounded_send(Ok(vec![byte].into()));
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = dripping => {}
+        told = run.next() => assert_eq!(told, "lost: stalled"),
+    }
+    assert_eq!(before.elapsed(), STALL_LIMIT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dripping_list_and_a_silent_server_are_given_up() {
+    let (drip, slow) = Answer::streamed();
+    send(&drip, r#"{"items":[{"metadata":"#);
+    let mut run = run([slow]);
+    let before = Instant::now();
+    run.expect(["lost: unreachable"]).await;
+    assert_eq!(before.elapsed(), LIST_LIMIT);
+    // Nobody answers the next one at all.
+    run.expect(["lost: unreachable"]).await;
+    assert_eq!(run.asked(), ["list 0 -", "list 0 -"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_breaks_off_goes_on_from_the_last_whole_event() {
+    let (events, watch) = Answer::streamed();
+    let (broken, second) = Answer::streamed();
+    let (_open, third) = Answer::streamed();
+    let mut run = run([list("5", &[], ""), watch, second, third]);
+    send(&events, event("ADDED", "6", "a") + "{\"type\":\"ADDED\",\"obj");
+    drop(events);
+    run.expect(["all ", "alive", "set a", "lost: broken", "alive"]).await;
+    broken.unbounded_send(Err(std::io::Error::other("reset"))).unwrap();
+    run.expect(["lost: broken", "alive"]).await;
+    assert_eq!(run.asked()[1..], ["watch 5 -", "watch 6 -", "watch 6 -"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_truncated_list_is_not_believed() {
+    let (_open, watch) = Answer::streamed();
+    let whole = json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "a"}}]}).to_string();
+    let cut = whole[..whole.len() - 1].to_owned();
+    let mut run = run([Answer::new(200, cut), list("6", &["b"], ""), watch]);
+    run.expect(["lost: malformed", "all b", "alive"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
+    let mut run = run([
+        Answer::new(429, "").with("retry-after", "9"),
+        list("5", &[], ""),
+        Answer::new(503, "").with("retry-after", "3"),
+    ]);
+    let before = Instant::now();
+    run.expect(["lost: throttled", "all "]).await;
+    assert!((9..10).contains(&before.elapsed().as_secs()), "{:?}", before.elapsed());
+    run.expect(["lost: server_error"]).await;
+    assert_eq!(run.asked(), ["list 0 -", "list 0 -", "watch 5 -"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_costs_few_requests() {
+    let mut run = run((0..200).map(|_| Answer::new(500, "")));
+    let hour = tokio::time::sleep(Duration::from_secs(3600));
+    tokio::pin!(hour);
+    loop {
+        tokio::select! {
+            () = &mut hour => break,
+            told = run.next() => assert_eq!(told, "lost: server_error"),
+        }
+    }
+    let asked = run.asked().len();
+    assert!((120..200).contains(&asked), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_does_not_stop_the_others() {
+    let items = json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": 7}, {"metadata": {"name": "a"}}]});
+    let (events, watch) = Answer::streamed();
+    let script = Script::new([Answer::new(200, items.to_string()), watch]);
+    let (sender, mut told) = unbounded_channel();
+    let following = Following { client: script.client(), resource: Resource::pods_of("n").unwrap(), seed: 1 };
+    let cancel = CancellationToken::new();
+    let _stop = cancel.clone().drop_guard();
+    tokio::spawn(async move {
+        following.run(|change: Change<crate::pods::NodePod>| sender.send(change).unwrap(), &cancel).await;
+    });
+    let Some(Change::All(all)) = told.recv().await else { panic!() };
+    assert_eq!(all.iter().map(|pod| pod.metadata.facts.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    let bad = json!({"type": "ADDED", "object": {"metadata": {"resourceVersion": "6"}, "spec": 7}});
+    send(&events, format!("{bad}\n") + &event("ADDED", "7", "b"));
+    assert_eq!(told.recv().await, Some(Change::Alive));
+    let Some(Change::Set(pod)) = told.recv().await else { panic!() };
+    assert_eq!(pod.metadata.facts.name, "b");
+}

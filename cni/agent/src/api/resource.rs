@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be followed: never more than this node's share.
+
+use std::time::Duration;
+
+use http::Request;
+
+use super::client::not_sent;
+use super::error::ApiError;
+
+/// Objects in a page. Small, because a page of a server that reads it from its store costs that server a page of memory, too.
+const PAGE: u32 = 100;
+
+/// The agent does not know its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("follow the node's pods without the node's name (set NODE_NAME or REPAIR_NODE_NAME): all pods of the cluster are too many")]
+pub struct NoNode;
+
+/// A part of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Its name in logs and metrics.
+    pub name: &'static str,
+    path: String,
+    fields: String,
+}
+
+/// From where a list is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// What the server has at hand, which may be seconds old: the watch that follows catches up. It costs the server next to nothing.
+    AtHand,
+    /// What is true now, in pages.
+    Latest,
+}
+
+impl Resource {
+    /// The pods of a node, of all namespaces.
+    ///
+    /// # Errors
+    /// [`NoNode`] if `node` is empty.
+    pub fn pods_of(node: &str) -> Result<Self, NoNode> {
+        if node.is_empty() {
+            return Err(NoNode);
+        }
+        Ok(Self { name: "pods", path: "/api/v1/pods".to_owned(), fields: format!("spec.nodeName={node}") })
+    }
+
+    /// One `ConfigMap`.
+    #[must_use]
+    pub fn config_map(namespace: &str, name: &str) -> Self {
+        Self::one("configmaps", namespace, name)
+    }
+
+    /// One pod.
+    #[must_use]
+    pub fn pod(namespace: &str, name: &str) -> Self {
+        Self::one("pods", namespace, name)
+    }
+
+    fn one(plural: &'static str, namespace: &str, name: &str) -> Self {
+        Self {
+            name: plural,
+            path: format!("/api/v1/namespaces/{namespace}/{plural}"),
+            fields: format!("metadata.name={name}"),
+        }
+    }
+
+    /// The request for a page.
+    pub(super) fn list(&self, freshness: Freshness, from: Option<&str>) -> Result<Request<Vec<u8>>, ApiError> {
+        let mut pairs = vec![("limit", PAGE.to_string())];
+        match (from, freshness) {
+            // A page belongs to the version of the first one.
+            (Some(from), _) => pairs.push(("continue", from.to_owned())),
+            (None, Freshness::AtHand) => pairs.push(("resourceVersion", "0".to_owned())),
+            (None, Freshness::Latest) => {}
+        }
+        self.query(pairs)
+    }
+
+    /// The request for what happens after `version`. The server ends it after `time`.
+    pub(super) fn watch(&self, version: &str, time: Duration) -> Result<Request<Vec<u8>>, ApiError> {
+        self.query(vec![
+            ("watch", "true".to_owned()),
+            ("allowWatchBookmarks", "true".to_owned()),
+            ("resourceVersion", version.to_owned()),
+            ("timeoutSeconds", time.as_secs().to_string()),
+        ])
+    }
+
+    fn query(&self, pairs: Vec<(&str, String)>) -> Result<Request<Vec<u8>>, ApiError> {
+        let pairs = pairs.into_iter().chain([("fieldSelector", self.fields.clone())]);
+        let query: Vec<String> = pairs.map(|(key, value)| format!("{key}={}", encoded(&value))).collect();
+        let request = Request::get(format!("{}?{}", self.path, query.join("&"))).body(Vec::new());
+        request.map_err(|error| not_sent(&error))
+    }
+}
+
+/// Text as the value of a parameter.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(request: Result<Request<Vec<u8>>, ApiError>) -> String {
+        request.unwrap().uri().to_string()
+    }
+
+    #[test]
+    fn the_pods_of_no_node_are_not_the_pods_of_all() {
+        assert_eq!(Resource::pods_of(""), Err(NoNode));
+    }
+
+    #[test]
+    fn a_list_selects_at_the_server_and_comes_in_pages() {
+        let pods = Resource::pods_of("n&1").unwrap();
+        assert_eq!(
+            uri(pods.list(Freshness::AtHand, None)),
+            "/api/v1/pods?limit=100&resourceVersion=0&fieldSelector=spec.nodeName%3Dn%261"
+        );
+        assert_eq!(
+            uri(pods.list(Freshness::AtHand, Some("a=="))),
+            "/api/v1/pods?limit=100&continue=a%3D%3D&fieldSelector=spec.nodeName%3Dn%261"
+        );
+        let map = Resource::config_map("istio-system", "istio-cni-config");
+        assert_eq!(
+            uri(map.list(Freshness::Latest, None)),
+            "/api/v1/namespaces/istio-system/configmaps?limit=100&fieldSelector=metadata.name%3Distio-cni-config"
+        );
+    }
+
+    #[test]
+    fn a_watch_goes_on_from_a_version_and_wants_bookmarks() {
+        let request = Resource::pod("a", "b").watch("7", Duration::from_secs(90));
+        assert_eq!(
+            uri(request),
+            "/api/v1/namespaces/a/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=90\
+             &fieldSelector=metadata.name%3Db"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A scripted API server in process: each request gets the next answer, and the time is the test's.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use http::{Request, Response};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+
+use super::Client;
+
+type Piece = Result<Bytes, std::io::Error>;
+
+/// What a request gets.
+pub(crate) struct Answer {
+    code: u16,
+    headers: Vec<(&'static str, String)>,
+    body: BoxStream<'static, Piece>,
+}
+
+impl Answer {
+    /// A whole body.
+    pub(crate) fn new(code: u16, body: impl Into<Bytes>) -> Self {
+        let body = stream::iter([Ok(body.into())]).boxed();
+        Self { code, headers: Vec::new(), body }
+    }
+
+    /// A body that comes piece by piece, as the test sends them; it ends when the sender is dropped.
+    pub(crate) fn streamed() -> (UnboundedSender<Piece>, Self) {
+        let (sender, receiver) = unbounded();
+        (sender, Self { code: 200, headers: Vec::new(), body: receiver.boxed() })
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+}
+
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Answer>,
+    asked: Vec<String>,
+}
+
+/// The server. Who asks for more than there is waits for ever.
+#[derive(Clone, Default)]
+pub(crate) struct Script(Arc<Mutex<State>>);
+
+impl Script {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let script = Self::default();
+        script.0.lock().unwrap().answers.extend(answers);
+        script
+    }
+
+    pub(crate) fn push(&self, answer: Answer) {
+        self.0.lock().unwrap().answers.push_back(answer);
+    }
+
+    /// The paths and queries so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.0.lock().unwrap().asked.clone()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let state = Arc::clone(&self.0);
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let answer = {
+                let mut state = state.lock().unwrap();
+                state.asked.push(request.uri().to_string());
+                state.answers.pop_front()
+            };
+            async move {
+                let Some(answer) = answer else { return std::future::pending().await };
+                let mut response = Response::builder().status(answer.code);
+                for (name, value) in answer.headers {
+                    response = response.header(name, value);
+                }
+                let body = StreamBody::new(answer.body.map(|piece| piece.map(Frame::data)));
+                Ok::<_, Infallible>(response.body(body).unwrap())
+            }
+        });
+        Client::from(kube::Client::new(service, "default"))
+    }
+}

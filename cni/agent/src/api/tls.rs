@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whom to take for the API server. The authorities are a file that is replaced while we run: it is looked at before every handshake.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::account::Stamp;
+
+/// Why nobody can be trusted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TrustError {
+    #[error("read the authorities {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("use the authorities {}: no certificate is in it", path.display())]
+    NoCertificate { path: PathBuf },
+    #[error("set TLS up")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Whom to take for the API server.
+#[derive(Debug, Clone)]
+pub(super) enum Trust {
+    /// Whoever has a certificate that an authority in this file signed.
+    Authorities { path: Arc<Path>, known: Arc<Mutex<Option<(Stamp, Arc<ClientConfig>)>>> },
+    /// Anyone.
+    Anyone(Arc<ClientConfig>),
+}
+
+impl Trust {
+    pub(super) fn authorities(path: &Path) -> Self {
+        Self::Authorities { path: path.into(), known: Arc::default() }
+    }
+
+    pub(super) fn anyone() -> Result<Self, TrustError> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Arc::new(Unverified(Arc::clone(&provider)));
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        Ok(Self::Anyone(Arc::new(config)))
+    }
+
+    /// What the next handshake goes by.
+    pub(super) fn config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+        match self {
+            Self::Anyone(config) => Ok(Arc::clone(config)),
+            Self::Authorities { path, known } => {
+                let stamp =
+                    Stamp::of(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((_, config)) = known.as_ref().filter(|(of, _)| *of == stamp) {
+                    return Ok(Arc::clone(config));
+                }
+                let config = Arc::new(trusting(path)?);
+                *known = Some((stamp, Arc::clone(&config)));
+                Ok(config)
+            }
+        }
+    }
+}
+
+fn trusting(path: &Path) -> Result<ClientConfig, TrustError> {
+    let pem =
+        std::fs::read(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
+    let mut roots = RootCertStore::empty();
+    // One that cannot be used does not take the others with it.
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    if roots.is_empty() {
+        return Err(TrustError::NoCertificate { path: path.to_path_buf() });
+    }
+    let provider = Arc::new(ring::default_provider());
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}
+
+/// Takes every certificate, but not a handshake that its holder did not sign.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
