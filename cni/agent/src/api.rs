@@ -24,5 +24,5 @@ mod testing;
 
 pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
 pub use error::ApiError;
-pub use follow::{Change, Following};
+pub use follow::{Change, Following, Lost};
 pub use resource::{NoNode, Resource};

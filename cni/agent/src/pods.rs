@@ -4,5 +4,5 @@
 mod cache;
 mod model;
 
-pub use cache::{Health, Pods, Told, Tidings};
+pub use cache::{Health, Pods, Tidings, Told};
 pub use model::{ContainerStatus, NodeMetadata, NodePod, NodeSpec, PodIp, State, Status, Terminated};

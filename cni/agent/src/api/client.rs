@@ -49,7 +49,9 @@ pub enum SetupError {
     #[error("find the API server: {0} is not set")]
     Unset(&'static str),
     /// The variables do not make an address.
-    #[error("use {0} as the API server's address: KUBERNETES_SERVICE_PROTOCOL must be http or https, KUBERNETES_SERVICE_HOST a name or an address, KUBERNETES_SERVICE_PORT a port")]
+    #[error(
+        "use {0} as the API server's address: KUBERNETES_SERVICE_PROTOCOL must be http or https, KUBERNETES_SERVICE_HOST a name or an address, KUBERNETES_SERVICE_PORT a port"
+    )]
     Address(String),
     /// TLS cannot be used at all.
     #[error("set TLS up: {0}")]
@@ -72,7 +74,9 @@ impl Server {
     }
 
     fn base(&self) -> Result<Uri, SetupError> {
-        for (value, name) in [(&self.host, "KUBERNETES_SERVICE_HOST"), (&self.port, "KUBERNETES_SERVICE_PORT")] {
+        for (value, name) in
+            [(&self.host, "KUBERNETES_SERVICE_HOST"), (&self.port, "KUBERNETES_SERVICE_PORT")]
+        {
             if value.is_empty() {
                 return Err(SetupError::Unset(name));
             }
@@ -153,7 +157,8 @@ impl Client {
 
     /// Sends a request, and gives the answer back once its body begins. A refusal is read here.
     pub(super) async fn open(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, ApiError> {
-        let answer = self.0.send(request.map(Body::from)).await.map_err(|error| ApiError::of_client(&error))?;
+        let answer =
+            self.0.send(request.map(Body::from)).await.map_err(|error| ApiError::of_client(&error))?;
         if answer.status().is_success() {
             return Ok(answer);
         }

@@ -20,6 +20,7 @@ use super::error::ApiError;
 use super::list::{Cutter, Frame};
 use super::resource::{Freshness, Resource};
 use super::watch::{Event, Kind, Lines};
+use crate::metrics::RestartReason;
 use course::{Course, Dice, Next, Outcome, Step};
 
 /// What a list may take, all its pages together.
@@ -49,8 +50,8 @@ pub enum Change<T> {
 /// Why nobody tells anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// A name for metrics: `ended`, `broken`, `stalled`, or that of the error.
-    pub reason: &'static str,
+    /// The kind of reason.
+    pub reason: RestartReason,
     /// The failure, if it was one.
     pub error: Option<ApiError>,
     /// When it is tried again.
@@ -95,18 +96,18 @@ impl Following {
     }
 
     fn tell<T>(&self, outcome: &Outcome, next: &Next, sink: &mut impl FnMut(Change<T>)) {
+        let Some(reason) = outcome.reason() else { return };
+        let (resource, again_in) = (self.resource.name, next.after);
         let error = match outcome {
-            Outcome::Listed { .. } => return,
-            Outcome::Failed(error) => Some(error.clone()),
-            Outcome::Ended | Outcome::Broken | Outcome::Stalled => None,
-        };
-        let (reason, resource, again_in) = (outcome.name(), self.resource.name, next.after);
-        match &error {
-            Some(error) => {
-                tracing::warn!(target: "cni-agent", resource, reason, ?again_in, "failed to {error}");
+            Outcome::Failed(error) => {
+                tracing::warn!(target: "cni-agent", resource, reason = reason.name(), ?again_in, "failed to {error}");
+                Some(error.clone())
             }
-            None => tracing::debug!(target: "cni-agent", resource, reason, ?again_in, "watch is renewed"),
-        }
+            _ => {
+                tracing::debug!(target: "cni-agent", resource, reason = reason.name(), ?again_in, "watch is renewed");
+                None
+            }
+        };
         sink(Change::Lost(Lost { reason, error, again_in }));
     }
 
@@ -206,9 +207,13 @@ impl Following {
     fn hear<T: DeserializeOwned>(&self, event: &Event<'_>, sink: &mut impl FnMut(Change<T>)) {
         match event.kind {
             Kind::Bookmark => sink(Change::Alive),
-            Kind::Set => self.read(event.object.as_bytes()).into_iter().for_each(|object| sink(Change::Set(object))),
+            Kind::Set => {
+                self.read(event.object.as_bytes()).into_iter().for_each(|object| sink(Change::Set(object)))
+            }
             Kind::Removed => {
-                self.read(event.object.as_bytes()).into_iter().for_each(|object| sink(Change::Removed(object)));
+                self.read(event.object.as_bytes())
+                    .into_iter()
+                    .for_each(|object| sink(Change::Removed(object)));
             }
         }
     }

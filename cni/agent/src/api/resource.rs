@@ -13,7 +13,9 @@ const PAGE: u32 = 100;
 
 /// The agent does not know its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("follow the node's pods without the node's name (set NODE_NAME or REPAIR_NODE_NAME): all pods of the cluster are too many")]
+#[error(
+    "follow the node's pods without the node's name (set NODE_NAME or REPAIR_NODE_NAME): all pods of the cluster are too many"
+)]
 pub struct NoNode;
 
 /// A part of a collection.
@@ -67,7 +69,11 @@ impl Resource {
     }
 
     /// The request for a page.
-    pub(super) fn list(&self, freshness: Freshness, from: Option<&str>) -> Result<Request<Vec<u8>>, ApiError> {
+    pub(super) fn list(
+        &self,
+        freshness: Freshness,
+        from: Option<&str>,
+    ) -> Result<Request<Vec<u8>>, ApiError> {
         let mut pairs = vec![("limit", PAGE.to_string())];
         match (from, freshness) {
             // A page belongs to the version of the first one.

@@ -54,8 +54,8 @@ impl Trust {
         match self {
             Self::Anyone(config) => Ok(Arc::clone(config)),
             Self::Authorities { path, known } => {
-                let stamp =
-                    Stamp::of(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
+                let stamp = Stamp::of(path)
+                    .map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some((_, config)) = known.as_ref().filter(|(of, _)| *of == stamp) {
                     return Ok(Arc::clone(config));
@@ -69,8 +69,7 @@ impl Trust {
 }
 
 fn trusting(path: &Path) -> Result<ClientConfig, TrustError> {
-    let pem =
-        std::fs::read(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
+    let pem = std::fs::read(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
     let mut roots = RootCertStore::empty();
     // One that cannot be used does not take the others with it.
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));

@@ -69,7 +69,9 @@ impl Transport {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         parts.uri = self.complete(&parts.uri)?;
-        parts.headers.insert(USER_AGENT, HeaderValue::from_static(concat!("millrace/", env!("CARGO_PKG_VERSION"))));
+        parts
+            .headers
+            .insert(USER_AGENT, HeaderValue::from_static(concat!("millrace/", env!("CARGO_PKG_VERSION"))));
         parts.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let token = self.account.header()?;
         let response = self.send(&parts, &body, &token).await?;

@@ -137,7 +137,8 @@ mod tests {
             ("DELETED", Kind::Removed),
             ("BOOKMARK", Kind::Bookmark),
         ] {
-            let line = format!(r#"{{"object":{{"metadata":{{"resourceVersion":"7","x":[]}}}},"type":"{name}"}}"#);
+            let line =
+                format!(r#"{{"object":{{"metadata":{{"resourceVersion":"7","x":[]}}}},"type":"{name}"}}"#);
             let event = Event::parse(line.as_bytes()).unwrap();
             assert_eq!((event.kind, event.version.as_str()), (kind, "7"));
             assert!(event.object.starts_with("{\"metadata\""));
@@ -149,7 +150,8 @@ mod tests {
         let name = |text: &str| Event::parse(text.as_bytes()).unwrap_err().name();
         assert_eq!(name(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#), "gone");
         assert_eq!(name(r#"{"type":"ERROR","object":{"kind":"Status","code":500}}"#), "server_error");
-        for bad in ["", "{}", "not JSON", r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED","object":{}}"#] {
+        for bad in ["", "{}", "not JSON", r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED","object":{}}"#]
+        {
             assert_eq!(name(bad), "malformed", "{bad}");
         }
     }

@@ -124,6 +124,8 @@ label! {
         Throttled = "throttled",
         /// 5xx
         ServerError = "server_error",
+        /// Another 4xx.
+        Refused = "refused",
         /// What came could not be read.
         Malformed = "malformed",
     }

@@ -102,7 +102,7 @@ impl Pods {
         let pods = self.clone();
         let sink = move |change| {
             if let Change::Lost(lost) = &change {
-                metrics.watch_restarted(Watched::Pods, lost.restart());
+                metrics.watch_restarted(Watched::Pods, lost.reason);
             }
             pods.hear(change);
         };
@@ -149,7 +149,8 @@ impl Pods {
     pub fn find(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<NodePod>> {
         let (key, state) = (key(namespace, name), self.lock());
         let fits = |pod: &&Arc<NodePod>| pod.metadata.facts.has_uid(uid) || mutant!("uid-ignored");
-        let asked = || state.asked.get(&key).filter(|asked| asked.until > Instant::now()).map(|asked| &asked.pod);
+        let asked =
+            || state.asked.get(&key).filter(|asked| asked.until > Instant::now()).map(|asked| &asked.pod);
         state.watched.get(&key).filter(fits).or_else(|| asked().filter(fits)).cloned()
     }
 
@@ -290,7 +291,11 @@ mod tests {
     async fn what_is_known_grows_old_and_stays() {
         let pods = Pods::default();
         pods.hear(Change::All(vec![pod("cart", "u-1")]));
-        let lost = crate::api::Lost { reason: "stalled", error: None, again_in: Duration::ZERO };
+        let lost = crate::api::Lost {
+            reason: crate::metrics::RestartReason::Stalled,
+            error: None,
+            again_in: Duration::ZERO,
+        };
         pods.hear(Change::Lost(lost));
         tokio::time::advance(Duration::from_secs(3600)).await;
         let hour = Some(Duration::from_secs(3600));

@@ -222,9 +222,15 @@ mod tests {
             "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
         }))
         .unwrap();
-        assert_eq!((pod.metadata.resource_version.as_str(), pod.spec.restart_policy.as_str()), ("7", "Never"));
+        assert_eq!(
+            (pod.metadata.resource_version.as_str(), pod.spec.restart_policy.as_str()),
+            ("7", "Never")
+        );
         assert!(pod.metadata.deletion_timestamp.is_some());
-        assert_eq!(pod.spec.facts.containers[0], Container { name: "app".to_owned(), ..Container::default() });
+        assert_eq!(
+            pod.spec.facts.containers[0],
+            Container { name: "app".to_owned(), ..Container::default() }
+        );
         assert_eq!(pod.spec.facts.containers[1].env.len(), 1);
         let annotations = &pod.metadata.facts.annotations;
         assert_eq!(annotations["kubectl.kubernetes.io/last-applied-configuration"], "");
@@ -236,7 +242,8 @@ mod tests {
 
     #[test]
     fn a_pod_without_status_is_a_pod() {
-        let pod: NodePod = serde_json::from_value(json!({"metadata": {"name": "a"}, "status": null})).unwrap();
+        let pod: NodePod =
+            serde_json::from_value(json!({"metadata": {"name": "a"}, "status": null})).unwrap();
         assert_eq!(pod.status, Status::default());
     }
 }

@@ -7,6 +7,7 @@ use protocol::mutant;
 
 use super::super::error::ApiError;
 use super::super::resource::Freshness;
+use crate::metrics::RestartReason;
 
 /// How long to wait after the first failure; doubled for each that follows.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -36,15 +37,23 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Its name in metrics.
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Listed { .. } => "listed",
-            Self::Ended => "ended",
-            Self::Broken => "broken",
-            Self::Stalled => "stalled",
-            Self::Failed(error) => error.name(),
-        }
+    /// Why we begin anew, if we do.
+    pub(super) fn reason(&self) -> Option<RestartReason> {
+        Some(match self {
+            Self::Listed { .. } => return None,
+            Self::Ended => RestartReason::Ended,
+            Self::Broken | Self::Failed(ApiError::Unreachable(_)) => RestartReason::Disconnected,
+            Self::Stalled => RestartReason::Stalled,
+            Self::Failed(ApiError::Unauthorized(_)) => RestartReason::Unauthorized,
+            Self::Failed(ApiError::Forbidden(_)) => RestartReason::Forbidden,
+            Self::Failed(ApiError::Gone(_)) => RestartReason::Expired,
+            Self::Failed(ApiError::Throttled { .. }) => RestartReason::Throttled,
+            Self::Failed(ApiError::Server { .. }) => RestartReason::ServerError,
+            Self::Failed(ApiError::Malformed(_)) => RestartReason::Malformed,
+            Self::Failed(ApiError::NotFound(_) | ApiError::Conflict(_) | ApiError::Refused { .. }) => {
+                RestartReason::Refused
+            }
+        })
     }
 }
 

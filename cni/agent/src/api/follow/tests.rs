@@ -47,7 +47,7 @@ impl Run {
             Change::Set(object) => format!("set {}", name(&object)),
             Change::Removed(object) => format!("removed {}", name(&object)),
             Change::Alive => "alive".to_owned(),
-            Change::Lost(lost) => format!("lost: {}", lost.reason),
+            Change::Lost(lost) => format!("lost: {}", lost.reason.name()),
         }
     }
 
@@ -108,7 +108,7 @@ async fn a_forgotten_version_is_followed_by_a_list_whichever_way_it_is_said() {
         list("9", &["c"], ""),
         watch,
     ]);
-    run.expect(["all a", "lost: gone", "all b", "alive", "lost: gone", "all c", "alive"]).await;
+    run.expect(["all a", "lost: expired", "all b", "alive", "lost: expired", "all c", "alive"]).await;
     let expected = ["list 0 -", "watch 5 -", "list - -", "watch 8 -", "list - -", "watch 9 -"];
     assert_eq!(run.asked(), expected);
 }
@@ -157,10 +157,10 @@ async fn a_dripping_list_and_a_silent_server_are_given_up() {
     send(&drip, r#"{"items":[{"metadata":"#);
     let mut run = run([slow]);
     let before = Instant::now();
-    run.expect(["lost: unreachable"]).await;
+    run.expect(["lost: disconnected"]).await;
     assert_eq!(before.elapsed(), LIST_LIMIT);
     // Nobody answers the next one at all.
-    run.expect(["lost: unreachable"]).await;
+    run.expect(["lost: disconnected"]).await;
     assert_eq!(run.asked(), ["list 0 -", "list 0 -"]);
 }
 
@@ -172,16 +172,17 @@ async fn what_breaks_off_goes_on_from_the_last_whole_event() {
     let mut run = run([list("5", &[], ""), watch, second, third]);
     send(&events, event("ADDED", "6", "a") + "{\"type\":\"ADDED\",\"obj");
     drop(events);
-    run.expect(["all ", "alive", "set a", "lost: broken", "alive"]).await;
+    run.expect(["all ", "alive", "set a", "lost: disconnected", "alive"]).await;
     broken.unbounded_send(Err(std::io::Error::other("reset"))).unwrap();
-    run.expect(["lost: broken", "alive"]).await;
+    run.expect(["lost: disconnected", "alive"]).await;
     assert_eq!(run.asked()[1..], ["watch 5 -", "watch 6 -", "watch 6 -"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_truncated_list_is_not_believed() {
     let (_open, watch) = Answer::streamed();
-    let whole = json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "a"}}]}).to_string();
+    let whole =
+        json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "a"}}]}).to_string();
     let cut = whole[..whole.len() - 1].to_owned();
     let mut run = run([Answer::new(200, cut), list("6", &["b"], ""), watch]);
     run.expect(["lost: malformed", "all b", "alive"]).await;
