@@ -15,15 +15,22 @@
 //! | [`http`] | `/metrics`, `/healthz` and `/readyz` |
 //! | [`log`] | the log, its levels and its lines |
 //! | [`metrics`] | what the agent counts |
+//! | [`install`] | the plugin on the node: installs, heals, uninstalls |
+//! | [`conflist`] | configurations of networks: what to change in them |
+//! | [`files`], [`watch`] | files that are whole; directories that change |
 //! | [`pods`] | the node's pods as the API server tells of them |
 
 pub mod api;
 pub mod cli;
+pub mod conflist;
 pub mod events;
+pub mod files;
 pub mod http;
+pub mod install;
 pub mod log;
 pub mod metrics;
 pub mod pods;
 pub mod readiness;
 pub mod run;
 pub mod settings;
+pub mod watch;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Configurations of container networks: which of a directory's files a runtime reads, and what has to change so that our entry is in it.
+//! Pure: files come in as text, changes go out as steps.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`document`] | a file's text: what it says and where, and whether runtimes take it |
+//! | [`splice`] | our entry in and out of a list, every other byte as it was |
+//! | [`entry`] | our entry |
+//! | [`scan`] | a directory's files in the order in which runtimes look at them |
+//! | [`plan`] | what to write and remove, and whether what is there is right |
+//! | [`leave`] | what to write and remove so that nothing of ours is left |
+
+pub mod document;
+pub mod entry;
+pub mod leave;
+pub mod plan;
+pub mod scan;
+pub mod splice;
+
+/// The `type` of our entry: the name of the plugin's binary.
+pub const OUR_TYPE: &str = "istio-cni";

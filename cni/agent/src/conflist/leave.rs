@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Decides what to write and remove so that no configuration names our plugin any more, whoever put it there and whichever mode that was.
+
+use super::document::Document;
+use super::plan::{Mode, OWNED, Step};
+use super::scan::Snapshot;
+use super::splice;
+use crate::settings::ChainSettings;
+
+/// What has to change. Files that hold nothing but our plugin, and lists of our own, go as a whole; a file that cannot be read stays as it is.
+#[must_use]
+pub fn steps(chain: &ChainSettings, now: &Snapshot) -> Vec<Step> {
+    now.files.keys().filter_map(|name| step(chain, name, now.text(name)?)).collect()
+}
+
+fn step(chain: &ChainSettings, name: &str, text: &str) -> Option<Step> {
+    let document = Document::parse(text).ok()?;
+    let remove = || Some(Step::Remove { name: name.to_owned() });
+    match &document {
+        Document::Single(_) => document.others().is_empty().then(remove)?,
+        Document::List(_) if document.ours().is_empty() => None,
+        Document::List(_) if document.others().is_empty() || owned(chain, name) => remove(),
+        Document::List(list) => {
+            let text = splice::with_entry(list, None);
+            Some(Step::Write { name: name.to_owned(), text, mode: Mode::Of(name.to_owned()) })
+        }
+    }
+}
+
+/// Whether a list is a copy that we made of the primary's.
+fn owned(chain: &ChainSettings, name: &str) -> bool {
+    let given = if chain.owned_name.is_empty() { OWNED } else { &chain.owned_name };
+    chain.chained && chain.owned && name == given
+}
+
+/// Files that name our plugin and cannot be edited: they are not JSON, or could not be read.
+#[must_use]
+pub fn unreadable(now: &Snapshot) -> Vec<String> {
+    let names_us = |name: &&String| {
+        now.text(name).is_some_and(|text| text.contains(super::OUR_TYPE) && Document::parse(text).is_err())
+    };
+    now.files.keys().filter(names_us).cloned().collect()
+}

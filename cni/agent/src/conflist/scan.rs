@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory's files in the order in which runtimes look at them, and what they make of each.
+
+use std::collections::BTreeMap;
+
+use super::document::{Document, Invalid};
+
+/// What a directory holds: files by name, in the order of their names' bytes, which is the order of every runtime.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The text of each file with an extension that runtimes look at.
+    pub files: BTreeMap<String, Content>,
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// Nothing that could be read, and why.
+    Unreadable(String),
+}
+
+/// What a name says that its file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `.conflist`: a list.
+    List,
+    /// `.conf`, and `.json`, which containerd and CRI-O read as well: one plugin.
+    Single,
+}
+
+impl Form {
+    /// What `name` says; `None` for a name that no runtime looks at.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        match name.rsplit_once('.')?.1 {
+            "conflist" => Some(Self::List),
+            "conf" | "json" => Some(Self::Single),
+            _ => None,
+        }
+    }
+}
+
+/// The name of the list that takes the place of a configuration of one plugin; that of a list is its own.
+#[must_use]
+pub fn list_name(name: &str) -> Option<String> {
+    Form::of(name)?;
+    name.rsplit_once('.').map(|(stem, _)| format!("{stem}.conflist"))
+}
+
+impl Snapshot {
+    /// The text of a file.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.files.get(name)? {
+            Content::Text(text) => Some(text),
+            Content::Unreadable(_) => None,
+        }
+    }
+
+    /// A file, if runtimes take it under its name.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn valid<'a>(&'a self, name: &str) -> Result<Document<'a>, Refused> {
+        let text = match self.files.get(name) {
+            None => return Err(Refused::Absent),
+            Some(Content::Unreadable(why)) => return Err(Refused::Unreadable(why.clone())),
+            Some(Content::Text(text)) => text,
+        };
+        match (Form::of(name), Document::parse(text)?) {
+            (Some(Form::List), Document::List(list)) => {
+                list.check().map(|()| Document::List(list)).map_err(Refused::Invalid)
+            }
+            (Some(Form::List), Document::Single(_)) => Err(Refused::Invalid(Invalid::Plugins)),
+            (Some(Form::Single), Document::List(_)) => Err(Refused::Invalid(Invalid::Type)),
+            (Some(Form::Single), single @ Document::Single(_)) => Ok(single),
+            (None, _) => Err(Refused::Name),
+        }
+    }
+
+    /// The files that runtimes take, the one that they use first.
+    pub fn usable(&self) -> impl Iterator<Item = (&str, Document<'_>)> {
+        self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).ok()?)))
+    }
+
+    /// The files that runtimes do not take although their names say that they should, with the reason of each.
+    pub fn refused(&self) -> impl Iterator<Item = (&str, Refused)> {
+        self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).err()?)))
+    }
+}
+
+/// Why a file is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is none.
+    #[error("it is not there")]
+    Absent,
+    /// Its content is not to be had.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// Its name has an extension that no runtime looks at.
+    #[error("its name ends neither in .conflist nor in .conf or .json")]
+    Name,
+    /// Its content is not what it must be.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+}

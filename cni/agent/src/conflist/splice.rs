@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our entry in and out of a list by cutting and pasting text: order of keys, unknown keys, forms of numbers and indentation stay as
+//! somebody wrote them.
+
+use serde_json::Value;
+
+use super::document::{Invalid, List, Members};
+
+/// How a list is laid out.
+struct Layout<'a> {
+    /// What stands before the first plugin.
+    first: &'a str,
+    /// What stands before each further one, its comma included.
+    further: String,
+    /// What stands between the last one and the closing bracket.
+    last: &'a str,
+}
+
+impl<'a> Layout<'a> {
+    fn of(list: &List<'a>) -> Self {
+        let inside = list.at.start + 1..list.at.end - 1;
+        let (Some(first), Some(last)) = (list.plugins.first(), list.plugins.last()) else {
+            return Self { first: "", further: ",".to_owned(), last: "" };
+        };
+        let before = list.text.get(inside.start..first.at.start).unwrap_or_default();
+        let further = match list.plugins.as_slice() {
+            [one, two, ..] => list.text.get(one.at.end..two.at.start).unwrap_or(",").to_owned(),
+            _ if before.is_empty() && list.text.contains("\": ") => ", ".to_owned(),
+            _ => format!(",{before}"),
+        };
+        Self { first: before, further, last: list.text.get(last.at.end..inside.end).unwrap_or_default() }
+    }
+}
+
+/// The list without our entries, and with `entry` (if any) as its last one.
+#[must_use]
+pub fn with_entry(list: &List<'_>, entry: Option<&Value>) -> String {
+    let layout = Layout::of(list);
+    let mut plugins: Vec<String> =
+        list.plugins.iter().filter(|plugin| !plugin.is_ours()).map(|plugin| plugin.text.to_owned()).collect();
+    plugins.extend(entry.map(|entry| formatted(entry, layout.first, list.text)));
+    let (before, after) = (list.text.get(..=list.at.start), list.text.get(list.at.end - 1..));
+    let array = format!("{}{}{}", layout.first, plugins.join(&layout.further), layout.last);
+    format!("{}{array}{}", before.unwrap_or_default(), after.unwrap_or_default())
+}
+
+/// Whether our entry is in the list as it should be: once, at the end, and saying the same.
+#[must_use]
+pub fn has_entry(list: &List<'_>, entry: &Value) -> bool {
+    list.plugins.iter().filter(|plugin| plugin.is_ours()).count() == 1
+        && list
+            .plugins
+            .last()
+            .is_some_and(|last| serde_json::from_str::<Value>(last.text).is_ok_and(|is| is == *entry))
+}
+
+/// A list made of a configuration of one plugin: its own name and version, the plugin without its version (which belongs to the list), and
+/// our entry.
+///
+/// # Errors
+/// Its name or version is no text: no runtime would take the list.
+pub fn upgraded(single: &Members<'_>, entry: &Value) -> Result<String, Invalid> {
+    let name = match single.get("name") {
+        // As upstream names every list that it makes. Without any name no runtime takes a list.
+        None => "\"k8s-pod-network\"",
+        Some(name) => single.text("name").map(|_| name).ok_or(Invalid::Name)?,
+    };
+    let version = match single.get("cniVersion") {
+        None => String::new(),
+        Some(version) => {
+            single.text("cniVersion").ok_or(Invalid::Value("cniVersion"))?;
+            format!("  \"cniVersion\": {version},\n")
+        }
+    };
+    let kept = single.0.iter().filter(|(key, _)| key != "cniVersion");
+    let members: Vec<String> =
+        kept.map(|(key, value)| format!("      {}: {}", Value::from(key.as_str()), value.get())).collect();
+    let plugin = format!("{{\n{}\n    }}", members.join(",\n"));
+    let entry = formatted(entry, "\n    ", "");
+    Ok(format!("{{\n{version}  \"name\": {name},\n  \"plugins\": [\n    {plugin},\n    {entry}\n  ]\n}}\n"))
+}
+
+/// An entry in the manner of what is around it: on one line, or with the indentation that `before` ends with.
+fn formatted(entry: &Value, before: &str, around: &str) -> String {
+    let Some((_, indent)) = before.rsplit_once('\n') else { return on_one_line(entry, around) };
+    let line_end = if before.contains("\r\n") { "\r\n" } else { "\n" };
+    // A plugin is two levels deep.
+    let (half, _) = indent.split_at(indent.len() / 2);
+    let unit = if half.is_empty() { "  " } else { half };
+    let pretty = format!("{entry:#}");
+    let mut lines = pretty.lines().map(|line| {
+        let text = line.trim_start_matches(' ');
+        format!("{}{text}", unit.repeat((line.len() - text.len()) / 2))
+    });
+    let first = lines.next().unwrap_or_default();
+    lines.fold(first, |text, line| text + line_end + indent + &line)
+}
+
+/// Compact, or with blanks where the file has them.
+fn on_one_line(entry: &Value, around: &str) -> String {
+    if !around.contains("\": ") {
+        return entry.to_string();
+    }
+    let members = entry
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{}: {value}", Value::from(key.as_str())));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+}

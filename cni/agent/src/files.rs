@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that are whole or not there: the one atomic write, comparing contents, and temporaries that a killed process left.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use protocol::mutant;
+use rustix::io::Errno;
+
+/// What is between a file's name and the random part of its temporary's.
+const TEMPORARY: &str = ".tmp.";
+
+/// What could not be done to a file.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {}: {cause}{}", path.display(), remedy(cause))]
+pub struct FileError {
+    /// What was tried.
+    pub doing: Doing,
+    /// To which file or directory.
+    pub path: PathBuf,
+    /// What the kernel said.
+    pub cause: io::Error,
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Its content is read.
+    Read,
+    /// A directory is listed.
+    List,
+    /// A new content takes its place.
+    Write,
+    /// It goes.
+    Remove,
+    /// A directory is made.
+    Make,
+}
+
+impl Doing {
+    /// The error that says what failed.
+    #[must_use]
+    pub fn failed(self, path: &Path, cause: io::Error) -> FileError {
+        FileError { doing: self, path: path.to_owned(), cause }
+    }
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Write => "write",
+            Self::Remove => "remove",
+            Self::Make => "make directory",
+        })
+    }
+}
+
+/// What ends the trouble, as far as the kernel's answer tells.
+fn remedy(cause: &io::Error) -> &'static str {
+    match Errno::from_io_error(cause) {
+        Some(Errno::ROFS) => {
+            "; mount the host's directory writable, or point the chart at one that is (cniBinDir, cniConfDir)"
+        }
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "; let the agent write there: look at the owner, the mount, SELinux and AppArmor (chart: seLinuxOptions, privileged)"
+        }
+        Some(Errno::NOSPC | Errno::DQUOT) => "; free space on the node's disk",
+        Some(Errno::NOENT) => "; see that it exists on the node and is mounted",
+        _ => "",
+    }
+}
+
+/// Puts `content` in the place of `path`: readers see the old file or the new one, whole, also after a crash of the machine. A symbolic link stays
+/// one: what it leads to is replaced.
+///
+/// # Errors
+/// The temporary is gone then, and the old file is as it was.
+pub fn atomic_write(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), FileError> {
+    let failed = |cause| Doing::Write.failed(path, cause);
+    let target = behind_links(path).map_err(failed)?;
+    if mutant!("written-in-place") {
+        let in_place = File::create(&target).and_then(|mut file| io::copy(content, &mut file));
+        return in_place.map(|_| ()).map_err(failed);
+    }
+    let temporary = temporary_of(&target).map_err(failed)?;
+    let written = fill(&temporary, content, mode).and_then(|()| fs::rename(&temporary, &target));
+    if let Err(cause) = written {
+        // It may not even have been made. What cannot be removed now is found by the next run.
+        let _ = fs::remove_file(&temporary);
+        return Err(failed(cause));
+    }
+    sync_directory(&target).map_err(failed)
+}
+
+/// Makes the temporary, complete and on the disk.
+fn fill(temporary: &Path, content: &mut dyn Read, mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+    // The umask has no say in it, and no reader sees the content under a wider mode.
+    file.set_permissions(Permissions::from_mode(mode))?;
+    io::copy(content, &mut file)?;
+    file.flush()?;
+    file.sync_all()
+}
+
+/// Removes a file durably; one that is not there is none to remove.
+///
+/// # Errors
+/// It is still there.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Ok(()) => sync_directory(path).map_err(|cause| Doing::Remove.failed(path, cause)),
+        Err(cause) if is_absent(&cause) => Ok(()),
+        Err(cause) => Err(Doing::Remove.failed(path, cause)),
+    }
+}
+
+/// Whether a file (or a directory above it) is simply not there.
+#[must_use]
+pub fn is_absent(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Makes what was done to a name in a directory last.
+fn sync_directory(of: &Path) -> io::Result<()> {
+    File::open(directory(of))?.sync_all()
+}
+
+/// The directory that a file is in.
+fn directory(of: &Path) -> &Path {
+    match of.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Where a path leads if it is a symbolic link, even to nothing; else the path.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    match (link, fs::canonicalize(path)) {
+        (false, _) => Ok(path.to_owned()),
+        (true, Ok(target)) => Ok(target),
+        (true, Err(cause)) if is_absent(&cause) => Ok(directory(path).join(fs::read_link(path)?)),
+        (true, Err(cause)) => Err(cause),
+    }
+}
+
+fn temporary_of(target: &Path) -> io::Result<PathBuf> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    let mut name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!("{TEMPORARY}{:016x}", u64::from_ne_bytes(random)));
+    Ok(target.with_file_name(name))
+}
+
+/// Removes what writes of `name` left in `directory` when they were killed: ours and upstream's (`<name>.tmp.<digits>`). Nobody else
+/// writes these files at the same time.
+///
+/// # Errors
+/// Those of the directory and of the first that could not be removed.
+pub fn remove_stale_temporaries(directory: &Path, names: &dyn Fn(&str) -> bool) -> Result<usize, FileError> {
+    let listed = fs::read_dir(directory).map_err(|cause| Doing::List.failed(directory, cause))?;
+    let mut removed = 0;
+    for entry in listed {
+        let entry = entry.map_err(|cause| Doing::List.failed(directory, cause))?;
+        if entry.file_name().to_str().and_then(written_name).is_some_and(names) {
+            remove(&entry.path())?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// The file that a temporary was to become; `None` for other names.
+fn written_name(temporary: &str) -> Option<&str> {
+    let (name, random) = temporary.rsplit_once(TEMPORARY)?;
+    (!random.is_empty() && random.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
+}
+
+/// Whether two files have the same content; one that is not there has none.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn same_content(one: &Path, other: &Path) -> Result<bool, FileError> {
+    let open = |path: &Path| match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(cause) if is_absent(&cause) => Ok(None),
+        Err(cause) => Err(Doing::Read.failed(path, cause)),
+    };
+    let (Some(mut left), Some(mut right)) = (open(one)?, open(other)?) else { return Ok(false) };
+    let (mut here, mut there) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let read = fill_buffer(&mut left, &mut here).map_err(|cause| Doing::Read.failed(one, cause))?;
+        let also = fill_buffer(&mut right, &mut there).map_err(|cause| Doing::Read.failed(other, cause))?;
+        if here.get(..read) != there.get(..also) {
+            return Ok(false);
+        }
+        if read == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill_buffer(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while let Some(rest) = buffer.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest)? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    Ok(read)
+}
+
+/// The permission bits of a file.
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn mode_of(path: &Path) -> io::Result<u32> {
+    Ok(fs::metadata(path)?.permissions().mode() & 0o7777)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_write_leaves_the_file_with_its_mode_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        atomic_write(&path, &mut &b"one"[..], 0o666).unwrap();
+        assert_eq!(mode_of(&path).unwrap(), 0o666, "whatever the umask is");
+        let before = File::open(&path).unwrap();
+        atomic_write(&path, &mut &b"two"[..], 0o600).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), mode_of(&path).unwrap()), (b"two".to_vec(), 0o600));
+        assert_eq!(
+            io::read_to_string(before).unwrap(),
+            "one",
+            "who had it open still has the old one, whole"
+        );
+        assert_eq!(names(directory.path()), ["a"]);
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_what_was_there() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(Errno::NOSPC.into())
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        fs::write(&path, "old").unwrap();
+        let error = atomic_write(&path, &mut Broken, 0o600).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("write {}: ", path.display())), "{error}");
+        assert!(error.ends_with("free space on the node's disk"), "{error}");
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap().as_str(), names(directory.path())),
+            ("old", vec!["a".to_owned()])
+        );
+        let missing =
+            atomic_write(&directory.path().join("no/a"), &mut &b""[..], 0o600).unwrap_err().to_string();
+        assert!(missing.contains("mounted"), "{missing}");
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, target) = (directory.path().join("link"), directory.path().join("d/target"));
+        fs::create_dir(directory.path().join("d")).unwrap();
+        symlink("d/target", &link).unwrap();
+        for text in ["made", "replaced"] {
+            atomic_write(&link, &mut text.as_bytes(), 0o600).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(fs::read_to_string(&target).unwrap(), text);
+        }
+        assert_eq!(names(directory.path()), ["d", "link"]);
+        assert_eq!(names(&directory.path().join("d")), ["target"]);
+    }
+
+    #[test]
+    fn stale_temporaries_go_and_nothing_else_does() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a.tmp.0123456789abcdef", "a.tmp.77", "a.tmp.", "a.tmp.x", "b.tmp.77", "a", "a.tmp"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        assert_eq!(remove_stale_temporaries(directory.path(), &|name| name == "a").unwrap(), 2);
+        assert_eq!(names(directory.path()), ["a", "a.tmp", "a.tmp.", "a.tmp.x", "b.tmp.77"]);
+    }
+
+    #[test]
+    fn contents_are_compared_to_the_last_byte() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+        let long = vec![7; (1 << 16) + 1];
+        for (left, right, same) in [("", "", true), ("a", "a", true), ("a", "ab", false), ("b", "a", false)] {
+            fs::write(&one, [long.as_slice(), left.as_bytes()].concat()).unwrap();
+            fs::write(&other, [long.as_slice(), right.as_bytes()].concat()).unwrap();
+            assert_eq!(same_content(&one, &other).unwrap(), same, "{left:?} {right:?}");
+        }
+        assert!(!same_content(&one, &directory.path().join("none")).unwrap());
+    }
+}

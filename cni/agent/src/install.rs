@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Gets the plugin onto the node and keeps it there: binary first, then credentials, the configuration last; and off it in the reverse order.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`binaries`] | the plugin's binary |
+//! | [`kubeconfig`] | the plugin's credentials |
+//! | [`directory`] | the configurations of a directory: read, and changed by a plan |
+//! | [`pass`] | looks at all of it and puts right what is not |
+//! | [`fight`] | what to do about somebody who keeps undoing it |
+//! | [`task`] | when to look |
+//! | [`uninstall`] | takes everything back |
+//! | [`cache`] | whether a runtime still needs the plugin for a DEL |
+
+pub mod binaries;
+pub mod cache;
+pub mod directory;
+pub mod fight;
+pub mod kubeconfig;
+pub mod pass;
+pub mod task;
+pub mod uninstall;
+
+/// The plugin's credentials, in the run directory.
+pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
+/// The plugin's binary, in the target directories.
+pub const BINARY: &str = "istio-cni";

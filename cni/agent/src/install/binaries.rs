@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The plugin's binary: every file of the source directory goes into each target directory, unless it is there already.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::BINARY;
+use crate::files::{self, Doing, FileError};
+use crate::settings::Places;
+
+/// Which binaries were found right, so that they are not read again while nobody touched them.
+#[derive(Debug, Default)]
+pub struct Known(Vec<(PathBuf, [Stamp; 2])>);
+
+/// What of a file changes whenever somebody touches it.
+type Stamp = [i64; 5];
+
+/// Puts right what is not. Whether anything was.
+///
+/// # Errors
+/// The first file that could not be.
+pub fn install(places: &Places, known: &mut Known) -> Result<bool, FileError> {
+    let mut changed = false;
+    for source in shipped(&places.source_dir)? {
+        for directory in &places.target_dirs {
+            changed |= install_one(&source, directory, known)?;
+        }
+    }
+    Ok(changed)
+}
+
+/// The files that the image ships.
+fn shipped(directory: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let failed = |cause| Doing::List.failed(directory, cause);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Doing::Read.failed(&directory.join(BINARY), io::ErrorKind::NotFound.into()));
+    }
+    Ok(files)
+}
+
+fn install_one(source: &Path, directory: &Path, known: &mut Known) -> Result<bool, FileError> {
+    let Some(name) = source.file_name() else { return Ok(false) };
+    let target = directory.join(name);
+    if known.holds(source, &target) {
+        return Ok(false);
+    }
+    files::remove_stale_temporaries(directory, &|stale| *stale == *name)?;
+    let mode = files::mode_of(source).map_err(|cause| Doing::Read.failed(source, cause))?;
+    let right = files::mode_of(&target).is_ok_and(|is| is == mode) && files::same_content(source, &target)?;
+    if !right {
+        let mut content = File::open(source).map_err(|cause| Doing::Read.failed(source, cause))?;
+        files::atomic_write(&target, &mut content, mode)?;
+        tracing::info!(target: "install", path = %target.display(), "installed the plugin's binary");
+    }
+    // What is known must have been read back: a write that went elsewhere is found by the next look.
+    if right {
+        known.remember(source, target);
+    }
+    Ok(!right)
+}
+
+impl Known {
+    fn holds(&self, source: &Path, target: &Path) -> bool {
+        let Some((_, stamps)) = self.0.iter().find(|(path, _)| path == target) else { return false };
+        [stamp(source), stamp(target)] == stamps.map(Some)
+    }
+
+    fn remember(&mut self, source: &Path, target: PathBuf) {
+        self.0.retain(|(path, _)| *path != target);
+        if let (Some(from), Some(to)) = (stamp(source), stamp(&target)) {
+            self.0.push((target, [from, to]));
+        }
+    }
+}
+
+/// Changes of content move the time of the last change of the inode, which nobody can set.
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    Some([found.dev() as i64, found.ino() as i64, found.size() as i64, found.ctime(), found.ctime_nsec()])
+}
+
+/// Whether there is a binary, be it the right one or not, in each target directory.
+#[must_use]
+pub fn are_there(places: &Places) -> bool {
+    places.target_dirs.iter().all(|directory| directory.join(BINARY).is_file())
+}

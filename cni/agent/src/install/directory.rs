@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The configurations of a directory, read for a decision and changed as it says.
+
+use std::fs;
+use std::path::Path;
+
+use crate::conflist::plan::{Mode, Step};
+use crate::conflist::scan::{Content, Form, Snapshot};
+use crate::files::{self, Doing, FileError};
+
+/// No configuration of a network is anywhere near this; a runtime would not want to read it either.
+const LARGEST: u64 = 4 << 20;
+
+/// What is there now.
+///
+/// # Errors
+/// The directory cannot be listed. A file that cannot be read is no error: it is told with its name.
+pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
+    let failed = |cause| Doing::List.failed(directory, cause);
+    let mut now = Snapshot::default();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if Form::of(&name).is_none() {
+            continue;
+        }
+        match content(&entry.path()) {
+            Ok(Some(content)) => now.files.insert(name, content),
+            Ok(None) => None,
+            Err(cause) if files::is_absent(&cause) && !entry.path().is_symlink() => None,
+            Err(cause) => now.files.insert(name, Content::Unreadable(cause.to_string())),
+        };
+    }
+    Ok(now)
+}
+
+/// A file's content; `None` for what is no file.
+fn content(path: &Path) -> std::io::Result<Option<Content>> {
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    if found.len() > LARGEST {
+        return Ok(Some(Content::Unreadable(format!("{} bytes are too many", found.len()))));
+    }
+    let bytes = fs::read(path)?;
+    Ok(Some(
+        String::from_utf8(bytes).map_or_else(|error| Content::Unreadable(error.to_string()), Content::Text),
+    ))
+}
+
+/// Takes one step. `ours` is the mode of files that are ours.
+///
+/// # Errors
+/// The directory is as it was.
+pub fn apply(directory: &Path, step: &Step, ours: u32) -> Result<(), FileError> {
+    match step {
+        Step::Write { name, text, mode } => {
+            let mode = match mode {
+                Mode::Ours => ours,
+                Mode::Of(like) => {
+                    let like = directory.join(like);
+                    files::mode_of(&like).map_err(|cause| Doing::Read.failed(&like, cause))?
+                }
+            };
+            files::atomic_write(&directory.join(name), &mut text.as_bytes(), mode)
+        }
+        Step::Remove { name } => files::remove(&directory.join(name)),
+    }
+}
+
+/// Removes what writes of configurations left in the directory when they were killed.
+///
+/// # Errors
+/// See [`files::remove_stale_temporaries`].
+pub fn tidy(directory: &Path) -> Result<usize, FileError> {
+    files::remove_stale_temporaries(directory, &|name| Form::of(name).is_some())
+}

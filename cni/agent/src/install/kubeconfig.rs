@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The plugin's credentials: where the API server is, whom to trust and the agent's own token, which kubelet swaps from time to time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use serde_json::json;
+
+use super::KUBECONFIG;
+use crate::files::{self, Doing, FileError};
+use crate::settings::{KubeconfigSettings, Settings};
+
+/// Why there are no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    /// The environment does not say where the API server is.
+    #[error(
+        "{0} is not set: kubelet sets it for every pod, unless enableServiceLinks or the pod's env say otherwise"
+    )]
+    Unset(&'static str),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Where the file is.
+#[must_use]
+pub fn path(settings: &Settings) -> PathBuf {
+    settings.places.run_dir.join(KUBECONFIG)
+}
+
+/// Writes the file, unless it is right. Whether it was not.
+///
+/// # Errors
+/// What is there stays.
+pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
+    let given = &settings.kubeconfig;
+    let server = server(given)?;
+    let token_file = settings.places.account_dir.join("token");
+    let token = text(&token_file)?;
+    let authority = if given.skip_verify { None } else { Some(read(&given.ca_file)?) };
+    let content = render(&server, authority.as_deref(), &token);
+    let path = path(settings);
+    let right = fs::read(&path).is_ok_and(|is| is == content.as_bytes())
+        && files::mode_of(&path).is_ok_and(|mode| mode == given.mode);
+    if !right {
+        files::atomic_write(&path, &mut content.as_bytes(), given.mode)?;
+        tracing::info!(target: "install", path = %path.display(), server, "wrote the plugin's credentials");
+    }
+    Ok(!right)
+}
+
+/// The server's address.
+fn server(given: &KubeconfigSettings) -> Result<String, KubeconfigError> {
+    let (protocol, host, port) = &given.server;
+    for (name, value) in [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)] {
+        if value.is_empty() {
+            return Err(KubeconfigError::Unset(name));
+        }
+    }
+    let protocol = if protocol.is_empty() { "https" } else { protocol };
+    let bare_v6 = host.contains(':') && !host.starts_with('[');
+    Ok(if bare_v6 { format!("{protocol}://[{host}]:{port}") } else { format!("{protocol}://{host}:{port}") })
+}
+
+/// JSON: every reader of YAML reads it.
+fn render(server: &str, authority: Option<&[u8]>, token: &str) -> String {
+    let cluster = match authority {
+        None => json!({ "server": server, "insecure-skip-tls-verify": true }),
+        Some(pem) => {
+            let data = base64::engine::general_purpose::STANDARD.encode(pem);
+            json!({ "server": server, "certificate-authority-data": data })
+        }
+    };
+    let context = "istio-cni-context";
+    let config = json!({
+        "kind": "Config",
+        "apiVersion": "v1",
+        "preferences": {},
+        "clusters": [{ "name": "local", "cluster": cluster }],
+        "users": [{ "name": "istio-cni", "user": { "token": token } }],
+        "contexts": [{ "name": context, "context": { "cluster": "local", "user": "istio-cni" } }],
+        "current-context": context,
+    });
+    format!("{config:#}\n")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    fs::read(path).map_err(|cause| Doing::Read.failed(path, cause))
+}
+
+fn text(path: &Path) -> Result<String, FileError> {
+    fs::read_to_string(path).map_err(|cause| Doing::Read.failed(path, cause))
+}

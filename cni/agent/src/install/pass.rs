@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One look at everything that has to be on the node, and what it takes to put it right. What it then says was read back.
+
+use std::collections::BTreeSet;
+
+use protocol::mutant;
+
+use super::binaries::{self, Known};
+use super::kubeconfig::{self, KubeconfigError};
+use super::{KUBECONFIG, directory};
+use crate::conflist::entry::{self, EntryError};
+use crate::conflist::plan::{NotRight, Plan, Step, Wish};
+use crate::conflist::scan::Snapshot;
+use crate::files::{self, FileError};
+use crate::settings::Settings;
+
+/// More rounds than any plan needs: somebody else writes all the time.
+const ROUNDS: usize = 4;
+
+/// Why our entry is not where it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum ConflistError {
+    /// A file or the directory.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// There is no entry to install.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// Somebody else has to act.
+    #[error(transparent)]
+    NotRight(#[from] NotRight),
+    /// A configuration that names a plugin which is not there would stop every pod.
+    #[error("our entry is not written before the plugin's binary and its credentials are there")]
+    TooEarly,
+    /// Somebody else keeps removing our entry.
+    #[error("{0}")]
+    Fight(String),
+    /// Somebody else writes faster than we can read.
+    #[error("the directory changes all the time")]
+    Restless,
+}
+
+/// Whether the configuration may be touched now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touch {
+    /// Yes.
+    Now,
+    /// Not yet, because somebody undoes it again and again.
+    Later(String),
+}
+
+/// What a look found and did.
+#[derive(Debug)]
+pub struct Report {
+    /// The binaries: whether one was written.
+    pub binaries: Result<bool, FileError>,
+    /// The credentials: whether they were written.
+    pub kubeconfig: Result<bool, KubeconfigError>,
+    /// The configuration: the file with our entry, and what was done.
+    pub conflist: Result<String, ConflistError>,
+    /// What was done to configurations.
+    pub steps: Vec<Step>,
+}
+
+/// What is remembered from look to look.
+#[derive(Debug, Default)]
+pub struct Installer {
+    known: Known,
+    made: BTreeSet<String>,
+}
+
+impl Installer {
+    /// Looks, and puts right.
+    pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> Report {
+        let binaries = binaries::install(&settings.places, &mut self.known);
+        let run_dir = &settings.places.run_dir;
+        let kubeconfig = files::remove_stale_temporaries(run_dir, &|name| name == KUBECONFIG)
+            .map_err(KubeconfigError::from)
+            .and_then(|_| kubeconfig::install(settings));
+        let mut steps = Vec::new();
+        let conflist = self.conflist(settings, touch, &mut steps);
+        Report { binaries, kubeconfig, conflist, steps }
+    }
+
+    fn conflist(
+        &mut self,
+        settings: &Settings,
+        touch: &Touch,
+        taken: &mut Vec<Step>,
+    ) -> Result<String, ConflistError> {
+        let chain = &settings.chain;
+        let entry = if chain.chained { entry::chained(settings)? } else { entry::standalone(settings)? };
+        let net_dir = &settings.places.net_dir;
+        for _ in 0..ROUNDS {
+            let now = directory::read(net_dir)?;
+            let plan = Wish { chain, entry: &entry, made: &self.made }.plan(&now);
+            if plan.steps.is_empty() || mutant!("readiness-believed") && !taken.is_empty() {
+                return Ok(plan.then?);
+            }
+            may(settings, touch)?;
+            directory::tidy(net_dir)?;
+            self.take(settings, &now, plan, taken)?;
+        }
+        Err(ConflistError::Restless)
+    }
+
+    fn take(
+        &mut self,
+        settings: &Settings,
+        now: &Snapshot,
+        plan: Plan,
+        taken: &mut Vec<Step>,
+    ) -> Result<(), ConflistError> {
+        let ours = if settings.chain.group_read { 0o640 } else { 0o600 };
+        for step in plan.steps {
+            directory::apply(&settings.places.net_dir, &step, ours)?;
+            match &step {
+                Step::Write { name, .. } => {
+                    tracing::info!(target: "install", file = name, "wrote our entry into the network's configuration");
+                    if !now.files.contains_key(name) {
+                        self.made.insert(name.clone());
+                    }
+                }
+                Step::Remove { name } => {
+                    tracing::info!(target: "install", file = name, "removed a configuration whose place another took");
+                }
+            }
+            taken.push(step);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a configuration may be changed now.
+fn may(settings: &Settings, touch: &Touch) -> Result<(), ConflistError> {
+    if let Touch::Later(why) = touch {
+        return Err(ConflistError::Fight(why.clone()));
+    }
+    if binaries::are_there(&settings.places) && kubeconfig::path(settings).is_file() {
+        return Ok(());
+    }
+    Err(ConflistError::TooEarly)
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Takes back what [`super::pass`] did, in the reverse order: no configuration may name a plugin that is gone. What fails does not keep the rest
+//! from being done, but nothing goes that something still there needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::mutant;
+
+use super::{BINARY, KUBECONFIG, cache, directory};
+use crate::conflist::leave;
+use crate::conflist::plan::Step;
+use crate::files::{self, Doing, FileError};
+use crate::settings::{Places, Settings};
+
+/// What else of ours is in the run directory.
+const RUN_FILES: [&str; 6] =
+    ["agent.sock", "log.sock", "pluginevent.sock", "backend", "istio-cni.log", "istio-cni.log.1"];
+
+/// Whether the binary goes although a runtime still names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binary {
+    /// It stays as long as a DEL needs it.
+    WhileUnused,
+    /// It goes in any case: by hand, after the node was drained.
+    Always,
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// What is gone or was changed.
+    pub done: Vec<String>,
+    /// What stays, and why.
+    pub kept: Vec<String>,
+    /// What failed.
+    pub errors: Vec<FileError>,
+}
+
+/// Removes everything of ours from the node.
+pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
+    let mut summary = Summary::default();
+    if mutant!("binary-removed-first") {
+        binaries(settings, Binary::Always, &mut summary);
+    }
+    let named = configuration(settings, &mut summary);
+    let run_dir = &settings.places.run_dir;
+    for name in [KUBECONFIG].iter().chain(&RUN_FILES) {
+        remove(&run_dir.join(name), &mut summary);
+    }
+    if let Err(error) = files::remove_stale_temporaries(run_dir, &|name| name == KUBECONFIG) {
+        absent_is_fine(error, &mut summary);
+    }
+    match (named, binary) {
+        (true, Binary::WhileUnused) => {
+            summary.kept.push(format!("{BINARY}: a configuration that could not be changed still names it"));
+        }
+        _ => binaries(settings, binary, &mut summary),
+    }
+    summary
+}
+
+/// Takes our entries out of every configuration. Whether one may still name our plugin.
+fn configuration(settings: &Settings, summary: &mut Summary) -> bool {
+    let net_dir = &settings.places.net_dir;
+    let now = match directory::read(net_dir) {
+        Ok(now) => now,
+        Err(error) => return absent_is_fine(error, summary),
+    };
+    let mut named = false;
+    for step in leave::steps(&settings.chain, &now) {
+        let (Step::Write { name, .. } | Step::Remove { name }) = &step;
+        match directory::apply(net_dir, &step, 0o600) {
+            Ok(()) => summary.done.push(format!("our entry in {}", net_dir.join(name).display())),
+            Err(error) => {
+                named = true;
+                summary.errors.push(error);
+            }
+        }
+    }
+    for name in leave::unreadable(&now) {
+        summary.kept.push(format!(
+            "{}: it is no JSON, so our entry in it cannot be removed",
+            net_dir.join(name).display()
+        ));
+    }
+    if let Err(error) = directory::tidy(net_dir) {
+        summary.errors.push(error);
+    }
+    named
+}
+
+/// What is not there needs no removing. Whether it was another error.
+fn absent_is_fine(error: FileError, summary: &mut Summary) -> bool {
+    let absent = files::is_absent(&error.cause);
+    if !absent {
+        summary.errors.push(error);
+    }
+    !absent
+}
+
+fn binaries(settings: &Settings, binary: Binary, summary: &mut Summary) {
+    let places = &settings.places;
+    if binary == Binary::WhileUnused && !mutant!("binary-not-kept") {
+        let why = match cache::uses(&places.cache_dir) {
+            Ok(0) => None,
+            Ok(uses) => Some(format!(
+                "the runtime will call it once more for {uses} pods (install-cni --purge removes it)"
+            )),
+            Err(error) => Some(format!("the runtime may still need it: failed to {error}")),
+        };
+        if let Some(why) = why {
+            summary.kept.push(format!("{BINARY}: {why}"));
+            return;
+        }
+    }
+    for directory in &places.target_dirs {
+        for name in ours(places, directory) {
+            remove(&directory.join(&name), summary);
+        }
+        if let Err(error) = files::remove_stale_temporaries(directory, &|name| name == BINARY) {
+            absent_is_fine(error, summary);
+        }
+    }
+}
+
+/// The files of a target directory that we put there: the plugin, and whatever else has exactly the content that we ship.
+fn ours(places: &Places, directory: &Path) -> Vec<PathBuf> {
+    let shipped = fs::read_dir(&places.source_dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let same = shipped.filter_map(|source| {
+        let name = PathBuf::from(source.file_name()?);
+        (name.as_os_str() != BINARY && files::same_content(&source, &directory.join(&name)).ok()?)
+            .then_some(name)
+    });
+    same.chain([PathBuf::from(BINARY)]).collect()
+}
+
+fn remove(path: &Path, summary: &mut Summary) {
+    match fs::symlink_metadata(path) {
+        Ok(_) => match files::remove(path) {
+            Ok(()) => summary.done.push(path.display().to_string()),
+            Err(error) => summary.errors.push(error),
+        },
+        Err(cause) if files::is_absent(&cause) => {}
+        Err(cause) => summary.errors.push(Doing::Remove.failed(path, cause)),
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tells when something changed in a directory, also in one that is missing, deleted, made again or replaced: then the nearest directory above it is
+//! watched. What changed it does not tell: whoever asks looks at everything anyway, so that an event that got lost is no worse than a late one.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, timeout_at};
+
+/// Writers that make a file and fill it a moment later are given this long after each event …
+const QUIET: Duration = Duration::from_millis(10);
+/// … but no longer than this in all: healing takes no more than 100 ms.
+const PATIENCE: Duration = Duration::from_millis(40);
+
+/// A directory to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Which.
+    pub directory: PathBuf,
+    /// The only name in it that matters; `None` for every name.
+    pub only: Option<String>,
+}
+
+/// Watches directories.
+#[derive(Debug)]
+pub struct Watcher {
+    events: AsyncFd<OwnedFd>,
+    /// By the kernel's number: the names that matter.
+    watched: BTreeMap<i32, Vec<Option<String>>>,
+}
+
+impl Watcher {
+    /// One that watches nothing yet.
+    ///
+    /// # Errors
+    /// The kernel has no more of them for us (`fs.inotify.max_user_instances`).
+    pub fn new() -> io::Result<Self> {
+        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self { events: AsyncFd::with_interest(events, Interest::READABLE)?, watched: BTreeMap::new() })
+    }
+
+    /// Watches these places from now on, and what has to be watched for each of them to come back. To be called before each look: what happens
+    /// after it is told.
+    pub fn arm(&mut self, places: &[Place]) {
+        let mut wanted: BTreeMap<i32, Vec<Option<String>>> = BTreeMap::new();
+        for place in places {
+            if let Some(number) = self.add(&place.directory) {
+                wanted.entry(number).or_default().push(place.only.clone());
+            }
+            // The directory's own name: it may be moved away, or what it leads to may be replaced.
+            if let Some((above, name)) = self.nearest(&place.directory) {
+                wanted.entry(above).or_default().push(Some(name));
+            }
+        }
+        for number in self.watched.keys().filter(|number| !wanted.contains_key(number)) {
+            // One that the kernel has ended already.
+            let _ = inotify::remove_watch(&self.events, *number);
+        }
+        self.watched = wanted;
+    }
+
+    /// Watches the nearest directory above `path` that is there, for the name that leads to `path`.
+    fn nearest(&self, path: &Path) -> Option<(i32, String)> {
+        path.ancestors().zip(path.ancestors().skip(1)).find_map(|(child, above)| {
+            let name = child.file_name()?.to_string_lossy().into_owned();
+            Some((self.add(above)?, name))
+        })
+    }
+
+    fn add(&self, directory: &Path) -> Option<i32> {
+        let what = WatchFlags::CREATE
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::MOVE
+            | WatchFlags::DELETE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        match inotify::add_watch(&self.events, directory, what) {
+            Ok(number) => Some(number),
+            Err(Errno::NOENT | Errno::NOTDIR) => None,
+            Err(error) => {
+                let directory = directory.display();
+                tracing::warn!(target: "install", %directory, %error, "failed to watch; it is looked at from time to time");
+                None
+            }
+        }
+    }
+
+    /// Waits until something that matters happened and nothing more happens.
+    pub async fn changed(&mut self) {
+        self.event().await;
+        let last = Instant::now() + PATIENCE;
+        while timeout_at(last.min(Instant::now() + QUIET), self.event()).await.is_ok() {}
+    }
+
+    async fn event(&mut self) {
+        loop {
+            let Ok(mut ready) = self.events.readable().await else { return };
+            let mut buffer = [MaybeUninit::uninit(); 4096];
+            let mut reader = Reader::new(ready.get_inner(), &mut buffer);
+            let mut matters = false;
+            loop {
+                match reader.next() {
+                    Ok(event) => {
+                        let name = event.file_name().map(|name| name.to_string_lossy());
+                        matters |= self.watched.get(&event.wd()).is_none_or(|names| {
+                            let matches = |only: &Option<String>| {
+                                only.as_deref()
+                                    .is_none_or(|only| name.as_deref().is_none_or(|name| name == only))
+                            };
+                            names.iter().any(matches)
+                        }) && !event.events().contains(ReadFlags::IGNORED);
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(_) => break,
+                }
+            }
+            ready.clear_ready();
+            if matters {
+                return;
+            }
+        }
+    }
+}
