@@ -32,6 +32,10 @@ pub struct Cli {
     /// What to do instead of running as the node's agent.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Remove everything of istio-cni from this node, its binary included, and end. For a node that no agent cleaned: drain it before, as
+    /// pods that the plugin set up cannot be torn down without its binary.
+    #[arg(long)]
+    pub purge: bool,
     /// The flags that were given.
     #[command(flatten)]
     pub flags: Flags,

@@ -42,6 +42,10 @@ impl Watcher {
     ///
     /// # Errors
     /// The kernel has no more of them for us (`fs.inotify.max_user_instances`).
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe code; an OwnedFd cannot be closed while it is registered"
+    )]
     pub fn new() -> io::Result<Self> {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self { events: AsyncFd::with_interest(events, Interest::READABLE)?, watched: BTreeMap::new() })

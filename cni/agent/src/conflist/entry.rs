@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our entry: what the plugin is told, generated from the settings or made of the operator's template.
 
+use netfilter::Wish;
 use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
@@ -12,18 +13,15 @@ const VERSION: &str = "0.3.1";
 /// Why there is no entry to install.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
+    /// Settings that nobody can guess.
+    #[error("{}", .0.join("; "))]
+    Blocked(Vec<String>),
     /// The selectors are no JSON.
-    #[error("enablement selectors are not JSON: {0}")]
+    #[error("the enablement selectors are not JSON: {0}")]
     Selectors(String),
-    /// The template is no JSON object once its placeholders are filled in.
-    #[error("CNI_NETWORK_CONFIG is not a JSON object: {0}; correct it or leave it out")]
+    /// The template is no JSON object.
+    #[error("CNI_NETWORK_CONFIG is not a JSON object: {0}")]
     Template(String),
-    /// The template is another plugin's.
-    #[error("CNI_NETWORK_CONFIG has \"type\" {0}, not \"istio-cni\"; correct it or leave it out")]
-    Type(String),
-    /// A placeholder that nobody knows.
-    #[error("CNI_NETWORK_CONFIG has the placeholder {0}, which is unknown; correct it or leave it out")]
-    Placeholder(String),
 }
 
 /// Our entry as it stands in a list.
@@ -31,22 +29,21 @@ pub enum EntryError {
 /// # Errors
 /// The settings make none.
 pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
-    let mut generated = generated(settings)?;
-    if settings.chain.template.is_empty() {
-        return Ok(Value::Object(generated));
+    if !settings.blocked.is_empty() {
+        return Err(EntryError::Blocked(settings.blocked.clone()));
     }
-    let mut template = template(settings)?;
-    // Without these the plugin would not find us, or not know us.
-    for key in ["cni_agent_run_dir", "pod_namespace"] {
-        if let (false, Some(value)) = (template.contains_key(key), generated.remove(key)) {
-            template.insert(key.to_owned(), value);
-        }
+    let mut keys = generated(settings)?;
+    if !settings.chain.template.is_empty() {
+        let template: Map<String, Value> = serde_json::from_str(&settings.chain.template)
+            .map_err(|error| EntryError::Template(error.to_string()))?;
+        keys.extend(template);
     }
-    template.remove("cniVersion");
-    Ok(Value::Object(template))
+    // It belongs to the list.
+    keys.remove("cniVersion");
+    Ok(Value::Object(keys))
 }
 
-/// Our entry as a configuration of its own: a plugin of its own right for Multus.
+/// Our entry as a configuration of its own: for Multus.
 ///
 /// # Errors
 /// The settings make none.
@@ -81,6 +78,9 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
     if entry.status_gate {
         keys["millrace_status_gate"] = "agent".into();
     }
+    if let Wish::Only(backend) = entry.backend {
+        keys["millrace_backend"] = backend.name().into();
+    }
     Ok(keys.as_object_mut().map(std::mem::take).unwrap_or_default())
 }
 
@@ -89,37 +89,4 @@ fn selectors(text: &str) -> Result<Value, EntryError> {
         "" | "null" => Ok(json!([])),
         text => serde_json::from_str(text).map_err(|error| EntryError::Selectors(error.to_string())),
     }
-}
-
-/// The template with its placeholders filled in.
-fn template(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
-    let (_, host, port) = &settings.kubeconfig.server;
-    let run_dir = &settings.places.run_dir;
-    let known = [
-        ("__KUBECONFIG_FILEPATH__", run_dir.join(crate::install::KUBECONFIG).display().to_string()),
-        ("__KUBECONFIG_FILENAME__", crate::install::KUBECONFIG.to_owned()),
-        ("__LOG_UDS_ADDRESS__", run_dir.join("log.sock").display().to_string()),
-        ("__LOG_LEVEL__", settings.entry.log_level.clone()),
-        ("__KUBERNETES_SERVICE_HOST__", host.clone()),
-        ("__KUBERNETES_SERVICE_PORT__", port.clone()),
-        ("__KUBERNETES_NODE_NAME__", settings.own.node.clone()),
-    ];
-    let filled =
-        known.iter().fold(settings.chain.template.clone(), |text, (name, value)| text.replace(name, value));
-    if let Some(unknown) = placeholder(&filled) {
-        return Err(EntryError::Placeholder(unknown));
-    }
-    let template: Map<String, Value> =
-        serde_json::from_str(&filled).map_err(|error| EntryError::Template(error.to_string()))?;
-    match template.get("type") {
-        Some(kind) if kind == OUR_TYPE => Ok(template),
-        other => Err(EntryError::Type(other.unwrap_or(&Value::Null).to_string())),
-    }
-}
-
-/// The first `__UPPER_CASE__` in a text.
-fn placeholder(text: &str) -> Option<String> {
-    let words = text.split(|letter: char| !letter.is_ascii_uppercase() && letter != '_');
-    let is_one = |word: &&str| word.len() > 4 && word.starts_with("__") && word.ends_with("__");
-    words.into_iter().find(is_one).map(str::to_owned)
 }

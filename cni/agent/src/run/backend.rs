@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finds out once which back end is right for this node, and writes it down for the plugin, which else finds out at each pod.
+
+use netfilter::Wish;
+use netfilter::backend::{Record, choose, probe};
+
+use crate::files;
+use crate::settings::Settings;
+
+/// The record's name in the run directory. The plugin reads it.
+pub(super) const RECORD: &str = "backend";
+
+/// Probes and writes. A failure is logged and leaves no record: the plugin then finds out itself.
+pub(super) fn record(settings: &Settings) {
+    let path = settings.places.run_dir.join(RECORD);
+    let text = match text() {
+        Ok(text) => text,
+        Err(why) => {
+            tracing::warn!(target: "cni-agent", why, "no back end is recorded for this node");
+            return match files::remove(&path) {
+                Ok(()) => {}
+                Err(error) => tracing::warn!(target: "cni-agent", "failed to {error}"),
+            };
+        }
+    };
+    match files::atomic_write(&path, &mut text.as_bytes(), 0o644) {
+        Ok(()) => {
+            let record = text.lines().next().unwrap_or_default();
+            tracing::info!(target: "cni-agent", record, "recorded this node's back end");
+        }
+        Err(error) => tracing::warn!(target: "cni-agent", "failed to {error}"),
+    }
+}
+
+fn text() -> Result<String, String> {
+    let facts = probe().map_err(|error| format!("failed to probe: {error}"))?;
+    let choice = choose(Wish::Auto, &facts).map_err(|error| error.to_string())?;
+    Ok(Record { choice, facts }.encode())
+}
