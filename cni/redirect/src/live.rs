@@ -16,6 +16,8 @@ pub mod compare;
 pub mod json;
 pub mod native;
 pub mod save;
+#[cfg(test)]
+mod testing;
 
 use std::fmt;
 

@@ -5,13 +5,13 @@ use netfilter::address::Rtnetlink;
 use netfilter::iptables::{self, Variant};
 use netfilter::program::{self, Options, Programmed, Removed, Request};
 use netfilter::{Applied, Backend, Choice, Reason, Wish, backend, has_rules_of_ours, legacy, read};
-use redirect::config::{Config, Dns, Mode};
+use redirect::config::Config;
 use redirect::list::Selection;
 use redirect::ruleset::{Family, Table};
 
 use crate::lock::hide;
 use crate::world::World;
-use crate::{Case, Needs, tools};
+use crate::{Case, Needs, rules, tools};
 
 pub(crate) const CASES: &[Case] = &[
     Case("a_namespace_ends_with_one_set_whatever_it_held", Needs::ToolsAndUsers, one_set),
@@ -37,14 +37,7 @@ pub(crate) fn config() -> Config {
 }
 
 pub(crate) fn full() -> Config {
-    Config {
-        mode: Mode::Tproxy,
-        dns: Dns::All,
-        drop_invalid: true,
-        exclude_interfaces: vec!["eth1".into()],
-        virtual_interfaces: vec!["vm0".into(), "vm1".into()],
-        ..config()
-    }
+    rules::with_everything(config())
 }
 
 pub(crate) fn do_program(config: Config, wish: Wish) -> Programmed {

@@ -41,13 +41,18 @@ fn dns_config() -> Config {
 
 /// What has every table and every form: TPROXY, DNS, excluded and virtual interfaces, dropping of what conntrack cannot place.
 pub(crate) fn full_config() -> Config {
+    with_everything(config())
+}
+
+/// The same of another pod.
+pub(crate) fn with_everything(config: Config) -> Config {
     Config {
         mode: Mode::Tproxy,
         dns: Dns::All,
         drop_invalid: true,
         exclude_interfaces: vec!["eth1".into()],
         virtual_interfaces: vec!["vm0".into(), "vm1".into()],
-        ..config()
+        ..config
     }
 }
 

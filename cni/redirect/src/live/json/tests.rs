@@ -2,8 +2,9 @@
 //! Listings of nft 1.0.6.
 
 use super::*;
+use crate::live::testing::of_the_proxy;
 use crate::live::{Action, Condition};
-use crate::ruleset::{CtStates, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{CtStates, Match, Port, Protocol, Sense};
 
 const LISTING: &str = r#"{"nftables": [
  {"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
@@ -41,17 +42,7 @@ fn a_listing_is_read_whole() {
     );
     assert_eq!(own.entry, None);
     let rule = &output.rules[0];
-    assert_eq!(
-        rule.conditions,
-        [
-            Match::OutInterface("lo".into()),
-            Match::Destination(Sense::Not, crate::host::LOOPBACK_V4),
-            Match::Protocol(Protocol::Tcp),
-            Match::DestinationPorts(Sense::Not, vec![53, 15008]),
-            Match::Owner(Sense::Is, Owner::Uid(Id::Number(1337))),
-        ]
-        .map(Condition::Known)
-    );
+    assert_eq!(rule.conditions, of_the_proxy());
     assert_eq!(
         (rule.packets, rule.actions.as_slice()),
         (Some(7), &[Action::Jump("istio-output".into())][..])

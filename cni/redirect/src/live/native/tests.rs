@@ -2,10 +2,9 @@
 //! Listings of nft 1.0.6, and the rules that we write.
 
 use super::*;
-use crate::config::{Config, Dns, Mode};
-use crate::list::Selection;
+use crate::live::testing::{everything, of_the_proxy};
 use crate::live::{Action, Condition};
-use crate::ruleset::{Dialect, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Dialect, Match, Port, Sense};
 use crate::text;
 
 const LISTING: &str = r#"table ip other {
@@ -48,17 +47,7 @@ fn a_listing_is_read_whole() {
     assert_eq!(output.entry, entry(LiveHook::Output, -100, ChainKind::First, Policy::Accept));
     assert_eq!(p.entry, entry(LiveHook::Prerouting, -145, ChainKind::Every, Policy::Drop));
     let first = &output.rules[0];
-    assert_eq!(
-        first.conditions,
-        [
-            Match::OutInterface("lo".into()),
-            Match::Destination(Sense::Not, crate::host::LOOPBACK_V4),
-            Match::Protocol(Protocol::Tcp),
-            Match::DestinationPorts(Sense::Not, vec![53, 15008]),
-            Match::Owner(Sense::Is, Owner::Uid(Id::Number(1337))),
-        ]
-        .map(Condition::Known)
-    );
+    assert_eq!(first.conditions, of_the_proxy());
     assert_eq!(
         (first.packets, &first.actions[..]),
         (Some(3), &[Action::Jump("istio-in-redirect".into())][..])
@@ -116,20 +105,7 @@ fn a_comment_of_a_chain_is_no_rule() {
 
 #[test]
 fn the_rules_that_we_write_are_understood_whole() {
-    let config = Config {
-        dialect: Dialect::Nft,
-        ipv6: true,
-        mode: Mode::Tproxy,
-        inbound_ports_include: Some(Selection::All),
-        outbound_ranges_include: Selection::All,
-        exclude_interfaces: vec!["net1".into()],
-        virtual_interfaces: vec!["k6t".into()],
-        owner_groups_include: Selection::List(vec![Id::Number(7)]),
-        dns: Dns::All,
-        drop_invalid: true,
-        ..Config::default()
-    };
-    let ruleset = crate::generate::ruleset(&config).unwrap();
+    let ruleset = crate::generate::ruleset(&everything(Dialect::Nft)).unwrap();
     for wanted in &ruleset.rules {
         let read = rule(&text::rule(Dialect::Nft, wanted));
         let unknown = read.conditions.iter().any(|condition| matches!(condition, Condition::Unknown(_)));

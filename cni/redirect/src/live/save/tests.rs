@@ -2,10 +2,9 @@
 //! Text of iptables-save 1.8.9, of upstream's dry run, and of ours.
 
 use super::*;
-use crate::config::{Config, Dns, Mode};
-use crate::list::Selection;
+use crate::live::testing::everything;
 use crate::live::{Action, Condition, LiveRule};
-use crate::ruleset::{CtStates, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{CtStates, Dialect, Id, Match, Owner, Port, Protocol, Sense};
 use crate::text;
 
 fn rules(lines: &str) -> Vec<LiveRule> {
@@ -144,19 +143,7 @@ fn inserts_go_where_they_say() {
 
 #[test]
 fn the_text_that_we_write_is_understood_whole() {
-    let config = Config {
-        ipv6: true,
-        mode: Mode::Tproxy,
-        inbound_ports_include: Some(Selection::All),
-        outbound_ranges_include: Selection::All,
-        exclude_interfaces: vec!["net1".into()],
-        virtual_interfaces: vec!["k6t".into()],
-        owner_groups_include: Selection::List(vec![Id::Number(7)]),
-        dns: Dns::All,
-        drop_invalid: true,
-        ..Config::default()
-    };
-    let ruleset = crate::generate::ruleset(&config).unwrap();
+    let ruleset = crate::generate::ruleset(&everything(Dialect::Iptables)).unwrap();
     for family in ruleset.families() {
         let read = parse(&text::restore(&ruleset, family), family).unwrap();
         let mut count = 0;
