@@ -10,6 +10,9 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use nix::sched::{CloneFlags, unshare};
 
+/// The index of `lo`, in every namespace.
+const LO: u32 = 1;
+
 /// A fresh pod namespace.
 #[derive(Debug)]
 pub struct PodNamespace {
@@ -47,13 +50,23 @@ impl PodNamespace {
     }
 }
 
+/// Sets `lo` of the calling thread's namespace up.
+pub fn lo_up() -> Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let (connection, handle, _) = rtnetlink::new_connection()?;
+        let served = tokio::spawn(connection);
+        handle.link().set(rtnetlink::LinkUnspec::new_with_index(LO).up().build()).execute().await?;
+        served.abort();
+        Ok(())
+    })
+}
+
 async fn addresses() -> Result<()> {
     let (connection, handle, _) = rtnetlink::new_connection()?;
     let served = tokio::spawn(connection);
-    let lo = 1;
-    handle.link().set(rtnetlink::LinkUnspec::new_with_index(lo).up().build()).execute().await?;
-    handle.address().add(lo, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), 24).execute().await?;
-    handle.address().add(lo, IpAddr::V6(Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2)), 64).execute().await?;
+    handle.link().set(rtnetlink::LinkUnspec::new_with_index(LO).up().build()).execute().await?;
+    handle.address().add(LO, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), 24).execute().await?;
+    handle.address().add(LO, IpAddr::V6(Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2)), 64).execute().await?;
     served.abort();
     Ok(())
 }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the node agent costs: the real `install-cni` beside an embedded API server, in namespaces of this process and with a root
+//! directory of its own. Each figure stands beside its goal. A goal that is missed, or a part that could not be measured, is said in the
+//! report and fails nothing: whoever reads it decides.
+//!
+//! `cargo bench -p benches --bench agent -- [--quick] [--agent PATH] [--plugin PATH] [--peer PATH] [--json PATH]`
+//!
+//! | part | what it measures |
+//! |---|---|
+//! | `node` | a node: directories, API server, agent |
+//! | `pods` | pods of a realistic size |
+//! | `life` | start to ready, clobbered to healed, ended |
+//! | `memory` | the resident set with 110 and 1,000 pods |
+//! | `socket` | requests of the plugin, alone and 110 at a time; 110 ADDs |
+//! | `idle` | requests to the API server while nothing happens |
+//! | `repair` | a broken pod, from its status to its rules |
+
+#![expect(clippy::print_stdout, reason = "the report is the product")]
+
+mod idle;
+mod life;
+mod memory;
+mod node;
+mod pods;
+mod repair;
+mod socket;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use benches::report::{self, Cell, Table};
+use benches::rounds::{quantile, sorted};
+use clap::Parser;
+
+use node::Binaries;
+
+/// Measures the node agent.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Little of everything: proves that the bench runs, its figures are worth nothing.
+    #[arg(long)]
+    quick: bool,
+    /// The agent; built if not given.
+    #[arg(long)]
+    agent: Option<PathBuf>,
+    /// The plugin; built if not given.
+    #[arg(long)]
+    plugin: Option<PathBuf>,
+    /// Another agent, for instance upstream's: start and heal take turns with it.
+    #[arg(long)]
+    peer: Option<PathBuf>,
+    /// Where the figures go as JSON; `agent.json` beside criterion's directory if not given.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// What `cargo bench` passes.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    Quick,
+    Full,
+}
+
+impl Effort {
+    fn pick<T>(self, quick: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
+/// The figures so far.
+struct Figures(Table);
+
+/// The most that a figure may be.
+#[derive(Debug, Clone, Copy)]
+struct Goal {
+    most: f64,
+    unit: &'static str,
+}
+
+impl Figures {
+    fn new() -> Self {
+        Self(Table::new("The agent", &["what", "times", "p50", "p99", "most", "unit", "goal"]))
+    }
+
+    /// Adds samples of one thing, by the quantile that the goal speaks of.
+    fn samples(&mut self, what: &str, samples: Vec<f64>, judged: f64, goal: Goal) {
+        let samples = sorted(samples);
+        let verdict = judge(quantile(&samples, judged), goal);
+        let at = |part| Cell::from(quantile(&samples, part));
+        let count = Cell::from(samples.len() as f64);
+        self.0.row(what, vec![count, at(0.5), at(0.99), at(1.0), goal.unit.into(), verdict]);
+    }
+
+    /// Adds one figure.
+    fn one(&mut self, what: &str, figure: f64, goal: Goal) {
+        let verdict = judge(figure, goal);
+        let nothing = || Cell::Nothing;
+        self.0.row(what, vec![1.0.into(), nothing(), nothing(), figure.into(), goal.unit.into(), verdict]);
+    }
+
+    /// Adds words about what has no goal, or could not be measured.
+    fn note(&mut self, what: &str, words: &str) {
+        println!("{what}: {words}");
+        self.0.row(
+            what,
+            vec![Cell::Nothing, Cell::Nothing, Cell::Nothing, Cell::Nothing, Cell::Nothing, words.into()],
+        );
+    }
+
+    /// Measures a part; where that fails, the report says why.
+    fn part(&mut self, name: &str, measure: impl FnOnce(&mut Self) -> Result<()>) {
+        println!("measuring: {name}");
+        if let Err(error) = measure(self) {
+            self.note(name, &format!("NOT MEASURED: {error:#}").replace('\n', " / "));
+        }
+    }
+}
+
+fn judge(figure: f64, Goal { most, unit }: Goal) -> Cell {
+    let verdict = if figure <= most { "met" } else { "MISSED" };
+    Cell::Text(format!("<= {most} {unit}: {verdict}"))
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let effort = if options.quick { Effort::Quick } else { Effort::Full };
+    let binaries = binaries(&options)?;
+    // Before any thread: all threads of this process, the API server's among them, live on the node.
+    node::enter_own_namespaces()?;
+    let mut figures = Figures::new();
+    figures
+        .part("start and heal", |figures| life::measure(effort, &binaries, options.peer.as_deref(), figures));
+    figures.part("memory", |figures| memory::measure(effort, &binaries, figures));
+    figures.part("socket", |figures| socket::measure(effort, &binaries, figures));
+    figures.part("110 ADDs", |figures| socket::adds(&binaries, figures));
+    figures.part("idle", |figures| idle::measure(effort, &binaries, figures));
+    figures.part("repair", |figures| repair::measure(effort, &binaries, figures));
+    let tables = [figures.0];
+    println!("\n{}", tables[0]);
+    let beside_criterion = || -> Result<PathBuf> {
+        let binary = std::env::current_exe()?;
+        Ok(binary.ancestors().nth(3).context("not in a target directory")?.join("agent.json"))
+    };
+    let path = options.json.map_or_else(beside_criterion, Ok)?;
+    std::fs::write(&path, format!("{:#}\n", report::json(&tables)))?;
+    println!("figures as JSON: {}", path.display());
+    Ok(())
+}
+
+/// What a node runs: as given, else built as the lab builds it.
+fn binaries(options: &Options) -> Result<Binaries> {
+    let built = |name: &str| -> Result<PathBuf> {
+        let output = Command::new("cargo").args(["lab", "build"]).stderr(Stdio::inherit()).output()?;
+        ensure!(output.status.success(), "`cargo lab build` failed: {}", output.status);
+        let said = String::from_utf8(output.stdout)?;
+        Ok(Path::new(said.lines().last().context("`cargo lab build` printed nothing")?).join(name))
+    };
+    let found = |given: &Option<PathBuf>, name| -> Result<PathBuf> {
+        let path = given.clone().map_or_else(|| built(name), Ok)?;
+        path.canonicalize().with_context(|| format!("find {}", path.display()))
+    };
+    Ok(Binaries {
+        agent: found(&options.agent, "install-cni")?,
+        plugin: found(&options.plugin, "istio-cni")?,
+    })
+}

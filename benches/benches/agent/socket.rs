@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the plugin asks the agent: one request at a time, 110 at a time, and 110 ADDs of the real plugin, which must not reach the API server.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use apiserver::Verb;
+use benches::{burst, contender};
+use protocol::agent::{
+    PodKey, Reply, Request, RequestKind, Response, SOCKET, VERSION, decode_line, encode_line,
+};
+use serde_json::json;
+
+use crate::node::{Agent, Binaries, Node, PATIENCE, until};
+use crate::{Effort, Figures, Goal, pods};
+
+const ANSWER: Goal = Goal { most: 5.0, unit: "ms" };
+/// As many as a kubelet's pods.
+const PODS: usize = 110;
+
+fn ask(socket: &Path, key: &PodKey) -> Result<Response> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(&encode_line(&Request { version: VERSION, kind: RequestKind::Pod(key.clone()) })?)?;
+    let mut line = Vec::new();
+    BufReader::new(stream).read_until(b'\n', &mut line)?;
+    Ok(decode_line::<Reply>(&line)?.response)
+}
+
+/// Whether the agent knows a pod.
+pub(crate) fn is_found(node: &Node, key: &PodKey) -> Result<bool> {
+    Ok(matches!(ask(&node.run_dir().join(SOCKET), key)?, Response::Found { .. }))
+}
+
+/// A node with 110 pods, and an agent that knows all of them.
+fn started(binaries: &Binaries) -> Result<(Node, Vec<PodKey>, Agent)> {
+    let node = Node::create(binaries)?;
+    let keys = pods::fill(&node, PODS)?;
+    let mut agent = node.start(&binaries.agent, &[])?;
+    agent.ready()?;
+    for key in &keys {
+        until(PATIENCE, || Ok(is_found(&node, key).unwrap_or(false).then_some(())))
+            .with_context(|| format!("wait until the agent knows {}", key.name))?;
+    }
+    Ok((node, keys, agent))
+}
+
+/// Asks for a pod `count` times; milliseconds of each.
+fn series(socket: &Path, key: &PodKey, count: usize) -> Result<Vec<f64>> {
+    let one = |_| {
+        let start = Instant::now();
+        let response = ask(socket, key)?;
+        let took = start.elapsed().as_secs_f64() * 1e3;
+        ensure!(matches!(response, Response::Found { .. }), "{} is not known any more", key.name);
+        Ok(took)
+    };
+    (0..count).map(one).collect()
+}
+
+pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures) -> Result<()> {
+    let (node, keys, _agent) = started(binaries)?;
+    let socket = node.run_dir().join(SOCKET);
+    let alone = series(&socket, &keys[0], effort.pick(50, 5000))?;
+    figures.samples("socket request, alone", alone, 0.99, ANSWER);
+    let all_there = Barrier::new(keys.len());
+    let together = thread::scope(|scope| {
+        let crowd: Vec<_> = keys
+            .iter()
+            .map(|key| {
+                scope.spawn(|| {
+                    all_there.wait();
+                    series(&socket, key, effort.pick(2, 50))
+                })
+            })
+            .collect();
+        let ended = crowd.into_iter().map(|one| one.join().map_err(|_| anyhow!("a thread panicked"))?);
+        ended.collect::<Result<Vec<_>>>()
+    })?;
+    figures.samples("socket request, 110 at a time", together.concat(), 0.99, ANSWER);
+    Ok(())
+}
+
+/// ADDs of the real plugin, all at once.
+pub(crate) fn adds(binaries: &Binaries, figures: &mut Figures) -> Result<()> {
+    let (node, keys, _agent) = started(binaries)?;
+    let key = &keys[0];
+    let netconf = json!({"cniVersion": "1.0.0", "name": "k8s", "type": "istio-cni", "plugin_log_level": "error", "cni_agent_run_dir": node.run_dir(),
+        "pod_namespace": "istio-system",
+        "prevResult": {"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}], "ips": [{"address": "10.9.0.2/24", "interface": 0}]}});
+    let mut plugin = contender::plugin("ADD", &binaries.plugin, "ADD", (&key.namespace, &key.name), &netconf);
+    for (_, value) in plugin.processes.iter_mut().flat_map(|process| &mut process.env) {
+        *value = value.replace("K8S_POD_UID=u", &format!("K8S_POD_UID={}", key.uid));
+    }
+    let gets = || node.api.count(|request| request.verb == Verb::Get && request.path.contains("/pods/"));
+    let before = gets();
+    let took = burst::burst(&plugin, PODS, PODS)?;
+    let caused = (gets() - before) as f64;
+    figures.one("GETs of pods that 110 ADDs at once cause", caused, Goal { most: 0.0, unit: "requests" });
+    figures.note("110 ADDs at once, whole", &format!("{:.0} ms", took.as_secs_f64() * 1e3));
+    Ok(())
+}
