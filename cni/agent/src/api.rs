@@ -20,7 +20,7 @@ mod transport;
 mod watch;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
 pub use error::ApiError;

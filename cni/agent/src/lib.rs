@@ -19,6 +19,7 @@
 //! | [`conflist`] | configurations of networks: what to change in them |
 //! | [`files`], [`watch`] | files that are whole; directories that change |
 //! | [`pods`] | the node's pods as the API server tells of them |
+//! | [`serve`] | the sockets that the plugin talks to |
 
 pub mod api;
 pub mod cli;
@@ -32,5 +33,6 @@ pub mod metrics;
 pub mod pods;
 pub mod readiness;
 pub mod run;
+pub mod serve;
 pub mod settings;
 pub mod watch;

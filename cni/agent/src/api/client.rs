@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the API server is, and one request and its answer.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -197,6 +197,8 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn server(protocol: &str, host: &str, port: &str) -> Server {

@@ -72,16 +72,22 @@ pub struct Following {
 impl Following {
     /// Tells every change to `sink` until it is cancelled.
     pub async fn run<T: DeserializeOwned>(self, mut sink: impl FnMut(Change<T>), cancel: &CancellationToken) {
-        cancel.run_until_cancelled(self.follow(&mut sink)).await;
+        cancel.run_until_cancelled(self.follow(&mut sink, cancel)).await;
     }
 
-    async fn follow<T: DeserializeOwned>(&self, sink: &mut impl FnMut(Change<T>)) {
+    async fn follow<T: DeserializeOwned>(
+        &self,
+        sink: &mut impl FnMut(Change<T>),
+        cancel: &CancellationToken,
+    ) {
         let start = Instant::now();
         let mut course = Course::new(self.seed);
         let mut dice = Dice::new(self.seed.wrapping_add(1));
         let mut next = course.first();
         loop {
-            tokio::time::sleep(next.after).await;
+            if tokio::time::timeout(next.after, cancel.cancelled()).await.is_ok() {
+                return;
+            }
             course.begin(start.elapsed());
             let outcome = match &next.step {
                 Step::List(freshness) => self.list(*freshness, sink).await,

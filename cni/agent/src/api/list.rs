@@ -146,10 +146,10 @@ mod tests {
         let tree = leaf.prop_recursive(3, 16, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map(text(), inner, 0..4).prop_map(|map| Value::from_iter(map)),
+                prop::collection::btree_map(text(), inner, 0..4).prop_map(Value::from_iter),
             ]
         });
-        prop::collection::btree_map(text(), tree, 0..4).prop_map(|map| Value::from_iter(map))
+        prop::collection::btree_map(text(), tree, 0..4).prop_map(Value::from_iter)
     }
 
     proptest! {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A scripted API server in process: each request gets the next answer, and the time is the test's.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -24,11 +24,14 @@ pub(super) enum TrustError {
     Tls(#[from] rustls::Error),
 }
 
+/// What a file's content came to.
+type Known = (Stamp, Arc<ClientConfig>);
+
 /// Whom to take for the API server.
 #[derive(Debug, Clone)]
 pub(super) enum Trust {
     /// Whoever has a certificate that an authority in this file signed.
-    Authorities { path: Arc<Path>, known: Arc<Mutex<Option<(Stamp, Arc<ClientConfig>)>>> },
+    Authorities { path: Arc<Path>, known: Arc<Mutex<Option<Known>>> },
     /// Anyone.
     Anyone(Arc<ClientConfig>),
 }

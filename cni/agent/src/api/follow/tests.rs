@@ -120,7 +120,7 @@ async fn a_silent_watch_is_renewed_and_bookmarks_keep_it() {
     let mut run = run([list("5", &[], ""), watch, second]);
     run.expect(["all ", "alive"]).await;
     for version in 6..9 {
-        tokio::time::sleep(STALL_LIMIT - Duration::from_secs(1)).await;
+        tokio::time::advance(STALL_LIMIT - Duration::from_secs(1)).await;
         send(&events, event("BOOKMARK", &version.to_string(), ""));
         run.expect(["alive"]).await;
     }
@@ -138,8 +138,9 @@ async fn bytes_that_drip_in_are_no_sign_of_life() {
     run.expect(["all ", "alive"]).await;
     let before = Instant::now();
     let dripping = async {
+        let mut every = tokio::time::interval(Duration::from_secs(20));
         for byte in event("ADDED", "6", "a").bytes() {
-            tokio::time::sleep(Duration::from_secs(20)).await;
+            every.tick().await;
             let _ = events.unbounded_send(Ok(vec![byte].into()));
         }
         std::future::pending::<()>().await;
@@ -205,14 +206,12 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_costs_few_requests() {
     let mut run = run((0..200).map(|_| Answer::new(500, "")));
-    let hour = tokio::time::sleep(Duration::from_secs(3600));
-    tokio::pin!(hour);
-    loop {
-        tokio::select! {
-            () = &mut hour => break,
-            told = run.next() => assert_eq!(told, "lost: server_error"),
+    let failing = async {
+        loop {
+            assert_eq!(run.next().await, "lost: server_error");
         }
-    }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(3600), failing).await.is_err());
     let asked = run.asked().len();
     assert!((120..200).contains(&asked), "{asked}");
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the plugin talks to: `agent.sock`, which tells a pod's facts, and `log.sock`, which takes log lines. The path of upstream's event
+//! socket (`pluginevent.sock`) belongs to ambient mode: nobody listens there.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`socket`] | a socket's file: put in place whole, looked after, taken away |
+//! | [`lookup`] | a pod's facts: from the cache, else one request to the API server |
+//! | `requests` | the connections of `agent.sock` |
+//! | `fairness` | how much of the agent one process may have |
+//! | `lines` | the connections of `log.sock` |
+
+mod fairness;
+mod lines;
+pub mod lookup;
+mod requests;
+pub mod socket;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::readiness::{Part, Readiness};
+use lookup::Lookup;
+use socket::{SocketError, SocketFile};
+
+pub use fairness::Share;
+pub use lines::{LOG_SOCKET, take_lines};
+pub use requests::{Limits, answer};
+
+/// How often the sockets' files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The plugin's sockets.
+#[derive(Debug, Clone)]
+pub struct Sockets {
+    /// Where they are: `/var/run/istio-cni`.
+    pub run_dir: PathBuf,
+    /// Answers questions.
+    pub lookup: Lookup,
+    /// Takes log lines.
+    pub log: Log,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Where it is said whether they are right.
+    pub readiness: Readiness,
+}
+
+/// Both sockets, being served until it is dropped.
+struct Served {
+    files: [SocketFile; 2],
+    stop: CancellationToken,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Sockets {
+    /// Serves both until it is cancelled. Files that somebody takes away are put back.
+    pub async fn run(self, cancel: CancellationToken) {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut served: Option<Served> = None;
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                () = cancel.cancelled() => return,
+            }
+            if served.as_ref().is_some_and(|served| served.files.iter().all(SocketFile::is_served)) {
+                continue;
+            }
+            match self.open(&cancel) {
+                Ok(open) => {
+                    // What was there before goes only now: its files are not the ones under these names any more.
+                    served = Some(open);
+                    self.readiness.right(Part::Sockets);
+                    tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
+                }
+                Err(error) => {
+                    self.readiness.wrong(Part::Sockets, format!("failed to {error}"));
+                    tracing::error!(target: "cni-agent", "failed to {error}");
+                }
+            }
+        }
+    }
+
+    fn open(&self, cancel: &CancellationToken) -> Result<Served, SocketError> {
+        let (questions, agent) = socket::open(&self.run_dir.join(protocol::agent::SOCKET), 0o600)?;
+        // As upstream: any user's plugin may log.
+        let (lines, log) = socket::open(&self.run_dir.join(LOG_SOCKET), 0o666)?;
+        let stop = cancel.child_token();
+        tokio::spawn(answer(questions, self.lookup.clone(), Limits::default(), stop.clone()));
+        tokio::spawn(take_lines(lines, self.log.clone(), stop.clone()));
+        Ok(Served { files: [agent, log], stop })
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pod's facts. From the cache if it is certain that the very pod is meant; else from the API server, once for all who ask for it at the
+//! same time. What stays uncertain is unknown: the plugin then asks for itself, and fails closed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::agent::{PodKey, Response};
+use protocol::mutant;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use crate::api::{ApiError, Client};
+use crate::metrics::{AddPhase, AddResult, CacheResult, Metrics};
+use crate::pods::{NodePod, Pods};
+
+/// What an answer may take: the plugin waits for a second.
+const ASK_LIMIT: Duration = Duration::from_millis(700);
+
+/// The kubelet and we are told of a new pod at the same time. How long it may take to reach us before it is worth a request.
+const HEAD_START: Duration = Duration::from_millis(30);
+
+/// Requests to the API server at a time: as much as a server gives one client anyway.
+const AT_A_TIME: usize = 8;
+
+/// The longest name or namespace.
+const NAME_LIMIT: usize = 253;
+
+/// What asking came to.
+#[derive(Debug, Clone)]
+enum Outcome {
+    /// The watch told of it meanwhile.
+    Told(Arc<NodePod>),
+    /// The API server told.
+    Asked(Arc<NodePod>),
+    /// There is no such pod, or it is another one.
+    Unknown,
+    /// The API server did not say.
+    Failed,
+}
+
+/// A question that is on its way.
+type Flight = watch::Receiver<Option<Outcome>>;
+
+/// Which pod: namespace, name, UID.
+type Which = (String, String, String);
+
+/// Answers questions about pods: cheap to clone, all clones are one.
+#[derive(Debug, Clone)]
+pub struct Lookup(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pods: Pods,
+    client: Option<Client>,
+    metrics: Metrics,
+    turns: Semaphore,
+    flights: Mutex<HashMap<Which, Flight>>,
+}
+
+impl Lookup {
+    /// Over a cache, and an API server if there is one.
+    #[must_use]
+    pub fn new(pods: Pods, client: Option<Client>, metrics: Metrics) -> Self {
+        let turns = Semaphore::new(AT_A_TIME);
+        Self(Arc::new(Inner { pods, client, metrics, turns, flights: Mutex::default() }))
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// The facts of a pod.
+    pub async fn facts(&self, key: &PodKey) -> (Response, AddResult) {
+        let found = |pod: &NodePod| (Response::Found { pod: Box::new(pod.facts()) }, AddResult::Found);
+        if let Some(pod) = self.0.pods.find(&key.namespace, &key.name, &key.uid) {
+            self.0.metrics.cache(CacheResult::Hit);
+            return found(&pod);
+        }
+        if !is_name(&key.namespace) || !is_name(&key.name) {
+            return (Response::Unknown, AddResult::Failed);
+        }
+        let (mut flight, joined) = self.flight(key);
+        let outcome = match flight.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Outcome::Failed),
+            Err(_) => Outcome::Failed,
+        };
+        self.0.metrics.cache(match &outcome {
+            Outcome::Told(_) => CacheResult::Hit,
+            Outcome::Failed => CacheResult::Failed,
+            _ if joined => CacheResult::Joined,
+            _ => CacheResult::Miss,
+        });
+        match outcome {
+            Outcome::Told(pod) | Outcome::Asked(pod) => found(&pod),
+            Outcome::Unknown => (Response::Unknown, AddResult::Unknown),
+            Outcome::Failed => (Response::Unknown, AddResult::Failed),
+        }
+    }
+
+    /// A pod's sandbox is gone.
+    pub fn deleted(&self, key: &PodKey) {
+        self.0.pods.sandbox_gone(&key.namespace, &key.name);
+    }
+
+    /// The question on its way for this pod, and whether it was under way already. It ends even if nobody waits any more.
+    fn flight(&self, key: &PodKey) -> (Flight, bool) {
+        let which = (key.namespace.clone(), key.name.clone(), key.uid.clone());
+        let mut flights = self.flights();
+        if let Some(flight) = flights.get(&which).filter(|_| !mutant!("asked-each-time")) {
+            return (flight.clone(), true);
+        }
+        let (done, flight) = watch::channel(None);
+        flights.insert(which.clone(), flight.clone());
+        let lookup = self.clone();
+        tokio::spawn(async move {
+            let asked = tokio::time::timeout(ASK_LIMIT, lookup.ask(&which)).await;
+            lookup.flights().remove(&which);
+            done.send_replace(Some(asked.unwrap_or(Outcome::Failed)));
+        });
+        (flight, false)
+    }
+
+    fn flights(&self) -> MutexGuard<'_, HashMap<Which, Flight>> {
+        self.0.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, which: &Which) -> Outcome {
+        if let Some(pod) = self.told(which).await {
+            return Outcome::Told(pod);
+        }
+        let Some(client) = &self.0.client else { return Outcome::Failed };
+        let Ok(_turn) = self.0.turns.acquire().await else { return Outcome::Failed };
+        // It may have come in while others had their turn.
+        if let Some(pod) = self.cached(which) {
+            return Outcome::Told(pod);
+        }
+        let (namespace, name, uid) = which;
+        let start = Instant::now();
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let answer = client.get::<NodePod>(&path, ASK_LIMIT).await;
+        let (outcome, result) = match answer {
+            Ok(pod) if !is_meant(&pod, which) => (Outcome::Unknown, AddResult::Unknown),
+            Ok(pod) => {
+                let pod = Arc::new(pod);
+                self.0.pods.keep(Arc::clone(&pod));
+                (Outcome::Asked(pod), AddResult::Found)
+            }
+            Err(ApiError::NotFound(_)) => (Outcome::Unknown, AddResult::Unknown),
+            Err(error) => {
+                tracing::warn!(target: "cni-agent", namespace, name, uid, "failed to {error}");
+                (Outcome::Failed, AddResult::Failed)
+            }
+        };
+        self.0.metrics.add(AddPhase::Api, result, start.elapsed());
+        outcome
+    }
+
+    fn cached(&self, (namespace, name, uid): &Which) -> Option<Arc<NodePod>> {
+        self.0.pods.find(namespace, name, uid)
+    }
+
+    /// Waits a moment for the watch to tell of the pod.
+    async fn told(&self, which: &Which) -> Option<Arc<NodePod>> {
+        let mut tidings = self.0.pods.subscribe();
+        // It may have come in between the question and the subscription.
+        if let Some(pod) = self.cached(which) {
+            return Some(pod);
+        }
+        let health = self.0.pods.health();
+        if !health.synced || !health.live {
+            return None;
+        }
+        let told = async {
+            loop {
+                tidings.next().await?;
+                if let Some(pod) = self.cached(which) {
+                    return Some(pod);
+                }
+            }
+        };
+        tokio::time::timeout(HEAD_START, told).await.ok().flatten()
+    }
+}
+
+/// Whether the answer is about the pod that was asked for.
+fn is_meant(pod: &NodePod, (namespace, name, uid): &Which) -> bool {
+    let facts = &pod.metadata.facts;
+    facts.namespace == *namespace && facts.name == *name && (facts.has_uid(uid) || mutant!("uid-ignored"))
+}
+
+/// Whether `text` can be a pod's name or namespace: anything else in a path would be another path.
+fn is_name(text: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= NAME_LIMIT
+        && text.bytes().all(fine)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The connections of `agent.sock`: one question, one answer, each with a deadline. Only processes of our own user are answered.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::agent::{Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line};
+use protocol::mutant;
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::fairness::{Desk, Share};
+use super::lookup::Lookup;
+use crate::metrics::{AddPhase, AddResult};
+
+/// What clients may do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Who may ask.
+    pub uid: u32,
+    /// Connections at a time; others wait in the kernel's queue.
+    pub connections: usize,
+    /// The longest question.
+    pub line: usize,
+    /// How long a question may take to come in.
+    pub read: Duration,
+    /// How long an answer may take to be taken.
+    pub write: Duration,
+    /// What one process may have.
+    pub share: Share,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            uid: rustix::process::geteuid().as_raw(),
+            connections: 256,
+            line: 4096,
+            read: Duration::from_millis(300),
+            write: Duration::from_millis(500),
+            share: Share { open: 64, burst: 512.0, rate: 256.0 },
+        }
+    }
+}
+
+/// Pause after an accept that failed: there may be no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Answers whoever connects until it is cancelled.
+pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, cancel: CancellationToken) {
+    let (start, room) = (Instant::now(), Arc::new(Semaphore::new(limits.connections)));
+    let desk = Desk::new(limits.share);
+    loop {
+        let accepted = async {
+            let place = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>((place, listener.accept().await?.0))
+        };
+        let (place, stream) = match cancel.run_until_cancelled(accepted).await {
+            None => return,
+            Some(Ok(accepted)) => accepted,
+            Some(Err(error)) => {
+                tracing::warn!(target: "cni-agent", %error, "a connection cannot be accepted");
+                let _ = tokio::time::timeout(ACCEPT_PAUSE, cancel.cancelled()).await;
+                continue;
+            }
+        };
+        let Some(process) = admitted(&stream, &limits) else { continue };
+        let Some(seat) = desk.seat(process, start.elapsed()) else {
+            tracing::debug!(target: "cni-agent", process, "a process asks too much and is turned away");
+            continue;
+        };
+        let lookup = lookup.clone();
+        tokio::spawn(async move {
+            if let Err(error) = exchange(stream, &lookup, &limits).await {
+                tracing::debug!(target: "cni-agent", process, %error, "a question was not answered");
+            }
+            drop((seat, place));
+        });
+    }
+}
+
+/// The process at the other end, if it may ask: the kernel says who it was when it connected.
+fn admitted(stream: &UnixStream, limits: &Limits) -> Option<i32> {
+    let peer = stream.peer_cred().ok()?;
+    if peer.uid() != limits.uid && !mutant!("stranger-served") {
+        tracing::warn!(target: "cni-agent", uid = peer.uid(), "a stranger is not answered");
+        return None;
+    }
+    Some(peer.pid().unwrap_or_default())
+}
+
+async fn exchange(mut stream: UnixStream, lookup: &Lookup, limits: &Limits) -> io::Result<()> {
+    let line = tokio::time::timeout(limits.read, read_line(&mut stream, limits.line)).await??;
+    let start = Instant::now();
+    let (reply, timed) = reply(&line, lookup).await;
+    let text = encode_line(&reply).map_err(io::Error::other)?;
+    tokio::time::timeout(limits.write, stream.write_all(&text)).await??;
+    if let Some(result) = timed {
+        lookup.metrics().add(AddPhase::Answer, result, start.elapsed());
+    }
+    Ok(())
+}
+
+/// The first line; what is too long comes without its end.
+async fn read_line(stream: &mut UnixStream, limit: usize) -> io::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(512);
+    while line.len() <= limit {
+        let had = line.len();
+        if stream.read_buf(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Some(end) = line[had..].iter().position(|&byte| byte == b'\n') {
+            line.truncate(had + end + 1);
+            break;
+        }
+    }
+    line.truncate(limit);
+    Ok(line)
+}
+
+/// The reply to a line, and what it was if it belongs to an ADD.
+async fn reply(line: &[u8], lookup: &Lookup) -> (Reply, Option<AddResult>) {
+    let Ok(request) = decode_line::<Request>(line) else {
+        return (Reply { version: version(line), response: Response::Unsupported }, None);
+    };
+    let (response, timed) = match &request.kind {
+        RequestKind::Pod(key) => {
+            let (response, result) = lookup.facts(key).await;
+            (response, Some(result))
+        }
+        RequestKind::Deleted(key) => {
+            lookup.deleted(key);
+            (Response::Noted, None)
+        }
+    };
+    (Reply::to(&request, response), timed)
+}
+
+/// The version of the reply to what cannot be read: what can be told of it, else the lowest.
+fn version(line: &[u8]) -> u32 {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    decode_line::<Versioned>(line).map_or(0, |request| request.version.min(VERSION))
+}
+
+#[cfg(test)]
+mod tests;
