@@ -20,6 +20,8 @@
 //! | [`step`] | what a refused message of a transaction asked for |
 //! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
 //! | [`live`](mod@live) | what a namespace holds, ready to be judged and compared; pure |
+//! | [`lack`] | what keeps it from redirecting as wanted; pure |
+//! | [`look`](mod@look) | reads all of that |
 //! | [`program`](mod@program) | all of it: addresses, policy routes, rules through the back end that is right here |
 //! | [`backend`] | the back ends, and which one is right |
 //! | [`iptables`] | the back ends that use the iptables tools |
@@ -39,8 +41,10 @@ pub mod encode;
 pub mod expression;
 pub mod ground;
 pub mod iptables;
+pub mod lack;
 pub mod legacy;
 pub mod live;
+pub mod look;
 pub mod netns;
 pub mod ours;
 pub mod owner;
@@ -69,6 +73,7 @@ pub use backend::{Backend, Choice, Reason, Wish};
 pub use compare::{Difference, compare};
 pub use encode::EncodeError;
 pub use live::live;
+pub use look::{LookError, look};
 pub use netns::{Netns, NetnsError, NetnsId};
 pub use ours::has_rules_of_ours;
 pub use plan::PlanError;

@@ -11,7 +11,7 @@ use protocol::mutant;
 use protocol::netconf::NetConf;
 use redirect::config::Config;
 use redirect::generate::ruleset;
-use redirect::host::{Environment, Host, decide_addresses};
+use redirect::host::Environment;
 use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::{Redirect, text};
 
@@ -96,8 +96,7 @@ impl Site {
 /// When it does not hold that.
 pub fn apply(redirect: &Redirect, site: &Site) -> Result<Done, Failure> {
     site.netns.enter()?;
-    let addresses = decide_addresses(site.netns.addresses()?, redirect.stack.value)?;
-    let config = redirect.config(&Host { addresses, environment: site.environment.clone() });
+    let config = redirect.config_for(site.netns.addresses()?, &site.environment)?;
     if let Some(path) = &site.dry_run {
         let dialect = site.wanted.expected().dialect();
         return match std::fs::write(path, written_down(&Config { dialect, ..config })?) {

@@ -10,27 +10,23 @@ use std::path::PathBuf;
 
 use netfilter::address::AddressError;
 use netfilter::ground::GroundError;
-use netfilter::{NetnsError, ground};
+use netfilter::lack::{LackError, lacks};
+use netfilter::{LookError, NetnsError};
 use protocol::agent::PodKey;
 use protocol::env::{Command, Invocation, NetnsOverride};
 use protocol::error::CniError;
 use protocol::mutant;
 use protocol::pod::PodFacts;
-use redirect::config::{Config, ConfigError};
 use redirect::enrol::AnnotationError;
-use redirect::generate::ruleset;
-use redirect::host::{
-    Environment, EnvironmentError, Host, INBOUND_V6, NoLocalAddress, Stack, decide_addresses,
-};
+use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, decide_addresses};
 use redirect::live::LiveRules;
-use redirect::live::compare::{Difference, Form, differences, forms};
-use redirect::ruleset::Dialect;
+use redirect::live::compare::{Form, forms};
 use redirect::{Enrolment, Redirect, enrol};
 
 use crate::api::Patience;
 use crate::call::{Call, Exit};
 use crate::gather::{self, FactsError};
-use crate::kernel::{LookError, Namespace};
+use crate::kernel::Namespace;
 use crate::log::Log;
 use crate::world::World;
 use arguments::{Arguments, HELP, PodWanted, UsageError};
@@ -48,18 +44,15 @@ enum DiagnoseError {
     /// Its addresses cannot be read.
     #[error("failed to {0}")]
     Address(#[from] AddressError),
-    /// It cannot be told whether policy routes are there.
+    /// It cannot be compared with what the pod should have.
     #[error("failed to {0}")]
-    Ground(#[from] GroundError),
+    Compare(#[from] LackError<GroundError>),
     /// The pod has no network yet.
     #[error(transparent)]
     NoAddress(#[from] NoLocalAddress),
     /// The environment cannot be used.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
-    /// No rules can be made of what the pod asks for.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     /// A file cannot be read.
     #[error("failed to read {}: {reason}", path.display())]
     File {
@@ -166,30 +159,12 @@ fn compare(
     environment: Environment,
 ) -> Result<Vec<String>, DiagnoseError> {
     let all = netns.addresses()?;
-    let addresses = decide_addresses(all.iter().copied(), redirect.stack.value)?;
-    let config = redirect.config(&Host { addresses, environment });
-    // Rules are compared in the form in which they are; any form redirects.
+    let config = redirect.config_for(all.iter().copied(), &environment)?;
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    let dialect = if mutant!("diagnose-one-form") { Dialect::Iptables } else { form.dialect() };
-    let wanted = ruleset(&Config { dialect, ..config.clone() })?;
-    let differences = differences(found, &wanted, form);
-    let is_redirected = differences != [Difference::NoRules];
-    let mut said: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    if is_redirected && addresses.ipv6 && !all.contains(&INBOUND_V6.address) {
-        said.push(format!("address {INBOUND_V6} is missing on lo: the proxy cannot reach the app over IPv6"));
-    }
-    if is_redirected
-        && !mutant!("diagnose-without-routes")
-        && let Some(routes) = ground::policy_routes(&config)
-        && !netns.has_policy_routes(routes)?
-    {
-        said.push(format!(
-            "the policy routes of mark {} (table {}) are missing: inbound packets do not reach the proxy",
-            routes.mark, routes.table
-        ));
-    }
+    let lacks = lacks(found, &config, &all, |routes| netns.has_policy_routes(routes))?;
+    let mut said: Vec<String> = lacks.iter().map(ToString::to_string).collect();
     if redirect.stack.value == Stack::FirstAddress
-        && !addresses.ipv6
+        && !config.ipv6
         && form != Form::Native
         && all.iter().any(|address| address.is_ipv6() && is_reachable(*address))
     {

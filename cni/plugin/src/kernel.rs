@@ -7,10 +7,10 @@ use std::path::Path;
 
 use netfilter::address::{AddressError, Rtnetlink};
 use netfilter::ground::GroundError;
-use netfilter::legacy::{self, LegacyError};
+use netfilter::look::LookError;
 use netfilter::program::{ProgramError, Programmed, Request, program};
 use netfilter::route::PolicyRoutes;
-use netfilter::{Netns, NetnsError, ReadError, Snapshot};
+use netfilter::{Netns, NetnsError};
 use redirect::live::LiveRules;
 
 /// Opens network namespaces.
@@ -68,17 +68,6 @@ pub trait Namespace {
     fn has_rules_of_ours(&self) -> Result<bool, LookError>;
 }
 
-/// Why it cannot be told which rules a namespace holds.
-#[derive(Debug, thiserror::Error)]
-pub enum LookError {
-    /// Those of nf_tables cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// Those of legacy iptables cannot be read.
-    #[error(transparent)]
-    Legacy(#[from] LegacyError),
-}
-
 /// The kernel that we run on.
 #[derive(Debug, Clone, Copy)]
 pub struct RealKernel;
@@ -127,7 +116,7 @@ impl Namespace for RealNamespace {
     }
 
     fn live(&self) -> Result<LiveRules, LookError> {
-        Ok(netfilter::live(&in_nf_tables()?, &legacy::read()?))
+        netfilter::look()
     }
 
     fn has_policy_routes(&self, wanted: PolicyRoutes) -> Result<bool, GroundError> {
@@ -136,16 +125,6 @@ impl Namespace for RealNamespace {
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, LookError> {
-        let found = netfilter::has_rules_of_ours(&in_nf_tables()?);
-        Ok(found || legacy::ours::has_rules_of_ours(&legacy::read()?))
-    }
-}
-
-/// A kernel without nf_tables holds nothing in it.
-fn in_nf_tables() -> Result<Snapshot, LookError> {
-    match netfilter::read() {
-        Ok(held) => Ok(held),
-        Err(ReadError::NoNfTables) => Ok(Snapshot::default()),
-        Err(error) => Err(error.into()),
+        netfilter::look::holds_rules_of_ours()
     }
 }

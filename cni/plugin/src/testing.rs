@@ -13,7 +13,7 @@ use netfilter::backend::{Backend, Choice, Reason};
 use netfilter::ground::GroundError;
 use netfilter::program::{ProgramError, Programmed, Request};
 use netfilter::route::PolicyRoutes;
-use netfilter::{Applied, ApplyError, NetnsError, ReadError, Wish};
+use netfilter::{Applied, ApplyError, LookError, NetnsError, ReadError, Wish};
 use protocol::agent::{RequestKind, Response};
 use redirect::config::Mode;
 use redirect::live::LiveRules;
@@ -21,7 +21,7 @@ use redirect::live::LiveRules;
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
 use crate::http::{Answer, Api, Connection, HttpError};
-use crate::kernel::{Kernel, LookError, Namespace};
+use crate::kernel::{Kernel, Namespace};
 use crate::kubeconfig::Endpoint;
 
 /// A clock that moves only when somebody waits or pushes it.

@@ -2,13 +2,14 @@
 //! What a pod asks of redirection, each value with the place that it comes from.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use protocol::mutant;
 
 use crate::annotations::Annotation;
 use crate::config::{Config, Dns, Mode};
 use crate::go::BoolError;
-use crate::host::{Host, Stack};
+use crate::host::{Environment, Host, NoLocalAddress, Stack, decide_addresses};
 use crate::list::Selection;
 use crate::ruleset::{Cidr, Id, Port};
 
@@ -117,6 +118,19 @@ pub struct Redirect {
 }
 
 impl Redirect {
+    /// The configuration of this pod's rules in a namespace with these addresses, in the kernel's order.
+    ///
+    /// # Errors
+    /// The namespace has no address of its own yet.
+    pub fn config_for(
+        &self,
+        addresses: impl IntoIterator<Item = IpAddr>,
+        environment: &Environment,
+    ) -> Result<Config, NoLocalAddress> {
+        let addresses = decide_addresses(addresses, self.stack.value)?;
+        Ok(self.config(&Host { addresses, environment: environment.clone() }))
+    }
+
     /// The configuration of this pod's rules where `host` says. Ports, marks and the routing table are the CNI's constants.
     #[must_use]
     pub fn config(&self, host: &Host) -> Config {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads everything that the calling thread's namespace holds, in nf_tables and in legacy iptables.
+
+use redirect::live::LiveRules;
+
+use crate::legacy::{self, LegacyError};
+use crate::read::{ReadError, read};
+use crate::snapshot::Snapshot;
+
+/// Why it cannot be told which rules a namespace holds.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// Those of nf_tables cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Those of legacy iptables cannot be read.
+    #[error(transparent)]
+    Legacy(#[from] LegacyError),
+}
+
+/// All of it, ready to be judged and compared.
+///
+/// # Errors
+/// It cannot be read.
+pub fn look() -> Result<LiveRules, LookError> {
+    Ok(crate::live(&in_nf_tables()?, &legacy::read()?))
+}
+
+/// Whether rules of ours are there, of any version and any back end.
+///
+/// # Errors
+/// It cannot be read.
+pub fn holds_rules_of_ours() -> Result<bool, LookError> {
+    let found = crate::has_rules_of_ours(&in_nf_tables()?);
+    Ok(found || legacy::ours::has_rules_of_ours(&legacy::read()?))
+}
+
+/// A kernel without nf_tables holds nothing in it.
+fn in_nf_tables() -> Result<Snapshot, LookError> {
+    match read() {
+        Ok(held) => Ok(held),
+        Err(ReadError::NoNfTables) => Ok(Snapshot::default()),
+        Err(error) => Err(error.into()),
+    }
+}
