@@ -46,6 +46,9 @@ pub struct Cli {
 pub enum Command {
     /// Print what is installed on this node, what is wrong and what to do about it.
     Status,
+    /// Work in namespaces of pods, for the agent itself: a request on stdin, an answer on stdout.
+    #[command(hide = true)]
+    InPod,
 }
 
 /// The flags that were given, as text.

@@ -20,6 +20,7 @@
 //! | [`files`], [`watch`] | files that are whole; directories that change |
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
+//! | [`repair`] | pods that came up without redirection |
 
 pub mod api;
 pub mod cli;
@@ -32,6 +33,7 @@ pub mod log;
 pub mod metrics;
 pub mod pods;
 pub mod readiness;
+pub mod repair;
 pub mod run;
 pub mod serve;
 pub mod settings;

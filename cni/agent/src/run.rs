@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 use crate::files::Doing;
 use crate::http::{self, Purpose, Told};
 use crate::install::task::{self, Context};
@@ -21,12 +21,16 @@ use crate::install::uninstall::{Binary, Summary, uninstall};
 use crate::log::{self, Format};
 use crate::metrics::Metrics;
 use crate::readiness::{Part, Readiness};
+use crate::repair;
 use crate::settings::layers::Process;
 use crate::settings::{self, Loaded, Settings, key};
 
 /// Runs the agent, or the command that was asked for.
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
+    if let Some(Command::InPod) = cli.command {
+        return repair::inside::main();
+    }
     let purge = cli.purge;
     let loaded = settings::load(cli.flags.0, &Process);
     if purge {

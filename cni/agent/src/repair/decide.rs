@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is done about which pod, and when; pure: told the time, no I/O. Pods are known by UID. One thing is done at a time, the pod that
+//! waits longest first, and no faster than [`Pace`] allows. Nothing is forgotten while a pod is broken: failures are tried again, later
+//! each time; and as everything follows from what the API says of pods, a new agent comes to the same.
+
+mod pace;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::mutant;
+
+use super::ask::{Outcome, Written};
+use super::detect::{Broken, Future, Rules, Scope, detect, scope};
+use crate::metrics::{RepairResult, Unrepairable};
+use crate::pods::NodePod;
+use crate::settings::Policy;
+
+pub use pace::Pace;
+use pace::after;
+use survey::Survey;
+
+/// Time since the agent started.
+pub type Time = Duration;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A pod is there, or is another than before.
+    Pod(Arc<NodePod>),
+    /// The pod of this UID is gone.
+    Gone(String),
+    /// Other rules count from now on.
+    Rules(Box<Rules>),
+    /// What was done about the pod of this UID ended.
+    Done(String, Done),
+    /// What a look at pods told, by UID; `None` for all of them if nobody could look.
+    Looked(Vec<(String, Option<Outcome>)>),
+    /// Time went by.
+    Tick,
+}
+
+/// How an action ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// What the process in the namespace said.
+    Repaired(Outcome),
+    /// The API server did it.
+    Accepted,
+    /// The pod is not there any more, or is another one.
+    Vanished,
+    /// It did not work.
+    Failed(String),
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Work about a pod; it ends with [`Event::Done`].
+    Do(Policy, Arc<NodePod>),
+    /// Look at the rules of these pods; it ends with [`Event::Looked`].
+    Look(Vec<Arc<NodePod>>),
+    /// Tell a pod's owner.
+    Tell(Arc<NodePod>, News),
+    /// An action about a pod ended, so long after it was found broken.
+    Ended(Policy, RepairResult, Duration),
+    /// A pod that was found broken is proven to redirect, and was not before.
+    Exposed(Arc<NodePod>),
+    /// A pod cannot be repaired in place.
+    Unrepairable(Unrepairable),
+    /// So many enrolled pods are not redirected.
+    Unredirected(usize),
+}
+
+/// What a pod's owner is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// It is broken, and no policy is on.
+    Broken,
+    /// It was repaired: the proofs.
+    Repaired(String),
+    /// Its rules were right before, and its validation failed all the same: the proofs.
+    RightBefore(String),
+    /// Repair, deletion or labelling failed.
+    Failed(Policy, String),
+    /// It was deleted.
+    Deleted,
+    /// It was labelled.
+    Labelled,
+    /// It cannot be repaired in place.
+    Unrepairable(String),
+    /// It is not redirected, though its validation did not say so: the differences.
+    Unredirected(String),
+}
+
+/// Something is told about a pod once only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Once {
+    Broken,
+    RightBefore,
+    Unrepairable(bool),
+}
+
+/// Failures before a pod's owner hears that repair does not work.
+const PATIENCE: u32 = 5;
+
+/// What is known of a pod.
+#[derive(Debug)]
+struct Tracked {
+    pod: Arc<NodePod>,
+    broken: Option<Broken>,
+    /// Why no rules can be made for it.
+    impossible: Option<String>,
+    /// When it was found broken.
+    since: Time,
+    /// When something is to be done; none if nothing is, or it is being done.
+    due: Option<Time>,
+    attempts: u32,
+    told: Vec<Once>,
+    survey: Survey,
+}
+
+/// All pods, and what is going on.
+#[derive(Debug)]
+pub struct Controller {
+    rules: Rules,
+    pods: BTreeMap<String, Tracked>,
+    busy: Option<(String, Policy)>,
+    looking: bool,
+    pace: Pace,
+    unredirected: usize,
+}
+
+impl Controller {
+    /// Knows of no pod.
+    #[must_use]
+    pub fn new(rules: Rules, pace: Pace) -> Self {
+        Self { rules, pods: BTreeMap::new(), busy: None, looking: false, pace, unredirected: 0 }
+    }
+
+    /// Takes in what happened, and says what is to be done now.
+    pub fn decide(&mut self, event: Event, now: Time) -> Vec<Action> {
+        let mut out = Vec::new();
+        match event {
+            Event::Pod(pod) => self.observe(pod, now, &mut out),
+            Event::Gone(uid) => {
+                self.pods.remove(&uid);
+            }
+            Event::Rules(rules) => {
+                self.rules = *rules;
+                let pods: Vec<_> = std::mem::take(&mut self.pods).into_values().map(|known| known.pod).collect();
+                pods.into_iter().for_each(|pod| self.observe(pod, now, &mut out));
+            }
+            Event::Done(uid, done) => self.done(&uid, done, now, &mut out),
+            Event::Looked(outcomes) => self.looked(outcomes, now, &mut out),
+            Event::Tick => {}
+        }
+        self.start(now, &mut out);
+        self.look(now, &mut out);
+        let unredirected = self.pods.values().filter(|known| known.survey.is_unredirected()).count();
+        if std::mem::replace(&mut self.unredirected, unredirected) != unredirected {
+            out.push(Action::Unredirected(unredirected));
+        }
+        out
+    }
+
+    /// When [`Event::Tick`] is due at the latest.
+    #[must_use]
+    pub fn wake(&self) -> Option<Time> {
+        let due = self.pods.values().filter_map(|known| known.due).min().filter(|_| self.busy.is_none());
+        let look = self.pods.values().filter_map(|known| known.survey.due()).min().filter(|_| !self.looking);
+        due.map(|due| due.max(self.pace.next())).into_iter().chain(look).min()
+    }
+
+    fn observe(&mut self, pod: Arc<NodePod>, now: Time, out: &mut Vec<Action>) {
+        let uid = pod.metadata.facts.uid.clone();
+        let scope = scope(&pod, &self.rules);
+        let broken = if scope == Scope::Out { None } else { detect(&pod, &self.rules) };
+        let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked {
+            pod: Arc::clone(&pod),
+            broken: None,
+            impossible: None,
+            since: now,
+            due: None,
+            attempts: 0,
+            told: Vec::new(),
+            survey: Survey::default(),
+        });
+        known.pod = pod;
+        known.impossible = match &scope {
+            Scope::Impossible(why) => Some(why.clone()),
+            Scope::In | Scope::Out => None,
+        };
+        known.survey.observe(&known.pod, scope == Scope::In, now);
+        if broken.is_none() {
+            known.broken = None;
+            known.attempts = 0;
+            if !(known.survey.is_unredirected() && self.rules.settings.act_on_unredirected) {
+                known.due = None;
+            }
+            return;
+        }
+        if known.broken.is_none() {
+            known.since = now;
+        }
+        if known.broken != broken {
+            known.broken = broken;
+            // Another failure after all that was done: not at once again.
+            let is_busy = self.busy.as_ref().is_some_and(|(busy, _)| *busy == uid);
+            known.due = (!is_busy).then(|| now + after(known.attempts));
+        }
+        if self.policy() == Some(Policy::Label) {
+            self.count_skipped(&uid, out);
+        }
+    }
+
+    /// The policy that counts.
+    fn policy(&self) -> Option<Policy> {
+        let mut order = [Policy::Repair, Policy::Delete, Policy::Label];
+        if mutant!("priority-swapped") {
+            order.reverse();
+        }
+        order.into_iter().find(|policy| self.rules.settings.policies.contains(policy))
+    }
+
+    /// A pod that has the label already is counted each time that it is seen, as upstream does.
+    fn count_skipped(&mut self, uid: &str, out: &mut Vec<Action>) {
+        let key = &self.rules.settings.label.0;
+        if let Some(known) = self.pods.get_mut(uid)
+            && known.pod.metadata.facts.labels.contains_key(key)
+        {
+            known.due = None;
+            out.push(Action::Ended(Policy::Label, RepairResult::Skip, Duration::ZERO));
+        }
+    }
+
+    /// Starts the next action, if one is due.
+    fn start(&mut self, now: Time, out: &mut Vec<Action>) {
+        while self.busy.is_none() {
+            let waiting = self.pods.iter().filter_map(|(uid, known)| Some((known.due.filter(|due| *due <= now)?, uid)));
+            let Some(uid) = waiting.min().map(|(_, uid)| uid.clone()) else { return };
+            if !self.pace.allows(now) {
+                return;
+            }
+            self.act(&uid, now, out);
+        }
+    }
+
+    fn act(&mut self, uid: &str, now: Time, out: &mut Vec<Action>) {
+        let policy = self.policy();
+        let Some(known) = self.pods.get_mut(uid) else { return };
+        known.due = None;
+        let future = known.broken.as_ref().map_or(Future::Again, |broken| broken.future);
+        let impossible = known.impossible.clone().filter(|_| policy == Some(Policy::Repair));
+        if let Some(why) = impossible {
+            return self.give_up(uid, Unrepairable::InvalidPod, &why, now, out);
+        }
+        match (policy, future) {
+            (None, _) => {
+                if known.broken.is_some() && !known.told.contains(&Once::Broken) {
+                    known.told.push(Once::Broken);
+                    out.push(Action::Tell(Arc::clone(&known.pod), News::Broken));
+                }
+            }
+            (Some(Policy::Repair), Future::StartsOnce) if !mutant!("jobs-repaired") => {
+                let why = "its containers are started once only (restartPolicy: Never)";
+                self.give_up(uid, Unrepairable::RestartPolicyNever, why, now, out);
+            }
+            (Some(Policy::Repair), Future::Finished) => {
+                self.give_up(uid, Unrepairable::Finished, "it is over", now, out);
+            }
+            (Some(policy), _) => self.begin(policy, uid, now, out),
+        }
+    }
+
+    fn begin(&mut self, policy: Policy, uid: &str, now: Time, out: &mut Vec<Action>) {
+        let Some(known) = self.pods.get_mut(uid) else { return };
+        known.due = None;
+        if policy == Policy::Label && known.pod.metadata.facts.labels.contains_key(&self.rules.settings.label.0) {
+            return;
+        }
+        self.pace.take(now);
+        self.busy = Some((uid.to_owned(), policy));
+        out.push(Action::Do(policy, Arc::clone(&known.pod)));
+    }
+
+    /// Repair is no use: the owner is told once, and the operator's fallback is taken.
+    fn give_up(&mut self, uid: &str, reason: Unrepairable, why: &str, now: Time, out: &mut Vec<Action>) {
+        let fallback = self.rules.settings.fallback;
+        let Some(known) = self.pods.get_mut(uid) else { return };
+        if !known.told.contains(&Once::Unrepairable(true)) {
+            known.told.push(Once::Unrepairable(true));
+            out.push(Action::Unrepairable(reason));
+            out.push(Action::Tell(Arc::clone(&known.pod), News::Unrepairable(why.to_owned())));
+        }
+        if let Some(policy @ (Policy::Delete | Policy::Label)) = fallback {
+            self.begin(policy, uid, now, out);
+        }
+    }
+
+    fn done(&mut self, uid: &str, done: Done, now: Time, out: &mut Vec<Action>) {
+        let Some((_, policy)) = self.busy.take_if(|(busy, _)| busy == uid) else { return };
+        let Some(known) = self.pods.get_mut(uid) else { return };
+        let took = now.saturating_sub(known.since);
+        let pod = || Arc::clone(&known.pod);
+        let failed = match done {
+            Done::Repaired(Outcome::Proven { written, backend, families }) => {
+                let proofs = families.iter().map(|one| format!("; {one}")).collect::<String>();
+                let proofs = format!("back end {backend}{proofs}");
+                out.push(Action::Ended(policy, RepairResult::Success, took));
+                match written {
+                    Written::Created | Written::Replaced => {
+                        out.push(Action::Exposed(pod()));
+                        out.push(Action::Tell(pod(), News::Repaired(proofs)));
+                    }
+                    Written::Unchanged if known.told.contains(&Once::RightBefore) => {}
+                    Written::Unchanged => {
+                        out.push(Action::Tell(pod(), News::RightBefore(proofs)));
+                        known.told.push(Once::RightBefore);
+                    }
+                }
+                known.survey.is_right();
+                // Should validation fail once more, the next repair comes later.
+                known.attempts += 1;
+                return;
+            }
+            Done::Accepted => {
+                out.push(Action::Ended(policy, RepairResult::Success, took));
+                let news = if policy == Policy::Label { News::Labelled } else { News::Deleted };
+                out.push(Action::Tell(pod(), news));
+                return;
+            }
+            Done::Vanished | Done::Repaired(Outcome::NotEnrolled(_)) => return,
+            Done::Repaired(outcome) => failure(&outcome),
+            Done::Failed(why) => (Unrepairable::RulesRefused, why),
+        };
+        let (reason, why) = failed;
+        out.push(Action::Ended(policy, RepairResult::Fail, took));
+        known.attempts += 1;
+        known.due = (!mutant!("failure-forgets")).then(|| now + after(known.attempts));
+        if policy != Policy::Repair || known.attempts == 1 {
+            out.push(Action::Tell(pod(), News::Failed(policy, why.clone())));
+        }
+        let is_enough = policy == Policy::Repair && known.attempts == PATIENCE;
+        if is_enough && !known.told.contains(&Once::Unrepairable(false)) {
+            out.push(Action::Unrepairable(reason));
+            out.push(Action::Tell(pod(), News::Unrepairable(why)));
+            known.told.push(Once::Unrepairable(false));
+        }
+    }
+}
+
+/// Why a repair did not come to a proof.
+fn failure(outcome: &Outcome) -> (Unrepairable, String) {
+    match outcome {
+        Outcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),
+        Outcome::Unproven { why, .. } => (Unrepairable::NotProven, format!("rules were written, and are not proven: {why}")),
+        Outcome::Failed(why) => (Unrepairable::RulesRefused, why.clone()),
+        other => (Unrepairable::RulesRefused, format!("unexpected answer {other:?}")),
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How fast repair goes: over the node, and at one pod.
+
+use std::time::Duration;
+
+use super::Time;
+
+/// A token bucket over the node: many pods that break at once are not all deleted within a second.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    every: Duration,
+    burst: u32,
+    /// When the bucket was, or will be, without debt.
+    full_at: Time,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(100), 20)
+    }
+}
+
+impl Pace {
+    /// One action `every` so often, and `burst` of them at once.
+    #[must_use]
+    pub fn new(every: Duration, burst: u32) -> Self {
+        Self { every, burst, full_at: Time::ZERO }
+    }
+
+    /// When the next action may begin.
+    pub(super) fn next(&self) -> Time {
+        (self.full_at + self.every).saturating_sub(self.every * self.burst)
+    }
+
+    pub(super) fn allows(&self, now: Time) -> bool {
+        self.next() <= now
+    }
+
+    pub(super) fn take(&mut self, now: Time) {
+        self.full_at = self.full_at.max(now) + self.every;
+    }
+}
+
+/// How long to wait after so many attempts: nothing, one second, two, … five minutes.
+pub(super) fn after(attempts: u32) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(300);
+    match attempts.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => Duration::from_secs(1 << doublings.min(10)).min(LONGEST),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_followed_by_the_pace() {
+        let mut pace = Pace::new(Duration::from_secs(1), 3);
+        let at = Duration::from_secs;
+        for _ in 0..3 {
+            assert!(pace.allows(at(10)));
+            pace.take(at(10));
+        }
+        assert!(!pace.allows(at(10)));
+        assert_eq!(pace.next(), at(11));
+        assert!(pace.allows(at(11)));
+        pace.take(at(11));
+        assert!(!pace.allows(at(11)) && pace.allows(at(12)));
+    }
+
+    #[test]
+    fn waiting_doubles_up_to_five_minutes() {
+        let waits: Vec<u64> = (0..12).map(|attempts| after(attempts).as_secs()).collect();
+        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(after(u32::MAX), after(11));
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether repair looks at a pod at all, and whether the pod's validation says that it came up without redirection; pure.
+//!
+//! Broken is who failed validation before its present run: the first failure is told once the kubelet starts it again. A pod whose
+//! containers are never started again is broken with its first failure.
+
+use protocol::mutant;
+use protocol::pod::PodFacts;
+use redirect::skip::{Exclusions, NamedPod, precheck};
+use redirect::{Enrolment, enrol};
+
+use super::selector::{BadSelector, Selectors};
+use crate::pods::{ContainerStatus, NodePod, Terminated};
+use crate::settings::Settings;
+
+/// What repair goes by: the settings, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// The settings.
+    pub settings: crate::settings::RepairSettings,
+    selectors: Selectors,
+    agent_namespace: String,
+    excluded: Vec<String>,
+}
+
+impl Rules {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A selector cannot be read.
+    pub fn read(settings: &Settings) -> Result<Self, BadSelector> {
+        let repair = settings.repair.clone();
+        Ok(Self {
+            selectors: Selectors::read(&repair.label_selectors, &repair.field_selectors)?,
+            agent_namespace: settings.entry.pod_namespace.clone(),
+            excluded: repair.exclude_namespaces.iter().cloned().collect(),
+            settings: repair,
+        })
+    }
+}
+
+/// What repair has to do with a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Nothing.
+    Out,
+    /// It is to be redirected.
+    In,
+    /// It is to be redirected, and asks for what cannot be done.
+    Impossible(String),
+}
+
+/// Whether a pod is one that must be redirected, on this node, now.
+#[must_use]
+pub fn scope(pod: &NodePod, rules: &Rules) -> Scope {
+    let repair = &rules.settings;
+    let facts = pod.facts();
+    let elsewhere = !repair.node_name.is_empty() && pod.spec.node_name != repair.node_name;
+    let leaves = pod.metadata.deletion_timestamp.is_some();
+    if !repair.enabled || elsewhere || leaves || !rules.selectors.select(pod) || is_excluded(&facts, rules) {
+        return Scope::Out;
+    }
+    match enrol(&facts) {
+        Ok(Enrolment::Enrol(_)) => Scope::In,
+        Ok(Enrolment::Skip(_)) => Scope::Out,
+        Err(error) => Scope::Impossible(error.to_string()),
+    }
+}
+
+fn is_excluded(facts: &PodFacts, rules: &Rules) -> bool {
+    let pod = NamedPod { name: &facts.metadata.name, namespace: &facts.metadata.namespace };
+    let exclusions = Exclusions { agent_namespace: &rules.agent_namespace, namespaces: &rules.excluded };
+    !mutant!("excluded-repaired") && precheck(pod, exclusions).is_some()
+}
+
+/// Which run of the validation failed: another one is news.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    restarts: i32,
+    finished: Option<String>,
+}
+
+/// Whether a broken pod has a future.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Future {
+    /// Its validation is started again.
+    Again,
+    /// Its containers are started once only.
+    StartsOnce,
+    /// It is over.
+    Finished,
+}
+
+/// A pod that failed validation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// In which run.
+    pub run: Run,
+    /// What becomes of it by itself.
+    pub future: Future,
+}
+
+/// Whether the pod's validation says that it is broken.
+#[must_use]
+pub fn detect(pod: &NodePod, rules: &Rules) -> Option<Broken> {
+    let repair = &rules.settings;
+    let key = &repair.sidecar_annotation;
+    if !key.is_empty() && !pod.metadata.facts.annotations.contains_key(key) {
+        return None;
+    }
+    let starts_once = pod.spec.restart_policy == "Never";
+    let is_over = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+    let future = match (starts_once, is_over) {
+        (true, _) => Future::StartsOnce,
+        (false, true) => Future::Finished,
+        (false, false) => Future::Again,
+    };
+    let containers = pod.status.init_container_statuses.iter();
+    let mut named = containers.filter(|one| repair.init_container.is_empty() || one.name == repair.init_container);
+    named.find_map(|container| {
+        let failure = failure(container, future, rules)?;
+        let run = Run { restarts: container.restart_count, finished: failure.finished_at.clone() };
+        Some(Broken { run, future })
+    })
+}
+
+fn failure<'a>(container: &'a ContainerStatus, future: Future, rules: &Rules) -> Option<&'a Terminated> {
+    let now = container.state.terminated.as_ref();
+    if now.is_some_and(|now| now.reason == "Completed" || now.exit_code == 0) {
+        return None;
+    }
+    let first_counts = future == Future::StartsOnce || mutant!("first-crash-counted");
+    let failure = container.last_state.terminated.as_ref().or(now.filter(|_| first_counts))?;
+    let repair = &rules.settings;
+    let message = repair.termination_message.trim();
+    let is_said = message.is_empty() || failure.message.trim() == message;
+    let is_code = repair.exit_code == 0 || failure.exit_code == repair.exit_code;
+    (is_said && is_code).then_some(failure)
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which network namespace is a pod's, decided over everything that was gathered; pure.
+//!
+//! The address alone is no proof: addresses are used again, and a process can sit in another pod's namespace. Somebody who knows
+//! sandboxes must name the pod, too: the runtime's CNI result cache, or, where the cache says nothing of a namespace, the cgroup of the
+//! oldest process in it (the sandbox's own, who came first).
+
+use std::net::IpAddr;
+
+use protocol::mutant;
+use serde::{Deserialize, Serialize};
+
+/// A pod, as sandboxes name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID, and for a static pod the one that the kubelet uses.
+    pub uids: Vec<String>,
+}
+
+/// Whom an entry of the result cache was made for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Named {
+    /// `K8S_POD_NAMESPACE`
+    pub namespace: String,
+    /// `K8S_POD_NAME`
+    pub name: String,
+    /// `K8S_POD_UID`; older kubelets pass none.
+    pub uid: String,
+}
+
+impl Identity {
+    /// Whether an entry was made for this pod. A name is used again, a UID never is.
+    #[must_use]
+    pub fn is(&self, named: &Named) -> bool {
+        if named.uid.is_empty() || mutant!("names-are-enough") {
+            return (&self.namespace, &self.name) == (&named.namespace, &named.name);
+        }
+        self.uids.contains(&named.uid)
+    }
+}
+
+/// Whose a namespace is, as far as somebody says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Nobody says.
+    #[default]
+    Untold,
+    /// The runtime's cache says.
+    Cached(Named),
+    /// The cgroup of its oldest process names a pod by this UID.
+    Process(String),
+}
+
+/// A network namespace of the node that could be a pod's; the node's own and the agent's are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Whose it is.
+    pub sandbox: Sandbox,
+}
+
+/// Why a pod's namespace is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum NotFound {
+    /// The pod has no address.
+    #[error("the pod has no address yet")]
+    NoAddress,
+    /// No namespace has its address.
+    #[error("no namespace on this node has the pod's address (are the netns directory, the CNI result cache and /proc mounted?)")]
+    NoCandidate,
+    /// Namespaces with its address belong to others.
+    #[error("the namespace that has the pod's address belongs to another pod")]
+    OtherPod,
+    /// Nobody says whose the namespace with its address is.
+    #[error(
+        "a namespace has the pod's address, and neither the CNI result cache nor a process says whose it is (is the cache mounted?)"
+    )]
+    Untold,
+    /// More than one would do.
+    #[error("more than one namespace has the pod's address and names the pod")]
+    Ambiguous,
+}
+
+/// The one namespace that is `pod`'s: its place among the candidates.
+///
+/// # Errors
+/// There is none, or it cannot be told for sure.
+pub fn find(pod: &Identity, addresses: &[IpAddr], candidates: &[Candidate]) -> Result<usize, NotFound> {
+    let first = addresses.first().ok_or(NotFound::NoAddress)?;
+    let with_address: Vec<(usize, &Sandbox)> = candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, candidate)| candidate.addresses.contains(first))
+        .map(|(at, candidate)| (at, &candidate.sandbox))
+        .collect();
+    let is_its = |sandbox: &Sandbox| match sandbox {
+        _ if mutant!("address-is-enough") => true,
+        Sandbox::Untold => false,
+        Sandbox::Cached(named) => pod.is(named),
+        Sandbox::Process(uid) => pod.uids.contains(uid),
+    };
+    let mut its = with_address.iter().filter(|(_, sandbox)| is_its(sandbox));
+    match (its.next(), its.next()) {
+        (Some(&(at, _)), Some(_)) if mutant!("address-is-enough") => Ok(at),
+        (Some(_), Some(_)) => Err(NotFound::Ambiguous),
+        (Some(&(at, _)), None) => Ok(at),
+        (None, _) if with_address.is_empty() => Err(NotFound::NoCandidate),
+        (None, _) if with_address.iter().any(|(_, sandbox)| **sandbox == Sandbox::Untold) => Err(NotFound::Untold),
+        (None, _) => Err(NotFound::OtherPod),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Identity {
+        Identity { namespace: "shop".into(), name: "cart".into(), uids: vec!["u-1".into(), "mirror".into()] }
+    }
+
+    fn named(name: &str, uid: &str) -> Sandbox {
+        Sandbox::Cached(Named { namespace: "shop".into(), name: name.into(), uid: uid.into() })
+    }
+
+    fn candidate(address: &str, sandbox: Sandbox) -> Candidate {
+        Candidate { addresses: vec!["127.0.0.1".parse().unwrap(), address.parse().unwrap()], sandbox }
+    }
+
+    fn found(candidates: &[Candidate]) -> Result<usize, NotFound> {
+        find(&pod(), &["10.9.0.2".parse().unwrap()], candidates)
+    }
+
+    #[test]
+    fn address_and_sandbox_must_both_say_so() {
+        let by_uid = candidate("10.9.0.2", named("cart", "u-1"));
+        let by_mirror = candidate("10.9.0.2", named("cart", "mirror"));
+        let by_name = candidate("10.9.0.2", named("cart", ""));
+        let by_process = candidate("10.9.0.2", Sandbox::Process("u-1".into()));
+        for right in [by_uid, by_mirror, by_name, by_process] {
+            assert_eq!(found(&[candidate("10.9.0.3", named("till", "u-2")), right.clone()]), Ok(1), "{right:?}");
+        }
+        assert_eq!(found(&[candidate("10.9.0.3", named("cart", "u-1"))]), Err(NotFound::NoCandidate), "its former sandbox");
+        assert_eq!(found(&[candidate("10.9.0.2", named("till", "u-2"))]), Err(NotFound::OtherPod), "its address went to another");
+        assert_eq!(found(&[candidate("10.9.0.2", named("cart", "u-0"))]), Err(NotFound::OtherPod), "its name was used before");
+        assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Process("u-2".into()))]), Err(NotFound::OtherPod));
+        assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Untold)]), Err(NotFound::Untold));
+        assert_eq!(find(&pod(), &[], &[]), Err(NotFound::NoAddress));
+    }
+
+    #[test]
+    fn of_two_with_its_address_its_own_counts_and_two_of_its_own_are_none() {
+        let (own, other) = (candidate("10.9.0.2", named("cart", "u-1")), candidate("10.9.0.2", named("till", "u-2")));
+        assert_eq!(found(&[other.clone(), own.clone()]), Ok(1));
+        assert_eq!(found(&[own.clone(), other, candidate("10.9.0.2", Sandbox::Untold)]), Ok(0));
+        assert_eq!(found(&[own.clone(), own]), Err(NotFound::Ambiguous));
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything on the node that could be a pod's network namespace: bind mounts, paths of the runtime's cache, namespaces of processes.
+//! Each is looked into once, by entering it: for a process of our own with one thread.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use netfilter::address::Rtnetlink;
+use netfilter::{Netns, NetnsError, NetnsId};
+use protocol::mutant;
+use serde::{Deserialize, Serialize};
+
+use super::cache::{self, Entry};
+use super::find::{Candidate, Sandbox};
+use super::process::{self, Process};
+
+/// Where namespaces are looked for, as the agent's mounts have them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grounds {
+    /// Bind mounts.
+    pub netns_dir: PathBuf,
+    /// The runtime's CNI result cache.
+    pub cache_dir: PathBuf,
+    /// The node's processes.
+    pub proc_dir: PathBuf,
+}
+
+/// The namespaces of the node, in the order of [`Candidate`]s.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// What is decided over.
+    pub candidates: Vec<Candidate>,
+    /// The namespaces themselves.
+    pub namespaces: Vec<Netns>,
+}
+
+/// Gathers them. The calling thread ends in one of them.
+///
+/// # Errors
+/// The own namespace cannot be told, so that it could be taken for a pod's.
+pub fn gather(grounds: &Grounds) -> Result<Gathered, NetnsError> {
+    let own = Netns::current()?.id();
+    let node = Netns::open(grounds.proc_dir.join("1/ns/net")).map(|netns| netns.id()).ok();
+    let is_a_pod_s = |id: NetnsId| id != own && Some(id) != node;
+
+    let mut found: BTreeMap<NetnsId, (Netns, Option<Process>)> = BTreeMap::new();
+    let entries = if mutant!("cache-unread") { Vec::new() } else { cache::read(&grounds.cache_dir) };
+    let mut by_path: BTreeMap<NetnsId, Entry> = BTreeMap::new();
+    for entry in &entries {
+        let Some(netns) = entry.netns.as_deref().and_then(|path| open(grounds, path)) else { continue };
+        // The newest comes first: a path may have been another sandbox's before.
+        by_path.entry(netns.id()).or_insert_with(|| entry.clone());
+        found.entry(netns.id()).or_insert((netns, None));
+    }
+    let mounts = std::fs::read_dir(&grounds.netns_dir).into_iter().flatten().flatten();
+    for netns in mounts.filter_map(|file| Netns::open(file.path()).ok()) {
+        found.entry(netns.id()).or_insert((netns, None));
+    }
+    for process in process::list(&grounds.proc_dir) {
+        let Some((_, oldest)) = seen(&mut found, &process) else { continue };
+        if oldest.as_ref().is_none_or(|known| process.started < known.started) {
+            *oldest = Some(process);
+        }
+    }
+    found.retain(|id, _| is_a_pod_s(*id));
+    let mut gathered = Gathered::default();
+    for (id, (netns, oldest)) in found {
+        let Some(addresses) = addresses(&netns) else { continue };
+        let entry = by_path.get(&id).or_else(|| by_address(&entries, &addresses));
+        let sandbox = match (entry, oldest.and_then(|process| process.pod)) {
+            (Some(entry), _) => Sandbox::Cached(entry.named.clone()),
+            (None, Some(uid)) => Sandbox::Process(uid),
+            (None, None) => Sandbox::Untold,
+        };
+        gathered.candidates.push(Candidate { addresses, sandbox });
+        gathered.namespaces.push(netns);
+    }
+    Ok(gathered)
+}
+
+/// The namespace of a process among those that were found, opened if it is a new one.
+fn seen<'a>(
+    found: &'a mut BTreeMap<NetnsId, (Netns, Option<Process>)>,
+    process: &Process,
+) -> Option<&'a mut (Netns, Option<Process>)> {
+    use std::collections::btree_map::Entry;
+    match found.entry(process.netns) {
+        Entry::Occupied(known) => Some(known.into_mut()),
+        // A process that ended meanwhile, and whose number another has: the namespace is then another one.
+        Entry::Vacant(free) => {
+            let netns = Netns::open(&process.path).ok().filter(|netns| netns.id() == process.netns)?;
+            Some(free.insert((netns, None)))
+        }
+    }
+}
+
+/// Opens what the cache names by its path on the node, by way of our mounts.
+fn open(grounds: &Grounds, path: &Path) -> Option<Netns> {
+    let here = match path.strip_prefix("/proc") {
+        Ok(rest) => grounds.proc_dir.join(rest),
+        Err(_) => grounds.netns_dir.join(path.file_name()?),
+    };
+    Netns::open(here).ok()
+}
+
+/// The newest entry without a path that has one of these addresses: how older libraries left it.
+fn by_address<'a>(entries: &'a [Entry], addresses: &[IpAddr]) -> Option<&'a Entry> {
+    let mut without_path = entries.iter().filter(|entry| entry.netns.is_none());
+    without_path.find(|entry| entry.addresses.iter().any(|address| addresses.contains(address)))
+}
+
+/// The addresses in a namespace; `None` where it cannot be entered.
+fn addresses(netns: &Netns) -> Option<Vec<IpAddr>> {
+    netns.enter_for_good().ok()?;
+    let found = Rtnetlink::open().and_then(|mut rtnetlink| rtnetlink.list()).ok()?;
+    Some(found.into_iter().map(|address| address.ip).collect())
+}

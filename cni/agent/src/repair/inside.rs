@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process that enters namespaces for the agent: `install-cni in-pod`. It reads a [`Request`], finds each pod's namespace, works in it
+//! and answers. It has one thread and ends with its work, so that the agent never is in a pod's namespace, and a namespace that hangs
+//! costs no more than this process.
+
+use std::io::{Read as _, Write as _};
+use std::process::ExitCode;
+
+use netfilter::address::{Address, AddressError, Rtnetlink};
+use netfilter::backend::{Choice, ForcedBinary, Settings, Wish};
+use netfilter::lack::{Lack, lacks};
+use netfilter::owner;
+use netfilter::program::{self, Options};
+use netfilter::{Applied, look};
+use protocol::mutant;
+use redirect::config::Config;
+use redirect::host::Environment;
+use redirect::live::compare::Difference;
+use redirect::{Enrolment, enrol};
+
+use super::ask::{Answer, Asked, BackendWanted, Outcome, Request, Task, Written};
+use super::find;
+use super::gather::{Gathered, gather};
+use super::probe;
+
+/// The subcommand.
+pub const COMMAND: &str = "in-pod";
+/// Upstream's variable for the variant of the iptables tools.
+const FORCED_BINARY: &str = "FORCE_IPTABLES_BINARY";
+
+/// Serves one request from stdin.
+#[must_use]
+pub fn main() -> ExitCode {
+    let mut text = Vec::new();
+    let read = std::io::stdin().read_to_end(&mut text);
+    let Some(request) = read.ok().and_then(|_| serde_json::from_slice::<Request>(&text).ok()) else {
+        return ExitCode::from(64);
+    };
+    let answer = serve(&request);
+    let written = serde_json::to_vec(&answer).ok().and_then(|text| std::io::stdout().write_all(&text).ok());
+    if written.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Does what is asked. The calling thread ends in one of the namespaces.
+#[must_use]
+pub fn serve(request: &Request) -> Answer {
+    let outcomes = match gather(&request.grounds) {
+        Ok(gathered) => request.pods.iter().map(|pod| one(request, pod, &gathered)).collect(),
+        Err(error) => request.pods.iter().map(|_| Outcome::Failed(error.to_string())).collect(),
+    };
+    Answer { outcomes }
+}
+
+fn one(request: &Request, pod: &Asked, gathered: &Gathered) -> Outcome {
+    let at = match find::find(&pod.identity(), &pod.addresses, &gathered.candidates) {
+        Ok(at) => at,
+        Err(why) => return Outcome::NotFound(why),
+    };
+    let redirect = match enrol(&pod.facts) {
+        Ok(Enrolment::Enrol(redirect)) => redirect,
+        Ok(Enrolment::Skip(reason)) => return Outcome::NotEnrolled(reason.to_string()),
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let Some(netns) = gathered.namespaces.get(at) else {
+        return Outcome::Failed("find the namespace".to_owned());
+    };
+    let work = || -> Result<Outcome, Failure> {
+        netns.enter_for_good()?;
+        let mut rtnetlink = Rtnetlink::open()?;
+        let addresses = rtnetlink.list()?;
+        let environment = Environment::read(|name| std::env::var(name).ok())?;
+        let config = redirect.config_for(addresses.iter().map(|address| address.ip), &environment)?;
+        match request.task {
+            Task::Look => compare(&mut rtnetlink, &config),
+            Task::Repair => repair(&mut rtnetlink, config, &addresses, &request.backend),
+        }
+    };
+    work().unwrap_or_else(|error| Outcome::Failed(error.to_string()))
+}
+
+/// Why nothing can be done in a namespace.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Netns(#[from] netfilter::NetnsError),
+    #[error("failed to {}", chain(.0))]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Environment(#[from] redirect::host::EnvironmentError),
+    #[error(transparent)]
+    NoAddress(#[from] redirect::host::NoLocalAddress),
+    #[error("failed to {}", chain(.0))]
+    Look(#[from] netfilter::LookError),
+    #[error("failed to {}", chain(.0))]
+    Compare(#[from] netfilter::lack::LackError<netfilter::ground::GroundError>),
+    #[error("failed to {}", chain(.0))]
+    Program(#[from] netfilter::ProgramError),
+    #[error("failed to {}", chain(.0))]
+    Owner(#[from] owner::OwnerError),
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn compare(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Outcome, Failure> {
+    let addresses: Vec<_> = rtnetlink.list()?.into_iter().map(|address| address.ip).collect();
+    let has_routes = |routes| Ok(rtnetlink.has_policy_routes(routes)?);
+    let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
+    // What others write may or may not keep packets from our rules; the probe knows.
+    lacks.retain(|lack| !matches!(lack, Lack::Rules(Difference::Foreign(_))));
+    Ok(match lacks.is_empty() || mutant!("survey-blind") {
+        true => Outcome::Right,
+        false => Outcome::Wrong(lacks.iter().map(ToString::to_string).collect()),
+    })
+}
+
+fn repair(
+    rtnetlink: &mut Rtnetlink,
+    config: Config,
+    addresses: &[Address],
+    backend: &BackendWanted,
+) -> Result<Outcome, Failure> {
+    let (wish, recorded) = wanted(backend);
+    let request = program::Request { config: config.clone(), wish, recorded, options: Options::default() };
+    let programmed = program::program(rtnetlink, request)?;
+    let written = match programmed.applied {
+        Applied::Created => Written::Created,
+        Applied::Replaced => Written::Replaced,
+        Applied::Unchanged => Written::Unchanged,
+    };
+    let backend = programmed.choice.backend.to_string();
+    if mutant!("repair-believes") {
+        return Ok(Outcome::Proven { written, backend, families: Vec::new() });
+    }
+    if let Outcome::Wrong(lacks) = compare(rtnetlink, &config)? {
+        return Ok(Outcome::Unproven { written, why: lacks.join("; ") });
+    }
+    // Users and groups of rules and of the probe are the pod's.
+    owner::enter()?;
+    Ok(match probe::prove(&config, addresses) {
+        Ok(families) => Outcome::Proven { written, backend, families },
+        Err(unproven) => Outcome::Unproven { written, why: chain(&unproven) },
+    })
+}
+
+/// Which back end is wanted, from the same sources as the plugin's; what cannot be read counts as not said.
+fn wanted(backend: &BackendWanted) -> (Wish, Option<Choice>) {
+    let forced_binary = std::env::var(FORCED_BINARY).ok().and_then(|name| name.parse::<ForcedBinary>().ok());
+    let wish = Settings { backend: Wish::Auto, native_nftables: backend.native_nftables, forced_binary }.wish();
+    let recorded = match wish {
+        Wish::Auto => std::fs::read_to_string(&backend.record).ok().and_then(|text| Choice::from_record(&text)),
+        Wish::Only(_) => None,
+    };
+    (wish, recorded)
+}

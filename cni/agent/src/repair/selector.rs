@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Label and field selectors, as the API server would evaluate them. The agent watches all pods of its node once, for the plugin's
+//! questions and for repair, so repair's own selectors are evaluated here.
+
+use std::collections::BTreeMap;
+
+use crate::pods::NodePod;
+
+/// A selector that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("selector {0:?} cannot be read")]
+pub struct BadSelector(pub String);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Operator {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    Absent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+}
+
+/// Which pods are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selectors {
+    labels: Vec<Requirement>,
+    fields: Vec<Requirement>,
+}
+
+impl Selectors {
+    /// Reads both.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn read(labels: &str, fields: &str) -> Result<Self, BadSelector> {
+        let fields = requirements(fields)?;
+        let known = |one: &Requirement| {
+            FIELDS.contains(&one.key.as_str()) && matches!(one.operator, Operator::In(_) | Operator::NotIn(_))
+        };
+        match fields.iter().find(|one| !known(one)) {
+            Some(unknown) => Err(BadSelector(unknown.key.clone())),
+            None => Ok(Self { labels: requirements(labels)?, fields }),
+        }
+    }
+
+    /// Whether a pod is meant.
+    #[must_use]
+    pub fn select(&self, pod: &NodePod) -> bool {
+        let labels = &pod.metadata.facts.labels;
+        let fields: BTreeMap<String, String> =
+            FIELDS.into_iter().zip(values(pod)).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        self.labels.iter().all(|one| one.holds(labels)) && self.fields.iter().all(|one| one.holds(&fields))
+    }
+}
+
+/// The fields of pods that can be selected by.
+const FIELDS: [&str; 6] =
+    ["metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "status.phase", "status.podIP"];
+
+fn values(pod: &NodePod) -> [&str; 6] {
+    let facts = &pod.metadata.facts;
+    [
+        &facts.name,
+        &facts.namespace,
+        &pod.spec.node_name,
+        &pod.spec.restart_policy,
+        &pod.status.phase,
+        &pod.status.pod_ip,
+    ]
+}
+
+impl Requirement {
+    fn holds(&self, values: &BTreeMap<String, String>) -> bool {
+        let value = values.get(&self.key);
+        match &self.operator {
+            Operator::In(list) => value.is_some_and(|value| list.contains(value)),
+            Operator::NotIn(list) => value.is_none_or(|value| !list.contains(value)),
+            Operator::Exists => value.is_some(),
+            Operator::Absent => value.is_none(),
+        }
+    }
+}
+
+fn requirements(text: &str) -> Result<Vec<Requirement>, BadSelector> {
+    parts(text).into_iter().filter(|part| !part.is_empty()).map(requirement).collect()
+}
+
+/// Splits at commas outside of parentheses.
+fn parts(text: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    text.split(|letter| {
+        depth += match letter {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        letter == ',' && depth == 0
+    })
+    .map(str::trim)
+    .collect()
+}
+
+fn requirement(text: &str) -> Result<Requirement, BadSelector> {
+    let bad = || BadSelector(text.to_owned());
+    let one = |key: &str, operator| {
+        let key = key.trim();
+        let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+        is_key.then(|| Requirement { key: key.to_owned(), operator }).ok_or_else(bad)
+    };
+    let value = |value: &str| vec![value.trim().to_owned()];
+    if let Some((key, other)) = text.split_once("!=") {
+        return one(key, Operator::NotIn(value(other)));
+    }
+    if let Some((key, same)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        return one(key, Operator::In(value(same)));
+    }
+    if let Some(key) = text.strip_prefix('!') {
+        return one(key, Operator::Absent);
+    }
+    let Some((head, list)) = text.split_once('(') else { return one(text, Operator::Exists) };
+    let list = list.strip_suffix(')').ok_or_else(bad)?;
+    let list = list.split(',').map(|value| value.trim().to_owned()).collect();
+    match head.split_whitespace().collect::<Vec<_>>()[..] {
+        [key, "in"] => one(key, Operator::In(list)),
+        [key, "notin"] => one(key, Operator::NotIn(list)),
+        _ => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> NodePod {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "cart", "namespace": "shop", "labels": {"app": "cart", "tier": "front"}},
+            "spec": {"nodeName": "n-1"}, "status": {"phase": "Pending"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn selectors_select_as_the_api_server_does() {
+        for (labels, fields, selects) in [
+            ("", "", true),
+            ("app=cart", "", true),
+            ("app == cart, tier", "", true),
+            ("app!=cart", "", false),
+            ("other!=x", "", true),
+            ("app in (till, cart),tier notin (back)", "", true),
+            ("app notin (till, cart)", "", false),
+            ("!app", "", false),
+            ("!other", "", true),
+            ("other", "", false),
+            ("", "metadata.namespace=shop,status.phase!=Running", true),
+            ("", "metadata.namespace!=shop", false),
+        ] {
+            let read = Selectors::read(labels, fields).unwrap();
+            assert_eq!(read.select(&pod()), selects, "{labels:?} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        for (labels, fields) in [("app in (x", ""), ("a b", ""), ("=x", ""), ("", "spec.schedulerName=x"), ("", "status.phase")] {
+            assert!(Selectors::read(labels, fields).is_err(), "{labels:?} {fields:?}");
+        }
+    }
+}
