@@ -108,7 +108,9 @@ pub struct Proven {
 impl fmt::Display for Proven {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.evidence {
-            Evidence::Packet { to, port } => write!(out, "{}: a packet to {to} is redirected to port {port}", self.family),
+            Evidence::Packet { to, port } => {
+                write!(out, "{}: a packet to {to} is redirected to port {port}", self.family)
+            }
             Evidence::Rules { why } => write!(out, "{}: the rules are right ({why})", self.family),
         }
     }

@@ -107,7 +107,12 @@ mod tests {
 
     #[test]
     fn an_entry_names_pod_namespace_and_addresses() {
-        let args = json!([["IgnoreUnknown", "1"], ["K8S_POD_NAMESPACE", "shop"], ["K8S_POD_NAME", "cart"], ["K8S_POD_UID", "u-1"]]);
+        let args = json!([
+            ["IgnoreUnknown", "1"],
+            ["K8S_POD_NAMESPACE", "shop"],
+            ["K8S_POD_NAME", "cart"],
+            ["K8S_POD_UID", "u-1"]
+        ]);
         let entry = parsed(json!({
             "kind": "cniCacheV1", "containerId": "c", "config": "e30=", "ifName": "eth0", "networkName": "n",
             "netns": "/var/run/netns/cni-1", "cniArgs": args, "capabilityArgs": null,
@@ -120,12 +125,20 @@ mod tests {
         assert_eq!(entry, Some(Entry { named: named.clone(), netns, addresses, written }));
 
         let older = parsed(json!({"cniArgs": args, "result": {"ip4": {"ip": "10.9.0.2/24"}}})).unwrap();
-        assert_eq!((older.named, older.netns, older.addresses), (named, None, vec!["10.9.0.2".parse().unwrap()]));
+        assert_eq!(
+            (older.named, older.netns, older.addresses),
+            (named, None, vec!["10.9.0.2".parse().unwrap()])
+        );
     }
 
     #[test]
     fn what_names_no_pod_is_no_entry() {
-        for other in [json!({}), json!([]), json!({"netns": "/x", "cniArgs": null}), json!({"cniArgs": [["K8S_POD_NAME", "x"]]})] {
+        for other in [
+            json!({}),
+            json!([]),
+            json!({"netns": "/x", "cniArgs": null}),
+            json!({"cniArgs": [["K8S_POD_NAME", "x"]]}),
+        ] {
             assert_eq!(parsed(other.clone()), None, "{other}");
         }
         assert_eq!(parse(b"{\"cniArgs\":", SystemTime::UNIX_EPOCH), None);

@@ -152,7 +152,8 @@ impl Controller {
             }
             Event::Rules(rules) => {
                 self.rules = *rules;
-                let pods: Vec<_> = std::mem::take(&mut self.pods).into_values().map(|known| known.pod).collect();
+                let pods: Vec<_> =
+                    std::mem::take(&mut self.pods).into_values().map(|known| known.pod).collect();
                 pods.into_iter().for_each(|pod| self.observe(pod, now, &mut out));
             }
             Event::Done(uid, done) => self.done(&uid, done, now, &mut out),
@@ -241,7 +242,8 @@ impl Controller {
     /// Starts the next action, if one is due.
     fn start(&mut self, now: Time, out: &mut Vec<Action>) {
         while self.busy.is_none() {
-            let waiting = self.pods.iter().filter_map(|(uid, known)| Some((known.due.filter(|due| *due <= now)?, uid)));
+            let waiting =
+                self.pods.iter().filter_map(|(uid, known)| Some((known.due.filter(|due| *due <= now)?, uid)));
             let Some(uid) = waiting.min().map(|(_, uid)| uid.clone()) else { return };
             if !self.pace.allows(now) {
                 return;
@@ -280,7 +282,9 @@ impl Controller {
     fn begin(&mut self, policy: Policy, uid: &str, now: Time, out: &mut Vec<Action>) {
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
-        if policy == Policy::Label && known.pod.metadata.facts.labels.contains_key(&self.rules.settings.label.0) {
+        if policy == Policy::Label
+            && known.pod.metadata.facts.labels.contains_key(&self.rules.settings.label.0)
+        {
             return;
         }
         self.pace.take(now);
@@ -358,7 +362,9 @@ impl Controller {
 fn failure(outcome: &Outcome) -> (Unrepairable, String) {
     match outcome {
         Outcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),
-        Outcome::Unproven { why, .. } => (Unrepairable::NotProven, format!("rules were written, and are not proven: {why}")),
+        Outcome::Unproven { why, .. } => {
+            (Unrepairable::NotProven, format!("rules were written, and are not proven: {why}"))
+        }
         Outcome::Failed(why) => (Unrepairable::RulesRefused, why.clone()),
         other => (Unrepairable::RulesRefused, format!("unexpected answer {other:?}")),
     }

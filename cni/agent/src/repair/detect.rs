@@ -116,7 +116,8 @@ pub fn detect(pod: &NodePod, rules: &Rules) -> Option<Broken> {
         (false, false) => Future::Again,
     };
     let containers = pod.status.init_container_statuses.iter();
-    let mut named = containers.filter(|one| repair.init_container.is_empty() || one.name == repair.init_container);
+    let mut named =
+        containers.filter(|one| repair.init_container.is_empty() || one.name == repair.init_container);
     named.find_map(|container| {
         let failure = failure(container, future, rules)?;
         let run = Run { restarts: container.restart_count, finished: failure.finished_at.clone() };

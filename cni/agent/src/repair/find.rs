@@ -72,7 +72,9 @@ pub enum NotFound {
     #[error("the pod has no address yet")]
     NoAddress,
     /// No namespace has its address.
-    #[error("no namespace on this node has the pod's address (are the netns directory, the CNI result cache and /proc mounted?)")]
+    #[error(
+        "no namespace on this node has the pod's address (are the netns directory, the CNI result cache and /proc mounted?)"
+    )]
     NoCandidate,
     /// Namespaces with its address belong to others.
     #[error("the namespace that has the pod's address belongs to another pod")]
@@ -111,7 +113,9 @@ pub fn find(pod: &Identity, addresses: &[IpAddr], candidates: &[Candidate]) -> R
         (Some(_), Some(_)) => Err(NotFound::Ambiguous),
         (Some(&(at, _)), None) => Ok(at),
         (None, _) if with_address.is_empty() => Err(NotFound::NoCandidate),
-        (None, _) if with_address.iter().any(|(_, sandbox)| **sandbox == Sandbox::Untold) => Err(NotFound::Untold),
+        (None, _) if with_address.iter().any(|(_, sandbox)| **sandbox == Sandbox::Untold) => {
+            Err(NotFound::Untold)
+        }
         (None, _) => Err(NotFound::OtherPod),
     }
 }
@@ -143,11 +147,27 @@ mod tests {
         let by_name = candidate("10.9.0.2", named("cart", ""));
         let by_process = candidate("10.9.0.2", Sandbox::Process("u-1".into()));
         for right in [by_uid, by_mirror, by_name, by_process] {
-            assert_eq!(found(&[candidate("10.9.0.3", named("till", "u-2")), right.clone()]), Ok(1), "{right:?}");
+            assert_eq!(
+                found(&[candidate("10.9.0.3", named("till", "u-2")), right.clone()]),
+                Ok(1),
+                "{right:?}"
+            );
         }
-        assert_eq!(found(&[candidate("10.9.0.3", named("cart", "u-1"))]), Err(NotFound::NoCandidate), "its former sandbox");
-        assert_eq!(found(&[candidate("10.9.0.2", named("till", "u-2"))]), Err(NotFound::OtherPod), "its address went to another");
-        assert_eq!(found(&[candidate("10.9.0.2", named("cart", "u-0"))]), Err(NotFound::OtherPod), "its name was used before");
+        assert_eq!(
+            found(&[candidate("10.9.0.3", named("cart", "u-1"))]),
+            Err(NotFound::NoCandidate),
+            "its former sandbox"
+        );
+        assert_eq!(
+            found(&[candidate("10.9.0.2", named("till", "u-2"))]),
+            Err(NotFound::OtherPod),
+            "its address went to another"
+        );
+        assert_eq!(
+            found(&[candidate("10.9.0.2", named("cart", "u-0"))]),
+            Err(NotFound::OtherPod),
+            "its name was used before"
+        );
         assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Process("u-2".into()))]), Err(NotFound::OtherPod));
         assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Untold)]), Err(NotFound::Untold));
         assert_eq!(find(&pod(), &[], &[]), Err(NotFound::NoAddress));
@@ -155,7 +175,8 @@ mod tests {
 
     #[test]
     fn of_two_with_its_address_its_own_counts_and_two_of_its_own_are_none() {
-        let (own, other) = (candidate("10.9.0.2", named("cart", "u-1")), candidate("10.9.0.2", named("till", "u-2")));
+        let (own, other) =
+            (candidate("10.9.0.2", named("cart", "u-1")), candidate("10.9.0.2", named("till", "u-2")));
         assert_eq!(found(&[other.clone(), own.clone()]), Ok(1));
         assert_eq!(found(&[own.clone(), other, candidate("10.9.0.2", Sandbox::Untold)]), Ok(0));
         assert_eq!(found(&[own.clone(), own]), Err(NotFound::Ambiguous));

@@ -149,9 +149,12 @@ fn repair(
 /// Which back end is wanted, from the same sources as the plugin's; what cannot be read counts as not said.
 fn wanted(backend: &BackendWanted) -> (Wish, Option<Choice>) {
     let forced_binary = std::env::var(FORCED_BINARY).ok().and_then(|name| name.parse::<ForcedBinary>().ok());
-    let wish = Settings { backend: Wish::Auto, native_nftables: backend.native_nftables, forced_binary }.wish();
+    let wish =
+        Settings { backend: Wish::Auto, native_nftables: backend.native_nftables, forced_binary }.wish();
     let recorded = match wish {
-        Wish::Auto => std::fs::read_to_string(&backend.record).ok().and_then(|text| Choice::from_record(&text)),
+        Wish::Auto => {
+            std::fs::read_to_string(&backend.record).ok().and_then(|text| Choice::from_record(&text))
+        }
         Wish::Only(_) => None,
     };
     (wish, recorded)

@@ -15,7 +15,8 @@ use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
 };
 
 /// A packet that can be sent.
@@ -76,7 +77,8 @@ fn targets(config: &Config, family: Family, own: &[&Address]) -> Vec<IpAddr> {
         Family::V6 => NOWHERE.1.into(),
     };
     let ranges = config.outbound_ranges_include.listed().iter().map(|range| range.address);
-    let neighbours = own.iter().filter(|address| address.length < if address.ip.is_ipv4() { 31 } else { 127 });
+    let neighbours =
+        own.iter().filter(|address| address.length < if address.ip.is_ipv4() { 31 } else { 127 });
     let all = [nowhere].into_iter().chain(ranges.flat_map(|base| [next(base), base]));
     all.chain(neighbours.map(|address| next(address.ip)))
         .filter(|address| address.is_ipv4() == (family == Family::V4))

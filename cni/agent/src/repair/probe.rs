@@ -63,7 +63,8 @@ pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unpr
     let mut proven = Vec::new();
     for (family, name) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
         let is_of = |address: &&Address| address.ip.is_ipv4() == (family == Family::V4);
-        let own: Vec<&Address> = addresses.iter().filter(is_of).filter(|address| is_own(address.ip)).collect();
+        let own: Vec<&Address> =
+            addresses.iter().filter(is_of).filter(|address| is_own(address.ip)).collect();
         if own.is_empty() || (family == Family::V6 && !config.ipv6) {
             continue;
         }
@@ -97,8 +98,8 @@ fn one(config: &Config, wanted: &Ruleset, family: Family, own: &[&Address]) -> R
 
 /// Sends one packet and sees the rule's counter rise.
 fn send(packet: &Sent, port: u16) -> Result<(), Unproven> {
-    let rule = redirecting(&look()?, &packet.packet, port)
-        .ok_or(Unproven::Otherwise { to: packet.to, port })?;
+    let rule =
+        redirecting(&look()?, &packet.packet, port).ok_or(Unproven::Otherwise { to: packet.to, port })?;
     let before = count(&look()?, &rule);
     match packet.send() {
         // Refused: nobody listens on the proxy's port yet.
@@ -119,7 +120,8 @@ fn redirecting(found: &LiveRules, packet: &Packet, port: u16) -> Option<LiveStep
 
 /// How many packets met a rule.
 fn count(found: &LiveRules, rule: &LiveStep) -> Option<u64> {
-    let table = found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;
+    let table =
+        found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;
     let chain = table.chains.iter().find(|chain| chain.name == rule.chain)?;
     chain.rules.get(rule.position.checked_sub(1)?)?.packets
 }

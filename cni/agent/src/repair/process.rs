@@ -22,7 +22,8 @@ pub struct Process {
 /// All processes of `proc`; those that end meanwhile are not there.
 pub fn list(proc: &Path) -> impl Iterator<Item = Process> {
     let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
-    let processes = entries.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    let processes =
+        entries.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
     processes.filter_map(|entry| read(&entry.path()))
 }
 
@@ -68,10 +69,18 @@ mod tests {
         let under = uid.replace('-', "_");
         let mirror = "0b1c2d3e11112222333344445555666f";
         for (cgroup, expected) in [
-            (format!("0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{under}.slice/cri-containerd-a.scope\n"), Some(uid)),
+            (
+                format!(
+                    "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{under}.slice/cri-containerd-a.scope\n"
+                ),
+                Some(uid),
+            ),
             (format!("0::/kubepods.slice/kubepods-pod{under}.slice/crio-b.scope"), Some(uid)),
             (format!("12:cpu:/\n11:pids:/kubepods/besteffort/pod{uid}/c0ffee"), Some(uid)),
-            (format!("0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{under}.slice/x"), Some(uid)),
+            (
+                format!("0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{under}.slice/x"),
+                Some(uid),
+            ),
             (format!("0::/../../kubepods-pod{mirror}.slice/x"), Some(mirror)),
             ("0::/".to_owned(), None),
             ("0::/user.slice/podman-1.scope/tripod".to_owned(), None),
@@ -82,7 +91,8 @@ mod tests {
 
     #[test]
     fn a_start_is_read_behind_any_name() {
-        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1000 1 18446744073709551615";
+        let stat =
+            "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1000 1 18446744073709551615";
         assert_eq!(started(stat), Some(4242));
         assert_eq!(started("7 (x"), None);
     }

@@ -52,15 +52,24 @@ impl Selectors {
     #[must_use]
     pub fn select(&self, pod: &NodePod) -> bool {
         let labels = &pod.metadata.facts.labels;
-        let fields: BTreeMap<String, String> =
-            FIELDS.into_iter().zip(values(pod)).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let fields: BTreeMap<String, String> = FIELDS
+            .into_iter()
+            .zip(values(pod))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
         self.labels.iter().all(|one| one.holds(labels)) && self.fields.iter().all(|one| one.holds(&fields))
     }
 }
 
 /// The fields of pods that can be selected by.
-const FIELDS: [&str; 6] =
-    ["metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "status.phase", "status.podIP"];
+const FIELDS: [&str; 6] = [
+    "metadata.name",
+    "metadata.namespace",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "status.phase",
+    "status.podIP",
+];
 
 fn values(pod: &NodePod) -> [&str; 6] {
     let facts = &pod.metadata.facts;
@@ -109,7 +118,8 @@ fn requirement(text: &str) -> Result<Requirement, BadSelector> {
     let bad = || BadSelector(text.to_owned());
     let one = |key: &str, operator| {
         let key = key.trim();
-        let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+        let is_key = !key.is_empty()
+            && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
         is_key.then(|| Requirement { key: key.to_owned(), operator }).ok_or_else(bad)
     };
     let value = |value: &str| vec![value.trim().to_owned()];
@@ -167,7 +177,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_told() {
-        for (labels, fields) in [("app in (x", ""), ("a b", ""), ("=x", ""), ("", "spec.schedulerName=x"), ("", "status.phase")] {
+        for (labels, fields) in
+            [("app in (x", ""), ("a b", ""), ("=x", ""), ("", "spec.schedulerName=x"), ("", "status.phase")]
+        {
             assert!(Selectors::read(labels, fields).is_err(), "{labels:?} {fields:?}");
         }
     }

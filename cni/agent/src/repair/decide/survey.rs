@@ -90,7 +90,8 @@ impl Controller {
         if self.looking {
             return;
         }
-        let due = self.pods.values_mut().filter(|known| known.survey.due.is_some_and(|due| due <= now)).take(BATCH);
+        let due =
+            self.pods.values_mut().filter(|known| known.survey.due.is_some_and(|due| due <= now)).take(BATCH);
         let pods: Vec<Arc<NodePod>> = due
             .map(|known| {
                 known.survey.due = None;
@@ -103,7 +104,12 @@ impl Controller {
         }
     }
 
-    pub(super) fn looked(&mut self, outcomes: Vec<(String, Option<Outcome>)>, now: Time, out: &mut Vec<Action>) {
+    pub(super) fn looked(
+        &mut self,
+        outcomes: Vec<(String, Option<Outcome>)>,
+        now: Time,
+        out: &mut Vec<Action>,
+    ) {
         self.looking = false;
         for (uid, outcome) in outcomes {
             let Some(known) = self.pods.get_mut(&uid) else { continue };

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::super::ask::{Evidence, Proven};
+use super::super::find::NotFound;
+use super::*;
+use crate::settings::{
+    ChainSettings, EntrySettings, KubeconfigSettings, OwnPod, Places, RepairSettings, Settings,
+};
+
+fn settings(policies: &[Policy]) -> Settings {
+    let path = PathBuf::new;
+    Settings {
+        places: Places {
+            source_dir: path(),
+            target_dirs: Vec::new(),
+            net_dir: path(),
+            run_dir: path(),
+            account_dir: path(),
+            netns_dir: path(),
+            cache_dir: path(),
+            proc_dir: path(),
+        },
+        chain: ChainSettings {
+            conf_name: String::new(),
+            chained: true,
+            owned: false,
+            owned_name: String::new(),
+            group_read: false,
+            template: String::new(),
+        },
+        entry: EntrySettings {
+            log_level: String::new(),
+            exclude_namespaces: Vec::new(),
+            pod_namespace: "istio-system".into(),
+            ambient_enabled: false,
+            enablement_selectors: String::new(),
+            native_nftables: false,
+            ambient_detection_retry: false,
+            status_gate: false,
+        },
+        kubeconfig: KubeconfigSettings {
+            server: Default::default(),
+            ca_file: path(),
+            skip_verify: false,
+            mode: 0o600,
+        },
+        repair: RepairSettings {
+            enabled: true,
+            policies: policies.to_vec(),
+            fallback: None,
+            act_on_unredirected: false,
+            node_name: "n-1".into(),
+            sidecar_annotation: "sidecar.istio.io/status".into(),
+            init_container: "istio-validation".into(),
+            termination_message: String::new(),
+            exit_code: 126,
+            label_selectors: String::new(),
+            field_selectors: String::new(),
+            label: ("cni.istio.io/uninitialized".into(), "true".into()),
+            exclude_namespaces: BTreeSet::from(["kube-system".to_owned()]),
+        },
+        own: OwnPod::default(),
+        monitoring_port: None,
+    }
+}
+
+fn changed(policies: &[Policy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {
+    let mut settings = settings(policies);
+    change(&mut settings.repair);
+    Box::new(Rules::read(&settings).unwrap())
+}
+
+fn rules(policies: &[Policy]) -> Rules {
+    *changed(policies, |_| {})
+}
+
+/// A pod whose validation failed `restarts` times before the present run.
+fn pod(uid: &str, restarts: i32) -> Value {
+    let ended =
+        json!({"terminated": {"exitCode": 126, "reason": "Error", "finishedAt": format!("t{restarts}")}});
+    let (state, last) = match restarts {
+        0 => (ended, json!({})),
+        _ => (json!({"waiting": {"reason": "CrashLoopBackOff"}}), ended),
+    };
+    json!({
+        "metadata": {
+            "name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "7",
+            "annotations": {"sidecar.istio.io/status": "{}"}, "labels": {},
+        },
+        "spec": {
+            "nodeName": "n-1", "restartPolicy": "Always", "initContainers": [{"name": "istio-validation"}],
+            "containers": [{"name": "istio-proxy", "args": ["proxy", "sidecar"]}, {"name": "app"}],
+        },
+        "status": {
+            "phase": "Pending", "podIP": "10.9.0.2",
+            "initContainerStatuses": [
+                {"name": "istio-validation", "restartCount": restarts, "state": state, "lastState": last},
+            ],
+        },
+    })
+}
+
+fn event(pod: &Value) -> Event {
+    Event::Pod(Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+}
+
+/// A controller in a world where everything is said and done in words.
+struct Play(Controller);
+
+impl Play {
+    fn new(policies: &[Policy]) -> Self {
+        Self::with(rules(policies))
+    }
+
+    fn with(rules: Rules) -> Self {
+        Self(Controller::new(rules, Pace::default()))
+    }
+
+    fn at(&mut self, seconds: u64, event: Event) -> Vec<String> {
+        self.0.decide(event, Time::from_secs(seconds)).into_iter().map(|action| words(&action)).collect()
+    }
+
+    fn done(&mut self, seconds: u64, uid: &str, done: Done) -> Vec<String> {
+        self.at(seconds, Event::Done(uid.to_owned(), done))
+    }
+}
+
+fn name(pod: &NodePod) -> &str {
+    &pod.metadata.facts.uid
+}
+
+fn words(action: &Action) -> String {
+    match action {
+        Action::Do(policy, pod) => format!("{policy:?} {}", name(pod)),
+        Action::Look(pods) => {
+            format!("look at {}", pods.iter().map(|pod| name(pod)).collect::<Vec<_>>().join(" "))
+        }
+        Action::Tell(pod, news) => format!("tell {}: {news:?}", name(pod)),
+        Action::Ended(policy, result, took) => {
+            format!("{policy:?} {} after {}s", result.name(), took.as_secs())
+        }
+        Action::Exposed(pod) => format!("{} redirects", name(pod)),
+        Action::Unrepairable(reason) => format!("unrepairable: {}", reason.name()),
+        Action::Unredirected(pods) => format!("unredirected: {pods}"),
+    }
+}
+
+fn proven(written: Written) -> Done {
+    let evidence = Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 };
+    let families = vec![Proven { family: "IPv4".into(), evidence }];
+    Done::Repaired(Outcome::Proven { written, backend: "nft-compat".into(), families })
+}
+
+fn no_namespace() -> Done {
+    Done::Repaired(Outcome::NotFound(NotFound::NoCandidate))
+}
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn the_first_policy_of_repair_delete_label_counts_in_all_combinations() {
+    use Policy::{Delete, Label, Repair};
+    for (policies, expected) in [
+        (vec![], "tell a: Broken"),
+        (vec![Label], "Label a"),
+        (vec![Delete], "Delete a"),
+        (vec![Label, Delete], "Delete a"),
+        (vec![Repair], "Repair a"),
+        (vec![Label, Repair], "Repair a"),
+        (vec![Delete, Repair], "Repair a"),
+        (vec![Label, Delete, Repair], "Repair a"),
+    ] {
+        let mut play = Play::new(&policies);
+        assert_eq!(play.at(0, event(&pod("a", 1))), [expected], "{policies:?}");
+        assert_eq!(play.at(0, event(&pod("a", 1))), NOTHING, "{policies:?}: once");
+    }
+}
+
+#[test]
+fn the_first_failure_is_none_and_the_second_run_tells() {
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&pod("a", 0))), NOTHING);
+    assert_eq!(play.at(0, event(&pod("a", 1))), ["Repair a"]);
+}
+
+#[test]
+fn who_is_not_broken_or_not_ours_is_left_alone() {
+    let edits: [(&str, Value); 11] = [
+        ("/metadata/namespace", json!("kube-system")),
+        ("/metadata/annotations", json!({})),
+        ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+        ("/spec/nodeName", json!("n-2")),
+        ("/spec/hostNetwork", json!(true)),
+        ("/spec/initContainers/0/name", json!("istio-init")),
+        ("/status/initContainerStatuses/0/name", json!("other")),
+        ("/status/initContainerStatuses/0/lastState/terminated/exitCode", json!(1)),
+        ("/status/initContainerStatuses/0/state", json!({"terminated": {"exitCode": 0}})),
+        (
+            "/status/initContainerStatuses/0/state",
+            json!({"terminated": {"exitCode": 9, "reason": "Completed"}}),
+        ),
+        ("/metadata/labels", json!({"sidecar.istio.io/inject": "false"})),
+    ];
+    for (path, value) in edits {
+        let mut pod = pod("a", 1);
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        pod.pointer_mut(parent).unwrap()[key] = value.clone();
+        let mut play = Play::new(&[Policy::Delete]);
+        assert_eq!(play.at(0, event(&pod)), NOTHING, "{path} = {value}");
+    }
+    let mut off = Play::with(*changed(&[Policy::Delete], |repair| repair.enabled = false));
+    assert_eq!(off.at(0, event(&pod("a", 1))), NOTHING);
+    let mut selected =
+        Play::with(*changed(&[Policy::Delete], |repair| repair.label_selectors = "app=x".into()));
+    assert_eq!(selected.at(0, event(&pod("a", 1))), NOTHING);
+    let mut said = Play::with(*changed(&[Policy::Delete], |repair| repair.termination_message = "no".into()));
+    assert_eq!(said.at(0, event(&pod("a", 1))), NOTHING);
+}
+
+#[test]
+fn a_proven_repair_is_told_and_done_once_until_validation_fails_again() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(0, event(&pod("a", 1)));
+    let told = play.done(1, "a", proven(Written::Created));
+    let proofs = "back end nft-compat; IPv4: a packet to 192.0.2.2:80 is redirected to port 15001";
+    assert_eq!(told, ["Repair success after 1s", "a redirects", &format!("tell a: Repaired({proofs:?})")]);
+    assert_eq!(play.at(2, event(&pod("a", 1))), NOTHING, "the proof was a look, too");
+    assert_eq!(play.at(60, event(&pod("a", 1))), NOTHING);
+
+    assert_eq!(play.at(60, event(&pod("a", 2))), NOTHING, "not at once");
+    assert_eq!(play.at(61, Event::Tick), ["Repair a"]);
+    let told = play.done(62, "a", proven(Written::Unchanged));
+    assert_eq!(told, ["Repair success after 62s", &format!("tell a: RightBefore({proofs:?})")]);
+    play.at(70, event(&pod("a", 3)));
+    assert_eq!(play.at(80, Event::Tick), ["Repair a"]);
+    assert_eq!(play.done(80, "a", proven(Written::Unchanged)), ["Repair success after 80s"], "told once");
+}
+
+#[test]
+fn a_failure_is_tried_again_later_each_time_and_never_forgotten() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(0, event(&pod("a", 1)));
+    let mut now = 0;
+    for attempt in 1..=12_u32 {
+        let told = play.done(now, "a", no_namespace());
+        assert_eq!(told[0], format!("Repair fail after {now}s"));
+        let is_told = told.iter().any(|one| one.starts_with("tell a"));
+        assert_eq!(is_told, attempt == 1 || attempt == 5, "attempt {attempt}: {told:?}");
+        assert_eq!(told.contains(&"unrepairable: no_namespace".to_owned()), attempt == 5);
+        let next = now + after(attempt).as_secs();
+        let early: Vec<_> =
+            play.at(next - 1, Event::Tick).into_iter().filter(|one| one == "Repair a").collect();
+        assert_eq!(early, NOTHING, "attempt {attempt}");
+        assert!(play.at(next, Event::Tick).contains(&"Repair a".to_owned()), "attempt {attempt}");
+        now = next;
+    }
+}
+
+#[test]
+fn deletion_and_label_are_told_as_upstream_does() {
+    let mut play = Play::new(&[Policy::Delete]);
+    play.at(0, event(&pod("a", 1)));
+    let failed = "tell a: Failed(Delete, \"conflict\")";
+    assert_eq!(play.done(0, "a", Done::Failed("conflict".into())), ["Delete fail after 0s", failed]);
+    assert!(play.at(1, Event::Tick).contains(&"Delete a".to_owned()));
+    assert_eq!(play.done(1, "a", Done::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
+
+    let mut play = Play::new(&[Policy::Label]);
+    play.at(0, event(&pod("a", 1)));
+    assert_eq!(play.done(0, "a", Done::Accepted), ["Label success after 0s", "tell a: Labelled"]);
+    let mut labelled = pod("a", 1);
+    labelled["metadata"]["labels"] = json!({"cni.istio.io/uninitialized": "whatever"});
+    for _ in 0..2 {
+        assert_eq!(play.at(0, event(&labelled)), ["Label skip after 0s"], "on every event");
+    }
+}
+
+#[test]
+fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
+    let mut job = pod("a", 0);
+    job["spec"]["restartPolicy"] = json!("Never");
+    job["status"]["phase"] = json!("Failed");
+    let why = "its containers are started once only (restartPolicy: Never)";
+    let told = ["unrepairable: restart_policy_never", &format!("tell a: Unrepairable({why:?})")];
+
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&job)), told);
+    assert_eq!(play.at(1, event(&job)), NOTHING, "once");
+
+    let mut play = Play::with(*changed(&[Policy::Repair], |repair| repair.fallback = Some(Policy::Delete)));
+    assert_eq!(play.at(0, event(&job)), [told[0], told[1], "Delete a"]);
+    assert_eq!(play.done(0, "a", Done::Failed("x".into())).len(), 2);
+    assert_eq!(play.at(1, Event::Tick), ["Delete a"], "the fallback is tried again, too");
+
+    let mut over = pod("a", 1);
+    over["status"]["phase"] = json!("Failed");
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&over)), ["unrepairable: finished", "tell a: Unrepairable(\"it is over\")"]);
+}
+
+#[test]
+fn a_pod_that_asks_for_the_impossible_is_unrepairable() {
+    let mut bad = pod("a", 1);
+    bad["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] = json!("x");
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&bad))[0], "unrepairable: invalid_pod");
+    let mut play = Play::new(&[Policy::Delete]);
+    assert_eq!(play.at(0, event(&bad)), ["Delete a"]);
+}
+
+#[test]
+fn one_at_a_time_by_the_longest_wait_and_a_stuck_one_does_not_stop_the_others() {
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&pod("b", 1))), ["Repair b"]);
+    assert_eq!(play.at(0, event(&pod("c", 1))), NOTHING);
+    assert_eq!(play.at(0, event(&pod("a", 1))), NOTHING);
+    assert_eq!(play.done(0, "b", Done::Failed("no answer".into())).last().unwrap(), "Repair a");
+    assert_eq!(play.done(0, "a", proven(Written::Created)).last().unwrap(), "Repair c");
+    assert_eq!(play.0.wake(), Some(Time::from_millis(500)), "the survey; repair is busy");
+}
+
+#[test]
+fn a_crowd_is_repaired_at_the_node_s_pace() {
+    let mut play = Play(Controller::new(rules(&[Policy::Delete]), Pace::new(Duration::from_secs(10), 2)));
+    let mut deleted = 0;
+    for uid in ["a", "b", "c"] {
+        deleted += play.at(0, event(&pod(uid, 1))).len();
+        deleted += play
+            .done(0, uid, Done::Accepted)
+            .iter()
+            .filter(|one| one.starts_with("Delete ") && one.len() == 8)
+            .count();
+    }
+    assert_eq!(deleted, 2);
+    assert_eq!(play.0.pods["c"].due, Some(Time::ZERO));
+    assert!(play.at(10, Event::Tick).contains(&"Delete c".to_owned()));
+}
+
+#[test]
+fn other_rules_count_at_once() {
+    let mut play = Play::new(&[]);
+    play.at(0, event(&pod("a", 1)));
+    assert_eq!(play.at(0, Event::Rules(changed(&[Policy::Delete], |_| {}))), ["Delete a"]);
+}
+
+#[test]
+fn a_name_that_is_used_again_is_another_pod() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(0, event(&pod("a", 1)));
+    play.done(0, "a", no_namespace());
+    assert_eq!(play.at(0, Event::Gone("a".into())), NOTHING);
+    assert_eq!(play.at(0, event(&pod("b", 1))), ["Repair b"], "without the former one's waiting");
+}
+
+fn healthy(uid: &str) -> Value {
+    let mut pod = pod(uid, 0);
+    pod["status"]["initContainerStatuses"] = json!([]);
+    pod
+}
+
+fn wrong() -> Vec<(String, Option<Outcome>)> {
+    vec![("a".to_owned(), Some(Outcome::Wrong(vec!["no rules".into(), "x".into()])))]
+}
+
+#[test]
+fn an_unredirected_pod_is_told_when_seen_twice_and_left_alone() {
+    let mut play = Play::new(&[Policy::Delete]);
+    assert_eq!(play.at(0, event(&healthy("a"))), NOTHING);
+    assert_eq!(play.at(1, Event::Tick), ["look at a"]);
+    assert_eq!(play.at(1, Event::Looked(wrong())), NOTHING, "it may be set up just now");
+    assert_eq!(play.at(3, Event::Tick), ["look at a"]);
+    let told = "tell a: Unredirected(\"no rules (and 1 more differences)\")";
+    assert_eq!(play.at(3, Event::Looked(wrong())), [told, "unredirected: 1"]);
+    assert_eq!(play.at(63, Event::Tick), ["look at a"]);
+    assert_eq!(play.at(63, Event::Looked(wrong())), NOTHING, "told once");
+    play.at(123, Event::Tick);
+    assert_eq!(play.at(123, Event::Looked(vec![("a".into(), Some(Outcome::Right))])), ["unredirected: 0"]);
+    assert_eq!(play.at(9999, Event::Tick), NOTHING);
+}
+
+#[test]
+fn acting_on_unredirected_pods_is_opted_in() {
+    let mut play = Play::with(*changed(&[Policy::Repair], |repair| repair.act_on_unredirected = true));
+    play.at(0, event(&healthy("a")));
+    play.at(1, Event::Tick);
+    play.at(1, Event::Looked(wrong()));
+    play.at(3, Event::Tick);
+    assert_eq!(play.at(3, Event::Looked(wrong()))[1..], ["Repair a", "unredirected: 1"]);
+    let done = play.done(3, "a", proven(Written::Created));
+    assert_eq!(
+        (done[0].as_str(), done.last().unwrap().as_str()),
+        ("Repair success after 0s", "unredirected: 0")
+    );
+}
+
+#[test]
+fn who_has_no_address_or_is_over_is_not_looked_at() {
+    for (path, value) in [("podIP", json!("")), ("phase", json!("Succeeded"))] {
+        let mut pod = healthy("a");
+        pod["status"][path] = value;
+        let mut play = Play::new(&[]);
+        play.at(0, event(&pod));
+        assert_eq!(play.at(9, Event::Tick), NOTHING, "{path}");
+    }
+    let mut play = Play::new(&[]);
+    play.at(0, event(&healthy("a")));
+    play.at(1, Event::Tick);
+    assert_eq!(play.at(1, Event::Looked(vec![("a".into(), None)])), NOTHING);
+    assert_eq!(play.at(2, Event::Tick), ["look at a"], "nobody could look");
+}
