@@ -11,6 +11,7 @@
 //! | [`cache`], [`process`] | who says whose a namespace is |
 //! | [`gather`](mod@gather) | all namespaces of the node |
 //! | [`ask`], [`child`], [`inside`] | the process that enters namespaces, and how it is asked |
+//! | [`worker`], [`hands`] | what drives all of it; what it asks of the API server |
 //! | [`probe`], [`packets`] | the proof that traffic is redirected |
 
 pub mod ask;
@@ -20,8 +21,10 @@ pub mod decide;
 pub mod detect;
 pub mod find;
 pub mod gather;
+pub mod hands;
 pub mod inside;
 pub mod packets;
 pub mod probe;
 pub mod process;
 pub mod selector;
+pub mod worker;

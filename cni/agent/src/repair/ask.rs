@@ -24,8 +24,8 @@ pub enum Task {
 /// Which back end is wanted, as the plugin is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendWanted {
-    /// `native_nftables`
-    pub native_nftables: bool,
+    /// By name, or `auto`.
+    pub wish: String,
     /// What was found right for this node, where it is written down.
     pub record: PathBuf,
 }

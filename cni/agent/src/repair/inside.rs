@@ -7,11 +7,11 @@ use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
 use netfilter::address::{Address, AddressError, Rtnetlink};
-use netfilter::backend::{Choice, ForcedBinary, Settings, Wish};
+use netfilter::backend::Choice;
 use netfilter::lack::{Lack, lacks};
 use netfilter::owner;
 use netfilter::program::{self, Options};
-use netfilter::{Applied, look};
+use netfilter::{Applied, Wish, look};
 use protocol::mutant;
 use redirect::config::Config;
 use redirect::host::Environment;
@@ -25,8 +25,6 @@ use super::probe;
 
 /// The subcommand.
 pub const COMMAND: &str = "in-pod";
-/// Upstream's variable for the variant of the iptables tools.
-const FORCED_BINARY: &str = "FORCE_IPTABLES_BINARY";
 
 /// Serves one request from stdin.
 #[must_use]
@@ -146,11 +144,9 @@ fn repair(
     })
 }
 
-/// Which back end is wanted, from the same sources as the plugin's; what cannot be read counts as not said.
+/// Which back end is wanted; what cannot be read counts as not said.
 fn wanted(backend: &BackendWanted) -> (Wish, Option<Choice>) {
-    let forced_binary = std::env::var(FORCED_BINARY).ok().and_then(|name| name.parse::<ForcedBinary>().ok());
-    let wish =
-        Settings { backend: Wish::Auto, native_nftables: backend.native_nftables, forced_binary }.wish();
+    let wish = backend.wish.parse().unwrap_or(Wish::Auto);
     let recorded = match wish {
         Wish::Auto => {
             std::fs::read_to_string(&backend.record).ok().and_then(|text| Choice::from_record(&text))

@@ -1,72 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::super::ask::{Evidence, Proven};
 use super::super::find::NotFound;
 use super::*;
-use crate::settings::{
-    ChainSettings, EntrySettings, KubeconfigSettings, OwnPod, Places, RepairSettings, Settings,
-};
+use crate::settings::{RepairSettings, Settings};
 
 fn settings(policies: &[Policy]) -> Settings {
-    let path = PathBuf::new;
-    Settings {
-        places: Places {
-            source_dir: path(),
-            target_dirs: Vec::new(),
-            net_dir: path(),
-            run_dir: path(),
-            account_dir: path(),
-            netns_dir: path(),
-            cache_dir: path(),
-            proc_dir: path(),
-        },
-        chain: ChainSettings {
-            conf_name: String::new(),
-            chained: true,
-            owned: false,
-            owned_name: String::new(),
-            group_read: false,
-            template: String::new(),
-        },
-        entry: EntrySettings {
-            log_level: String::new(),
-            exclude_namespaces: Vec::new(),
-            pod_namespace: "istio-system".into(),
-            ambient_enabled: false,
-            enablement_selectors: String::new(),
-            native_nftables: false,
-            ambient_detection_retry: false,
-            status_gate: false,
-        },
-        kubeconfig: KubeconfigSettings {
-            server: Default::default(),
-            ca_file: path(),
-            skip_verify: false,
-            mode: 0o600,
-        },
-        repair: RepairSettings {
-            enabled: true,
-            policies: policies.to_vec(),
-            fallback: None,
-            act_on_unredirected: false,
-            node_name: "n-1".into(),
-            sidecar_annotation: "sidecar.istio.io/status".into(),
-            init_container: "istio-validation".into(),
-            termination_message: String::new(),
-            exit_code: 126,
-            label_selectors: String::new(),
-            field_selectors: String::new(),
-            label: ("cni.istio.io/uninitialized".into(), "true".into()),
-            exclude_namespaces: BTreeSet::from(["kube-system".to_owned()]),
-        },
-        own: OwnPod::default(),
-        monitoring_port: None,
-    }
+    let environment = [
+        ("REPAIR_NODE_NAME", "n-1"),
+        ("REPAIR_INIT_CONTAINER_EXIT_CODE", "126"),
+        ("EXCLUDE_NAMESPACES", "kube-system"),
+    ];
+    let environment: BTreeMap<String, String> =
+        environment.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let mut settings = crate::settings::load(BTreeMap::new(), &environment).settings;
+    settings.repair.policies = policies.to_vec();
+    assert_eq!(settings.repair.exclude_namespaces, BTreeSet::from(["kube-system".to_owned()]));
+    settings
 }
 
 fn changed(policies: &[Policy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Drives repair: what becomes known of pods and settings goes to [`Controller`], what it wants is done, one action and one look at a time,
+//! each with a deadline.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ask::{Asked, BackendWanted, Outcome, Request, Task};
+use super::child::Program;
+use super::decide::{Action, Controller, Done, Event, News, Pace};
+use super::detect::Rules;
+use super::gather::Grounds;
+use super::hands;
+use crate::api::Client;
+use crate::events::{About, Reason, Recorder};
+use crate::metrics::{Metrics, RepairType};
+use crate::pods::{NodePod, Pods, Told};
+use crate::settings::{Policy, Settings};
+
+/// The longest that a repair may take: the iptables tools, where they are used, end before.
+const REPAIR_LIMIT: Duration = Duration::from_secs(15);
+/// The longest that a look at a batch of pods may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(10);
+/// The record of the node's back end in the run directory.
+const RECORD: &str = "backend";
+
+/// What repair works with.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The settings, as they change.
+    pub settings: watch::Receiver<Arc<Settings>>,
+    /// The node's pods.
+    pub pods: Pods,
+    /// The API server.
+    pub client: Client,
+    /// Whom pods' owners hear.
+    pub events: Recorder,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// The program that enters namespaces.
+    pub program: Program,
+}
+
+/// Repairs until `stop`.
+pub async fn run(context: Context, stop: CancellationToken) {
+    let Some(rules) = rules(&context.settings.borrow()) else { return };
+    let mut worker = Worker {
+        controller: Controller::new(rules.clone(), Pace::default()),
+        rules,
+        start: Instant::now(),
+        work: JoinSet::new(),
+        seen: Vec::new(),
+        context,
+    };
+    let _ = stop.run_until_cancelled(worker.run()).await;
+}
+
+/// The rules that settings make; those that cannot be read leave what was.
+fn rules(settings: &Settings) -> Option<Rules> {
+    Rules::read(settings)
+        .inspect_err(|error| tracing::error!(target: "cni-repair", %error, "a repair selector is not used"))
+        .ok()
+}
+
+struct Worker {
+    context: Context,
+    controller: Controller,
+    rules: Rules,
+    start: Instant,
+    work: JoinSet<Event>,
+    /// UIDs that the controller was told of.
+    seen: Vec<String>,
+}
+
+impl Worker {
+    async fn run(&mut self) {
+        let mut tidings = self.context.pods.subscribe();
+        let mut settings = self.context.settings.clone();
+        self.everything();
+        loop {
+            let wake = self.controller.wake().map(|wake| self.start + wake);
+            let asleep = async {
+                match wake {
+                    Some(wake) => tokio::time::sleep_until(wake).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                told = tidings.next() => match told {
+                    Some(Told::Set(pod)) => self.set(pod),
+                    Some(Told::Removed(pod)) => self.hear(Event::Gone(pod.metadata.facts.uid.clone())),
+                    Some(Told::All) => self.everything(),
+                    None => return,
+                },
+                Some(event) = self.work.join_next() => {
+                    if let Ok(event) = event { self.hear(event); }
+                }
+                Ok(()) = settings.changed() => self.changed(&settings.borrow_and_update().clone()),
+                () = asleep => self.hear(Event::Tick),
+            }
+        }
+    }
+
+    fn changed(&mut self, settings: &Settings) {
+        if let Some(rules) = rules(settings).filter(|rules| *rules != self.rules) {
+            self.rules = rules.clone();
+            self.hear(Event::Rules(Box::new(rules)));
+        }
+    }
+
+    fn set(&mut self, pod: Arc<NodePod>) {
+        let uid = pod.metadata.facts.uid.clone();
+        if !self.seen.contains(&uid) {
+            self.seen.push(uid);
+        }
+        self.hear(Event::Pod(pod));
+    }
+
+    /// Tells the controller of all pods, and of those that are gone.
+    fn everything(&mut self) {
+        let pods = self.context.pods.all();
+        let uids: Vec<String> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
+        let gone = std::mem::replace(&mut self.seen, uids.clone());
+        gone.into_iter().filter(|uid| !uids.contains(uid)).for_each(|uid| self.hear(Event::Gone(uid)));
+        pods.into_iter().for_each(|pod| self.hear(Event::Pod(pod)));
+    }
+
+    fn hear(&mut self, event: Event) {
+        if let Event::Gone(uid) = &event {
+            self.seen.retain(|seen| seen != uid);
+        }
+        for action in self.controller.decide(event, self.start.elapsed()) {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let metrics = &self.context.metrics;
+        match action {
+            Action::Do(policy, pod) => {
+                self.work.spawn(act(self.context.clone(), policy, pod));
+            }
+            Action::Look(pods) => {
+                self.work.spawn(look(self.context.clone(), pods));
+            }
+            Action::Tell(pod, news) => self.tell(&pod, news),
+            Action::Ended(policy, result, took) => metrics.repaired(kind(policy), result, took),
+            Action::Exposed(pod) => metrics.redirected(age(&pod)),
+            Action::Unrepairable(reason) => metrics.unrepairable(reason),
+            Action::Unredirected(pods) => metrics.unredirected(pods),
+        }
+    }
+
+    fn tell(&self, pod: &NodePod, news: News) {
+        let facts = &pod.metadata.facts;
+        let (reason, message) = message(news);
+        tracing::info!(target: "cni-repair", namespace = %facts.namespace, pod = %facts.name, uid = %facts.uid, reason = reason.name(), "{message}");
+        let about = About::Pod {
+            namespace: facts.namespace.clone(),
+            name: facts.name.clone(),
+            uid: facts.uid.clone(),
+        };
+        self.context.events.record(about, reason, message);
+    }
+}
+
+fn kind(policy: Policy) -> RepairType {
+    match policy {
+        Policy::Repair => RepairType::Repair,
+        Policy::Delete => RepairType::Delete,
+        Policy::Label => RepairType::Label,
+    }
+}
+
+/// Since when a pod runs; none if nobody says.
+fn age(pod: &NodePod) -> Duration {
+    let start = pod.status.start_time.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    let start = start.map(SystemTime::from);
+    start.and_then(|start| SystemTime::now().duration_since(start).ok()).unwrap_or_default()
+}
+
+/// What a pod's owner reads. Upstream's events have upstream's words.
+fn message(news: News) -> (Reason, String) {
+    match news {
+        News::Broken => (
+            Reason::UnredirectedPod,
+            "pod detected as broken: its traffic is not redirected, and no repair policy is on; delete it"
+                .to_owned(),
+        ),
+        News::Repaired(proofs) => {
+            (Reason::RepairedBrokenPod, format!("pod detected as broken, repaired: {proofs}"))
+        }
+        News::RightBefore(proofs) => (
+            Reason::RepairFailed,
+            format!(
+                "pod detected as broken, but its redirection works: {proofs}; see why its validation fails"
+            ),
+        ),
+        News::Failed(Policy::Repair, why) => {
+            (Reason::RepairFailed, format!("pod detected as broken, not repaired yet, tried again: {why}"))
+        }
+        News::Failed(Policy::Delete, why) => {
+            (Reason::DeleteBrokenPod, format!("pod detected as broken, but failed to delete it: {why}"))
+        }
+        News::Failed(Policy::Label, why) => {
+            (Reason::LabelBrokenPod, format!("pod detected as broken, but failed to label it: {why}"))
+        }
+        News::Deleted => (Reason::DeleteBrokenPod, "pod detected as broken, deleted".to_owned()),
+        News::Labelled => (Reason::LabelBrokenPod, "pod detected as broken, labeled".to_owned()),
+        News::Unrepairable(why) => (
+            Reason::UnrepairableBrokenPod,
+            format!("pod detected as broken, and cannot be repaired in place: {why}; delete it"),
+        ),
+        News::Unredirected(differences) => (
+            Reason::UnredirectedPod,
+            format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),
+        ),
+    }
+}
+
+async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Event {
+    let done = match policy {
+        Policy::Delete => hands::delete(&context.client, &pod).await,
+        Policy::Label => {
+            let label = context.settings.borrow().repair.label.clone();
+            hands::label(&context.client, &pod, &label).await
+        }
+        Policy::Repair => {
+            let request = request(&context.settings.borrow(), Task::Repair, &[Arc::clone(&pod)]);
+            match context
+                .program
+                .ask(&request, REPAIR_LIMIT)
+                .await
+                .map(|answer| answer.outcomes.into_iter().next())
+            {
+                Ok(Some(outcome)) => Done::Repaired(outcome),
+                Ok(None) => Done::Failed("the process in the namespace said nothing".to_owned()),
+                Err(error) => Done::Failed(format!("failed to {error}")),
+            }
+        }
+    };
+    Event::Done(pod.metadata.facts.uid.clone(), done)
+}
+
+async fn look(context: Context, pods: Vec<Arc<NodePod>>) -> Event {
+    let request = request(&context.settings.borrow(), Task::Look, &pods);
+    let answered = context.program.ask(&request, LOOK_LIMIT).await;
+    let outcomes: Vec<Option<Outcome>> = match answered {
+        Ok(answer) => answer.outcomes.into_iter().map(Some).collect(),
+        Err(error) => {
+            tracing::warn!(target: "cni-repair", pods = pods.len(), "failed to look at pods' rules: failed to {error}");
+            Vec::new()
+        }
+    };
+    let outcomes = outcomes.into_iter().chain(std::iter::repeat(None));
+    Event::Looked(pods.iter().map(|pod| pod.metadata.facts.uid.clone()).zip(outcomes).collect())
+}
+
+fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> Request {
+    let places = &settings.places;
+    let wish = match settings.entry.wish() {
+        netfilter::Wish::Auto => "auto".to_owned(),
+        netfilter::Wish::Only(backend) => backend.to_string(),
+    };
+    Request {
+        task,
+        grounds: Grounds {
+            netns_dir: places.netns_dir.clone(),
+            cache_dir: places.cache_dir.clone(),
+            proc_dir: places.proc_dir.clone(),
+        },
+        backend: BackendWanted { wish, record: places.run_dir.join(RECORD) },
+        pods: pods.iter().map(|pod| Asked { facts: pod.facts(), addresses: pod.addresses() }).collect(),
+    }
+}
