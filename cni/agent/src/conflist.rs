@@ -18,5 +18,8 @@ pub mod plan;
 pub mod scan;
 pub mod splice;
 
+#[cfg(test)]
+mod plan_tests;
+
 /// The `type` of our entry: the name of the plugin's binary.
 pub const OUR_TYPE: &str = "istio-cni";

@@ -21,6 +21,9 @@ pub mod pass;
 pub mod task;
 pub mod uninstall;
 
+#[cfg(test)]
+mod node_tests;
+
 /// The plugin's credentials, in the run directory.
 pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
 /// The plugin's binary, in the target directories.

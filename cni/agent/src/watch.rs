@@ -136,3 +136,70 @@ impl Watcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Far longer than an event takes.
+    const LONG: Duration = Duration::from_secs(10);
+
+    async fn tells(watcher: &mut Watcher, places: &[Place], what: &str, change: impl FnOnce()) {
+        watcher.arm(places);
+        change();
+        assert!(timeout(LONG, watcher.changed()).await.is_ok(), "nobody told: {what}");
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_followed_through_everything_that_happens_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("etc/cni/net.d");
+        let places = [Place { directory: directory.clone(), only: None }];
+        let mut watcher = Watcher::new().unwrap();
+        tells(&mut watcher, &places, "made from far above", || fs::create_dir_all(&directory).unwrap()).await;
+        tells(&mut watcher, &places, "a file", || fs::write(directory.join("a"), "1").unwrap()).await;
+        tells(&mut watcher, &places, "written in place", || fs::write(directory.join("a"), "2").unwrap())
+            .await;
+        let away = root.path().join("a");
+        tells(&mut watcher, &places, "moved out", || fs::rename(directory.join("a"), &away).unwrap()).await;
+        tells(&mut watcher, &places, "moved in", || fs::rename(&away, directory.join("b")).unwrap()).await;
+        tells(&mut watcher, &places, "removed", || fs::remove_file(directory.join("b")).unwrap()).await;
+        let old = root.path().join("etc/cni/old");
+        tells(&mut watcher, &places, "moved away", || fs::rename(&directory, &old).unwrap()).await;
+        tells(&mut watcher, &places, "made again", || fs::create_dir(&directory).unwrap()).await;
+        tells(&mut watcher, &places, "a file in the new one", || fs::write(directory.join("a"), "").unwrap())
+            .await;
+        tells(&mut watcher, &places, "removed altogether", || fs::remove_dir_all(&directory).unwrap()).await;
+        tells(&mut watcher, &places, "and made", || fs::create_dir(&directory).unwrap()).await;
+        assert!(watcher.watched.len() <= 2, "what is no longer wanted is not watched: {:?}", watcher.watched);
+    }
+
+    #[tokio::test]
+    async fn kubelets_swap_of_a_volume_is_told_and_other_names_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let account = root.path().join("account");
+        fs::create_dir_all(account.join("v1")).unwrap();
+        let places = [
+            Place { directory: account.clone(), only: None },
+            Place { directory: root.path().to_owned(), only: Some("wanted".to_owned()) },
+        ];
+        let mut watcher = Watcher::new().unwrap();
+        tells(&mut watcher, &places, "..data", || {
+            std::os::unix::fs::symlink("v1", account.join("..tmp")).unwrap();
+            fs::rename(account.join("..tmp"), account.join("..data")).unwrap();
+        })
+        .await;
+        watcher.arm(&places);
+        fs::write(root.path().join("istio-cni.log"), "a line").unwrap();
+        let told = timeout(Duration::from_millis(200), watcher.changed()).await;
+        assert!(told.is_err(), "a name that does not matter wakes nobody");
+        tells(&mut watcher, &places, "the name that matters", || {
+            fs::write(root.path().join("wanted"), "").unwrap()
+        })
+        .await;
+    }
+}

@@ -23,7 +23,7 @@ pub enum Invalid {
     #[error("its \"{0}\" has a value that runtimes refuse")]
     Value(&'static str),
     /// A list without plugins.
-    #[error("it has no list \"plugins\" with a plugin in it")]
+    #[error("it has no list \"plugins\" with another plugin than istio-cni in it")]
     Plugins,
     /// A plugin without a type.
     #[error("plugin {0} has no \"type\"")]

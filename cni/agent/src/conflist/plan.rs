@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use protocol::mutant;
 use serde_json::Value;
 
-use super::document::{Document, List};
+use super::document::{Document, Invalid, List};
 use super::scan::{Refused, Snapshot, list_name};
 use super::splice;
 use crate::settings::ChainSettings;
@@ -241,7 +241,12 @@ impl Wish<'_> {
         let Some(text) = now.text(name) else {
             return Err(refused(now.valid(name).err().unwrap_or(Refused::Absent)));
         };
-        let merged = match Document::parse(text).map_err(|why| refused(why.into()))? {
+        let document = Document::parse(text).map_err(|why| refused(why.into()))?;
+        if document.others().is_empty() {
+            // Pods would get our plugin and no network.
+            return Err(refused(Invalid::Plugins.into()));
+        }
+        let merged = match document {
             Document::List(list) if splice::has_entry(&list, self.entry) => text.to_owned(),
             Document::List(list) if mutant!("numbers-re-encoded") => re_encoded(&list, self.entry),
             Document::List(list) => splice::with_entry(&list, Some(self.entry)),

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Plans against directories as they are found on nodes. Each plan is carried out on the snapshot, step by step, and asked again: at every
+//! moment a runtime must find a configuration, and in the end nothing is left to do.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::leave;
+use super::plan::{Mode, NotRight, OWNED, Step, Wish};
+use super::scan::{Content, Snapshot};
+use crate::settings::ChainSettings;
+
+const CALICO: &str =
+    r#"{"name":"k8s-pod-network","cniVersion":"1.0.0","plugins":[{"type":"calico"},{"type":"portmap"}]}"#;
+const FLANNEL: &str = r#"{"cniVersion":"0.4.0","name":"cbr0","type":"flannel","id":9007199254740993}"#;
+
+fn chain() -> ChainSettings {
+    ChainSettings {
+        conf_name: String::new(),
+        chained: true,
+        owned: false,
+        owned_name: OWNED.to_owned(),
+        group_read: false,
+        raise_version: false,
+        template: String::new(),
+    }
+}
+
+fn entry() -> Value {
+    json!({"type": "istio-cni", "name": "istio-cni", "exclude_namespaces": null})
+}
+
+fn directory(files: &[(&str, &str)]) -> Snapshot {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), Content::Text((*text).to_owned())));
+    Snapshot { files: files.collect() }
+}
+
+/// Takes one step.
+fn take(now: &mut Snapshot, step: &Step) {
+    match step {
+        Step::Write { name, text, mode } => {
+            if let Mode::Of(like) = mode {
+                assert!(now.files.contains_key(like), "the mode of {like}, which is not there");
+            }
+            now.files.insert(name.clone(), Content::Text(text.clone()));
+        }
+        Step::Remove { name } => assert!(now.files.remove(name).is_some(), "{name} is not there"),
+    }
+}
+
+/// Carries plans out until there is nothing to do, and says what is then.
+fn settle(chain: &ChainSettings, now: &mut Snapshot, made: &BTreeSet<String>) -> Result<String, NotRight> {
+    let found = now.usable().any(|(_, document)| !document.others().is_empty());
+    for _ in 0..4 {
+        let entry = entry();
+        let plan = Wish { chain, entry: &entry, made }.plan(now);
+        if plan.steps.is_empty() {
+            return plan.then;
+        }
+        for step in &plan.steps {
+            take(now, step);
+            assert!(!found || now.usable().next().is_some(), "a runtime finds no network after {step:?}");
+        }
+    }
+    panic!("there is always something to do");
+}
+
+fn installed(chain: &ChainSettings, files: &[(&str, &str)]) -> (Snapshot, Result<String, NotRight>) {
+    let mut now = directory(files);
+    let then = settle(chain, &mut now, &BTreeSet::new());
+    (now, then)
+}
+
+fn kinds(now: &Snapshot, name: &str) -> Vec<String> {
+    let file: Value = serde_json::from_str(now.text(name).unwrap()).unwrap();
+    file["plugins"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plugin| plugin["type"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn names(now: &Snapshot) -> Vec<&str> {
+    now.files.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn our_entry_comes_last_into_the_file_that_runtimes_read_first() {
+    let broken = ("00-broken.conflist", r#"{"plugins":[{"type":"bridge"}]}"#);
+    let (now, then) =
+        installed(&chain(), &[("10-calico.conflist", CALICO), ("87-podman.conflist", CALICO), broken]);
+    assert_eq!(then, Ok("10-calico.conflist".to_owned()));
+    assert_eq!(kinds(&now, "10-calico.conflist"), ["calico", "portmap", "istio-cni"]);
+    assert_eq!(now.text("87-podman.conflist"), Some(CALICO));
+    assert_eq!(now.text(broken.0), Some(broken.1));
+}
+
+#[test]
+fn entries_of_older_installers_are_replaced_by_one() {
+    let old = r#"{"name":"n","plugins":[{"type":"istio-cni","log_level":"info"},{"type":"ptp","x":1.50},{"type":"istio-cni"}],"y":2.50e3}"#;
+    let (now, then) = installed(&chain(), &[("10.conflist", old)]);
+    assert_eq!(
+        (then.is_ok(), kinds(&now, "10.conflist")),
+        (true, vec!["ptp".to_owned(), "istio-cni".to_owned()])
+    );
+    let text = now.text("10.conflist").unwrap();
+    assert!(text.contains(r#"{"type":"ptp","x":1.50}"#) && text.ends_with(r#"],"y":2.50e3}"#), "{text}");
+}
+
+#[test]
+fn a_changed_setting_reaches_the_file_and_an_equal_entry_is_left_as_it_is_written() {
+    let (mut now, _) = installed(&chain(), &[("10.conflist", CALICO)]);
+    let other = json!({"type": "istio-cni", "name": "istio-cni", "exclude_namespaces": ["a"]});
+    let chain = chain();
+    let plan = Wish { chain: &chain, entry: &other, made: &BTreeSet::new() }.plan(&now);
+    assert_eq!(plan.steps.len(), 1);
+    let spaced = CALICO.replace(
+        "]}",
+        ", { \"exclude_namespaces\" : null, \"name\":\"istio-cni\", \"type\":\"istio-cni\" } ]}",
+    );
+    now = directory(&[("10.conflist", &spaced)]);
+    assert_eq!(settle(&chain, &mut now, &BTreeSet::new()), Ok("10.conflist".to_owned()));
+    assert_eq!(now.text("10.conflist"), Some(spaced.as_str()));
+}
+
+#[test]
+fn a_conf_becomes_a_list_of_its_own_name_and_version() {
+    let (now, then) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
+    assert_eq!(then, Ok("10-flannel.conflist".to_owned()));
+    assert_eq!(names(&now), ["10-flannel.conflist"]);
+    let text = now.text("10-flannel.conflist").unwrap();
+    let list: Value = serde_json::from_str(text).unwrap();
+    assert_eq!((&list["name"], &list["cniVersion"]), (&json!("cbr0"), &json!("0.4.0")));
+    assert_eq!(
+        list["plugins"][0],
+        json!({"name": "cbr0", "type": "flannel", "id": 9_007_199_254_740_993_u64})
+    );
+}
+
+#[test]
+fn a_conf_that_its_writer_writes_again_is_followed() {
+    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
+    now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.replace("cbr0", "cbr1")));
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conflist".to_owned()));
+    assert_eq!(names(&now), ["10-flannel.conflist"]);
+    assert!(now.text("10-flannel.conflist").unwrap().contains("cbr1"));
+}
+
+#[test]
+fn a_list_of_somebody_else_beside_a_conf_is_never_lost() {
+    let files = [("10-x.conf", FLANNEL), ("10-x.conflist", CALICO)];
+    for conf_name in ["", "10-x.conf"] {
+        let chain = ChainSettings { conf_name: conf_name.to_owned(), ..chain() };
+        let (now, then) = installed(&chain, &files);
+        assert_eq!(then, Ok("10-x.conf.conflist".to_owned()));
+        assert_eq!(now.text("10-x.conflist"), Some(CALICO));
+        assert_eq!(now.usable().next().unwrap().0, "10-x.conf.conflist");
+        assert_eq!(kinds(&now, "10-x.conf.conflist"), ["flannel", "istio-cni"]);
+    }
+}
+
+#[test]
+fn an_earlier_file_that_comes_later_is_followed() {
+    let (mut now, _) = installed(&chain(), &[("10-calico.conflist", CALICO)]);
+    now.files.insert("05-cilium.conflist".to_owned(), Content::Text(CALICO.to_owned()));
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("05-cilium.conflist".to_owned()));
+    for step in leave::steps(&chain(), &now) {
+        take(&mut now, &step);
+    }
+    assert_eq!(now, directory(&[("05-cilium.conflist", CALICO), ("10-calico.conflist", CALICO)]));
+}
+
+#[test]
+fn a_named_file_is_right_only_if_runtimes_get_to_it() {
+    let chain = ChainSettings { conf_name: "20-b.conflist".to_owned(), ..chain() };
+    let (_, then) = installed(&chain, &[("20-b.conflist", CALICO)]);
+    assert_eq!(then, Ok("20-b.conflist".to_owned()));
+    let (now, then) = installed(&chain, &[("20-b.conflist", CALICO), ("10-a.conflist", CALICO)]);
+    let preempted =
+        NotRight::Preempted { first: "10-a.conflist".to_owned(), ours: "20-b.conflist".to_owned() };
+    assert_eq!((then, now.text("10-a.conflist")), (Err(preempted), Some(CALICO)));
+    let multus = r#"{"name":"m","type":"multus-shim"}"#;
+    let (now, then) = installed(&chain, &[("20-b.conflist", CALICO), ("00-multus.conf", multus)]);
+    assert_eq!((then, now.text("00-multus.conf")), (Ok("20-b.conflist".to_owned()), Some(multus)));
+}
+
+#[test]
+fn a_named_file_is_found_under_its_other_name_or_waited_for() {
+    let named = |name: &str| ChainSettings { conf_name: name.to_owned(), ..chain() };
+    assert_eq!(installed(&named("x.conflist"), &[("x.conf", FLANNEL)]).1, Ok("x.conflist".to_owned()));
+    assert_eq!(installed(&named("x.conf"), &[("x.conflist", CALICO)]).1, Ok("x.conflist".to_owned()));
+    assert_eq!(
+        installed(&named("x.conf"), &[("y.conf", FLANNEL)]).1,
+        Err(NotRight::Waiting("x.conf".to_owned()))
+    );
+    for name in ["x", "../x.conf", "/x.conf"] {
+        assert_eq!(installed(&named(name), &[("x", FLANNEL)]).1, Err(NotRight::Name(name.to_owned())));
+    }
+}
+
+#[test]
+fn what_no_runtime_would_take_is_left_alone() {
+    for (text, why) in [
+        ("", "not a JSON object"),
+        ("[]", "not a JSON object"),
+        (r#"{"name":"n","plugins":[]}"#, "plugin"),
+        (r#"{"name":"n","plugins":[{"type":"a"},{"kind":"b"}]}"#, "plugin 1"),
+        (r#"{"name":7,"plugins":[{"type":"a"}]}"#, "\"name\""),
+        (r#"{"name":"n","cniVersion":1,"plugins":[{"type":"a"}]}"#, "\"cniVersion\""),
+        (r#"{"name":"n","disableCheck":"maybe","plugins":[{"type":"a"}]}"#, "\"disableCheck\""),
+        ("\u{feff}{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"}]}", "not a JSON object"),
+    ] {
+        let (now, then) = installed(&chain(), &[("x.conflist", text)]);
+        assert_eq!((then, now.text("x.conflist")), (Err(NotRight::NoPrimary), Some(text)));
+        let named = ChainSettings { conf_name: "x.conflist".to_owned(), ..chain() };
+        let (now, then) = installed(&named, &[("x.conflist", text)]);
+        let told = then.unwrap_err().to_string();
+        assert!(told.starts_with("x.conflist: ") && told.contains(why), "{text}: {told}");
+        assert_eq!(now.text("x.conflist"), Some(text));
+    }
+}
+
+#[test]
+fn our_plugin_alone_is_no_network() {
+    for alone in [r#"{"name":"n","type":"istio-cni"}"#, r#"{"name":"n","type":"istio-cni","x":1}"#] {
+        let (now, then) = installed(&chain(), &[("Z.conf", alone)]);
+        assert_eq!((then, names(&now).len()), (Err(NotRight::NoPrimary), 0));
+        let (now, then) = installed(&chain(), &[("00.conf", alone), ("10.conflist", CALICO)]);
+        assert_eq!((then, names(&now)), (Ok("10.conflist".to_owned()), vec!["10.conflist"]));
+    }
+}
+
+#[test]
+fn a_file_of_its_own_is_made_and_healed_and_never_takes_another_ones_place() {
+    let alone = ChainSettings { chained: false, ..chain() };
+    let (mut now, then) = installed(&alone, &[("10.conflist", CALICO)]);
+    assert_eq!(then, Ok("YYY-istio-cni.conf".to_owned()));
+    assert_eq!(serde_json::from_str::<Value>(now.text("YYY-istio-cni.conf").unwrap()).unwrap(), entry());
+    now.files.insert("YYY-istio-cni.conf".to_owned(), Content::Text(CALICO.to_owned()));
+    let foreign = Err(NotRight::Foreign("YYY-istio-cni.conf".to_owned()));
+    assert_eq!(settle(&alone, &mut now, &BTreeSet::new()), foreign);
+    assert_eq!(now.text("YYY-istio-cni.conf"), Some(CALICO));
+    let made = BTreeSet::from(["YYY-istio-cni.conf".to_owned()]);
+    assert_eq!(settle(&alone, &mut now, &made), Ok("YYY-istio-cni.conf".to_owned()));
+}
+
+#[test]
+fn a_list_of_our_own_follows_the_primary_and_leaves_it_alone() {
+    let owned = ChainSettings { owned: true, ..chain() };
+    let (mut now, then) = installed(&owned, &[("10.conf", FLANNEL)]);
+    assert_eq!((then, now.text("10.conf")), (Ok(OWNED.to_owned()), Some(FLANNEL)));
+    assert_eq!(kinds(&now, OWNED), ["flannel", "istio-cni"]);
+    assert!(now.text(OWNED).unwrap().contains(r#""name": "cbr0""#));
+    now.files.insert("05.conflist".to_owned(), Content::Text(CALICO.to_owned()));
+    assert_eq!(settle(&owned, &mut now, &BTreeSet::new()), Ok(OWNED.to_owned()));
+    assert_eq!(kinds(&now, OWNED), ["calico", "portmap", "istio-cni"]);
+    now.files.insert("01.conflist".to_owned(), Content::Text(CALICO.to_owned()));
+    let not_first = NotRight::OwnedNotFirst { first: "01.conflist".to_owned(), ours: OWNED.to_owned() };
+    assert_eq!(settle(&owned, &mut now, &BTreeSet::new()), Err(not_first));
+    for step in leave::steps(&owned, &now) {
+        take(&mut now, &step);
+    }
+    assert_eq!(now, directory(&[("01.conflist", CALICO), ("05.conflist", CALICO), ("10.conf", FLANNEL)]));
+}
+
+#[test]
+fn a_list_of_our_own_goes_when_the_primarys_is_used_again() {
+    let (mut now, _) = installed(&ChainSettings { owned: true, ..chain() }, &[("10.conflist", CALICO)]);
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10.conflist".to_owned()));
+    assert_eq!((names(&now), kinds(&now, "10.conflist").len()), (vec!["10.conflist"], 3));
+}
+
+#[test]
+fn leaving_takes_every_entry_out_and_no_file_that_is_shared() {
+    let both = r#"{"name":"n","plugins":[{"type":"istio-cni"},{"type":"ptp"},{"type":"istio-cni"}]}"#;
+    let files = [
+        ("1.conflist", both),
+        ("2.conf", r#"{"type":"istio-cni"}"#),
+        ("3.conflist", r#"{"name":"n","plugins":[{"type":"istio-cni"}]}"#),
+        ("4.conflist", "{broken istio-cni"),
+        ("5.conf", FLANNEL),
+    ];
+    let mut now = directory(&files);
+    let owned_without_chain =
+        ChainSettings { chained: false, owned: true, owned_name: "1.conflist".to_owned(), ..chain() };
+    for step in leave::steps(&owned_without_chain, &now) {
+        take(&mut now, &step);
+    }
+    let left = r#"{"name":"n","plugins":[{"type":"ptp"}]}"#;
+    assert_eq!(
+        now,
+        directory(&[("1.conflist", left), ("4.conflist", "{broken istio-cni"), ("5.conf", FLANNEL)])
+    );
+    assert_eq!(leave::unreadable(&now), ["4.conflist"]);
+    assert_eq!(leave::steps(&chain(), &now), []);
+}
+
+#[test]
+fn what_goes_in_comes_out_to_the_byte() {
+    for text in [
+        CALICO,
+        "{\n  \"name\": \"n\",\n  \"plugins\": [\n    {\n      \"type\": \"a\"\n    }\n  ]\n}\n",
+        "{\r\n\t\"name\": \"n\",\r\n\t\"plugins\": [\r\n\t\t{ \"type\": \"a\" },\r\n\t\t{\"type\": \"b\"}\r\n\t]\r\n}",
+        "{\"plugins\": [{\"type\": \"a\", \"n\": 123456789012345678901234567890}], \"name\": \"n\", \"note\": \"<&\\u2028\"}",
+        "{\"name\":\"n\",\"plugins\":[ {\"type\":\"a\"} , {\"type\":\"b\"} ]}",
+    ] {
+        let (mut now, then) = installed(&chain(), &[("x.conflist", text)]);
+        assert_eq!(then, Ok("x.conflist".to_owned()));
+        assert!(now.text("x.conflist").unwrap().contains("istio-cni"));
+        for step in leave::steps(&chain(), &now) {
+            take(&mut now, &step);
+        }
+        assert_eq!(now.text("x.conflist"), Some(text));
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The installation on a pretended node: directories of its own, the real file system.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::pass::{ConflistError, Installer, Report, Touch};
+use super::uninstall::{Binary, uninstall};
+use crate::conflist::plan::NotRight;
+use crate::files;
+use crate::settings::{self, Settings};
+
+const PRIMARY: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"ptp"}]}"#;
+
+struct Node {
+    root: TempDir,
+    settings: Settings,
+    installer: Installer,
+}
+
+impl Node {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let env = [("KUBERNETES_SERVICE_HOST", "fd00::1"), ("KUBERNETES_SERVICE_PORT", "443")];
+        let env: BTreeMap<String, String> =
+            env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut settings = settings::load(BTreeMap::new(), &env).settings;
+        let at = |name: &str| root.path().join(name);
+        let places = &mut settings.places;
+        places.source_dir = at("source");
+        places.target_dirs = vec![at("bin")];
+        places.net_dir = at("net.d");
+        places.run_dir = at("run");
+        places.account_dir = at("account");
+        places.cache_dir = at("cache");
+        settings.kubeconfig.ca_file = at("account/ca.crt");
+        for directory in ["source", "bin", "net.d", "run", "account", "cache/results"] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        let node = Self { root, settings, installer: Installer::default() };
+        node.write("source/istio-cni", "plugin");
+        fs::set_permissions(node.at("source/istio-cni"), fs::Permissions::from_mode(0o755)).unwrap();
+        node.write("account/token", "secret\n");
+        node.write("account/ca.crt", "authority");
+        node.write("net.d/10.conflist", PRIMARY);
+        node
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    fn pass(&mut self) -> Report {
+        self.installer.pass(&self.settings, &Touch::Now)
+    }
+
+    /// Every file below the node's root.
+    fn files(&self) -> Vec<String> {
+        fn walk(directory: &Path, root: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.is_symlink() {
+                    walk(&path, root, found);
+                } else {
+                    found.push(path.strip_prefix(root).unwrap().display().to_string());
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(self.root.path(), self.root.path(), &mut found);
+        found.sort();
+        found.retain(|name| !name.starts_with("source") && !name.starts_with("account"));
+        found
+    }
+}
+
+#[test]
+fn a_node_gets_everything_once() {
+    let mut node = Node::new();
+    let report = node.pass();
+    assert!(matches!((report.binaries, report.kubeconfig), (Ok(true), Ok(true))));
+    assert_eq!((report.conflist.unwrap(), report.steps.len()), ("10.conflist".to_owned(), 1));
+    assert_eq!(node.files(), ["bin/istio-cni", "net.d/10.conflist", "run/istio-cni-kubeconfig"]);
+    assert_eq!(files::mode_of(&node.at("bin/istio-cni")).unwrap(), 0o755);
+    assert_eq!(files::mode_of(&node.at("run/istio-cni-kubeconfig")).unwrap(), 0o600);
+    let report = node.pass();
+    assert!(matches!((report.binaries, report.kubeconfig), (Ok(false), Ok(false))));
+    assert!(report.conflist.is_ok() && report.steps.is_empty());
+}
+
+#[test]
+fn the_credentials_say_what_kubelet_gave() {
+    let mut node = Node::new();
+    let read = |node: &Node| serde_json::from_str::<Value>(&node.text("run/istio-cni-kubeconfig")).unwrap();
+    assert!(node.pass().kubeconfig.is_ok());
+    let authority = base64::engine::general_purpose::STANDARD.encode("authority");
+    let cluster = json!({"server": "https://[fd00::1]:443", "certificate-authority-data": authority});
+    assert_eq!(
+        (&read(&node)["clusters"][0]["cluster"], &read(&node)["users"][0]["user"]["token"]),
+        (&cluster, &json!("secret\n"))
+    );
+    node.write("account/token", "newer");
+    node.settings.kubeconfig.skip_verify = true;
+    node.settings.kubeconfig.mode = 0o640;
+    assert!(matches!(node.pass().kubeconfig, Ok(true)));
+    assert_eq!(read(&node)["users"][0]["user"]["token"], "newer");
+    let cluster = json!({"server": "https://[fd00::1]:443", "insecure-skip-tls-verify": true});
+    assert_eq!(read(&node)["clusters"][0]["cluster"], cluster);
+    assert_eq!(files::mode_of(&node.at("run/istio-cni-kubeconfig")).unwrap(), 0o640);
+    fs::remove_file(node.at("account/token")).unwrap();
+    let report = node.pass();
+    let why = report.kubeconfig.unwrap_err().to_string();
+    assert!(why.starts_with("read ") && why.contains("account/token"), "{why}");
+    assert!(report.conflist.is_ok(), "a token that is missing for a while takes nothing away");
+    assert_eq!(read(&node)["users"][0]["user"]["token"], "newer");
+}
+
+#[test]
+fn our_entry_waits_for_what_it_needs() {
+    let mut node = Node::new();
+    fs::remove_dir(node.at("bin")).unwrap();
+    let report = node.pass();
+    let why = report.binaries.unwrap_err().to_string();
+    assert!(why.contains("/bin") && why.contains("mounted"), "{why}");
+    assert!(matches!(report.conflist, Err(ConflistError::TooEarly)));
+    assert_eq!(node.text("net.d/10.conflist"), PRIMARY);
+    fs::create_dir(node.at("bin")).unwrap();
+    assert!(node.pass().conflist.is_ok());
+}
+
+#[test]
+fn what_somebody_broke_is_healed_and_what_killed_writes_left_goes() {
+    let mut node = Node::new();
+    node.pass();
+    for name in ["bin/istio-cni.tmp.12", "run/istio-cni-kubeconfig.tmp.34", "net.d/10.conflist.tmp.56"] {
+        node.write(name, "half");
+    }
+    for name in ["bin/istio-cni", "net.d/10.conflist"] {
+        node.write(name, PRIMARY);
+    }
+    assert!(node.pass().conflist.is_ok());
+    assert_eq!(node.files(), ["bin/istio-cni", "net.d/10.conflist", "run/istio-cni-kubeconfig"]);
+    assert_eq!(node.text("bin/istio-cni"), "plugin");
+    fs::remove_dir_all(node.at("net.d")).unwrap();
+    assert!(matches!(node.pass().conflist, Err(ConflistError::File(_))));
+    fs::create_dir(node.at("net.d")).unwrap();
+    assert!(matches!(node.pass().conflist, Err(ConflistError::NotRight(NotRight::NoPrimary))));
+}
+
+#[test]
+fn a_primary_behind_a_link_is_changed_where_it_is() {
+    let mut node = Node::new();
+    node.write("real", PRIMARY);
+    fs::remove_file(node.at("net.d/10.conflist")).unwrap();
+    symlink("../real", node.at("net.d/10.conflist")).unwrap();
+    assert!(node.pass().conflist.is_ok());
+    assert!(node.at("net.d/10.conflist").is_symlink());
+    assert!(node.text("real").contains("istio-cni"));
+    uninstall(&node.settings, Binary::WhileUnused);
+    assert!(node.at("net.d/10.conflist").is_symlink());
+    assert_eq!(node.text("real"), PRIMARY);
+}
+
+#[test]
+fn leaving_leaves_the_node_as_it_was() {
+    let mut node = Node::new();
+    let before = node.files();
+    node.pass();
+    for name in ["run/agent.sock", "run/backend", "run/istio-cni.log", "bin/istio-cni.tmp.1", "bin/other"] {
+        node.write(name, "");
+    }
+    let summary = uninstall(&node.settings, Binary::WhileUnused);
+    assert!(summary.errors.is_empty() && summary.kept.is_empty(), "{summary:?}");
+    fs::remove_file(node.at("bin/other")).unwrap();
+    assert_eq!((node.files(), node.text("net.d/10.conflist")), (before, PRIMARY.to_owned()));
+    assert!(uninstall(&node.settings, Binary::Always).done.is_empty(), "nothing is left to remove");
+}
+
+#[test]
+fn the_binary_stays_while_a_del_needs_it() {
+    let mut node = Node::new();
+    node.pass();
+    node.write("cache/results/n-1-eth0", r#"{"plugins":[{"type":"istio-cni"}]}"#);
+    let summary = uninstall(&node.settings, Binary::WhileUnused);
+    assert!(summary.kept[0].contains("1 pods"), "{summary:?}");
+    assert!(node.at("bin/istio-cni").exists() && !node.text("net.d/10.conflist").contains("istio-cni"));
+    uninstall(&node.settings, Binary::Always);
+    assert!(!node.at("bin/istio-cni").exists());
+}
