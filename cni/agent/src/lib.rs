@@ -10,6 +10,7 @@
 //! | [`cli`] | the command line |
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
+//! | [`leave`] | why the agent stops: keep what is installed, or remove it |
 //! | [`readiness`] | what still keeps the agent from being ready |
 //! | [`events`] | Kubernetes events: aggregated, bounded, never waited for |
 //! | [`http`] | `/metrics`, `/healthz` and `/readyz` |
@@ -30,6 +31,7 @@ pub mod files;
 pub mod http;
 pub mod install;
 pub mod log;
+pub mod leave;
 pub mod metrics;
 pub mod pods;
 pub mod readiness;

@@ -8,6 +8,7 @@
 //! | [`kind`], [`levels`], [`template`] | what a value is |
 //! | [`build`] | texts to [`Settings`] |
 //! | [`mistake`] | a value that is none |
+//! | [`change`] | what the running agent can follow, and what it refuses |
 //! | [`load`] | the settings at the start |
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use netfilter::Wish;
 
 pub mod build;
+pub mod change;
 pub mod key;
 pub mod kind;
 pub mod layers;

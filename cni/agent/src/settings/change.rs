@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a change of what is said does to the running agent: what is applied, what is refused and why. Pure.
+
+use std::fmt;
+
+use protocol::mutant;
+
+use super::key::{self, Change, Key};
+use super::kind::{self, Problem};
+use super::layers::{Value, Values};
+
+/// Whether something can be done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Able {
+    /// It can.
+    Yes,
+    /// It cannot.
+    No,
+    /// Nobody has said yet.
+    #[default]
+    Unknown,
+}
+
+/// What this pod can do, as it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Its roles let it delete pods.
+    pub delete_pods: Able,
+    /// Its roles let it change pods' status.
+    pub label_pods: Able,
+    /// It sees the node's processes or namespaces.
+    pub enter_pods: Able,
+    /// It is on the node's network.
+    pub host_network: Able,
+}
+
+/// What a setting needs of the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// [`Abilities::delete_pods`]
+    DeletePods,
+    /// [`Abilities::label_pods`]
+    LabelPods,
+    /// [`Abilities::enter_pods`]
+    EnterPods,
+    /// [`Abilities::host_network`]
+    HostNetwork,
+}
+
+impl Need {
+    fn met(self, abilities: Abilities) -> Able {
+        match self {
+            Self::DeletePods => abilities.delete_pods,
+            Self::LabelPods => abilities.label_pods,
+            Self::EnterPods => abilities.enter_pods,
+            Self::HostNetwork => abilities.host_network,
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::DeletePods => "its ClusterRole needs the verb delete on pods",
+            Self::LabelPods => "its ClusterRole needs the verb patch on pods/status",
+            Self::EnterPods => "its pod needs the node's /proc at /host/proc",
+            Self::HostNetwork => "its pod needs hostNetwork, or the node never gets ready enough to start it",
+        }
+    }
+}
+
+/// Why a change is not applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// It needs another volume.
+    Mount,
+    /// It needs another pod.
+    Pod,
+    /// It is no value.
+    Problem(Problem),
+    /// The pod lacks something, or is not known to have it.
+    Lacks(Need, Able),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mount => {
+                f.write_str("the pod needs other volumes for it: change the DaemonSet and let it roll")
+            }
+            Self::Pod => f.write_str("it holds from the next start of the pod on: restart the DaemonSet"),
+            Self::Problem(problem) => problem.fmt(f),
+            Self::Lacks(need, Able::Unknown) => {
+                write!(f, "whether the agent can do that is not known yet: {}", need.remedy())
+            }
+            Self::Lacks(need, _) => write!(f, "the agent cannot do that: {}", need.remedy()),
+        }
+    }
+}
+
+/// A change that is not applied: the old value stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The key.
+    pub key: &'static Key,
+    /// What is said.
+    pub wanted: Value,
+    /// Why it is not done.
+    pub why: Refusal,
+}
+
+/// What a change does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Keys that have another value now.
+    pub applied: Vec<&'static Key>,
+    /// Keys that keep their value although another one is said.
+    pub refused: Vec<Refused>,
+    /// What holds now.
+    pub values: Values,
+}
+
+/// The keys that say together what is done about a broken pod, and so which rights that needs.
+fn of_policy(key: &Key) -> bool {
+    [&key::REPAIR, &key::REPAIR_PODS, &key::DELETE_PODS, &key::LABEL_PODS, &key::REPAIR_FALLBACK]
+        .contains(&key)
+}
+
+/// Goes from what holds (`old`) to what is said (`new`), as far as the pod can.
+#[must_use]
+pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
+    let mut changes = Changes { values: old.clone(), ..Changes::default() };
+    for (key, wanted) in new {
+        let same = old.get(key).is_some_and(|held| held.text == wanted.text);
+        let refusal = if same { None } else { refusal(key, wanted, abilities) };
+        match refusal {
+            Some(why) if !mutant!("refused-setting-applied") => {
+                changes.refused.push(Refused { key, wanted: wanted.clone(), why });
+                continue;
+            }
+            _ if !same => changes.applied.push(key),
+            _ => {}
+        }
+        changes.values.insert(key, wanted.clone());
+    }
+    refuse_policy(old, abilities, &mut changes);
+    changes
+}
+
+fn refusal(key: &'static Key, wanted: &Value, abilities: Abilities) -> Option<Refusal> {
+    match key.change {
+        Change::Unread => return None,
+        Change::Mount => return Some(Refusal::Mount),
+        Change::Pod => return Some(Refusal::Pod),
+        Change::Live => {}
+    }
+    if let Err(problem) = key.kind.check(&wanted.text) {
+        return Some(Refusal::Problem(problem));
+    }
+    let gate = *key == key::STATUS_GATE && kind::gate(&wanted.text) == Ok(true);
+    (gate && abilities.host_network != Able::Yes)
+        .then_some(Refusal::Lacks(Need::HostNetwork, abilities.host_network))
+}
+
+/// The keys of the policy are applied together or not at all: a policy that lacks a right fails at each pod.
+fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
+    let before = needs(old);
+    let lacking = needs(&changes.values)
+        .into_iter()
+        .find(|need| !before.contains(need) && need.met(abilities) != Able::Yes);
+    let Some(need) = lacking.filter(|_| !mutant!("refused-setting-applied")) else { return };
+    let (policy, others): (Vec<_>, Vec<_>) = changes.applied.drain(..).partition(|key| of_policy(key));
+    changes.applied = others;
+    for key in policy {
+        let Some(wanted) = changes.values.get(key).cloned() else { continue };
+        match old.get(key) {
+            Some(held) => changes.values.insert(key, held.clone()),
+            None => changes.values.remove(key),
+        };
+        changes.refused.push(Refused { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
+    }
+}
+
+/// What the policy of these values needs: the first mode that is on, and the fallback of repair.
+#[must_use]
+pub fn needs(values: &Values) -> Vec<Need> {
+    let text = |key: &'static Key| values.get(key).map_or(key.default, |value| value.text.as_str());
+    let on = |key| kind::boolean(text(key)) == Ok(true);
+    if !on(&key::REPAIR) {
+        return vec![];
+    }
+    if on(&key::REPAIR_PODS) {
+        let fallback = match text(&key::REPAIR_FALLBACK) {
+            "delete" => Some(Need::DeletePods),
+            "label" => Some(Need::LabelPods),
+            _ => None,
+        };
+        return std::iter::once(Need::EnterPods).chain(fallback).collect();
+    }
+    let modes = [(&key::DELETE_PODS, Need::DeletePods), (&key::LABEL_PODS, Need::LabelPods)];
+    modes.into_iter().find(|(key, _)| on(key)).map(|(_, need)| need).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::settings::layers::Layers;
+
+    const ALL: Abilities = Abilities {
+        delete_pods: Able::Yes,
+        label_pods: Able::Yes,
+        enter_pods: Able::Yes,
+        host_network: Able::Yes,
+    };
+
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        let said: BTreeMap<String, String> =
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Layers::new(BTreeMap::new(), &BTreeMap::new()).with_config_map(said).values()
+    }
+
+    fn names(changes: &Changes) -> (Vec<&str>, Vec<&str>) {
+        let applied = changes.applied.iter().map(|key| key.name).collect();
+        (applied, changes.refused.iter().map(|refused| refused.key.name).collect())
+    }
+
+    #[test]
+    fn what_the_running_agent_can_follow_is_applied() {
+        let new = values(&[
+            ("EXCLUDE_NAMESPACES", "a"),
+            ("LOG_OUTPUT_LEVEL", "debug"),
+            ("CHAINED_CNI_PLUGIN", "false"),
+        ]);
+        let changes = decide(&values(&[]), &new, Abilities::default());
+        assert_eq!(
+            names(&changes),
+            (vec!["chained-cni-plugin", "exclude-namespaces", "log_output_level"], vec![])
+        );
+        assert_eq!(changes.values, new);
+        let again = decide(&changes.values, &new, Abilities::default());
+        assert_eq!(names(&again), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_needs_another_pod_is_refused_and_the_rest_is_applied() {
+        let new = values(&[
+            ("MOUNTED_CNI_NET_DIR", "/x"),
+            ("MONITORING_PORT", "1"),
+            ("AMBIENT_ENABLED", "true"),
+            ("NATIVE_NFTABLES", "true"),
+        ]);
+        let changes = decide(&values(&[]), &new, ALL);
+        assert_eq!(
+            names(&changes),
+            (vec!["native-nftables"], vec!["ambient-enabled", "monitoring-port", "mounted-cni-net-dir"])
+        );
+        assert_eq!(changes.values[&key::NET_DIR].text, "/host/etc/cni/net.d");
+        assert_eq!((&changes.refused[0].why, &changes.refused[1].why), (&Refusal::Mount, &Refusal::Pod));
+    }
+
+    #[test]
+    fn a_bad_value_keeps_the_old_one_of_its_key() {
+        let old = values(&[("KUBECONFIG_MODE", "0640")]);
+        let new =
+            values(&[("KUBECONFIG_MODE", "rw"), ("CHAINED_CNI_PLUGIN", "nope"), ("EXCLUDE_NAMESPACES", "a")]);
+        let changes = decide(&old, &new, ALL);
+        assert_eq!(
+            names(&changes),
+            (vec!["exclude-namespaces"], vec!["chained-cni-plugin", "kubeconfig-mode"])
+        );
+        assert_eq!(changes.values[&key::KUBECONFIG_MODE].text, "0640");
+        assert_eq!(changes.refused[0].why, Refusal::Problem(Problem::Bool));
+    }
+
+    #[test]
+    fn a_policy_needs_its_rights_and_is_refused_as_a_whole() {
+        let old = values(&[("REPAIR_REPAIR_PODS", "true")]);
+        let new = values(&[
+            ("REPAIR_REPAIR_PODS", "false"),
+            ("REPAIR_DELETE_PODS", "true"),
+            ("EXCLUDE_NAMESPACES", "a"),
+        ]);
+        for able in [Able::No, Able::Unknown] {
+            let changes = decide(&old, &new, Abilities { delete_pods: able, ..ALL });
+            assert_eq!(
+                names(&changes),
+                (vec!["exclude-namespaces"], vec!["repair-delete-pods", "repair-repair-pods"])
+            );
+            assert_eq!(changes.values[&key::REPAIR_PODS].text, "true", "and not: nothing at all");
+            assert_eq!(changes.refused[0].why, Refusal::Lacks(Need::DeletePods, able));
+        }
+        assert_eq!(names(&decide(&old, &new, ALL)).1, [""; 0]);
+    }
+
+    #[test]
+    fn a_policy_that_does_not_count_needs_nothing() {
+        let old = values(&[("REPAIR_REPAIR_PODS", "true")]);
+        let new = values(&[
+            ("REPAIR_REPAIR_PODS", "true"),
+            ("REPAIR_DELETE_PODS", "true"),
+            ("REPAIR_LABEL_PODS", "true"),
+        ]);
+        assert_eq!(names(&decide(&old, &new, Abilities::default())).1, [""; 0]);
+        let new = values(&[("REPAIR_ENABLED", "false"), ("REPAIR_DELETE_PODS", "true")]);
+        assert_eq!(names(&decide(&old, &new, Abilities::default())).1, [""; 0]);
+        let new = values(&[("REPAIR_REPAIR_PODS", "true"), ("MILLRACE_REPAIR_FALLBACK", "delete")]);
+        let refused = decide(&old, &new, Abilities { delete_pods: Able::No, ..ALL });
+        assert_eq!(names(&refused).1, ["millrace-repair-fallback"]);
+    }
+
+    #[test]
+    fn the_status_gate_needs_the_nodes_network() {
+        let new = values(&[("MILLRACE_STATUS_GATE", "agent")]);
+        for able in [Able::No, Able::Unknown] {
+            let changes = decide(&values(&[]), &new, Abilities { host_network: able, ..ALL });
+            assert_eq!(names(&changes).1, ["millrace-status-gate"]);
+            assert_eq!(changes.values[&key::STATUS_GATE].text, "");
+        }
+        assert_eq!(names(&decide(&values(&[]), &new, ALL)).0, ["millrace-status-gate"]);
+        let off = decide(&new, &values(&[]), Abilities::default());
+        assert_eq!(names(&off).0, ["millrace-status-gate"], "to take it away needs nothing");
+    }
+}
