@@ -4,10 +4,19 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`decide`](mod@decide) | answers to a decision, with its reason |
-//! | [`fits`] | whether a DaemonSet still wants a pod on a node |
+//! | `decide` | answers to a decision, with its reason |
+//! | `fits` | whether a DaemonSet still wants a pod on a node |
+//! | `ask` | asks for the DaemonSet within a budget |
+//! | `own` | the own pod, followed by name |
+//! | `watch` | asks at the three moments, and concludes |
 
-pub mod decide;
-pub mod fits;
+mod ask;
+mod decide;
+mod fits;
+mod own;
+mod watch;
 
 pub use decide::{Answer, Decision, Observations, Reason, decide};
+pub use fits::misfit;
+pub use own::{OwnFacts, follow};
+pub use watch::Leave;

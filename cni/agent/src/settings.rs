@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`key`] | every key: names, kind, default, whether it can change while the agent runs |
 //! | [`layers`] | who says what: flag, watched `ConfigMap`, environment, default |
-//! | [`kind`], [`levels`], [`template`] | what a value is |
+//! | [`kind`], [`template`] | what a value is |
 //! | [`build`] | texts to [`Settings`] |
 //! | [`mistake`] | a value that is none |
 //! | [`change`] | what the running agent can follow, and what it refuses |
@@ -17,19 +17,19 @@ use std::path::PathBuf;
 
 use netfilter::Wish;
 
+use crate::log::Levels;
+
 pub mod build;
 pub mod change;
 pub mod key;
 pub mod kind;
 pub mod layers;
-pub mod levels;
 pub mod load;
 pub mod mistake;
 mod selectors;
 pub mod template;
 
 pub use layers::Origin;
-pub use levels::Levels;
 pub use load::{Loaded, load};
 pub use mistake::Mistake;
 

@@ -32,7 +32,16 @@ pub struct Levels {
     scopes: BTreeMap<String, LogLevel>,
 }
 
+/// The plugin's scope: our entry carries its level.
+const PLUGIN: &str = "cni-plugin";
+
 impl Levels {
+    /// What the plugin logs. The default level is not the plugin's.
+    #[must_use]
+    pub fn of_plugin(&self) -> LogLevel {
+        self.scopes.get(PLUGIN).copied().unwrap_or_default()
+    }
+
     /// Whether a line of `level` in `scope` is written. A library's scope is a path in a crate; the crate's name stands for all of its paths.
     #[must_use]
     pub fn shows(&self, scope: &str, level: Level) -> bool {
@@ -57,7 +66,7 @@ impl FromStr for Levels {
             match scope.trim() {
                 "" => return Err(LevelsError(part.to_owned())),
                 "default" => levels.default = level,
-                "all" => return Ok(Self { default: level, scopes: BTreeMap::new() }),
+                "all" => return Ok(Self { default: level, scopes: [(PLUGIN.to_owned(), level)].into() }),
                 scope => drop(levels.scopes.insert(scope.to_owned(), level)),
             }
         }
@@ -68,6 +77,20 @@ impl FromStr for Levels {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_plugin_follows_its_own_scope_and_all() {
+        let of = |text: &str| text.parse::<Levels>().unwrap().of_plugin();
+        assert_eq!(
+            (of(""), of("debug"), of("default:debug")),
+            (LogLevel::Info, LogLevel::Info, LogLevel::Info)
+        );
+        assert_eq!(
+            (of("default:info,cni-plugin:debug"), of("cni-plugin:warn")),
+            (LogLevel::Debug, LogLevel::Warn)
+        );
+        assert_eq!(of("cni-agent:debug,all:error,cni-plugin:debug"), LogLevel::Error);
+    }
 
     #[test]
     fn a_scope_has_its_own_level_or_the_defaults() {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::key::{self, Key};
 use super::kind::{self, Kind, Problem};
 use super::layers::{Origin, Value, Values};
-use super::levels::Levels;
 use super::mistake::{Instead, Mistake};
 use super::{
     ChainSettings, EntrySettings, KubeconfigSettings, LogSettings, OwnPod, Places, Policy, RepairSettings,
     Settings, selectors, template,
 };
+use crate::log::Levels;
 
 /// Where a pod finds who it is for the API server.
 pub const ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -196,7 +196,7 @@ impl Reader<'_> {
 
     fn logs(&mut self) -> LogSettings {
         LogSettings {
-            levels: self.read(&key::LOG_OUTPUT_LEVEL, Levels::parse, Levels::default()),
+            levels: self.read(&key::LOG_OUTPUT_LEVEL, kind::levels, Levels::default()),
             json: self.boolean(&key::LOG_AS_JSON),
         }
     }

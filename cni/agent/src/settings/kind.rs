@@ -5,8 +5,8 @@ use netfilter::Wish;
 use protocol::netconf::LogLevel;
 use redirect::go;
 
-use super::levels::Levels;
 use super::{Policy, selectors, template};
+use crate::log::{Levels, LevelsError};
 
 /// What a key's value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub enum Problem {
     #[error("allowed is a JSON object of type istio-cni: {0}")]
     Template(template::TemplateError),
     /// Of [`Kind::Levels`].
-    #[error("allowed is SCOPE:LEVEL,… with the levels debug, info, warn, error, fatal and none; not {0:?}")]
-    Levels(String),
+    #[error("failed to {0}")]
+    Levels(LevelsError),
     /// Of [`Kind::Gate`].
     #[error("allowed are nothing and agent")]
     Gate,
@@ -93,7 +93,7 @@ impl Kind {
             Self::FileName => file_name(text).map(drop),
             Self::Selectors => selectors::to_json(text).map(drop),
             Self::Template => template::check(text).map_err(Problem::Template),
-            Self::Levels => Levels::parse(text).map(drop),
+            Self::Levels => levels(text).map(drop),
             Self::Gate => gate(text).map(drop),
             Self::Backend => backend(text).map(drop),
             Self::Fallback => fallback(text).map(drop),
@@ -163,17 +163,9 @@ pub(super) fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
 }
 
-/// A level by its name.
-pub(super) fn level(text: &str) -> Option<LogLevel> {
-    Some(match text {
-        "debug" => LogLevel::Debug,
-        "info" => LogLevel::Info,
-        "warn" => LogLevel::Warn,
-        "error" => LogLevel::Error,
-        "fatal" => LogLevel::Fatal,
-        "none" => LogLevel::None,
-        _ => return None,
-    })
+/// [`Kind::Levels`]
+pub(super) fn levels(text: &str) -> Result<Levels, Problem> {
+    text.parse().map_err(Problem::Levels)
 }
 
 /// A level's name.
@@ -265,8 +257,7 @@ mod tests {
     #[test]
     fn levels_have_their_names_back() {
         for name in ["debug", "info", "warn", "error", "fatal", "none"] {
-            assert_eq!(level(name).map(level_name), Some(name));
+            assert_eq!(LogLevel::from_text(name).map(level_name), Some(name));
         }
-        assert_eq!(level("Info"), None);
     }
 }
