@@ -5,14 +5,14 @@
 //! bound to is gone (or replaced by one of the same name). Audiences are ignored. The shortest lifetime is one second, not
 //! ten minutes as in a real cluster, so that expiry can be tested.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::kinds::Kind;
-use crate::route::{Target, Verb};
+use crate::rbac::{Attributes, Grant, allowed, unused};
 use crate::store::{Key, Store};
 
 /// A service account.
@@ -22,23 +22,6 @@ pub struct Account {
     pub namespace: String,
     /// Its name.
     pub name: String,
-}
-
-/// Something that a service account may do.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Grant {
-    /// The verb.
-    pub verb: Verb,
-    /// The resource with its group and subresource as RBAC writes it: `pods`, `pods/status`, `daemonsets.apps`, or `*`.
-    pub resource: String,
-}
-
-impl Grant {
-    /// A grant of one verb on one resource.
-    #[must_use]
-    pub fn new(verb: Verb, resource: &str) -> Self {
-        Self { verb, resource: resource.to_owned() }
-    }
 }
 
 /// Who sent a request.
@@ -70,19 +53,21 @@ struct Token {
 pub(crate) struct Access {
     admin: String,
     tokens: BTreeMap<String, Token>,
-    grants: BTreeMap<Account, BTreeSet<Grant>>,
+    grants: BTreeMap<Account, Vec<Grant>>,
+    /// How often each account was allowed what.
+    used: BTreeMap<Account, BTreeMap<Attributes, u64>>,
 }
 
 impl Access {
     pub(crate) fn new(admin: String) -> Self {
-        Self { admin, tokens: BTreeMap::new(), grants: BTreeMap::new() }
+        Self { admin, tokens: BTreeMap::new(), grants: BTreeMap::new(), used: BTreeMap::new() }
     }
 
     pub(crate) fn admin_token(&self) -> &str {
         &self.admin
     }
 
-    pub(crate) fn set_grants(&mut self, account: Account, grants: BTreeSet<Grant>) {
+    pub(crate) fn set_grants(&mut self, account: Account, grants: Vec<Grant>) {
         self.grants.insert(account, grants);
     }
 
@@ -106,31 +91,25 @@ impl Access {
         Ok(Identity::Account(Account { namespace, name }))
     }
 
-    pub(crate) fn authorize(&self, who: &Identity, verb: Verb, target: &Target) -> Result<(), ApiError> {
+    /// Whether somebody may do it; what an account was allowed is counted.
+    pub(crate) fn authorize(&mut self, who: &Identity, request: &Attributes) -> Result<(), Grant> {
         let Identity::Account(account) = who else { return Ok(()) };
-        let Target::Resource { collection, subresource, name } = target else { return Ok(()) };
-        let sub = subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
-        let resource = format!("{}{sub}", collection.kind.plural);
-        let qualified = format!("{}{sub}", collection.kind.qualified());
-        let allowed = self.grants.get(account).is_some_and(|grants| {
-            grants
-                .iter()
-                .any(|grant| grant.verb == verb && (grant.resource == "*" || grant.resource == qualified))
-        });
-        if allowed {
-            return Ok(());
+        if !self.grants.get(account).is_some_and(|grants| allowed(grants, request)) {
+            return Err(request.smallest());
         }
-        let place = match &collection.namespace {
-            Some(namespace) => format!("in the namespace \"{namespace}\""),
-            None => "at the cluster scope".to_owned(),
-        };
-        Err(ApiError::Forbidden(format!(
-            "{}{} is forbidden: User \"{}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}",
-            collection.kind.qualified(),
-            name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default(),
-            who.user(),
-            collection.kind.group,
-        )))
+        let used = self.used.entry(account.clone()).or_default();
+        *used.entry(request.clone()).or_default() += 1;
+        Ok(())
+    }
+
+    /// What an account was allowed so far, and how often.
+    pub(crate) fn used(&self, account: &Account) -> BTreeMap<Attributes, u64> {
+        self.used.get(account).cloned().unwrap_or_default()
+    }
+
+    /// What an account may do and has never done.
+    pub(crate) fn unused(&self, account: &Account) -> Vec<Grant> {
+        unused(self.grants.get(account).map_or(&[], Vec::as_slice), &self.used(account))
     }
 
     /// Answers a `TokenRequest` for a service account.

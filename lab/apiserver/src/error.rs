@@ -57,9 +57,19 @@ pub enum ApiError {
     /// No valid credentials.
     #[error("Unauthorized")]
     Unauthorized,
-    /// The user may not do this.
+    /// Something forbids this, whoever asks.
     #[error("{0}")]
     Forbidden(String),
+    /// The user may not do this.
+    #[error("{}{} is forbidden: {why}", kind.qualified(), name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default())]
+    Denied {
+        /// The kind that it is about.
+        kind: &'static Kind,
+        /// The object, if it is about one.
+        name: Option<String>,
+        /// Who cannot do what where.
+        why: String,
+    },
     /// The changes since this resource version are no longer kept.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
@@ -103,7 +113,7 @@ impl ApiError {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::Forbidden(_) | Self::Denied { .. } => StatusCode::FORBIDDEN,
             Self::Expired { .. } => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -145,6 +155,12 @@ impl ApiError {
         | Self::Invalid { kind, name, .. } = self
         {
             status["details"] = json!({"name": name, "group": kind.group, "kind": kind.plural});
+        }
+        if let Self::Denied { kind, name, .. } = self {
+            status["details"] = json!({"group": kind.group, "kind": kind.plural});
+            if let Some(name) = name {
+                status["details"]["name"] = json!(name);
+            }
         }
         if let Some(seconds) = self.retry_after() {
             status["details"]["retryAfterSeconds"] = json!(seconds);

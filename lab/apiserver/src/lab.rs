@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the lab does to its API server without a request: set a scene, look, wait, allow, break. None of it is logged.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::ApiServer;
-use crate::access::{Account, Grant};
+use crate::access::Account;
 use crate::error::ApiError;
 use crate::faults::Faults;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
+use crate::rbac::{Attributes, Grant};
 use crate::server::Shared;
 use crate::store::{Change, Collection, Key, Part};
 
@@ -126,8 +127,19 @@ impl ApiServer {
 
     /// Sets what a service account may do. Without a call it may do nothing.
     pub fn allow(&self, account: Account, grants: impl IntoIterator<Item = Grant>) {
-        let grants: BTreeSet<Grant> = grants.into_iter().collect();
-        self.shared.lock().access.set_grants(account, grants);
+        self.shared.lock().access.set_grants(account, grants.into_iter().collect());
+    }
+
+    /// What a service account was allowed so far, and how often.
+    #[must_use]
+    pub fn allowed(&self, account: &Account) -> BTreeMap<Attributes, u64> {
+        self.shared.lock().access.used(account)
+    }
+
+    /// What a service account may do and has never done: grants of one verb on one resource.
+    #[must_use]
+    pub fn unused(&self, account: &Account) -> Vec<Grant> {
+        self.shared.lock().access.unused(account)
     }
 
     /// Makes a token for a service account, bound to a pod if one is named.

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`kinds`] | the table of resources |
 //! | [`store`] | objects, changes, history: pure |
-//! | [`access`] | tokens and what accounts may do: pure |
+//! | [`access`] | tokens and whose they are: pure |
+//! | [`rbac`] | what rules allow: pure |
 //! | [`selector`], [`patch`], [`route`], [`error`] | the parts of a request and its failures: pure |
 //! | `operate`, `watch`, `server` | one request, from HTTP to the store and back |
 //! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
@@ -24,6 +25,7 @@ mod lab;
 pub mod log;
 mod operate;
 pub mod patch;
+pub mod rbac;
 pub mod route;
 pub mod selector;
 mod serve;
@@ -39,11 +41,12 @@ use std::time::Duration;
 
 pub use k8s_openapi::jiff::Timestamp;
 
-pub use self::access::{Account, Grant};
+pub use self::access::Account;
 pub use self::error::ApiError;
 pub use self::faults::{Effect, Fault, FaultId, Faults};
 pub use self::lab::Changes;
 pub use self::log::Logged;
+pub use self::rbac::{Attributes, Grant};
 pub use self::route::Verb;
 pub use self::serve::{ServeError, ServerHandle};
 pub use self::server::{Clock, Unanswered};

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 
 use k8s_openapi::jiff::Timestamp;
 
+use crate::rbac::Grant;
 use crate::route::Verb;
 
 /// A request that arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Logged {
     /// Its place in the order of arrival, from 0.
     pub order: u64,
@@ -24,6 +25,8 @@ pub struct Logged {
     pub user: String,
     /// The code that it was answered with; `None` while it has no answer, and for ever if its connection was dropped.
     pub code: Option<u16>,
+    /// The smallest grant that would have allowed it, if it was denied for want of one.
+    pub missing: Option<Grant>,
 }
 
 /// The log.
@@ -52,8 +55,19 @@ impl Log {
     }
 
     pub(crate) fn answered(&mut self, order: u64, code: u16) {
-        if let Some(entry) = self.kept.iter_mut().rev().find(|entry| entry.order == order) {
-            entry.code = Some(code);
+        self.edit(order, |entry| entry.code = Some(code));
+    }
+
+    pub(crate) fn denied(&mut self, order: u64, missing: Grant) {
+        self.edit(order, |entry| entry.missing = Some(missing));
+    }
+
+    fn edit(&mut self, order: u64, change: impl FnOnce(&mut Logged)) {
+        let first = self.dropped();
+        let place = order.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+        // One that is no longer kept has nothing left to note.
+        if let Some(entry) = place.and_then(|place| self.kept.get_mut(place)) {
+            change(entry);
         }
     }
 

@@ -62,6 +62,15 @@ impl Selector {
     }
 }
 
+/// The one name that a field selector allows, if it does.
+pub(crate) fn exact_name(fields: &str) -> Option<&str> {
+    split_top(fields).into_iter().find_map(|part| {
+        let value = part.strip_prefix("metadata.name")?.trim_start().strip_prefix('=')?;
+        let value = value.strip_prefix('=').unwrap_or(value).trim();
+        (!value.is_empty()).then_some(value)
+    })
+}
+
 /// Splits at commas that are not inside parentheses.
 fn split_top(text: &str) -> Vec<&str> {
     let mut depth = 0_u32;

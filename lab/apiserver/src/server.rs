@@ -23,6 +23,7 @@ use crate::faults::{Effect, Faults};
 use crate::kinds;
 use crate::log::{Log, Logged};
 use crate::operate::{Answer, Call, operate};
+use crate::rbac::Attributes;
 use crate::route::{Query, Route, Target, Verb};
 use crate::store::Store;
 
@@ -149,8 +150,8 @@ impl Shared {
             Some(Effect::Drop) => return Err(Unanswered::Dropped),
             Some(Effect::Garbage) => whole(StatusCode::OK, b"<html>\xff not JSON".to_vec()),
             Some(Effect::Answer { code, retry_after }) => failure(&ApiError::Injected { code, retry_after }),
-            Some(Effect::Truncate) => truncated(self.reply(who, &parts, route, query, body).await),
-            Some(Effect::Hold(_)) | None => match self.reply(who, &parts, route, query, body).await {
+            Some(Effect::Truncate) => truncated(self.reply(order, who, &parts, route, query, body).await),
+            Some(Effect::Hold(_)) | None => match self.reply(order, who, &parts, route, query, body).await {
                 Ok(Reply::Whole(code, bytes)) => whole(code, bytes),
                 Ok(Reply::Watch(lines)) => streamed(lines),
                 Err(error) => failure(&error),
@@ -177,13 +178,27 @@ impl Shared {
             query: parts.uri.query().map(str::to_owned),
             user: user.to_owned(),
             code: None,
+            missing: None,
         });
         self.requests.send_modify(|moves| *moves += 1);
         order
     }
 
+    /// Whether it is allowed; the log keeps what was missing.
+    fn authorize(&self, who: &Identity, route: &Route, query: &Query, order: u64) -> Result<(), ApiError> {
+        let Target::Resource { collection, .. } = &route.target else { return Ok(()) };
+        let selected = query.get("fieldSelector").and_then(crate::selector::exact_name);
+        let Some(request) = Attributes::of(route.verb, &route.target, selected) else { return Ok(()) };
+        let decided = self.lock().access.authorize(who, &request);
+        decided.map_err(|missing| {
+            self.log().denied(order, missing);
+            request.refusal(collection.kind, &who.user())
+        })
+    }
+
     async fn reply<B>(
         self: &Arc<Self>,
+        order: u64,
         who: Result<Identity, ApiError>,
         parts: &Parts,
         route: Route,
@@ -199,7 +214,7 @@ impl Shared {
             return Ok(reply);
         }
         let who = who?;
-        self.lock().access.authorize(&who, route.verb, &route.target)?;
+        self.authorize(&who, &route, &query, order)?;
         let Target::Resource { collection, .. } = &route.target else {
             let found = Some(&route.target).filter(|target| **target == Target::Path);
             let body = found.and_then(|_| kinds::discovery(path)).ok_or(ApiError::NoSuchPath)?;

@@ -98,3 +98,63 @@ async fn a_token_request_binds_to_the_pod_it_names() {
     world.server.upsert(foreign).unwrap();
     assert_eq!(refusal(ask(json!({"kind": "Pod", "name": "foreign"})).await), (403, "Forbidden".into()));
 }
+
+#[tokio::test]
+async fn a_named_grant_lists_and_watches_only_with_the_name_as_field_selector() {
+    use futures::StreamExt as _;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::WatchParams;
+
+    let world = with_agent();
+    let reading = Grant::rule(&[Verb::Get, Verb::List, Verb::Watch], "configmaps");
+    let unneeded = Grant::rule(&[Verb::Get, Verb::Delete], "daemonsets.apps");
+    world.server.allow(account(), [reading.named(&["conf"]).within("shop"), unneeded]);
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    let client = world.server.client_with_token(&token);
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "shop");
+    let named = ListParams::default().fields("metadata.name=conf");
+    maps.list(&named).await.unwrap();
+    let watch = WatchParams::default().fields("metadata.name=conf").timeout(1);
+    assert!(maps.watch(&watch, "0").await.unwrap().boxed().next().await.is_none_or(|event| event.is_ok()));
+    assert_eq!(refusal(maps.get("conf").await), (404, "NotFound".into()));
+    for refused in [
+        refusal(maps.list(&ListParams::default()).await),
+        refusal(maps.list(&ListParams::default().fields("metadata.name!=conf")).await),
+        refusal(maps.list(&ListParams::default().fields("metadata.name=other")).await),
+        refusal(maps.get("other").await),
+        refusal(Api::<ConfigMap>::all(client).list(&named).await),
+    ] {
+        assert_eq!(refused, (403, "Forbidden".into()));
+    }
+    let missing: Vec<String> =
+        world.server.requests().iter().filter_map(|one| one.missing.as_ref().map(Grant::to_string)).collect();
+    let expected = [
+        "list configmaps in namespace shop",
+        "list configmaps in namespace shop",
+        "list configmaps named other in namespace shop",
+        "get configmaps named other in namespace shop",
+        "list configmaps named conf",
+    ];
+    assert_eq!(missing, expected);
+    let unused: Vec<String> = world.server.unused(&account()).iter().map(Grant::to_string).collect();
+    assert_eq!(unused, ["get daemonsets of group apps", "delete daemonsets of group apps"]);
+    assert_eq!(world.server.allowed(&account()).values().sum::<u64>(), 3);
+}
+
+#[tokio::test]
+async fn a_namespace_can_be_read_with_a_grant_in_it() {
+    use k8s_openapi::api::core::v1::Namespace;
+
+    let world = with_agent();
+    world.server.allow(account(), [Grant::new(Verb::Get, "namespaces").within("shop")]);
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    let namespaces: Api<Namespace> = Api::all(world.server.client_with_token(&token));
+    namespaces.get("shop").await.unwrap();
+    let Err(kube::Error::Api(refused)) = namespaces.get("other").await else { panic!() };
+    let expected = "namespaces \"other\" is forbidden: User \"system:serviceaccount:shop:default\" cannot get \
+                    resource \"namespaces\" in API group \"\" in the namespace \"other\"";
+    assert_eq!(
+        (refused.message.as_str(), refused.details.clone().unwrap().name.as_str()),
+        (expected, "other")
+    );
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether rules allow a request, as the real server's RBAC decides it. Pure: where the rules come from (a table of the
+//! lab's, or roles and their bindings) is the caller's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::route::{Target, Verb};
+
+/// What RBAC looks at in a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Attributes {
+    /// What is to be done.
+    pub verb: Verb,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource, with its subresource if there is one: `pods`, `pods/status`.
+    pub resource: String,
+    /// The namespace; `None` for the whole cluster.
+    pub namespace: Option<String>,
+    /// The object. A list or a watch has one if its field selector asks for exactly one `metadata.name`.
+    pub name: Option<String>,
+}
+
+impl Attributes {
+    /// Of a request on a resource; `selected` is the name that a list's field selector asks for.
+    pub(crate) fn of(verb: Verb, target: &Target, selected: Option<&str>) -> Option<Self> {
+        let Target::Resource { collection, name, subresource } = target else { return None };
+        let resource = match subresource {
+            Some(sub) => format!("{}/{sub}", collection.kind.plural),
+            None => collection.kind.plural.to_owned(),
+        };
+        let listed = matches!(verb, Verb::List | Verb::Watch);
+        let name = name.clone().or_else(|| selected.filter(|_| listed).map(str::to_owned));
+        // A namespace lies within itself: a role in it can speak of it.
+        let own = name.clone().filter(|_| collection.kind.plural == "namespaces" && !listed);
+        let group = collection.kind.group.to_owned();
+        Some(Self { verb, group, resource, namespace: collection.namespace.clone().or(own), name })
+    }
+
+    /// The real server's refusal.
+    pub(crate) fn refusal(&self, kind: &'static Kind, user: &str) -> ApiError {
+        let Self { verb, group, resource, namespace, name } = self;
+        let place = match namespace {
+            Some(namespace) => format!("in the namespace \"{namespace}\""),
+            None => "at the cluster scope".to_owned(),
+        };
+        let why =
+            format!("User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {place}");
+        ApiError::Denied { kind, name: name.clone(), why }
+    }
+
+    /// The smallest grant that allows this request.
+    #[must_use]
+    pub fn smallest(&self) -> Grant {
+        let rule = PolicyRule {
+            api_groups: Some(vec![self.group.clone()]),
+            resources: Some(vec![self.resource.clone()]),
+            resource_names: self.name.clone().map(|name| vec![name]),
+            verbs: vec![self.verb.to_string()],
+            non_resource_urls: None,
+        };
+        Grant { namespace: self.namespace.clone(), rule }
+    }
+}
+
+/// A rule where it is bound: what a service account may do.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Grant {
+    /// Where the rule holds, as bound by a `RoleBinding`; `None` is everywhere, as bound by a `ClusterRoleBinding`.
+    pub namespace: Option<String>,
+    /// The rule.
+    pub rule: PolicyRule,
+}
+
+impl Grant {
+    /// One verb on one resource everywhere. The resource has its group and subresource as RBAC's errors write it: `pods`,
+    /// `pods/status`, `daemonsets.apps`, `daemonsets.apps/status`, or `*` for all resources of all groups.
+    #[must_use]
+    pub fn new(verb: Verb, resource: &str) -> Self {
+        Self::rule(&[verb], resource)
+    }
+
+    /// The same for several verbs.
+    #[must_use]
+    pub fn rule(verbs: &[Verb], resource: &str) -> Self {
+        let (qualified, sub) =
+            resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+        let (plural, group) = match qualified.split_once('.') {
+            Some(parts) => parts,
+            None if qualified == "*" => ("*", "*"),
+            None => (qualified, ""),
+        };
+        let resource = sub.map_or_else(|| plural.to_owned(), |sub| format!("{plural}/{sub}"));
+        let rule = PolicyRule {
+            api_groups: Some(vec![group.to_owned()]),
+            resources: Some(vec![resource]),
+            verbs: verbs.iter().map(Verb::to_string).collect(),
+            ..PolicyRule::default()
+        };
+        Self { namespace: None, rule }
+    }
+
+    /// The same in one namespace only.
+    #[must_use]
+    pub fn within(self, namespace: &str) -> Self {
+        Self { namespace: Some(namespace.to_owned()), ..self }
+    }
+
+    /// The same for objects of these names only.
+    #[must_use]
+    pub fn named(mut self, names: &[&str]) -> Self {
+        self.rule.resource_names = Some(names.iter().map(|name| (*name).to_owned()).collect());
+        self
+    }
+
+    /// Whether it allows a request.
+    #[must_use]
+    pub fn allows(&self, request: &Attributes) -> bool {
+        let among = |list: &Option<Vec<String>>, test: &dyn Fn(&str) -> bool| {
+            list.as_ref().is_some_and(|list| list.iter().any(|one| test(one)))
+        };
+        let verb = request.verb.to_string();
+        let sub = request.resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
+        let names = self.rule.resource_names.as_deref().unwrap_or_default();
+        self.namespace.as_ref().is_none_or(|only| request.namespace.as_ref() == Some(only))
+            && self.rule.verbs.iter().any(|one| one == "*" || *one == verb)
+            && among(&self.rule.api_groups, &|one| one == "*" || one == request.group)
+            && among(&self.rule.resources, &|one| {
+                one == "*" || one == request.resource || sub.as_deref() == Some(one)
+            })
+            && (names.is_empty() || request.name.as_ref().is_some_and(|name| names.contains(name)))
+    }
+
+    /// Its parts: one verb, one group and one resource each.
+    fn parts(&self) -> impl Iterator<Item = Self> {
+        let PolicyRule { api_groups, resources, verbs, .. } = &self.rule;
+        let list = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
+        let mut parts = Vec::new();
+        for verb in verbs {
+            for group in list(api_groups) {
+                parts.extend(list(resources).into_iter().map(|resource| {
+                    let mut part = self.clone();
+                    part.rule.verbs = vec![verb.clone()];
+                    part.rule.api_groups = Some(vec![group.clone()]);
+                    part.rule.resources = Some(vec![resource]);
+                    part
+                }));
+            }
+        }
+        parts.into_iter()
+    }
+}
+
+/// `get,list pods, configmaps named "a" in namespace shop`.
+impl fmt::Display for Grant {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |list: &Option<Vec<String>>| list.clone().unwrap_or_default().join(",");
+        let groups = list(&self.rule.api_groups);
+        write!(out, "{} {}", self.rule.verbs.join(","), list(&self.rule.resources))?;
+        if !groups.is_empty() {
+            write!(out, " of group {groups}")?;
+        }
+        if self.rule.resource_names.is_some() {
+            write!(out, " named {}", list(&self.rule.resource_names))?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(out, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a user with these grants may do it.
+#[must_use]
+pub fn allowed(grants: &[Grant], request: &Attributes) -> bool {
+    grants.iter().any(|grant| grant.allows(request))
+}
+
+/// The parts of grants (one verb on one resource) that none of these requests needed.
+#[must_use]
+pub fn unused(grants: &[Grant], requests: &BTreeMap<Attributes, u64>) -> Vec<Grant> {
+    let needed = |part: &Grant| requests.keys().any(|request| part.allows(request));
+    grants.iter().flat_map(Grant::parts).filter(|part| !needed(part)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Attributes, Grant, allowed, unused};
+    use crate::route::Verb;
+
+    /// `get pods/status shop/cart`, `list daemonsets.apps`, `watch configmaps kube-system/`.
+    fn request(text: &str) -> Attributes {
+        let mut words = text.split(' ');
+        let verb = words.next().unwrap();
+        let (resource, place) = (words.next().unwrap(), words.next().unwrap_or(""));
+        let (head, sub) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+        let (plural, group) = head.split_once('.').unwrap_or((head, ""));
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let (namespace, name) = place.split_once('/').unwrap_or(("", place));
+        Attributes {
+            verb: *Verb::ALL.iter().find(|one| one.to_string() == verb).unwrap(),
+            group: group.into(),
+            resource: sub.map_or(plural.to_owned(), |sub| format!("{plural}/{sub}")),
+            namespace: some(namespace),
+            name: some(name),
+        }
+    }
+
+    #[test]
+    fn a_grant_allows_its_verb_resource_names_and_namespace_and_no_more() {
+        use Verb::{Get, List, Patch, Watch};
+        let maps = Grant::rule(&[Get, List, Watch], "configmaps").named(&["conf"]).within("kube-system");
+        let cases: [(Grant, &[&str], &[&str]); 6] = [
+            (
+                Grant::new(Get, "pods"),
+                &["get pods shop/cart", "get pods x/y"],
+                &["list pods", "get pods/status shop/cart", "get pods.apps shop/cart", "watch pods"],
+            ),
+            (Grant::new(Patch, "pods/status"), &["patch pods/status shop/cart"], &["patch pods shop/cart"]),
+            (Grant::new(Patch, "*/status"), &["patch pods/status a/b"], &["patch pods a/b"]),
+            (Grant::new(Get, "*"), &["get pods/status a/b", "get daemonsets.apps a/b"], &["list pods"]),
+            (Grant::new(Get, "daemonsets.apps"), &["get daemonsets.apps a/b"], &["get daemonsets a/b"]),
+            (
+                maps,
+                &["get configmaps kube-system/conf", "list configmaps kube-system/conf"],
+                &[
+                    "list configmaps kube-system/",
+                    "get configmaps shop/conf",
+                    "watch configmaps conf",
+                    "get configmaps kube-system/other",
+                ],
+            ),
+        ];
+        for (grant, yes, no) in cases {
+            for text in yes {
+                assert!(allowed(std::slice::from_ref(&grant), &request(text)), "{grant}: {text}");
+                assert!(request(text).smallest().allows(&request(text)), "{text}");
+            }
+            for text in no {
+                assert!(!allowed(std::slice::from_ref(&grant), &request(text)), "{grant}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_that_no_request_needed_are_unused() {
+        let grants =
+            [Grant::rule(&[Verb::Get, Verb::List], "pods"), Grant::new(Verb::Get, "daemonsets.apps")];
+        let requests = BTreeMap::from([(request("list pods"), 3)]);
+        let found: Vec<String> = unused(&grants, &requests).iter().map(Grant::to_string).collect();
+        assert_eq!(found, ["get pods", "get daemonsets of group apps"]);
+    }
+}
