@@ -54,6 +54,9 @@ pub enum ApiError {
         /// What is wrong.
         why: String,
     },
+    /// A patch does not fit the object.
+    #[error("the server rejected our request due to an error in our request")]
+    Rejected,
     /// No valid credentials.
     #[error("Unauthorized")]
     Unauthorized,
@@ -78,6 +81,12 @@ pub enum ApiError {
         /// The oldest that is kept.
         oldest: u64,
     },
+    /// The version that the pages of a list are of is no longer kept.
+    #[error(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+         without the continue parameter."
+    )]
+    ContinueExpired,
     /// The resource version is in the future.
     #[error("Too large resource version: {asked}, current: {current}")]
     TooLargeVersion {
@@ -111,10 +120,10 @@ impl ApiError {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid { .. } | Self::Rejected => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) | Self::Denied { .. } => StatusCode::FORBIDDEN,
-            Self::Expired { .. } => StatusCode::GONE,
+            Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -127,7 +136,7 @@ impl ApiError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::AlreadyExists { .. } => "AlreadyExists",
-            Self::Expired { .. } => "Expired",
+            Self::Expired { .. } | Self::ContinueExpired => "Expired",
             _ => reason_of(self.code()),
         }
     }
@@ -177,7 +186,7 @@ fn reason_of(code: StatusCode) -> &'static str {
         404 => "NotFound",
         405 => "MethodNotAllowed",
         409 => "Conflict",
-        410 => "Gone",
+        410 => "Expired",
         413 => "RequestEntityTooLarge",
         415 => "UnsupportedMediaType",
         422 => "Invalid",

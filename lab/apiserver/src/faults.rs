@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults that a feature asks for: which requests they meet, and what they do to them.
+//! Faults that a feature asks for: which requests they meet, and what they do to them. `connect` is about connections
+//! that have not asked for anything yet.
+
+mod connect;
+mod rule;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use k8s_openapi::jiff::Timestamp;
 use tokio::sync::watch;
 
+pub use self::connect::Connecting;
+pub use self::rule::{Fault, Odds};
+use crate::ids::Ids;
 use crate::route::Verb;
 
 /// What is done to a request.
@@ -28,6 +36,24 @@ pub enum Effect {
     Garbage,
     /// It is carried out, but its answer breaks off in the middle of the body.
     Truncate,
+    /// Its answer's body trickles.
+    Drip {
+        /// So many bytes at a time.
+        bytes: usize,
+        /// With this pause before each.
+        every: Duration,
+    },
+    /// It is served from what was so many changes ago: a read gives the objects of then, a watch repeats what came since.
+    Past(u64),
+    /// A watch, open or new, stays open and tells nothing, no bookmark either, as long as the fault is there.
+    Silence,
+    /// A watch, open or new, gets an ERROR event with this code and ends.
+    ErrorEvent(StatusCode),
+    /// The connection of a watch, open or new, breaks once it has carried so many events.
+    Cut {
+        /// Events and bookmarks that still pass.
+        after: u64,
+    },
 }
 
 impl Effect {
@@ -36,34 +62,10 @@ impl Effect {
     pub fn answer(code: StatusCode) -> Self {
         Self::Answer { code, retry_after: None }
     }
-}
 
-/// A rule: which requests, how many of them, and what is done.
-#[derive(Debug, Clone)]
-pub struct Fault {
-    /// Only this verb.
-    pub verb: Option<Verb>,
-    /// Only paths that begin so; empty for all.
-    pub path: String,
-    /// Only this user (`system:admin`, `system:serviceaccount:NAMESPACE:NAME`, `system:anonymous`).
-    pub user: Option<String>,
-    /// Only the first so many requests that match; then the rule is spent.
-    pub times: Option<u32>,
-    /// What is done.
-    pub effect: Effect,
-}
-
-impl Fault {
-    /// A fault for every request of a verb whose path begins with `path`.
-    #[must_use]
-    pub fn on(verb: Verb, path: &str, effect: Effect) -> Self {
-        Self { verb: Some(verb), path: path.to_owned(), user: None, times: None, effect }
-    }
-
-    /// The same for the first `times` requests only.
-    #[must_use]
-    pub fn first(self, times: u32) -> Self {
-        Self { times: Some(times), ..self }
+    /// Whether it happens to the stream of a watch, at any time of its life, and not to a request.
+    fn is_of_streams(self) -> bool {
+        matches!(self, Self::Silence | Self::ErrorEvent(_) | Self::Cut { .. })
     }
 }
 
@@ -71,80 +73,154 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultId(u64);
 
+/// What faults look at in a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) verb: Verb,
+    pub(crate) path: String,
+    /// As in [`crate::Grant::new`].
+    pub(crate) resource: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) user: String,
+}
+
 struct Rule {
     id: FaultId,
     fault: Fault,
+    /// Requests that matched, those before the fault took effect included.
+    seen: u32,
     hits: u32,
+    dice: Ids,
     released: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Rules {
+    last: u64,
+    all: Vec<Rule>,
+    connecting: Option<connect::Rule>,
 }
 
 /// The faults of one API server. A request meets every hold that matches, in the order in which they were added, until a
 /// rule that is not a hold decides its fate.
-#[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<(u64, Vec<Rule>)>>);
+#[derive(Clone)]
+pub struct Faults {
+    rules: Arc<Mutex<Rules>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self { rules: Arc::default(), changed: watch::Sender::new(0) }
+    }
+}
 
 impl fmt::Debug for Faults {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_list().entries(self.lock().1.iter().map(|rule| &rule.fault)).finish()
+        out.debug_list().entries(self.lock().all.iter().map(|rule| &rule.fault)).finish()
     }
 }
 
 impl Faults {
-    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Rule>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the rules, and wakes what waits for that.
+    fn change<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
+        let result = change(&mut self.lock());
+        self.changed.send_modify(|changes| *changes += 1);
+        result
     }
 
     /// Adds a rule.
     #[expect(clippy::must_use_candidate, reason = "most faults stay until the end of the scenario")]
     pub fn add(&self, fault: Fault) -> FaultId {
-        let mut rules = self.lock();
-        rules.0 += 1;
-        let id = FaultId(rules.0);
-        rules.1.push(Rule { id, fault, hits: 0, released: watch::Sender::new(false) });
-        id
+        self.change(|rules| {
+            rules.last += 1;
+            let id = FaultId(rules.last);
+            let dice = Ids::new(fault.odds.map_or(0, |odds| odds.seed));
+            rules.all.push(Rule { id, fault, seen: 0, hits: 0, dice, released: watch::Sender::new(false) });
+            id
+        })
     }
 
     /// Lets requests go that a rule holds, and holds no more.
     pub fn release(&self, id: FaultId) {
-        for rule in self.lock().1.iter().filter(|rule| rule.id == id) {
+        for rule in self.lock().all.iter().filter(|rule| rule.id == id) {
             rule.released.send_replace(true);
         }
     }
 
     /// Removes a rule; requests that it holds go on.
     pub fn remove(&self, id: FaultId) {
-        self.lock().1.retain(|rule| rule.id != id);
+        self.change(|rules| rules.all.retain(|rule| rule.id != id));
     }
 
     /// Removes all rules.
     pub fn clear(&self) {
-        self.lock().1.clear();
+        self.change(|rules| {
+            rules.all.clear();
+            rules.connecting = None;
+        });
     }
 
     /// How many requests a rule has met.
     #[must_use]
     pub fn hits(&self, id: FaultId) -> u32 {
-        self.lock().1.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.hits)
+        self.lock().all.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.hits)
+    }
+
+    /// Moves with every rule that comes or goes.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 
     /// Counts a request against the rules: the holds that it has to wait for, and what ends it.
-    pub(crate) fn meet(&self, verb: Verb, path: &str, user: &str) -> (Vec<Hold>, Option<Effect>) {
+    pub(crate) fn meet(&self, asked: &Asked, now: Timestamp) -> (Vec<Hold>, Option<Effect>) {
         let mut holds = Vec::new();
-        for rule in &mut self.lock().1 {
-            let Rule { fault, hits, .. } = rule;
-            let spent = fault.times.is_some_and(|times| *hits >= times);
-            let verb_fits = fault.verb.is_none_or(|only| only == verb);
-            let user_fits = fault.user.as_ref().is_none_or(|only| only == user);
-            if spent || !verb_fits || !user_fits || !path.starts_with(&fault.path) {
+        for rule in &mut self.lock().all {
+            if rule.fault.effect.is_of_streams() || !rule.strikes(asked, now) {
                 continue;
             }
-            *hits += 1;
-            match fault.effect {
+            match rule.fault.effect {
                 Effect::Hold(limit) => holds.push(Hold { limit, released: rule.released.subscribe() }),
                 effect => return (holds, Some(effect)),
             }
         }
         (holds, None)
+    }
+
+    /// What happens to the stream of a watch that has carried `sent` events. A silence that it is in goes on without
+    /// being counted again.
+    pub(crate) fn on_stream(
+        &self,
+        asked: &Asked,
+        sent: u64,
+        silenced: Option<FaultId>,
+        now: Timestamp,
+    ) -> Option<(FaultId, Effect)> {
+        for rule in &mut self.lock().all {
+            let waits = matches!(rule.fault.effect, Effect::Cut { after } if sent < after);
+            if !rule.fault.effect.is_of_streams() || waits {
+                continue;
+            }
+            let goes_on = silenced == Some(rule.id);
+            if goes_on || rule.strikes(asked, now) {
+                return Some((rule.id, rule.fault.effect));
+            }
+        }
+        None
+    }
+
+    /// What becomes of connections from now on, for so many of them (`None`: all).
+    pub fn connections(&self, effect: Connecting, times: Option<u32>) {
+        self.change(|rules| rules.connecting = Some(connect::Rule::new(effect, times)));
+    }
+
+    /// What becomes of a connection that was just made.
+    pub(crate) fn connecting(&self) -> Option<Connecting> {
+        self.lock().connecting.as_mut()?.strike()
     }
 }
 

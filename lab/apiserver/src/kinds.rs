@@ -49,16 +49,39 @@ const fn core(plural: &'static str, name: &'static str, scope: Scope, status: St
 
 /// Every kind that is served.
 pub static KINDS: [Kind; 8] = [
-    core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active"))),
-    core("nodes", "Node", Scope::Cluster, StatusRule::Kept),
+    Kind {
+        fields: &["status.phase"],
+        ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
+    },
+    Kind { fields: &["spec.unschedulable"], ..core("nodes", "Node", Scope::Cluster, StatusRule::Kept) },
     core("configmaps", "ConfigMap", Scope::Namespaced, StatusRule::Absent),
     core("serviceaccounts", "ServiceAccount", Scope::Namespaced, StatusRule::Absent),
     Kind {
-        fields: &["spec.nodeName", "spec.serviceAccountName", "status.phase", "status.podIP"],
+        fields: &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
         ..core("pods", "Pod", Scope::Namespaced, StatusRule::Reset(Some("Pending")))
     },
     Kind {
-        fields: &["involvedObject.kind", "involvedObject.name", "involvedObject.uid", "reason", "type"],
+        fields: &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "type",
+        ],
         ..core("events", "Event", Scope::Namespaced, StatusRule::Absent)
     },
     Kind { group: "apps", ..core("daemonsets", "DaemonSet", Scope::Namespaced, StatusRule::Reset(None)) },

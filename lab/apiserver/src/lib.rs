@@ -11,17 +11,20 @@
 //! | [`access`] | tokens and whose they are: pure |
 //! | [`rbac`] | what rules allow: pure |
 //! | [`selector`], [`patch`], [`route`], [`error`] | the parts of a request and its failures: pure |
-//! | `operate`, `watch`, `server` | one request, from HTTP to the store and back |
-//! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
+//! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
+//! | [`faults`], [`log`], `flights` | what goes wrong on purpose, what was asked, and how much at once |
 //! | `serve`, `tls` | sockets and certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
 
 pub mod access;
+mod answer;
 pub mod error;
 pub mod faults;
+mod flights;
 mod ids;
 pub mod kinds;
 mod lab;
+mod list;
 pub mod log;
 mod operate;
 pub mod patch;
@@ -42,14 +45,16 @@ use std::time::Duration;
 pub use k8s_openapi::jiff::Timestamp;
 
 pub use self::access::Account;
+pub use self::answer::Unanswered;
 pub use self::error::ApiError;
-pub use self::faults::{Effect, Fault, FaultId, Faults};
+pub use self::faults::{Connecting, Effect, Fault, FaultId, Faults, Odds};
+pub use self::flights::InFlight;
 pub use self::lab::Changes;
 pub use self::log::Logged;
 pub use self::rbac::{Attributes, Grant};
 pub use self::route::Verb;
 pub use self::serve::{ServeError, ServerHandle};
-pub use self::server::{Clock, Unanswered};
+pub use self::server::Clock;
 pub use self::tls::TlsError;
 
 use self::access::{Access, Identity};

@@ -19,6 +19,10 @@ pub struct Logged {
     pub verb: Verb,
     /// The path.
     pub path: String,
+    /// The resource with its group and subresource, as in [`Grant::new`]; `None` for other paths.
+    pub resource: Option<String>,
+    /// The object; for a list or a watch, the name that its field selector asks for.
+    pub name: Option<String>,
     /// The query, if any.
     pub query: Option<String>,
     /// Who sent it (`system:anonymous` without valid credentials).

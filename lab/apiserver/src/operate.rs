@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::error::ApiError;
+use crate::list::{self, List};
 use crate::patch::{PatchKind, patched};
 use crate::route::{Query, Target, Verb};
 use crate::selector::Selector;
-use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Store};
+use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store};
 
 /// A request's parameters.
 pub(crate) struct Call {
@@ -21,9 +22,28 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
+    /// Reads see what was so many changes ago.
+    pub(crate) past: u64,
 }
 
-pub(crate) type Answer = Result<(StatusCode, Value), ApiError>;
+/// What a request is answered with.
+pub(crate) enum Outcome {
+    Value(Value),
+    Object(Arc<Value>),
+    List(List),
+}
+
+impl Outcome {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Value(value) => value.to_string().into_bytes(),
+            Self::Object(object) => object.to_string().into_bytes(),
+            Self::List(list) => list.bytes(),
+        }
+    }
+}
+
+pub(crate) type Answer = Result<(StatusCode, Outcome), ApiError>;
 
 impl Call {
     /// The body as JSON; `Null` if there is none.
@@ -53,6 +73,9 @@ pub(crate) fn operate(
     access: &mut Access,
     now: Timestamp,
 ) -> Answer {
+    if call.past > 0 && matches!(call.verb, Verb::Get | Verb::List) {
+        return on_resource(call, target, &mut store.before(call.past), access, now);
+    }
     if call.query.get("dryRun").is_some() {
         return on_resource(call, target, &mut store.clone(), access, now);
     }
@@ -67,13 +90,13 @@ fn on_resource(
     now: Timestamp,
 ) -> Answer {
     let Target::Resource { collection, name, subresource } = target else { return Err(ApiError::NoSuchPath) };
-    let ok = |object: Arc<Value>| Ok((StatusCode::OK, (*object).clone()));
+    let ok = |object: Arc<Value>| Ok((StatusCode::OK, Outcome::Object(object)));
     let Some(name) = name else {
         return match call.verb {
-            Verb::List => list(call, collection, store),
+            Verb::List => Ok((StatusCode::OK, Outcome::List(list::list(call, collection, store)?))),
             Verb::Create if !collection.needs_namespace() => {
                 let created = store.create(collection, call.json()?, now)?;
-                Ok((StatusCode::CREATED, (*created).clone()))
+                Ok((StatusCode::CREATED, Outcome::Object(created)))
             }
             Verb::DeleteCollection => delete_all(call, collection, store, now),
             _ => Err(ApiError::MethodNotAllowed),
@@ -88,53 +111,15 @@ fn on_resource(
         (Verb::Delete, None) => delete(call, &key, store, now),
         (Verb::Create, Some("binding")) => {
             store.bind(&key, &call.json()?)?;
-            Ok((
-                StatusCode::CREATED,
-                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
-            ))
+            let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+            Ok((StatusCode::CREATED, Outcome::Value(done)))
         }
         (Verb::Create, Some("token")) => {
-            Ok((StatusCode::CREATED, access.issue(&key, &call.json()?, store, now)?))
+            let issued = access.issue(&key, &call.json()?, store, now)?;
+            Ok((StatusCode::CREATED, Outcome::Value(issued)))
         }
         _ => Err(ApiError::MethodNotAllowed),
     }
-}
-
-/// `limit` is ignored, as the API allows: the whole list is one page.
-fn list(call: &Call, collection: &Collection, store: &Store) -> Answer {
-    let asked = call.query.number("resourceVersion")?.unwrap_or(0);
-    if asked > store.revision() {
-        return Err(ApiError::TooLargeVersion { asked, current: store.revision() });
-    }
-    if call.query.get("resourceVersionMatch") == Some("Exact") && asked != store.revision() {
-        return Err(ApiError::Expired { asked, oldest: store.revision() });
-    }
-    let selector = call.selector(collection)?;
-    Ok((
-        StatusCode::OK,
-        as_list(collection, store, store.list(collection, &selector).map(|(_, object)| object)),
-    ))
-}
-
-fn as_list<'a>(
-    collection: &Collection,
-    store: &Store,
-    objects: impl Iterator<Item = &'a Arc<Value>>,
-) -> Value {
-    let bare = |object: &Arc<Value>| {
-        let mut object = (**object).clone();
-        if let Some(fields) = object.as_object_mut() {
-            // The real server leaves both out of a list's items.
-            fields.remove("kind");
-            fields.remove("apiVersion");
-        }
-        object
-    };
-    json!({
-        "kind": format!("{}List", collection.kind.name), "apiVersion": collection.kind.api_version(),
-        "metadata": {"resourceVersion": store.revision().to_string()},
-        "items": objects.map(bare).collect::<Vec<_>>(),
-    })
 }
 
 fn patch(
@@ -149,25 +134,26 @@ fn patch(
     let body = call.json()?;
     match store.get(key) {
         Ok(old) => {
-            let mut object = patched(&old, &body, kind)?;
-            if body["metadata"]["resourceVersion"].is_null() {
-                object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-            }
-            Ok((StatusCode::OK, (*store.update(key, object, part)?).clone()))
+            // A resource version in the patch is now in the object: one that is not the current one conflicts.
+            let object = patched(&old, &body, kind)?;
+            Ok((StatusCode::OK, Outcome::Object(store.update(key, object, part)?)))
         }
         Err(_) if kind == PatchKind::Apply && part == Part::Main => {
             let mut object = patched(&json!({"metadata": {"name": key.name}}), &body, kind)?;
             object["metadata"]["name"] = json!(key.name);
-            Ok((StatusCode::CREATED, (*store.create(collection, object, now)?).clone()))
+            Ok((StatusCode::CREATED, Outcome::Object(store.create(collection, object, now)?)))
         }
         Err(error) => Err(error),
     }
 }
 
 fn delete_options(call: &Call) -> Result<DeleteOptions, ApiError> {
-    let mut options = DeleteOptions::from_body(&call.json()?);
+    let mut options = DeleteOptions::from_body(&call.json()?)?;
     if let Some(grace) = call.query.number("gracePeriodSeconds")? {
         options.grace = Some(u32::try_from(grace).unwrap_or(u32::MAX));
+    }
+    if let Some(policy) = call.query.get("propagationPolicy") {
+        options.propagation = Propagation::of(policy)?;
     }
     Ok(options)
 }
@@ -177,9 +163,11 @@ fn delete(call: &Call, key: &Key, store: &mut Store, now: Timestamp) -> Answer {
         Deletion::Gone(object) if key.kind.name != "Pod" => {
             let details = json!({"name": key.name, "group": key.kind.group, "kind": key.kind.plural,
                                  "uid": object["metadata"]["uid"]});
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+            let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                              "details": details});
+            Outcome::Value(done)
         }
-        Deletion::Gone(object) | Deletion::Pending(object) => (*object).clone(),
+        Deletion::Gone(object) | Deletion::Pending(object) => Outcome::Object(object),
     };
     Ok((StatusCode::OK, answer))
 }
@@ -189,8 +177,12 @@ fn delete_all(call: &Call, collection: &Collection, store: &mut Store, now: Time
     let keys: Vec<Key> = store.list(collection, &selector).map(|(key, _)| key.clone()).collect();
     let mut objects = Vec::new();
     for key in keys {
-        let (Deletion::Gone(object) | Deletion::Pending(object)) = store.delete(&key, &options, now)?;
-        objects.push(object);
+        match store.delete(&key, &options, now) {
+            Ok(Deletion::Gone(object) | Deletion::Pending(object)) => objects.push(object),
+            // It went with its owner, which was in the list as well.
+            Err(ApiError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
-    Ok((StatusCode::OK, as_list(collection, store, objects.iter())))
+    Ok((StatusCode::OK, Outcome::List(List::new(collection, store, objects))))
 }

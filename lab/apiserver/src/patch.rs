@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Patches. All three kinds are merged as JSON merge patches (RFC 7386): maps are merged, `null` removes, lists are
-//! replaced whole. For a strategic merge patch this differs from the real server where a list is merged by key; one that
-//! carries directives (`$patch`, `$setElementOrder/…`) is refused, because merging it would lose what it meant to keep.
+//! Patches, as the real server applies them: [`json`] (RFC 6902), merge (RFC 7386) and [`strategic`] merge.
 
-use serde_json::Value;
+mod json;
+mod strategic;
+
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
 /// How a patch was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
+    /// `application/json-patch+json`.
+    Json,
     /// `application/merge-patch+json`.
     Merge,
     /// `application/strategic-merge-patch+json`.
@@ -22,9 +25,10 @@ impl PatchKind {
     /// From a `Content-Type`.
     ///
     /// # Errors
-    /// [`ApiError::MediaType`] for any other (JSON patch included).
+    /// [`ApiError::MediaType`] for any other.
     pub fn of(content_type: &str) -> Result<Self, ApiError> {
         match content_type.split(';').next().unwrap_or("").trim() {
+            "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
@@ -36,28 +40,22 @@ impl PatchKind {
 /// The object after the patch.
 ///
 /// # Errors
-/// [`ApiError::BadRequest`] for a patch that is not an object, has strategic directives or takes the metadata away.
+/// [`ApiError::BadRequest`] for a patch that cannot be read or takes the metadata away, [`ApiError::Rejected`] for a JSON
+/// patch that does not fit the object (a failed `test`, a path that is not there).
 pub fn patched(object: &Value, patch: &Value, kind: PatchKind) -> Result<Value, ApiError> {
-    if !patch.is_object() {
+    if kind != PatchKind::Json && !patch.is_object() {
         return Err(ApiError::BadRequest("a patch must be an object".to_owned()));
     }
-    if kind == PatchKind::Strategic && has_directive(patch) {
-        return Err(ApiError::BadRequest("strategic merge directives are not supported".to_owned()));
-    }
     let mut result = object.clone();
-    merge(&mut result, patch);
+    match kind {
+        PatchKind::Json => json::apply(&mut result, patch)?,
+        PatchKind::Merge | PatchKind::Apply => merge(&mut result, patch),
+        PatchKind::Strategic => strategic::merge(&mut result, patch)?,
+    }
     if !result["metadata"].is_object() {
         return Err(ApiError::BadRequest("metadata must be an object".to_owned()));
     }
     Ok(result)
-}
-
-fn has_directive(patch: &Value) -> bool {
-    match patch {
-        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_directive(value)),
-        Value::Array(list) => list.iter().any(has_directive),
-        _ => false,
-    }
 }
 
 fn merge(target: &mut Value, patch: &Value) {
@@ -65,16 +63,24 @@ fn merge(target: &mut Value, patch: &Value) {
         *target = patch.clone();
         return;
     };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let Value::Object(target) = target else { return };
+    let target = as_map(target);
     for (key, value) in patch {
         if value.is_null() {
             target.remove(key);
         } else {
             merge(target.entry(key.as_str()).or_insert(Value::Null), value);
         }
+    }
+}
+
+/// A value as a map; one that is none becomes an empty one.
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("it was made a map"),
     }
 }
 
@@ -93,13 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn strategic_directives_are_refused_not_stored() {
-        let patch = json!({"spec": {"$setElementOrder/containers": []}});
+    fn what_is_no_patch_is_refused() {
         let object = json!({"metadata": {}});
-        assert!(patched(&object, &patch, PatchKind::Strategic).is_err());
-        assert!(patched(&object, &patch, PatchKind::Merge).is_ok());
         assert!(patched(&object, &json!([]), PatchKind::Merge).is_err());
+        assert!(patched(&object, &json!({}), PatchKind::Json).is_err());
         assert!(patched(&object, &json!({"metadata": "x"}), PatchKind::Merge).is_err());
-        assert!(PatchKind::of("application/json-patch+json").is_err());
+        assert!(PatchKind::of("application/json").is_err());
     }
 }

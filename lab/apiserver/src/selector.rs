@@ -50,6 +50,11 @@ impl Selector {
         Ok(Self { labels, fields: fields.collect::<Result<_, _>>()? })
     }
 
+    /// Whether it asks for nothing.
+    pub(crate) fn matches_all(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
     /// Whether an object matches.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
@@ -57,7 +62,7 @@ impl Selector {
         self.labels.iter().all(|requirement| requirement.holds(labels[&requirement.key].as_str()))
             && self.fields.iter().all(|requirement| {
                 let value = requirement.key.split('.').fold(object, |value, key| &value[key]);
-                requirement.holds(Some(value.as_str().unwrap_or("")))
+                requirement.holds(Some(&written(&requirement.key, value)))
             })
     }
 }
@@ -69,6 +74,15 @@ pub(crate) fn exact_name(fields: &str) -> Option<&str> {
         let value = value.strip_prefix('=').unwrap_or(value).trim();
         (!value.is_empty()).then_some(value)
     })
+}
+
+/// A field as a selector compares it: what is not there is empty, a truth that is not there is false.
+fn written<'a>(key: &str, value: &'a Value) -> std::borrow::Cow<'a, str> {
+    match value {
+        Value::String(text) => text.into(),
+        Value::Null if !matches!(key, "spec.hostNetwork" | "spec.unschedulable") => "".into(),
+        value => value.as_bool().unwrap_or(false).to_string().into(),
+    }
 }
 
 /// Splits at commas that are not inside parentheses.
@@ -165,6 +179,8 @@ mod tests {
     #[test]
     fn field_requirements() {
         assert!(matches("", "spec.nodeName=n1,status.phase!=Failed,metadata.name=cart"));
+        assert!(matches("", "spec.hostNetwork=false,spec.nodeName!=n2,metadata.namespace!=x"));
+        assert!(!matches("", "spec.hostNetwork=true"));
         assert!(!matches("", "spec.nodeName="));
         assert!(!matches("", "status.phase=Pending"));
     }

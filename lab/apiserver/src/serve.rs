@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+use crate::faults::Connecting;
 use crate::server::Shared;
 
 /// What a request or a handshake in progress gets when the server stops.
@@ -121,8 +122,13 @@ impl Server {
     async fn connection(mut self, stream: TcpStream) {
         // Without it small answers wait for the client's delayed acknowledgement.
         let _best_effort = stream.set_nodelay(true);
-        let Some(tls) = self.tls.take() else { return self.requests(stream).await };
         let mut closed = self.closed.clone();
+        let stream = tokio::select! {
+            stream = self.connected(stream) => stream,
+            _ = closed.wait_for(|closed| *closed) => return,
+        };
+        let Some(stream) = stream else { return };
+        let Some(tls) = self.tls.take() else { return self.requests(stream).await };
         let handshake = tokio::time::timeout(HANDSHAKE, tls.accept(stream));
         let stream = tokio::select! {
             stream = handshake => stream,
@@ -131,6 +137,26 @@ impl Server {
         if let Ok(Ok(stream)) = stream {
             self.requests(stream).await;
         }
+    }
+
+    /// What a fault makes of a new connection; `None` if it is no more.
+    async fn connected(&self, stream: TcpStream) -> Option<TcpStream> {
+        match self.shared.faults().connecting() {
+            None => return Some(stream),
+            Some(Connecting::Delay(pause)) => {
+                tokio::time::sleep(pause).await;
+                return Some(stream);
+            }
+            Some(Connecting::Hang) => {
+                self.shared.faults().changes().changed().await.ok()?;
+                return Some(stream);
+            }
+            Some(Connecting::ResetHandshake) => stream.readable().await.ok()?,
+            Some(Connecting::Reset) => {}
+        }
+        // Closed with bytes that nobody read, or without lingering: the client sees a reset.
+        let _best_effort = stream.set_zero_linger();
+        None
     }
 
     /// Errors of a connection are the client's, or a fault that was asked for: the request log tells.

@@ -5,49 +5,31 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::stream::{self, StreamExt as _};
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
-use hyper::body::Frame;
+use http_body_util::{BodyExt as _, Limited};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::access::{Access, Identity};
+use crate::answer::{self, Body, BoxError, Reply, Unanswered};
 use crate::error::ApiError;
-use crate::faults::{Effect, Faults};
+use crate::faults::{Asked, Effect, Faults};
+use crate::flights::{self, Flight, Flights, InFlight};
 use crate::kinds;
 use crate::log::{Log, Logged};
-use crate::operate::{Answer, Call, operate};
+use crate::operate::{Call, operate};
 use crate::rbac::Attributes;
 use crate::route::{Query, Route, Target, Verb};
 use crate::store::Store;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// An answer's body.
-pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// What a real API server accepts in one request.
 const BODY_LIMIT: usize = 3 << 20;
 
 /// Where the time comes from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// The request has no answer: its connection is closed.
-#[derive(Debug, thiserror::Error)]
-pub enum Unanswered {
-    /// A fault dropped the connection.
-    #[error("the connection was dropped by a fault")]
-    Dropped,
-    /// A fault broke the body off.
-    #[error("the body was truncated by a fault")]
-    Truncated,
-}
 
 /// What changes under one lock.
 pub(crate) struct State {
@@ -63,13 +45,9 @@ pub(crate) struct Shared {
     /// Counts arrivals and answers.
     requests: watch::Sender<u64>,
     faults: Faults,
+    flights: Flights,
     clock: Clock,
     bookmark_every: Duration,
-}
-
-enum Reply {
-    Whole(StatusCode, Vec<u8>),
-    Watch(stream::BoxStream<'static, Bytes>),
 }
 
 impl Shared {
@@ -80,6 +58,7 @@ impl Shared {
             log: Mutex::new(log),
             requests: watch::Sender::new(0),
             faults: Faults::default(),
+            flights: Flights::default(),
             clock,
             bookmark_every,
         }
@@ -140,43 +119,67 @@ impl Shared {
         let query = Query::of(&parts.uri);
         let route = Route::of(&parts.method, parts.uri.path(), &query);
         let who = self.identify(default, &parts.headers);
-        let user = who.as_ref().map_or_else(|_| "system:anonymous".to_owned(), Identity::user);
-        let order = self.arrived(&parts, route.verb, &user);
-        let (holds, fate) = self.faults.meet(route.verb, parts.uri.path(), &user);
+        let asked = asked(&parts, &route, &query, who.as_ref().ok());
+        let flight = self.take_off(&asked);
+        let order = self.arrived(&parts, &asked);
+        let (holds, fate) = self.faults.meet(&asked, self.now());
         for hold in holds {
             hold.wait().await;
         }
+        let past = match fate {
+            Some(Effect::Past(changes)) => changes,
+            _ => 0,
+        };
+        let reply = || self.reply(Arrived { order, past, who, asked, route, query }, &parts, body);
         let response = match fate {
             Some(Effect::Drop) => return Err(Unanswered::Dropped),
-            Some(Effect::Garbage) => whole(StatusCode::OK, b"<html>\xff not JSON".to_vec()),
-            Some(Effect::Answer { code, retry_after }) => failure(&ApiError::Injected { code, retry_after }),
-            Some(Effect::Truncate) => truncated(self.reply(order, who, &parts, route, query, body).await),
-            Some(Effect::Hold(_)) | None => match self.reply(order, who, &parts, route, query, body).await {
-                Ok(Reply::Whole(code, bytes)) => whole(code, bytes),
-                Ok(Reply::Watch(lines)) => streamed(lines),
-                Err(error) => failure(&error),
-            },
+            Some(Effect::Garbage) => answer::whole(StatusCode::OK, b"<html>\xff not JSON".to_vec()),
+            Some(Effect::Answer { code, retry_after }) => {
+                answer::failure(&ApiError::Injected { code, retry_after })
+            }
+            Some(Effect::Truncate) => answer::truncated(reply().await),
+            Some(Effect::Drip { bytes, every }) => answer::dripping(reply().await, bytes, every),
+            _ => answer::answer(reply().await),
         };
         self.log().answered(order, response.status().as_u16());
         self.requests.send_modify(|moves| *moves += 1);
-        Ok(response)
+        Ok(answer::flying(response, flight))
+    }
+
+    /// Counts a request on a resource until its answer has left.
+    fn take_off(&self, asked: &Asked) -> Option<Flight> {
+        let Asked { verb, user, .. } = asked;
+        let resource = asked.resource.clone()?;
+        Some(self.flights.begin(flights::Route { user: user.clone(), verb: *verb, resource }))
+    }
+
+    /// How many requests of a user are and were in flight at once.
+    pub(crate) fn in_flight(&self, user: &str, verb: Verb, resource: &str) -> InFlight {
+        let (user, resource) = (user.to_owned(), resource.to_owned());
+        self.flights.of(&flights::Route { user, verb, resource })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
     }
 
     fn identify(&self, default: Option<Identity>, headers: &HeaderMap) -> Result<Identity, ApiError> {
         let Some(header) = headers.get(AUTHORIZATION) else { return default.ok_or(ApiError::Unauthorized) };
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         let state = self.lock();
-        state.access.identify(token.ok_or(ApiError::Unauthorized)?.trim(), &state.store, (self.clock)())
+        state.access.identify(token.ok_or(ApiError::Unauthorized)?.trim(), &state.store, self.now())
     }
 
-    fn arrived(&self, parts: &Parts, verb: Verb, user: &str) -> u64 {
+    fn arrived(&self, parts: &Parts, asked: &Asked) -> u64 {
         let order = self.log().arrived(Logged {
             order: 0,
-            at: (self.clock)(),
-            verb,
+            at: self.now(),
+            verb: asked.verb,
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().map(str::to_owned),
-            user: user.to_owned(),
+            resource: asked.resource.clone(),
+            name: asked.name.clone(),
+            user: asked.user.clone(),
             code: None,
             missing: None,
         });
@@ -196,42 +199,59 @@ impl Shared {
         })
     }
 
-    async fn reply<B>(
-        self: &Arc<Self>,
-        order: u64,
-        who: Result<Identity, ApiError>,
-        parts: &Parts,
-        route: Route,
-        query: Query,
-        body: B,
-    ) -> Result<Reply, ApiError>
+    async fn reply<B>(self: &Arc<Self>, arrived: Arrived, parts: &Parts, body: B) -> Result<Reply, ApiError>
     where
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
     {
-        let path = parts.uri.path();
-        if let Some(reply) = public(path) {
+        let Arrived { order, past, who, asked, route, query } = arrived;
+        if let Some(reply) = public(&asked.path) {
             return Ok(reply);
         }
-        let who = who?;
-        self.authorize(&who, &route, &query, order)?;
+        self.authorize(&who?, &route, &query, order)?;
         let Target::Resource { collection, .. } = &route.target else {
             let found = Some(&route.target).filter(|target| **target == Target::Path);
-            let body = found.and_then(|_| kinds::discovery(path)).ok_or(ApiError::NoSuchPath)?;
+            let body = found.and_then(|_| kinds::discovery(&asked.path)).ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
         let body = Limited::new(body, BODY_LIMIT).collect().await.map_err(|_| ApiError::TooLarge)?.to_bytes();
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let call = Call { verb: route.verb, query, content_type: content_type.to_owned(), body };
+        let call = Call { verb: route.verb, query, content_type: content_type.to_owned(), body, past };
         if route.verb == Verb::Watch {
-            return Ok(Reply::Watch(crate::watch::watch(self, collection, &call)?.boxed()));
+            return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked)?));
         }
-        let answer: Answer =
-            self.change(|state, now| operate(&call, &route.target, &mut state.store, &mut state.access, now));
-        let (code, value) = answer?;
-        Ok(Reply::Whole(code, value.to_string().into_bytes()))
+        let (code, outcome) = self
+            .change(|state, now| operate(&call, &route.target, &mut state.store, &mut state.access, now))?;
+        // Large lists are written when nobody waits for the lock any more.
+        Ok(Reply::Whole(code, outcome.bytes()))
     }
+}
+
+/// A request that has met its faults.
+struct Arrived {
+    order: u64,
+    /// Served from what was so many changes ago.
+    past: u64,
+    who: Result<Identity, ApiError>,
+    asked: Asked,
+    route: Route,
+    query: Query,
+}
+
+/// What faults and counts look at.
+fn asked(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> Asked {
+    let (resource, name) = match &route.target {
+        Target::Resource { collection, name, subresource } => {
+            let sub = subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
+            let selected = query.get("fieldSelector").and_then(crate::selector::exact_name);
+            let name = name.clone().or_else(|| selected.map(str::to_owned));
+            (Some(format!("{}{sub}", collection.kind.qualified())), name)
+        }
+        Target::Path | Target::Nothing => (None, None),
+    };
+    let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);
+    Asked { verb: route.verb, path: parts.uri.path().to_owned(), resource, name, user }
 }
 
 /// What needs no credentials.
@@ -250,48 +270,4 @@ fn version() -> Value {
         "major": "1", "minor": "34", "gitVersion": "v1.34.4+millrace", "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
     })
-}
-
-fn response(code: StatusCode, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-fn whole(code: StatusCode, bytes: Vec<u8>) -> Response<Body> {
-    response(code, Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync())
-}
-
-fn failure(error: &ApiError) -> Response<Body> {
-    let mut response = whole(error.code(), error.status().to_string().into_bytes());
-    if let Some(seconds) = error.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    response
-}
-
-fn streamed(lines: stream::BoxStream<'static, Bytes>) -> Response<Body> {
-    response(StatusCode::OK, StreamBody::new(lines.map(|line| Ok(Frame::data(line)))).boxed_unsync())
-}
-
-/// Announces the whole body, sends half of it, and breaks off.
-fn truncated(reply: Result<Reply, ApiError>) -> Response<Body> {
-    let (code, bytes) = match reply {
-        Ok(Reply::Whole(code, bytes)) => (code, Bytes::from(bytes)),
-        Ok(Reply::Watch(_)) => {
-            (StatusCode::OK, Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{\"kind\""))
-        }
-        Err(error) => (error.code(), Bytes::from(error.status().to_string())),
-    };
-    let length = bytes.len();
-    let half = stream::iter([Ok(Frame::data(bytes.slice(..length / 2)))]);
-    let rest = stream::once(async {
-        // What is written so far must leave before the error closes the connection.
-        tokio::task::yield_now().await;
-        Err(BoxError::from(Unanswered::Truncated))
-    });
-    let mut response = response(code, StreamBody::new(half.chain(rest)).boxed_unsync());
-    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
-    response
 }

@@ -8,11 +8,12 @@ mod properties;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-pub use self::delete::{DeleteOptions, Deletion};
+pub use self::delete::{DeleteOptions, Deletion, Propagation};
 pub use self::write::Part;
 pub(crate) use self::write::seconds;
 use crate::error::ApiError;
@@ -162,10 +163,48 @@ impl Store {
         collection: &'a Collection,
         selector: &'a Selector,
     ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
+        self.list_after(collection, selector, None)
+    }
+
+    /// The same from behind a key.
+    pub(crate) fn list_after<'a>(
+        &'a self,
+        collection: &'a Collection,
+        selector: &'a Selector,
+        after: Option<&Key>,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
+        let start =
+            after.map_or_else(|| Bound::Included(collection.key("")), |key| Bound::Excluded(key.clone()));
         self.objects
-            .range(collection.key("")..)
+            .range((start, Bound::Unbounded))
             .take_while(|(key, _)| collection.holds(key))
             .filter(|(_, object)| selector.matches(object))
+    }
+
+    /// What was there at a resource version.
+    ///
+    /// # Errors
+    /// As [`Store::since`].
+    pub(crate) fn as_of(&self, revision: u64) -> Result<Self, ApiError> {
+        let mut past = self.objects.clone();
+        for change in self.since(revision)?.collect::<Vec<_>>().into_iter().rev() {
+            match &change.previous {
+                Some(previous) => drop(past.insert(change.key.clone(), Arc::clone(previous))),
+                None => drop(past.remove(&change.key)),
+            }
+        }
+        let history = VecDeque::new();
+        Ok(Self { revision, objects: past, history, forgotten: revision, window: 0, ids: self.ids.clone() })
+    }
+
+    /// What was there so many changes ago, or as long ago as is known.
+    pub(crate) fn before(&self, changes: u64) -> Self {
+        self.as_of(self.revision_before(self.revision, changes)).unwrap_or_else(|_| self.clone())
+    }
+
+    /// The resource version so many changes before another, if that is still known.
+    pub(crate) fn revision_before(&self, revision: u64, changes: u64) -> u64 {
+        revision.saturating_sub(changes).max(self.forgotten)
     }
 
     /// The changes after a resource version, oldest first.

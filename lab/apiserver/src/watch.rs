@@ -2,16 +2,19 @@
 //! Watches: the changes after a resource version as lines of JSON, until a time limit. A watcher reads the store's history
 //! at its own pace, so none can miss an event: one that is too slow is told that its resource version has expired.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::answer::{Lines, Unanswered};
 use crate::error::ApiError;
+use crate::faults::{Asked, Effect, FaultId};
 use crate::operate::Call;
 use crate::selector::Selector;
 use crate::server::Shared;
@@ -26,9 +29,15 @@ struct Watch {
     selector: Selector,
     /// Everything up to here has been sent.
     cursor: u64,
-    /// Lines that go first.
-    first: Vec<u8>,
+    /// Lines that are due.
+    first: VecDeque<Vec<u8>>,
     changed: watch::Receiver<u64>,
+    /// What faults look at.
+    asked: Asked,
+    faults: watch::Receiver<u64>,
+    /// Events and bookmarks that have been sent.
+    sent: u64,
+    silenced: Option<FaultId>,
     ends: Instant,
     /// When the next bookmark is due, for those who want them.
     bookmark: Option<Instant>,
@@ -40,7 +49,8 @@ pub(crate) fn watch(
     shared: &Arc<Shared>,
     collection: &Collection,
     call: &Call,
-) -> Result<impl Stream<Item = Bytes> + Send + use<>, ApiError> {
+    what: Asked,
+) -> Result<Lines, ApiError> {
     let selector = call.selector(collection)?;
     let asked = call.query.number("resourceVersion")?.filter(|asked| *asked != 0);
     let initial = call.query.is_true("sendInitialEvents");
@@ -52,8 +62,12 @@ pub(crate) fn watch(
         collection: collection.clone(),
         selector,
         cursor: asked.unwrap_or(0),
-        first: Vec::new(),
+        first: VecDeque::new(),
         changed: shared.revisions(),
+        asked: what,
+        faults: shared.faults().changes(),
+        sent: 0,
+        silenced: None,
         ends: now + Duration::from_secs(limit),
         bookmark: bookmarks.then(|| now + shared.bookmark_every()),
         ended: false,
@@ -61,12 +75,15 @@ pub(crate) fn watch(
     if initial || asked.is_none() {
         watch.snapshot();
     }
-    if initial && bookmarks {
-        watch.first.extend(watch.bookmark_line(json!({"k8s.io/initial-events-end": "true"})));
+    if call.past > 0 {
+        watch.cursor = shared.lock().store.revision_before(watch.cursor, call.past);
     }
-    let lines =
-        futures::stream::unfold(watch, |mut watch| async { watch.next().await.map(|lines| (lines, watch)) });
-    Ok(lines)
+    if initial && bookmarks {
+        let end = watch.bookmark_line(json!({"k8s.io/initial-events-end": "true"}));
+        watch.first.push_back(end);
+    }
+    Ok(futures::stream::unfold(watch, |mut watch| async { watch.next().await.map(|line| (line, watch)) })
+        .boxed())
 }
 
 impl Watch {
@@ -76,59 +93,89 @@ impl Watch {
         let state = shared.lock();
         self.cursor = state.store.revision();
         for (_, object) in state.store.list(&self.collection, &self.selector) {
-            self.first.extend(line(Action::Added.name(), object));
+            self.first.push_back(line(Action::Added.name(), object));
         }
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
-        if !self.first.is_empty() {
-            return Some(std::mem::take(&mut self.first).into());
-        }
+    async fn next(&mut self) -> Option<Result<Bytes, Unanswered>> {
         while !self.ended {
             self.changed.borrow_and_update();
-            let lines = self.gather();
-            if !lines.is_empty() {
-                return Some(lines.into());
-            }
-            let wake = self.bookmark.map_or(self.ends, |due| due.min(self.ends));
-            match tokio::time::timeout_at(wake, self.changed.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return None,
-                Err(_) => {
-                    self.ended = Instant::now() >= self.ends;
-                    if self.bookmark.is_some() {
-                        self.bookmark = Some(Instant::now() + self.shared.bookmark_every());
-                        return Some(self.bookmark_line(Value::Null).into());
-                    }
+            self.faults.borrow_and_update();
+            match self.fault() {
+                Some((id, Effect::Silence)) => {
+                    self.silenced = Some(id);
+                    // An error means that the server is gone, and its connections with it.
+                    self.faults.changed().await.ok()?;
+                    continue;
                 }
+                Some((_, Effect::ErrorEvent(code))) => {
+                    self.ended = true;
+                    let error = ApiError::Injected { code, retry_after: None };
+                    return Some(Ok(line("ERROR", &error.status()).into()));
+                }
+                Some(_) => {
+                    self.ended = true;
+                    return Some(Err(Unanswered::Truncated));
+                }
+                None => self.silenced = None,
+            }
+            if let Some(line) = self.due() {
+                self.sent += 1;
+                return Some(Ok(line.into()));
+            }
+            if let Some(bookmark) = self.wait().await? {
+                self.sent += 1;
+                return Some(Ok(bookmark.into()));
             }
         }
         None
     }
 
+    fn fault(&self) -> Option<(FaultId, Effect)> {
+        let now = self.shared.now();
+        self.shared.faults().on_stream(&self.asked, self.sent, self.silenced, now)
+    }
+
+    /// Waits until something may have happened, or a bookmark is due. `None` if the server is gone.
+    async fn wait(&mut self) -> Option<Option<Vec<u8>>> {
+        let wake = self.bookmark.map_or(self.ends, |due| due.min(self.ends));
+        tokio::select! {
+            moved = self.changed.changed() => moved.ok().map(|()| None),
+            moved = self.faults.changed() => moved.ok().map(|()| None),
+            () = tokio::time::sleep_until(wake) => {
+                self.ended = Instant::now() >= self.ends;
+                let marked = self.bookmark.is_some();
+                self.bookmark = self.bookmark.map(|_| Instant::now() + self.shared.bookmark_every());
+                Some(marked.then(|| self.bookmark_line(Value::Null)))
+            }
+        }
+    }
+
+    /// The next line that can be sent now.
+    fn due(&mut self) -> Option<Vec<u8>> {
+        if self.first.is_empty() {
+            self.gather();
+        }
+        self.first.pop_front()
+    }
+
     /// What has happened since the cursor, as lines; an expired cursor gives an error event and the end.
-    fn gather(&mut self) -> Vec<u8> {
+    fn gather(&mut self) {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();
-        let mut lines = Vec::new();
         match state.store.since(self.cursor) {
             Ok(changes) => {
-                for change in changes {
-                    lines.extend(
-                        change
-                            .seen_by(&self.collection, &self.selector)
-                            .map(|seen| event(change, seen))
-                            .unwrap_or_default(),
-                    );
-                }
+                let seen = changes.filter_map(|change| {
+                    change.seen_by(&self.collection, &self.selector).map(|seen| event(change, seen))
+                });
+                self.first.extend(seen);
                 self.cursor = state.store.revision();
             }
             Err(error) => {
                 self.ended = true;
-                lines = line("ERROR", &error.status());
+                self.first.push_back(line("ERROR", &error.status()));
             }
         }
-        lines
     }
 
     fn bookmark_line(&self, annotations: Value) -> Vec<u8> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deletions: graceful for pods, held by finalizers, with preconditions. A namespace takes its objects with it at once.
+//! Deletions: graceful for pods, held by finalizers, with preconditions. What in a real cluster is a controller's work
+//! happens at once: a namespace takes its objects with it, an owner what only it owns.
 
 use std::sync::Arc;
 
@@ -21,15 +22,50 @@ pub struct DeleteOptions {
     pub uid: Option<String>,
     /// Delete only this resource version.
     pub resource_version: Option<String>,
+    /// What becomes of the objects that only this one owns.
+    pub propagation: Propagation,
 }
+
+/// What becomes of an object's dependents.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are deleted after it.
+    #[default]
+    Background,
+    /// They are deleted before it; until the last of them is gone it is there, with a `deletionTimestamp`.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+impl Propagation {
+    /// From `propagationPolicy`.
+    ///
+    /// # Errors
+    /// [`ApiError::BadRequest`] for an unknown policy.
+    pub fn of(policy: &str) -> Result<Self, ApiError> {
+        match policy {
+            "" | "Background" => Ok(Self::Background),
+            "Foreground" => Ok(Self::Foreground),
+            "Orphan" => Ok(Self::Orphan),
+            other => Err(ApiError::BadRequest(format!("{other:?} is no propagationPolicy"))),
+        }
+    }
+}
+
+/// What keeps an owner until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
 
 impl DeleteOptions {
     /// From the request's body (`DeleteOptions`), or `Null`.
-    #[must_use]
-    pub fn from_body(body: &Value) -> Self {
+    ///
+    /// # Errors
+    /// [`ApiError::BadRequest`] for an unknown propagation policy.
+    pub fn from_body(body: &Value) -> Result<Self, ApiError> {
         let text = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
         let grace = body["gracePeriodSeconds"].as_u64().and_then(|grace| u32::try_from(grace).ok());
-        Self { grace, uid: text("uid"), resource_version: text("resourceVersion") }
+        let propagation = Propagation::of(body["propagationPolicy"].as_str().unwrap_or_default())?;
+        Ok(Self { grace, uid: text("uid"), resource_version: text("resourceVersion"), propagation })
     }
 
     /// At once.
@@ -62,12 +98,23 @@ impl Store {
         let old = self.get(key)?;
         let wanted = json!({"uid": options.uid, "resourceVersion": options.resource_version});
         self.check_versions(key, &old, &wanted)?;
+        let dependents = self.dependents(&old);
+        let old = match options.propagation {
+            Propagation::Orphan => {
+                dependents.iter().for_each(|dependent| self.let_go(dependent));
+                old
+            }
+            Propagation::Foreground if !dependents.is_empty() => self.keep_for_dependents(key, &old),
+            _ => old,
+        };
         let grace = grace_of(key, &old, options.grace);
         if grace == 0 && !has_finalizers(&old) {
             if key.kind.name == "Namespace" {
                 self.empty_namespace(&key.name);
             }
-            return Ok(Deletion::Gone(self.commit(key.clone(), Action::Deleted, (*old).clone())));
+            let gone = self.commit(key.clone(), Action::Deleted, (*old).clone());
+            self.settle(&gone, now);
+            return Ok(Deletion::Gone(gone));
         }
         let left = old["metadata"]["deletionGracePeriodSeconds"].as_u64();
         if left.is_some_and(|left| left <= u64::from(grace)) {
@@ -77,7 +124,76 @@ impl Store {
         let at = now.checked_add(SignedDuration::from_secs(i64::from(grace))).unwrap_or(now);
         object["metadata"]["deletionTimestamp"] = json!(seconds(at));
         object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
-        Ok(Deletion::Pending(self.commit(key.clone(), Action::Modified, object)))
+        let pending = self.commit(key.clone(), Action::Modified, object);
+        if options.propagation == Propagation::Foreground {
+            self.delete_all(dependents, now);
+        }
+        Ok(Deletion::Pending(pending))
+    }
+
+    /// The objects that an object owns, and nobody else does.
+    fn dependents(&self, owner: &Value) -> Vec<Key> {
+        let Some(uid) = owner["metadata"]["uid"].as_str() else { return Vec::new() };
+        let owned = |object: &Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array();
+            owners.is_some_and(|all| !all.is_empty() && all.iter().all(|one| one["uid"] == uid))
+        };
+        self.objects.iter().filter(|(_, object)| owned(object)).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn let_go(&mut self, dependent: &Key) {
+        let Ok(old) = self.get(dependent) else { return };
+        let mut object = (*old).clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("ownerReferences");
+        }
+        self.commit(dependent.clone(), Action::Modified, object);
+    }
+
+    fn keep_for_dependents(&mut self, key: &Key, old: &Arc<Value>) -> Arc<Value> {
+        let mut finalizers = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        if finalizers.iter().any(|one| one == FOREGROUND) {
+            return Arc::clone(old);
+        }
+        finalizers.push(json!(FOREGROUND));
+        let mut object = (**old).clone();
+        object["metadata"]["finalizers"] = json!(finalizers);
+        self.commit(key.clone(), Action::Modified, object)
+    }
+
+    fn delete_all(&mut self, keys: Vec<Key>, now: Timestamp) {
+        for key in keys {
+            // One that is gone meanwhile needs no deletion.
+            let _gone_or_pending = self.delete(&key, &DeleteOptions::default(), now);
+        }
+    }
+
+    /// What follows from an object's end: its dependents end, and an owner that waited for its last dependent.
+    pub(super) fn settle(&mut self, gone: &Value, now: Timestamp) {
+        self.delete_all(self.dependents(gone), now);
+        for owner in gone["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+            let waits = |object: &Value| {
+                let finalizers = object["metadata"]["finalizers"].as_array();
+                object["metadata"]["uid"] == owner["uid"]
+                    && finalizers.is_some_and(|all| all.iter().any(|one| one == FOREGROUND))
+            };
+            let found = self.objects.iter().find(|(_, object)| waits(object));
+            let Some((key, object)) = found.map(|(key, object)| (key.clone(), Arc::clone(object))) else {
+                continue;
+            };
+            if !self.dependents(&object).is_empty() {
+                continue;
+            }
+            let mut object = (*object).clone();
+            if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+                finalizers.retain(|one| one != FOREGROUND);
+            }
+            let action = if has_finalizers(&object) { Action::Modified } else { Action::Deleted };
+            let last = self.commit(key, action, object);
+            if action == Action::Deleted {
+                self.settle(&last, now);
+            }
+        }
     }
 
     fn empty_namespace(&mut self, name: &str) {

@@ -70,6 +70,9 @@ impl Store {
             ));
         }
         self.require_namespace(&key)?;
+        if key.kind.name == "Event" {
+            check_event(&key, object)?;
+        }
         match (name, prefix) {
             (Some(name), _) if self.objects.contains_key(&key) => {
                 return Err(ApiError::AlreadyExists { kind: key.kind, name });
@@ -120,7 +123,12 @@ impl Store {
             && old["metadata"]["deletionGracePeriodSeconds"].as_u64() == Some(0)
             && !super::delete::has_finalizers(&object);
         let action = if last_finalizer_gone { Action::Deleted } else { Action::Modified };
-        Ok(self.commit(key.clone(), action, object))
+        let updated = self.commit(key.clone(), action, object);
+        if action == Action::Deleted {
+            let deleted = old["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
+            self.settle(&updated, deleted.unwrap_or(Timestamp::UNIX_EPOCH));
+        }
+        Ok(updated)
     }
 
     /// Gives a pod to a node, as a scheduler does through the `binding` subresource.
@@ -188,6 +196,20 @@ fn identify(kind: &Kind, object: &mut Value) -> Result<(Option<String>, Option<S
     let text =
         |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     Ok((text("name"), text("namespace")))
+}
+
+/// An event lives in the namespace of what it is about; one about the cluster in `default` or `kube-system`.
+fn check_event(key: &Key, event: &Value) -> Result<(), ApiError> {
+    let about = event["involvedObject"]["namespace"].as_str().unwrap_or_default();
+    let fits = match about {
+        "" => ["default", "kube-system"].contains(&key.namespace.as_str()),
+        namespace => namespace == key.namespace,
+    };
+    if fits {
+        return Ok(());
+    }
+    let why = format!("involvedObject.namespace: Invalid value: \"{about}\": does not match event.namespace");
+    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why })
 }
 
 fn first_status(kind: &Kind, object: &mut Value) {

@@ -5,6 +5,7 @@
 
 mod access;
 mod common;
+mod faulty;
 mod objects;
 mod sockets;
 mod watching;

@@ -315,7 +315,8 @@ async fn odd_bodies_are_refused() {
         ("PATCH", cart, merge, r#"{"metadata":null}"#, 400),
         ("PATCH", cart, merge, r#"{"spec":[1]}"#, 400),
         ("PATCH", cart, merge, "7", 400),
-        ("PATCH", cart, "application/json-patch+json", "[]", 415),
+        ("PATCH", cart, "application/json-patch+json", "{}", 400),
+        ("PATCH", cart, "application/x-patch", "[]", 415),
         ("GET", "/api/v1/pods?watch=true&resourceVersion=x", json, "", 400),
         ("GET", "/api/v1/pods?labelSelector=%28", json, "", 400),
         ("GET", "/api/v1/widgets", json, "", 404),
@@ -328,4 +329,105 @@ async fn odd_bodies_are_refused() {
         assert_eq!(refusal(answer).0, code, "{method} {path} {content_type} {shown:?}");
     }
     pods(&world).get("cart").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_json_patch_applies_whole_or_not_at_all() {
+    let world = World::new();
+    world.server.upsert(pod("cart")).unwrap();
+    let patch = async |operations: Value| {
+        let request = http::Request::patch("/api/v1/namespaces/shop/pods/cart")
+            .header("content-type", "application/json-patch+json")
+            .body(operations.to_string().into_bytes());
+        world.server.client().request::<Pod>(request.unwrap()).await
+    };
+    let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "1"}}]);
+    patch(labelled).await.unwrap();
+    let tested = |value: &str| {
+        json!([{"op": "test", "path": "/metadata/labels/a", "value": value},
+               {"op": "replace", "path": "/metadata/labels/a", "value": "2"}])
+    };
+    assert_eq!(patch(tested("1")).await.unwrap().metadata.labels.unwrap()["a"], "2");
+    let Err(kube::Error::Api(refused)) = patch(tested("1")).await else { panic!() };
+    let expected = (422, "Invalid", "the server rejected our request due to an error in our request");
+    assert_eq!((refused.code, refused.reason.as_str(), refused.message.as_str()), expected);
+    let stale = json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"},
+                       {"op": "replace", "path": "/metadata/labels/a", "value": "3"}]);
+    assert_eq!(refusal(patch(stale).await), (409, "Conflict".into()));
+    assert_eq!(world.server.pod("shop", "cart").unwrap()["metadata"]["labels"]["a"], "2");
+}
+
+#[tokio::test]
+async fn conditions_of_a_status_are_merged_by_type_and_the_owners_stay() {
+    let world = World::new();
+    let mut given = pod("cart");
+    given["metadata"]["ownerReferences"] =
+        json!([{"uid": "u", "name": "o", "kind": "Job", "apiVersion": "batch/v1"}]);
+    given["status"] =
+        json!({"conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]});
+    world.server.upsert(given).unwrap();
+    let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}, "spec": {"nodeName": "n"},
+                       "metadata": {"labels": {"a": "1"}, "ownerReferences": [{"uid": "u", "$patch": "delete"}]}});
+    pods(&world).patch_status("cart", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    let stored = world.server.pod("shop", "cart").unwrap();
+    let conditions = json!([{"type": "Ready", "status": "True"}, {"type": "Other", "status": "True"}]);
+    assert_eq!(stored["status"]["conditions"], conditions);
+    assert_eq!(
+        (&stored["metadata"]["labels"]["a"], &stored["spec"]["nodeName"]),
+        (&json!("1"), &Value::Null)
+    );
+    assert_eq!(stored["metadata"]["ownerReferences"][0]["uid"], "u");
+}
+
+/// A DaemonSet and its pod, which runs on a node.
+fn with_daemon() -> World {
+    let world = World::new();
+    let set =
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "shop"}});
+    let set = world.server.upsert(set).unwrap();
+    let mut owned = pod("d-1");
+    owned["metadata"]["ownerReferences"] =
+        json!([{"uid": set["metadata"]["uid"], "name": "d", "kind": "DaemonSet", "apiVersion": "apps/v1"}]);
+    owned["spec"]["nodeName"] = json!("n1");
+    world.server.upsert(owned).unwrap();
+    world.server.upsert(pod("other")).unwrap();
+    world
+}
+
+#[tokio::test]
+async fn a_deleted_owner_takes_its_dependents_with_it_before_after_or_not() {
+    let sets = |world: &World| Api::<DaemonSet>::namespaced(world.server.client(), "shop");
+    let deleting =
+        |world: &World| !world.server.pod("shop", "d-1").unwrap()["metadata"]["deletionTimestamp"].is_null();
+    let now = DeleteParams::default().grace_period(0);
+
+    let world = with_daemon();
+    sets(&world).delete("d", &DeleteParams::background()).await.unwrap();
+    assert_eq!(refusal(sets(&world).get("d").await), (404, "NotFound".into()));
+    assert!(deleting(&world), "its pod ends gracefully, after it");
+    assert!(world.server.pod("shop", "other").is_some());
+
+    let world = with_daemon();
+    sets(&world).delete("d", &DeleteParams::foreground()).await.unwrap();
+    let waiting = sets(&world).get("d").await.unwrap().metadata;
+    assert!(waiting.deletion_timestamp.is_some() && deleting(&world), "both are ending, the pod first");
+    pods(&world).delete("d-1", &now).await.unwrap();
+    assert_eq!(refusal(sets(&world).get("d").await), (404, "NotFound".into()));
+
+    let world = with_daemon();
+    sets(&world).delete("d", &DeleteParams::orphan()).await.unwrap();
+    assert!(!deleting(&world));
+    assert!(world.server.pod("shop", "d-1").unwrap()["metadata"]["ownerReferences"].is_null());
+}
+
+#[tokio::test]
+async fn an_event_lives_where_the_object_is_that_it_is_about() {
+    let world = World::new();
+    let events: Api<Event> = Api::namespaced(world.server.client(), "shop");
+    let event = |about: Value| typed(json!({"metadata": {"generateName": "e."}, "involvedObject": about}));
+    let create = PostParams::default();
+    events.create(&create, &event(json!({"namespace": "shop", "name": "cart"}))).await.unwrap();
+    for about in [json!({"namespace": "other", "name": "cart"}), json!({"kind": "Node", "name": "n"})] {
+        assert_eq!(refusal(events.create(&create, &event(about)).await), (422, "Invalid".into()));
+    }
 }

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use apiserver::{Effect, Fault, Verb};
+use apiserver::{Connecting, Effect, Fault, Logged, Verb};
 use cluster::{AgentStandIn, Cluster as _};
 use cucumber::{given, then, when};
+use kubelet::NetnsCluster;
 
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
@@ -38,33 +39,36 @@ fn configuration(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// What goes wrong, in a feature's words.
+/// What goes wrong, in a feature's words: their numbers are the effect's.
 fn effect(words: &str) -> Result<Effect, Stop> {
-    Ok(match words {
-        "hangs" => Effect::Hold(None),
-        "drops the connection" => Effect::Drop,
-        "answers garbage" => Effect::Garbage,
-        "breaks off in the middle" => Effect::Truncate,
-        other => {
-            let number = |text: &str| text.parse::<u64>().ok();
-            let last = other.rsplit(' ').next().and_then(number);
-            match (other, last) {
-                (slow, _) if slow.starts_with("takes ") => {
-                    let millis = slow.split(' ').nth(1).and_then(number);
-                    Effect::Hold(millis.map(Duration::from_millis))
-                }
-                (_, Some(code)) => {
-                    let code = u16::try_from(code).ok().and_then(|code| http_code(code).ok());
-                    Effect::answer(code.ok_or_else(|| Stop::harness(format!("{other:?} is no answer")))?)
-                }
-                _ => return Err(Stop::harness(format!("{other:?} is nothing that can go wrong"))),
-            }
-        }
+    let unknown = || Stop::harness(format!("{words:?} is nothing that can go wrong"));
+    let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let code = |code: &u64| {
+        let code = u16::try_from(*code).ok().and_then(|code| http::StatusCode::from_u16(code).ok());
+        code.ok_or_else(unknown)
+    };
+    let plain: Vec<&str> = words.split(' ').filter(|word| word.parse::<u64>().is_err()).collect();
+    Ok(match (plain.join(" ").as_str(), numbers.as_slice()) {
+        ("hangs", []) => Effect::Hold(None),
+        ("takes ms", [millis]) => Effect::Hold(Some(Duration::from_millis(*millis))),
+        ("drops the connection", []) => Effect::Drop,
+        ("answers garbage", []) => Effect::Garbage,
+        ("breaks off in the middle", []) => Effect::Truncate,
+        ("answers", [number]) => Effect::answer(code(number)?),
+        ("answers with Retry-After", [number, seconds]) => Effect::Answer {
+            code: code(number)?,
+            retry_after: Some(u32::try_from(*seconds).map_err(Stop::harness)?),
+        },
+        ("drips bytes every ms", [bytes, millis]) => Effect::Drip {
+            bytes: usize::try_from(*bytes).map_err(Stop::harness)?,
+            every: Duration::from_millis(*millis),
+        },
+        ("tells of changes ago", [changes]) => Effect::Past(*changes),
+        ("falls silent", []) => Effect::Silence,
+        ("reports an ERROR event", [number]) => Effect::ErrorEvent(code(number)?),
+        ("cuts the stream after events", [after]) => Effect::Cut { after: *after },
+        _ => return Err(unknown()),
     })
-}
-
-fn http_code(code: u16) -> Result<http::StatusCode, http::status::InvalidStatusCode> {
-    http::StatusCode::from_u16(code)
 }
 
 #[given(
@@ -80,6 +84,44 @@ async fn always(world: &mut LabWorld, words: String) -> Step {
 async fn at_first(world: &mut LabWorld, words: String, times: String) -> Step {
     let times = if times.is_empty() { 1 } else { times.parse().map_err(Stop::harness)? };
     add(world, &words, Some(times)).await
+}
+
+/// For one verb and one resource: `the API server answers 429 with Retry-After 2 on a list of pods the first 3 times`. On
+/// a watch, what happens to its stream happens to those that are open as well.
+#[given(
+    regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of ([a-z./]+)( the first time| the first \d+ times)?$"#
+)]
+#[when(
+    regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of ([a-z./]+)( the first time| the first \d+ times)?$"#
+)]
+async fn about(world: &mut LabWorld, words: String, verb: String, resource: String, times: String) -> Step {
+    let number = times.split(' ').find_map(|word| word.parse().ok());
+    let times = number.or_else(|| (!times.is_empty()).then_some(1));
+    let fault = Fault { times, ..Fault::about(verb_of(&verb)?, &resource, effect(&words)?) };
+    world.cluster().await?.add_fault(fault);
+    Ok(())
+}
+
+fn verb_of(word: &str) -> Result<Verb, Stop> {
+    let found = Verb::ALL.into_iter().find(|verb| verb.to_string() == word);
+    found.ok_or_else(|| Stop::harness(format!("{word:?} is no verb")))
+}
+
+/// What becomes of connections before they carry anything.
+#[given(
+    regex = r"^the API server (resets connections|resets handshakes|accepts connections and says nothing)$"
+)]
+#[when(
+    regex = r"^the API server (resets connections|resets handshakes|accepts connections and says nothing)$"
+)]
+async fn connections(world: &mut LabWorld, words: String) -> Step {
+    let effect = match words.as_str() {
+        "resets connections" => Connecting::Reset,
+        "resets handshakes" => Connecting::ResetHandshake,
+        _ => Connecting::Hang,
+    };
+    world.cluster().await?.faults().connections(effect, None);
+    Ok(())
 }
 
 async fn add(world: &mut LabWorld, words: &str, times: Option<u32>) -> Step {
@@ -114,6 +156,34 @@ async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step 
     } else {
         Err(Stop::wrong(format!("the requests were {requests:?}")))
     }
+}
+
+/// The requests of the system under test with a verb on a resource.
+async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize, Stop> {
+    let (verb, user) = (verb_of(verb)?, NetnsCluster::plugin_user());
+    let meant =
+        |one: &Logged| one.verb == verb && one.resource.as_deref() == Some(resource) && one.user == user;
+    Ok(world.cluster().await?.api().count(meant))
+}
+
+#[then(regex = r"^the API server was asked for an? ([a-z]+) of ([a-z./]+) between (\d+) and (\d+) times$")]
+async fn counted(world: &mut LabWorld, verb: String, resource: String, least: usize, most: usize) -> Step {
+    let seen = count(world, &verb, &resource).await?;
+    if (least..=most).contains(&seen) {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("it was asked {seen} times")))
+    }
+}
+
+#[then(
+    regex = r"^the API server had never more than (\d+) (lists?|watches|watch|gets?) of ([a-z./]+) to answer at once$"
+)]
+async fn at_once(world: &mut LabWorld, most: usize, verb: String, resource: String) -> Step {
+    let verb = verb_of(verb.trim_end_matches("es").trim_end_matches('s'))?;
+    let user = NetnsCluster::plugin_user();
+    let peak = world.cluster().await?.api().in_flight(&user, verb, &resource).peak;
+    if peak <= most { Ok(()) } else { Err(Stop::wrong(format!("there were {peak} at once"))) }
 }
 
 #[then("the API server was not asked for anything")]

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which requests a fault meets: by what they ask for, by who asks, by their number, by the time and by chance.
+
+use std::ops::Range;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{Asked, Effect, Rule};
+use crate::route::Verb;
+
+/// Which requests, how many of them, and what is done.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// Only this verb.
+    pub verb: Option<Verb>,
+    /// Only paths that begin so; empty for all.
+    pub path: String,
+    /// Only this resource, written as in [`crate::Grant::new`]: `pods`, `pods/status`, `daemonsets.apps`.
+    pub resource: Option<String>,
+    /// Only this object; for a list or a watch, only if its field selector asks for this name.
+    pub name: Option<String>,
+    /// Only this user (`system:admin`, `system:serviceaccount:NAMESPACE:NAME`, `system:anonymous`).
+    pub user: Option<String>,
+    /// Not the first so many requests that match.
+    pub skip: u32,
+    /// After those, only so many; then the rule is spent.
+    pub times: Option<u32>,
+    /// Only while the API server's clock is within.
+    pub during: Option<Range<Timestamp>>,
+    /// Only by chance.
+    pub odds: Option<Odds>,
+    /// What is done.
+    pub effect: Effect,
+}
+
+/// A chance that repeats with its seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Odds {
+    /// So many of a hundred.
+    pub percent: u8,
+    /// What decides which.
+    pub seed: u64,
+}
+
+impl Fault {
+    /// A fault for every request.
+    #[must_use]
+    pub fn always(effect: Effect) -> Self {
+        let path = String::new();
+        Self {
+            verb: None,
+            path,
+            resource: None,
+            name: None,
+            user: None,
+            skip: 0,
+            times: None,
+            during: None,
+            odds: None,
+            effect,
+        }
+    }
+
+    /// A fault for every request of a verb whose path begins with `path`.
+    #[must_use]
+    pub fn on(verb: Verb, path: &str, effect: Effect) -> Self {
+        Self { verb: Some(verb), path: path.to_owned(), ..Self::always(effect) }
+    }
+
+    /// A fault for every request of a verb about a resource.
+    #[must_use]
+    pub fn about(verb: Verb, resource: &str, effect: Effect) -> Self {
+        Self { verb: Some(verb), resource: Some(resource.to_owned()), ..Self::always(effect) }
+    }
+
+    /// The same for the first `times` requests only.
+    #[must_use]
+    pub fn first(self, times: u32) -> Self {
+        Self { times: Some(times), ..self }
+    }
+}
+
+impl Rule {
+    /// Whether a request is met; one that is, is counted.
+    pub(super) fn strikes(&mut self, asked: &Asked, now: Timestamp) -> bool {
+        let fault = &self.fault;
+        let spent = fault.times.is_some_and(|times| self.hits >= times);
+        let fits = |only: &Option<String>, is: Option<&String>| only.is_none() || only.as_ref() == is;
+        let meant = fault.verb.is_none_or(|only| only == asked.verb)
+            && asked.path.starts_with(&fault.path)
+            && fits(&fault.resource, asked.resource.as_ref())
+            && fits(&fault.name, asked.name.as_ref())
+            && fits(&fault.user, Some(&asked.user))
+            && fault.during.as_ref().is_none_or(|during| during.contains(&now));
+        if spent || !meant {
+            return false;
+        }
+        self.seen += 1;
+        let lucky = fault.odds.is_some_and(|odds| self.dice.percent() >= u64::from(odds.percent));
+        if self.seen <= fault.skip || lucky {
+            return false;
+        }
+        self.hits += 1;
+        true
+    }
+}
