@@ -109,11 +109,17 @@ pub(crate) fn dripping(reply: Result<Reply, ApiError>, bytes: usize, every: Dura
             Err(error) => vec![Err(error)],
         };
         stream::iter(pieces).then(move |piece| async move {
-            tokio::time::sleep(every).await;
+            pause(every).await;
             piece.map(Frame::data)
         })
     });
     Response::from_parts(parts, StreamBody::new(drops).boxed_unsync())
+}
+
+/// Waits for so long.
+#[expect(clippy::disallowed_methods, reason = "the pause is the fault that was asked for")]
+pub(crate) async fn pause(length: Duration) {
+    tokio::time::sleep(length).await;
 }
 
 /// Lets a request fly until its answer's last byte.

@@ -144,7 +144,7 @@ impl Server {
         match self.shared.faults().connecting() {
             None => return Some(stream),
             Some(Connecting::Delay(pause)) => {
-                tokio::time::sleep(pause).await;
+                crate::answer::pause(pause).await;
                 return Some(stream);
             }
             Some(Connecting::Hang) => {
