@@ -69,7 +69,7 @@ async fn judge_at_scale(world: &mut LabWorld, packets: usize, backend: &str, wri
     };
     let mut table = ::truth::data::read(&lab.plan.root.join("scenarios")).map_err(wrong_harness)?;
     let part = match &writer {
-        Writer::Library => backend.name().to_owned(),
+        Writer::Library | Writer::Misled(_) => backend.name().to_owned(),
         Writer::Binary(_) => {
             table.cases.retain(|case| case.author == Author::Hand);
             format!("istio-iptables, {backend}")
