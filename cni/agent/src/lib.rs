@@ -19,6 +19,7 @@
 //! | [`install`] | the plugin on the node: installs, heals, uninstalls |
 //! | [`conflist`] | configurations of networks: what to change in them |
 //! | [`files`], [`watch`] | files that are whole; directories that change |
+//! | [`status`] | what a person at the node is told |
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
@@ -39,4 +40,5 @@ pub mod repair;
 pub mod run;
 pub mod serve;
 pub mod settings;
+pub mod status;
 pub mod watch;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `install-cni status`: what is installed on this node, what is wrong, and what to do about it, for a person who is on call. It looks at the
+//! node itself, so that it tells the truth with the agent down, too; the agent is asked only what it says of itself.
+
+mod decide;
+mod gather;
+mod print;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::settings::Settings;
+
+/// How it is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Output {
+    /// For a person.
+    #[default]
+    Text,
+    /// For a program: `-o json`.
+    Json,
+}
+
+/// What is seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Seen {
+    binaries: Vec<Binary>,
+    credentials: Credentials,
+    sockets: Vec<Socket>,
+    /// What the agent recorded of the kernel; `None` if there is no record.
+    backend: Option<String>,
+    agent: Agent,
+}
+
+/// The plugin in a directory of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Binary {
+    path: String,
+    /// Digest of what is there, or why it cannot be had.
+    sha256: Result<String, String>,
+    /// Whether that is what this agent ships.
+    current: bool,
+}
+
+/// The plugin's credentials. Never the token itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+struct Credentials {
+    path: String,
+    /// Permission bits.
+    mode: Option<u32>,
+    /// When the token expires, in seconds since 1970; `None` if it does not say.
+    token_expires: Option<u64>,
+    /// Why they cannot be used.
+    problem: Option<String>,
+}
+
+/// A socket of the run directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Socket {
+    path: String,
+    /// Why nobody answers; `None` if somebody does.
+    problem: Option<String>,
+}
+
+/// What the agent says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Agent {
+    /// It is ready.
+    Ready,
+    /// It is not: parts and reasons.
+    NotReady(std::collections::BTreeMap<String, String>),
+    /// It does not answer, and why.
+    Silent(String),
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self::Silent("nobody asked".to_owned())
+    }
+}
+
+/// Something wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    what: String,
+    remedy: String,
+}
+
+/// Looks, and writes what there is to say to `out`. 0: all is well; 1: something is wrong.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub fn run(settings: &Settings, output: Output, out: &mut dyn Write) -> io::Result<ExitCode> {
+    let seen = gather::gather(settings);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let findings = decide::decide(&seen, now);
+    print::print(&seen, &findings, now, output, out)?;
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is wrong, and what to do about it. Pure.
+
+use super::{Agent, Finding, Seen};
+
+/// A token that expires this soon should have been renewed: the kubelet does that when a fifth of its hour is left.
+const SOON: u64 = 300;
+
+pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |what: String, remedy: &str| findings.push(Finding { what, remedy: remedy.to_owned() });
+    for binary in &seen.binaries {
+        match &binary.sha256 {
+            Err(why) => find(
+                format!("no plugin at {}: {why}", binary.path),
+                "without it runtimes start no pod whose configuration names it; the agent puts it back if the directory can be written",
+            ),
+            Ok(_) if !binary.current => find(
+                format!("the plugin at {} is not the one of this agent", binary.path),
+                "the agent replaces it; if it does not, look at its log for `install`",
+            ),
+            Ok(_) => {}
+        }
+    }
+    let credentials = &seen.credentials;
+    if let Some(why) = &credentials.problem {
+        find(
+            format!("the plugin's credentials at {} cannot be used: {why}", credentials.path),
+            "pods start as long as the agent answers; look at the service account's mount and at the run directory",
+        );
+    }
+    if let Some(at) = credentials.token_expires.filter(|at| *at < now + SOON) {
+        let when = if at < now { "expired" } else { "is about to expire" };
+        find(
+            format!("the plugin's token {when}"),
+            "the agent copies its own as soon as the kubelet renews it; look at the kubelet's log",
+        );
+    }
+    if let Some(mode) = credentials.mode.filter(|mode| mode & 0o007 != 0) {
+        find(
+            format!("every user of the node can read the plugin's credentials (mode {mode:04o})"),
+            "set KUBECONFIG_MODE to 0600",
+        );
+    }
+    for socket in &seen.sockets {
+        if let Some(why) = &socket.problem {
+            find(
+                format!("nobody answers at {}: {why}", socket.path),
+                "the plugin asks the API server instead; restart the agent if it runs",
+            );
+        }
+    }
+    match &seen.agent {
+        Agent::Ready => {}
+        Agent::NotReady(parts) => {
+            for (part, why) in parts {
+                find(format!("the agent says of {part}: {why}"), "see Agent not ready in docs/operations.md");
+            }
+        }
+        Agent::Silent(why) => find(
+            format!("the agent does not answer: {why}"),
+            "look whether its pod runs: kubectl -n istio-system get pods -l k8s-app=istio-cni-node -o wide",
+        ),
+    }
+    findings
+}

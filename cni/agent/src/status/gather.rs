@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Looks at the node. Reads only.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+use super::{Agent, Binary, Credentials, Seen, Socket};
+use crate::http::{HEALTH_PORT, Ready};
+use crate::settings::Settings;
+
+/// The plugin's file.
+const PLUGIN: &str = "istio-cni";
+/// What the agent's answer may take.
+const LIMIT: Duration = Duration::from_secs(3);
+/// The largest answer and the largest kubeconfig that are read.
+const LARGEST: u64 = 1 << 20;
+
+pub(super) fn gather(settings: &Settings) -> Seen {
+    let places = &settings.places;
+    let shipped = digest(&places.source_dir.join(PLUGIN)).ok();
+    let binary = |path: &Path| {
+        let sha256 = digest(path).map_err(|error| error.to_string());
+        let current = shipped.is_none() || sha256.as_ref().ok() == shipped.as_ref();
+        Binary { path: path.display().to_string(), sha256, current }
+    };
+    let sockets = [protocol::agent::SOCKET, "log.sock"].map(|name| places.run_dir.join(name));
+    Seen {
+        binaries: places.target_dirs.iter().map(|dir| binary(&dir.join(PLUGIN))).collect(),
+        credentials: credentials(&places.run_dir.join("istio-cni-kubeconfig")),
+        sockets: sockets.iter().map(|path| socket(path)).collect(),
+        backend: fs::read_to_string(places.run_dir.join("backend")).ok().map(|text| text.trim().to_owned()),
+        agent: ask(SocketAddr::from((Ipv4Addr::LOCALHOST, HEALTH_PORT))),
+    }
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut block = [0; 64 * 1024];
+    loop {
+        match file.read(&mut block)? {
+            0 => break,
+            read => hash.update(&block[..read]),
+        }
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+pub(super) fn credentials(path: &Path) -> Credentials {
+    let mut found = Credentials { path: path.display().to_string(), ..Credentials::default() };
+    let text = File::open(path).and_then(|file| {
+        found.mode = Some(file.metadata()?.mode() & 0o7777);
+        let mut text = String::new();
+        file.take(LARGEST).read_to_string(&mut text)?;
+        Ok(text)
+    });
+    match text {
+        Err(error) => found.problem = Some(error.to_string()),
+        // Nothing of the content gets into the problem: it might be the token.
+        Ok(text) => match token(&text) {
+            None => found.problem = Some("there is no token of a user in it".to_owned()),
+            Some(token) => found.token_expires = expiry(&token),
+        },
+    }
+    found
+}
+
+fn token(kubeconfig: &str) -> Option<String> {
+    let value: serde_json::Value = serde_saphyr::from_str(kubeconfig).ok()?;
+    let token = value["users"][0]["user"]["token"].as_str()?.trim();
+    (!token.is_empty()).then(|| token.to_owned())
+}
+
+/// When a service account's token expires; `None` for one that does not say. Its signature is the API server's to check.
+#[must_use]
+pub(super) fn expiry(token: &str) -> Option<u64> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    serde_json::from_slice::<serde_json::Value>(&claims).ok()?["exp"].as_u64()
+}
+
+fn socket(path: &Path) -> Socket {
+    let problem = UnixStream::connect(path).err().map(|error| error.to_string());
+    Socket { path: path.display().to_string(), problem }
+}
+
+pub(super) fn ask(address: SocketAddr) -> Agent {
+    let answer = || -> io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.set_write_timeout(Some(LIMIT))?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")?;
+        let mut text = String::new();
+        stream.take(LARGEST).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = match answer() {
+        Ok(text) => text,
+        Err(error) => return Agent::Silent(format!("{address}: {error}")),
+    };
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    match serde_json::from_str::<Ready>(body) {
+        Ok(ready) if ready.ready => Agent::Ready,
+        Ok(ready) => Agent::NotReady(ready.missing),
+        Err(_) => Agent::Silent(format!("{address}: somebody else answers there")),
+    }
+}

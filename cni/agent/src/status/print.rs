@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes it down.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use super::{Agent, Finding, Output, Seen};
+
+pub(super) fn print(
+    seen: &Seen,
+    findings: &[Finding],
+    now: u64,
+    output: Output,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if output == Output::Json {
+        let whole = json!({ "version": env!("CARGO_PKG_VERSION"), "seen": seen, "wrong": findings });
+        return writeln!(out, "{whole:#}");
+    }
+    writeln!(out, "install-cni {}", env!("CARGO_PKG_VERSION"))?;
+    for binary in &seen.binaries {
+        match &binary.sha256 {
+            Ok(hash) => {
+                writeln!(out, "plugin       {} sha256 {}", binary.path, hash.get(..12).unwrap_or(hash))?
+            }
+            Err(why) => writeln!(out, "plugin       {}: {why}", binary.path)?,
+        }
+    }
+    let credentials = &seen.credentials;
+    let mode = credentials.mode.map_or_else(|| "absent".to_owned(), |mode| format!("mode {mode:04o}"));
+    let expires = match credentials.token_expires {
+        Some(at) if at > now => format!("token expires in {} s", at - now),
+        Some(at) => format!("token expired {} s ago", now - at),
+        None => "token without an expiry".to_owned(),
+    };
+    writeln!(out, "credentials  {} {mode}, {expires}", credentials.path)?;
+    for socket in &seen.sockets {
+        writeln!(out, "socket       {} {}", socket.path, socket.problem.as_deref().unwrap_or("answers"))?;
+    }
+    writeln!(out, "back end     {}", seen.backend.as_deref().unwrap_or("not recorded: the plugin tries"))?;
+    let agent = match &seen.agent {
+        Agent::Ready => "ready",
+        Agent::NotReady(_) => "not ready",
+        Agent::Silent(_) => "does not answer",
+    };
+    writeln!(out, "agent        {agent}")?;
+    if findings.is_empty() {
+        return writeln!(out, "nothing is wrong");
+    }
+    for finding in findings {
+        writeln!(out, "wrong: {}\n  {}", finding.what, finding.remedy)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a person reads of a node that is well and of one that is not.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::*;
+
+fn token(claims: &str) -> String {
+    format!("e30.{}.c2VjcmV0", URL_SAFE_NO_PAD.encode(claims))
+}
+
+fn well() -> Seen {
+    Seen {
+        binaries: vec![Binary { path: "/bin/p".to_owned(), sha256: Ok("00".repeat(32)), current: true }],
+        credentials: Credentials {
+            path: "/run/k".to_owned(),
+            mode: Some(0o600),
+            token_expires: Some(10_000),
+            problem: None,
+        },
+        sockets: vec![Socket { path: "/run/agent.sock".to_owned(), problem: None }],
+        backend: Some("nft-compat".to_owned()),
+        agent: Agent::Ready,
+    }
+}
+
+#[test]
+fn each_thing_wrong_is_one_finding_with_a_remedy() {
+    assert_eq!(decide::decide(&well(), 1000), []);
+    type Spoil = fn(&mut Seen);
+    let spoils: [(&str, Spoil); 9] = [
+        ("no plugin at", |seen| seen.binaries[0].sha256 = Err("no such file".to_owned())),
+        ("not the one of this agent", |seen| seen.binaries[0].current = false),
+        ("cannot be used", |seen| seen.credentials.problem = Some("no such file".to_owned())),
+        ("token expired", |seen| seen.credentials.token_expires = Some(999)),
+        ("about to expire", |seen| seen.credentials.token_expires = Some(1100)),
+        ("every user", |seen| seen.credentials.mode = Some(0o644)),
+        ("nobody answers", |seen| seen.sockets[0].problem = Some("refused".to_owned())),
+        ("of conflist: gone", |seen| {
+            seen.agent = Agent::NotReady([("conflist".to_owned(), "gone".to_owned())].into());
+        }),
+        ("does not answer", |seen| seen.agent = Agent::Silent("refused".to_owned())),
+    ];
+    for (word, spoil) in spoils {
+        let mut seen = well();
+        spoil(&mut seen);
+        let findings = decide::decide(&seen, 1000);
+        assert_eq!(findings.len(), 1, "{word}: {findings:?}");
+        assert!(findings[0].what.contains(word) && !findings[0].remedy.is_empty(), "{word}: {findings:?}");
+    }
+}
+
+#[test]
+fn the_token_is_never_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("istio-cni-kubeconfig");
+    let secret = token(r#"{"exp":5000}"#);
+    std::fs::write(&path, json(&secret)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let seen = Seen { credentials: gather::credentials(&path), ..well() };
+    assert_eq!((seen.credentials.token_expires, seen.credentials.mode), (Some(5000), Some(0o600)));
+    // Broken after the token, so that a reader's error would quote it.
+    std::fs::write(&path, format!("{}}}", json(&secret))).unwrap();
+    let broken = Seen { credentials: gather::credentials(&path), ..well() };
+    assert!(broken.credentials.problem.is_some());
+    for (seen, output) in
+        [(&seen, Output::Text), (&seen, Output::Json), (&broken, Output::Text), (&broken, Output::Json)]
+    {
+        let mut out = Vec::new();
+        print::print(seen, &decide::decide(seen, 1000), 1000, output, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(!secret.split('.').any(|part| part.len() > 4 && text.contains(part)), "{text}");
+    }
+}
+
+fn json(token: &str) -> String {
+    format!(r#"{{"users":[{{"name":"istio-cni","user":{{"token":"{token}"}}}}]}}"#)
+}
+
+#[test]
+fn only_a_token_with_an_expiry_has_one() {
+    assert_eq!(gather::expiry(&token(r#"{"exp":1795000000}"#)), Some(1_795_000_000));
+    for bad in [token("{}"), token("no json"), "opaque".to_owned(), "a.!.c".to_owned(), String::new()] {
+        assert_eq!(gather::expiry(&bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn an_agent_says_what_is_missing_and_a_stranger_is_none() {
+    let say = |answer: &'static str| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            io::Read::read(&mut stream, &mut [0; 1024]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let agent = gather::ask(address);
+        server.join().unwrap();
+        (agent, address)
+    };
+    assert_eq!(say("HTTP/1.1 200 OK\r\n\r\n{\"ready\":true,\"missing\":{}}\n").0, Agent::Ready);
+    let missing = [("sockets".to_owned(), "denied".to_owned())].into();
+    let text = "HTTP/1.1 503 no\r\n\r\n{\"ready\":false,\"missing\":{\"sockets\":\"denied\"}}\n";
+    assert_eq!(say(text).0, Agent::NotReady(missing));
+    let (stranger, address) = say("HTTP/1.1 200 OK\r\n\r\nhello");
+    assert!(matches!(stranger, Agent::Silent(_)), "{stranger:?}");
+    assert!(matches!(gather::ask(address), Agent::Silent(_)), "nobody is there any more");
+}
+
+#[test]
+fn text_begins_with_what_is_there_and_ends_with_what_is_wrong() {
+    let mut seen = well();
+    let text = |seen: &Seen| {
+        let mut out = Vec::new();
+        print::print(seen, &decide::decide(seen, 1000), 1000, Output::Text, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert!(text(&seen).ends_with("agent        ready\nnothing is wrong\n"), "{}", text(&seen));
+    seen.agent = Agent::Silent("refused".to_owned());
+    assert!(
+        text(&seen).contains("\nwrong: the agent does not answer: refused\n  look whether"),
+        "{}",
+        text(&seen)
+    );
+}
