@@ -14,6 +14,7 @@ use clap::{
 
 use crate::settings::key::{self, Change, From, Key};
 use crate::settings::kind::Kind;
+use crate::status::Output;
 
 const EXAMPLES: &str = "\
 Every flag is an environment variable, too, in capitals with _ between its words, and a key of the ConfigMap istio-cni-config, which
@@ -45,7 +46,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print what is installed on this node, what is wrong and what to do about it.
-    Status,
+    Status {
+        /// How it is told.
+        #[arg(short = 'o', long, value_enum, default_value_t)]
+        output: Output,
+    },
     /// Work in namespaces of pods, for the agent itself: a request on stdin, an answer on stdout.
     #[command(hide = true)]
     InPod,
@@ -171,7 +176,7 @@ mod tests {
     fn a_truth_value_is_text_and_takes_no_word_after_it() {
         assert_eq!(given(&["--chained-cni-plugin=nope"]), [("chained-cni-plugin", "nope".to_owned())]);
         let cli = read(&["--skip-tls-verify", "status"]).unwrap();
-        assert!(matches!(cli.command, Some(Command::Status)));
+        assert!(matches!(cli.command, Some(Command::Status { .. })));
     }
 
     #[test]

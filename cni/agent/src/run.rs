@@ -23,7 +23,8 @@ use crate::metrics::Metrics;
 use crate::readiness::{Part, Readiness};
 use crate::repair;
 use crate::settings::layers::Process;
-use crate::settings::{self, Loaded, Settings, key};
+use crate::settings::{self, Loaded, Settings};
+use crate::status;
 
 /// Runs the agent, or the command that was asked for.
 #[must_use]
@@ -33,6 +34,10 @@ pub fn main(cli: Cli) -> ExitCode {
     }
     let purge = cli.purge;
     let loaded = settings::load(cli.flags.0, &Process);
+    if let Some(Command::Status { output }) = cli.command {
+        // Who closes the pipe has read enough.
+        return status::run(&loaded, output, &mut io::stdout()).unwrap_or(ExitCode::FAILURE);
+    }
     if purge {
         return told(&uninstall(&loaded.settings, Binary::Always));
     }
@@ -84,9 +89,9 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
 }
 
 fn begin_log(loaded: &Loaded) -> io::Result<()> {
-    let levels = loaded.values.get(&&key::LOG_OUTPUT_LEVEL).and_then(|value| value.text.parse().ok());
     let format = if loaded.settings.log.json { Format::Json } else { Format::Text };
-    let options = log::Options { levels: levels.unwrap_or_default(), format, ..log::Options::default() };
+    let options =
+        log::Options { levels: loaded.settings.log.levels.clone(), format, ..log::Options::default() };
     log::init(options).map(drop).map_err(io::Error::other)
 }
 

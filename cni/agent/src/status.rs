@@ -12,15 +12,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::settings::Settings;
+use crate::settings::{Loaded, Origin};
 
 /// How it is told.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// For a person.
     #[default]
     Text,
-    /// For a program: `-o json`.
+    /// For a program.
     Json,
 }
 
@@ -29,10 +29,15 @@ pub enum Output {
 pub(crate) struct Seen {
     binaries: Vec<Binary>,
     credentials: Credentials,
+    conflist: Conflist,
     sockets: Vec<Socket>,
     /// What the agent recorded of the kernel; `None` if there is no record.
     backend: Option<String>,
     agent: Agent,
+    /// The settings that somebody gave. A setting of the watched `ConfigMap` is not seen from here.
+    settings: Vec<Setting>,
+    /// Those that cannot be used.
+    mistakes: Vec<String>,
 }
 
 /// The plugin in a directory of the node.
@@ -43,6 +48,25 @@ struct Binary {
     sha256: Result<String, String>,
     /// Whether that is what this agent ships.
     current: bool,
+}
+
+/// Our entry in the configuration that runtimes read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+struct Conflist {
+    /// The files that runtimes take, the one that they use first.
+    usable: Vec<String>,
+    /// The file with our entry.
+    file: Option<String>,
+    /// Why pods are not set up through it as they should be.
+    problem: Option<String>,
+}
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Setting {
+    key: &'static str,
+    value: String,
+    origin: Origin,
 }
 
 /// The plugin's credentials. Never the token itself.
@@ -94,8 +118,8 @@ struct Finding {
 ///
 /// # Errors
 /// `out` cannot be written to.
-pub fn run(settings: &Settings, output: Output, out: &mut dyn Write) -> io::Result<ExitCode> {
-    let seen = gather::gather(settings);
+pub fn run(loaded: &Loaded, output: Output, out: &mut dyn Write) -> io::Result<ExitCode> {
+    let seen = gather::gather(loaded);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let findings = decide::decide(&seen, now);
     print::print(&seen, &findings, now, output, out)?;

@@ -42,6 +42,18 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
             "set KUBECONFIG_MODE to 0600",
         );
     }
+    if let Some(why) = &seen.conflist.problem {
+        find(
+            format!("the configuration of the node's network is not right: {why}"),
+            "the agent puts it right unless something keeps it from that: see Agent not ready and Conflist fight in docs/operations.md",
+        );
+    }
+    for mistake in &seen.mistakes {
+        find(
+            format!("a setting cannot be used: {mistake}"),
+            "correct it in the ConfigMap istio-cni-config or the DaemonSet",
+        );
+    }
     for socket in &seen.sockets {
         if let Some(why) = &socket.problem {
             find(
@@ -50,7 +62,12 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
             );
         }
     }
-    match &seen.agent {
+    of_the_agent(&seen.agent, &mut find);
+    findings
+}
+
+fn of_the_agent(agent: &Agent, find: &mut impl FnMut(String, &str)) {
+    match agent {
         Agent::Ready => {}
         Agent::NotReady(parts) => {
             for (part, why) in parts {
@@ -62,5 +79,4 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
             "look whether its pod runs: kubectl -n istio-system get pods -l k8s-app=istio-cni-node -o wide",
         ),
     }
-    findings
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Looks at the node. Reads only.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -13,20 +14,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use super::{Agent, Binary, Credentials, Seen, Socket};
+use super::{Agent, Binary, Conflist, Credentials, Seen, Setting, Socket};
+use crate::conflist::entry;
+use crate::conflist::plan::{Step, Wish};
 use crate::http::{HEALTH_PORT, Ready};
-use crate::settings::Settings;
+use crate::install::{BINARY, KUBECONFIG, directory};
+use crate::settings::{Loaded, Origin, Settings};
 
-/// The plugin's file.
-const PLUGIN: &str = "istio-cni";
 /// What the agent's answer may take.
 const LIMIT: Duration = Duration::from_secs(3);
 /// The largest answer and the largest kubeconfig that are read.
 const LARGEST: u64 = 1 << 20;
 
-pub(super) fn gather(settings: &Settings) -> Seen {
+pub(super) fn gather(loaded: &Loaded) -> Seen {
+    let settings = &loaded.settings;
     let places = &settings.places;
-    let shipped = digest(&places.source_dir.join(PLUGIN)).ok();
+    let shipped = digest(&places.source_dir.join(BINARY)).ok();
     let binary = |path: &Path| {
         let sha256 = digest(path).map_err(|error| error.to_string());
         let current = shipped.is_none() || sha256.as_ref().ok() == shipped.as_ref();
@@ -34,12 +37,52 @@ pub(super) fn gather(settings: &Settings) -> Seen {
     };
     let sockets = [protocol::agent::SOCKET, "log.sock"].map(|name| places.run_dir.join(name));
     Seen {
-        binaries: places.target_dirs.iter().map(|dir| binary(&dir.join(PLUGIN))).collect(),
-        credentials: credentials(&places.run_dir.join("istio-cni-kubeconfig")),
+        binaries: places.target_dirs.iter().map(|dir| binary(&dir.join(BINARY))).collect(),
+        credentials: credentials(&places.run_dir.join(KUBECONFIG)),
+        conflist: conflist(settings),
         sockets: sockets.iter().map(|path| socket(path)).collect(),
         backend: fs::read_to_string(places.run_dir.join("backend")).ok().map(|text| text.trim().to_owned()),
         agent: ask(SocketAddr::from((Ipv4Addr::LOCALHOST, HEALTH_PORT))),
+        settings: given(loaded),
+        mistakes: loaded.mistakes.iter().map(ToString::to_string).collect(),
     }
+}
+
+/// What the agent would do to the directory: nothing, if all is well.
+fn conflist(settings: &Settings) -> Conflist {
+    let mut seen = Conflist::default();
+    let chain = &settings.chain;
+    let wanted = if chain.chained { entry::chained(settings) } else { entry::standalone(settings) };
+    let (entry, now) = match (wanted, directory::read(&settings.places.net_dir)) {
+        (Ok(entry), Ok(now)) => (entry, now),
+        (Err(error), _) => return Conflist { problem: Some(error.to_string()), ..seen },
+        (_, Err(error)) => return Conflist { problem: Some(format!("failed to {error}")), ..seen },
+    };
+    seen.usable = now.usable().map(|(name, _)| name.to_owned()).collect();
+    let plan = Wish { chain, entry: &entry, made: &BTreeSet::new() }.plan(&now);
+    match (plan.steps.first(), plan.then) {
+        (_, Err(why)) => seen.problem = Some(why.to_string()),
+        (Some(Step::Write { name, .. }), _) => {
+            seen.problem = Some(format!("{name} lacks our entry, or has it with other settings"));
+        }
+        (Some(Step::Remove { name }), _) => {
+            seen.problem = Some(format!("{name} should not be there any more"))
+        }
+        (None, Ok(file)) => seen.file = Some(file),
+    }
+    seen
+}
+
+/// A line of each setting that is not the default.
+fn given(loaded: &Loaded) -> Vec<Setting> {
+    let line = |text: &str| match text.split_once('\n') {
+        Some((first, _)) => format!("{first} …"),
+        None => text.to_owned(),
+    };
+    let given = loaded.values.iter().filter(|(_, value)| value.origin != Origin::Default);
+    given
+        .map(|(key, value)| Setting { key: key.name, value: line(&value.text), origin: value.origin })
+        .collect()
 }
 
 fn digest(path: &Path) -> io::Result<String> {

@@ -35,6 +35,8 @@ pub(super) fn print(
         None => "token without an expiry".to_owned(),
     };
     writeln!(out, "credentials  {} {mode}, {expires}", credentials.path)?;
+    let file = seen.conflist.file.as_deref().unwrap_or("no file has our entry as it should be");
+    writeln!(out, "conflist     {file}; runtimes see, in this order: {}", seen.conflist.usable.join(", "))?;
     for socket in &seen.sockets {
         writeln!(out, "socket       {} {}", socket.path, socket.problem.as_deref().unwrap_or("answers"))?;
     }
@@ -45,6 +47,9 @@ pub(super) fn print(
         Agent::Silent(_) => "does not answer",
     };
     writeln!(out, "agent        {agent}")?;
+    for setting in &seen.settings {
+        writeln!(out, "setting      {}={} (from {})", setting.key, setting.value, setting.origin)?;
+    }
     if findings.is_empty() {
         return writeln!(out, "nothing is wrong");
     }

@@ -24,7 +24,13 @@ fn well() -> Seen {
         },
         sockets: vec![Socket { path: "/run/agent.sock".to_owned(), problem: None }],
         backend: Some("nft-compat".to_owned()),
+        conflist: Conflist {
+            usable: vec!["10-x.conflist".to_owned()],
+            file: Some("10-x.conflist".to_owned()),
+            problem: None,
+        },
         agent: Agent::Ready,
+        ..Seen::default()
     }
 }
 
@@ -32,7 +38,7 @@ fn well() -> Seen {
 fn each_thing_wrong_is_one_finding_with_a_remedy() {
     assert_eq!(decide::decide(&well(), 1000), []);
     type Spoil = fn(&mut Seen);
-    let spoils: [(&str, Spoil); 9] = [
+    let spoils: [(&str, Spoil); 11] = [
         ("no plugin at", |seen| seen.binaries[0].sha256 = Err("no such file".to_owned())),
         ("not the one of this agent", |seen| seen.binaries[0].current = false),
         ("cannot be used", |seen| seen.credentials.problem = Some("no such file".to_owned())),
@@ -43,6 +49,8 @@ fn each_thing_wrong_is_one_finding_with_a_remedy() {
         ("of conflist: gone", |seen| {
             seen.agent = Agent::NotReady([("conflist".to_owned(), "gone".to_owned())].into());
         }),
+        ("network is not right", |seen| seen.conflist.problem = Some("no entry".to_owned())),
+        ("a setting cannot", |seen| seen.mistakes.push("PORT: x".to_owned())),
         ("does not answer", |seen| seen.agent = Agent::Silent("refused".to_owned())),
     ];
     for (word, spoil) in spoils {
