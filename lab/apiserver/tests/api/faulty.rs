@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults by what is asked, by number, by time and by chance; streams that go wrong while they are open; pages.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -169,10 +169,13 @@ async fn connections_are_reset_before_or_in_the_handshake() {
     for effect in [Connecting::Reset, Connecting::ResetHandshake] {
         world.server.faults().connections(effect, Some(1));
         let call = tokio::task::spawn_blocking(move || {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            let _reset_already = std::io::Write::write_all(&mut stream, b"\x16\x03\x01");
-            stream.read(&mut [0; 16]).map_err(|error| error.kind())
+            // Whichever call meets the reset first reports it.
+            let asked = TcpStream::connect(address).and_then(|mut stream| {
+                stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+                stream.write_all(b"\x16\x03\x01")?;
+                stream.read(&mut [0; 16])
+            });
+            asked.map_err(|error| error.kind())
         });
         assert_eq!(soon(call).await.unwrap(), Err(std::io::ErrorKind::ConnectionReset), "{effect:?}");
     }
