@@ -379,17 +379,18 @@ async fn conditions_of_a_status_are_merged_by_type_and_the_owners_stay() {
     assert_eq!(stored["metadata"]["ownerReferences"][0]["uid"], "u");
 }
 
-/// A DaemonSet and its pod, which runs on a node.
+/// A DaemonSet and its pods, which run on a node.
 fn with_daemon() -> World {
     let world = World::new();
     let set =
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "shop"}});
     let set = world.server.upsert(set).unwrap();
-    let mut owned = pod("d-1");
-    owned["metadata"]["ownerReferences"] =
-        json!([{"uid": set["metadata"]["uid"], "name": "d", "kind": "DaemonSet", "apiVersion": "apps/v1"}]);
-    owned["spec"]["nodeName"] = json!("n1");
-    world.server.upsert(owned).unwrap();
+    for name in ["d-1", "d-2"] {
+        let mut owned = pod(name);
+        owned["metadata"]["ownerReferences"] = json!([{"uid": set["metadata"]["uid"], "name": "d", "kind": "DaemonSet", "apiVersion": "apps/v1"}]);
+        owned["spec"]["nodeName"] = json!("n1");
+        world.server.upsert(owned).unwrap();
+    }
     world.server.upsert(pod("other")).unwrap();
     world
 }
@@ -412,6 +413,8 @@ async fn a_deleted_owner_takes_its_dependents_with_it_before_after_or_not() {
     let waiting = sets(&world).get("d").await.unwrap().metadata;
     assert!(waiting.deletion_timestamp.is_some() && deleting(&world), "both are ending, the pod first");
     pods(&world).delete("d-1", &now).await.unwrap();
+    sets(&world).get("d").await.unwrap();
+    pods(&world).delete("d-2", &now).await.unwrap();
     assert_eq!(refusal(sets(&world).get("d").await), (404, "NotFound".into()));
 
     let world = with_daemon();
