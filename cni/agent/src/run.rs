@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starts the parts of the agent in order, and stops them: settings, logs, health and metrics, then the installation. Nothing that needs the API
-//! server keeps the installation from being done.
+//! Starts the parts of the agent in order, and stops them: settings, logs, health and metrics, the plugin's sockets, then the installation.
+//! Nothing that needs the API server keeps the installation from being done.
 
 mod backend;
+mod cluster;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -18,10 +19,12 @@ use crate::files::Doing;
 use crate::http::{self, Purpose, Told};
 use crate::install::task::{self, Context};
 use crate::install::uninstall::{Binary, Summary, uninstall};
-use crate::log::{self, Format};
+use crate::log::{self, Format, Log};
 use crate::metrics::Metrics;
-use crate::readiness::{Part, Readiness};
+use crate::readiness::Readiness;
 use crate::repair;
+use crate::serve::Sockets;
+use crate::serve::lookup::Lookup;
 use crate::settings::layers::Process;
 use crate::settings::{self, Loaded, Settings};
 use crate::status;
@@ -57,7 +60,7 @@ fn run(loaded: Loaded) -> io::Result<()> {
 
 async fn agent(loaded: Loaded) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    begin_log(&loaded)?;
+    let log = begin_log(&loaded)?;
     for mistake in &loaded.mistakes {
         tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
     }
@@ -71,7 +74,16 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         servers.spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));
     }
     make_run_dir(&settings);
-    readiness.right(Part::Sockets);
+    let client = cluster::client(&settings);
+    let pods = cluster::pods(&settings, client.as_ref(), &metrics, &mut servers, &stop);
+    let sockets = Sockets {
+        run_dir: settings.places.run_dir.clone(),
+        lookup: Lookup::new(pods, client, metrics.clone()),
+        log,
+        metrics: metrics.clone(),
+        readiness: readiness.clone(),
+    };
+    servers.spawn(sockets.run(stop.clone()));
     let (_changes, receiver) = watch::channel(settings.clone());
     let context = Context { settings: receiver, readiness, metrics };
     let installation = tokio::spawn(task::run(context, stop.clone()));
@@ -88,11 +100,11 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     Ok(())
 }
 
-fn begin_log(loaded: &Loaded) -> io::Result<()> {
+fn begin_log(loaded: &Loaded) -> io::Result<Log> {
     let format = if loaded.settings.log.json { Format::Json } else { Format::Text };
     let options =
         log::Options { levels: loaded.settings.log.levels.clone(), format, ..log::Options::default() };
-    log::init(options).map(drop).map_err(io::Error::other)
+    log::init(options).map_err(io::Error::other)
 }
 
 /// Kubelet makes it for the mount; where there is none, we do. Who needs it and cannot have it says so.
