@@ -10,6 +10,7 @@
 //! | [`mistake`] | a value that is none |
 //! | [`change`] | what the running agent can follow, and what it refuses |
 //! | [`load`] | the settings at the start |
+//! | [`follow`] | the settings while the agent runs |
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -21,6 +22,7 @@ use crate::log::Levels;
 
 pub mod build;
 pub mod change;
+pub mod follow;
 pub mod key;
 pub mod kind;
 pub mod layers;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The settings while the agent runs: the watched `ConfigMap` is heard, what can be applied reaches everyone who follows, the rest is told.
+
+mod rights;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::build::{Found, build};
+use super::change::{Abilities, Able, Need, Refusal, Refused, decide, needs};
+use super::layers::{Data, Layers, Origin, Value, Values};
+use super::load::Loaded;
+use super::{Settings, key};
+use crate::api::{Change, Client, Following, Resource};
+use crate::events::{About, Reason, Recorder};
+use crate::leave::OwnFacts;
+use crate::metrics::{Metrics, SettingKey};
+
+/// The `ConfigMap` that is watched, in the agent's own namespace.
+pub const CONFIG_MAP: &str = "istio-cni-config";
+
+/// When a right that nobody could tell of is asked for again.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What a person is shown of the settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What holds for each key, and who said it.
+    pub values: Values,
+    /// What is said and does not hold, and why.
+    pub refused: Vec<Refused>,
+}
+
+/// The settings of a running agent.
+#[derive(Debug)]
+pub struct Live {
+    layers: Layers,
+    found: Found,
+    abilities: Abilities,
+    settings: watch::Sender<Arc<Settings>>,
+    report: watch::Sender<Report>,
+}
+
+impl Live {
+    /// Begins with what is said at the start. What needs something of the pod that is not known yet is left out until it is.
+    #[must_use]
+    pub fn new(loaded: Loaded) -> Self {
+        let Loaded { layers, found, mut values, .. } = loaded;
+        let none = Value { text: String::new(), origin: Origin::Default };
+        values.insert(&key::STATUS_GATE, none);
+        let (settings, _) = build(&values, &found);
+        let report = Report { values, refused: vec![] };
+        let mut live = Self {
+            layers,
+            found,
+            abilities: Abilities::default(),
+            settings: watch::Sender::new(Arc::new(settings)),
+            report: watch::Sender::new(report),
+        };
+        live.decide();
+        live
+    }
+
+    /// The settings, and each change of them.
+    #[must_use]
+    pub fn settings(&self) -> watch::Receiver<Arc<Settings>> {
+        self.settings.subscribe()
+    }
+
+    /// Who said what, and what is refused.
+    #[must_use]
+    pub fn report(&self) -> watch::Receiver<Report> {
+        self.report.subscribe()
+    }
+
+    /// Hears what the `ConfigMap` says. What follows of it, [`Self::decide`] finds out.
+    pub fn hear(&mut self, data: Data) {
+        self.layers = self.layers.with_config_map(data);
+    }
+
+    /// Hears what the pod can do.
+    pub fn know(&mut self, change: impl FnOnce(&mut Abilities)) {
+        change(&mut self.abilities);
+    }
+
+    /// What is said needs these, and it is not known that the pod has them.
+    #[must_use]
+    pub fn open_questions(&self) -> Vec<Need> {
+        let held = needs(&self.report.borrow().values);
+        needs(&self.layers.values()).into_iter().filter(|need| !held.contains(need)).collect()
+    }
+
+    /// Applies what can be applied. What is refused and was not refused before is returned.
+    pub fn decide(&mut self) -> Vec<Refused> {
+        let held = self.report.borrow().clone();
+        let changes = decide(&held.values, &self.layers.values(), self.abilities);
+        let news = changes.refused.iter().filter(|one| !held.refused.contains(one)).cloned().collect();
+        if !changes.applied.is_empty() {
+            let (settings, _) = build(&changes.values, &self.found);
+            let names: Vec<_> = changes.applied.iter().map(|key| key.name).collect();
+            tracing::info!(target: "cni-agent", keys = ?names, "settings changed");
+            self.settings.send_replace(Arc::new(settings));
+        }
+        self.report.send_replace(Report { values: changes.values, refused: changes.refused });
+        news
+    }
+}
+
+/// What a running agent follows its settings with.
+#[derive(Debug)]
+pub struct Follower {
+    /// The settings.
+    pub live: Live,
+    /// Who is asked.
+    pub client: Client,
+    /// Counts what is refused.
+    pub metrics: Metrics,
+    /// Tells what is refused.
+    pub recorder: Recorder,
+    /// The own pod.
+    pub own: watch::Receiver<OwnFacts>,
+}
+
+#[derive(Deserialize)]
+struct ConfigMap {
+    data: Option<Data>,
+}
+
+/// What was heard of it. The first word tells which variables are copies of it, even if another one follows at once.
+#[derive(Debug, Default)]
+struct Heard {
+    first: Option<Data>,
+    last: Option<Data>,
+}
+
+impl Follower {
+    /// Follows until it is cancelled. Without a namespace there is no `ConfigMap` to follow.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        let namespace = self.live.settings.borrow().own.namespace.clone();
+        if namespace.is_empty() {
+            tracing::warn!(target: "cni-agent", "POD_NAMESPACE is not set: the ConfigMap {CONFIG_MAP} is not followed");
+            return;
+        }
+        let (said, hearing) = watch::channel(Heard::default());
+        let resource = Resource::config_map(&namespace, CONFIG_MAP);
+        let following = Following { client: self.client.clone(), resource, seed: std::process::id().into() };
+        let listen = following.run(move |change| pass_on(change, &said), &cancel);
+        let act = cancel.run_until_cancelled(self.act(hearing));
+        tokio::join!(listen, act);
+    }
+
+    async fn act(&mut self, mut hearing: watch::Receiver<Heard>) {
+        loop {
+            let facts = *self.own.borrow_and_update();
+            let processes = self.live.settings.borrow().places.proc_dir.join("1").exists();
+            self.live.know(|abilities| {
+                abilities.host_network = able(facts.host_network);
+                abilities.enter_pods = able(Some(processes));
+            });
+            {
+                let heard = hearing.borrow_and_update();
+                heard.first.iter().chain(&heard.last).for_each(|data| self.live.hear(data.clone()));
+            }
+            let unsure = self.ask().await;
+            for refused in self.live.decide() {
+                self.tell(&refused);
+            }
+            let again = if unsure { ASK_AGAIN } else { Duration::MAX };
+            tokio::select! {
+                heard = hearing.changed() => if heard.is_err() { return },
+                Ok(()) = self.own.changed() => {}
+                () = elapsed(again) => {}
+            }
+        }
+    }
+
+    /// Asks for the rights that a change needs; whether some of it stays open.
+    async fn ask(&mut self) -> bool {
+        let mut unsure = false;
+        for need in self.live.open_questions() {
+            let Some(answer) = rights::ask(&self.client, need).await else { continue };
+            unsure |= answer == Able::Unknown;
+            self.live.know(|abilities| match need {
+                Need::DeletePods => abilities.delete_pods = answer,
+                Need::LabelPods => abilities.label_pods = answer,
+                Need::EnterPods | Need::HostNetwork => {}
+            });
+        }
+        unsure
+    }
+
+    fn tell(&self, Refused { key, wanted, why }: &Refused) {
+        if matches!(why, Refusal::Lacks(Need::HostNetwork, Able::Unknown)) {
+            return;
+        }
+        let (variable, value) = (key.variable(), &wanted.text);
+        tracing::warn!(target: "cni-agent", key = variable, value, from = %wanted.origin, %why, "a changed setting is not applied");
+        self.metrics.setting_rejected(SettingKey(key.name));
+        let node = self.live.settings.borrow().own.node.clone();
+        if !node.is_empty() {
+            let message = format!("{variable}={value:?} from {} is not applied: {why}", wanted.origin);
+            self.recorder.record(About::Node(node), Reason::SettingRefused, message);
+        }
+    }
+}
+
+/// What is heard of the `ConfigMap`. When it goes, its last word holds: that is how an uninstall begins, and no reason to change a node.
+fn pass_on(change: Change<ConfigMap>, said: &watch::Sender<Heard>) {
+    let map = match change {
+        Change::All(maps) => maps.into_iter().next(),
+        Change::Set(map) => Some(map),
+        Change::Removed(_) => None,
+        Change::Alive | Change::Lost(_) => return,
+    };
+    let Some(map) = map else {
+        return tracing::info!(target: "cni-agent", "there is no ConfigMap {CONFIG_MAP}: what it said last holds, if anything");
+    };
+    let data = map.data.unwrap_or_default();
+    said.send_modify(|heard| {
+        heard.first.get_or_insert_with(|| data.clone());
+        heard.last = Some(data);
+    });
+}
+
+fn able(known: Option<bool>) -> Able {
+    match known {
+        Some(true) => Able::Yes,
+        Some(false) => Able::No,
+        None => Able::Unknown,
+    }
+}
+
+/// Lets time pass.
+async fn elapsed(time: Duration) {
+    let _elapsed = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asks the API server what the agent's roles allow.
+
+use std::time::Duration;
+
+use http::Request;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::api::Client;
+use crate::settings::change::{Able, Need};
+
+/// What the question may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+struct Review {
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    allowed: bool,
+}
+
+/// Whether the roles allow it; `None` if it is no matter of roles.
+pub(super) async fn ask(client: &Client, need: Need) -> Option<Able> {
+    let attributes = match need {
+        Need::DeletePods => json!({"verb": "delete", "resource": "pods"}),
+        Need::LabelPods => json!({"verb": "patch", "resource": "pods", "subresource": "status"}),
+        Need::EnterPods | Need::HostNetwork => return None,
+    };
+    let body = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    });
+    let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+        .header("content-type", "application/json")
+        .body(body.to_string().into_bytes());
+    let answer = client.request::<Review>(request.ok()?, LIMIT).await;
+    Some(match answer {
+        Ok(Review { status: Status { allowed: true } }) => Able::Yes,
+        Ok(_) => Able::No,
+        Err(error) => {
+            tracing::warn!(target: "cni-agent", ?need, "failed to {error}: it is not known what the agent's roles allow");
+            Able::Unknown
+        }
+    })
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A running agent hears its `ConfigMap`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::api::testing::{Answer, Script};
+use crate::events;
+use crate::settings::load;
+
+struct Agent {
+    settings: watch::Receiver<Arc<Settings>>,
+    report: watch::Receiver<Report>,
+    own: watch::Sender<OwnFacts>,
+    said: futures::channel::mpsc::UnboundedSender<Result<bytes::Bytes, std::io::Error>>,
+    script: Script,
+    metrics: Metrics,
+    task: JoinHandle<()>,
+}
+
+fn environment(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let own = [("POD_NAMESPACE", "mesh"), ("NODE_NAME", "n1")];
+    pairs.iter().chain(&own).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn map(data: &Json) -> Json {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "resourceVersion": "7"}, "data": data})
+}
+
+/// An agent whose `ConfigMap` says `data` at first.
+fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
+    let live = Live::new(load(BTreeMap::new(), &environment(said)));
+    let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});
+    let (events_sender, watching) = Answer::streamed();
+    let script = Script::new([Answer::new(200, list.to_string()), watching]);
+    let metrics = Metrics::default();
+    let (recorder, _writer) = events::channel(metrics.clone(), "n1");
+    let (own, facts) = watch::channel(OwnFacts::default());
+    let (settings, report) = (live.settings(), live.report());
+    let follower = Follower { live, client: script.client(), metrics: metrics.clone(), recorder, own: facts };
+    let task = tokio::spawn(follower.run(CancellationToken::new()));
+    Agent { settings, report, own, said: events_sender, script, metrics, task }
+}
+
+impl Agent {
+    fn say(&self, data: &Json) {
+        let line = format!("{}\n", json!({"type": "MODIFIED", "object": map(data)}));
+        self.said.unbounded_send(Ok(line.into())).unwrap();
+    }
+
+    async fn excluded(&mut self, want: &[&str]) {
+        let entry = |settings: &Arc<Settings>| settings.entry.exclude_namespaces.clone();
+        let right = self.settings.wait_for(|settings| entry(settings) == want);
+        tokio::time::timeout(Duration::from_secs(5), right).await.unwrap().unwrap();
+    }
+
+    async fn refused(&mut self, want: &[&str]) {
+        let names = |report: &Report| report.refused.iter().map(|one| one.key.name).collect::<Vec<_>>();
+        let right = self.report.wait_for(|report| names(report) == want);
+        tokio::time::timeout(Duration::from_secs(5), right).await.unwrap().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_key_reaches_the_agent_although_its_environment_says_otherwise() {
+    let mut agent = agent(&[("EXCLUDE_NAMESPACES", "a")], &json!({"EXCLUDE_NAMESPACES": "a"}));
+    assert_eq!(agent.settings.borrow().entry.exclude_namespaces, ["a"], "before anybody was asked");
+    agent.say(&json!({"EXCLUDE_NAMESPACES": "a,b"}));
+    agent.excluded(&["a", "b"]).await;
+    agent.say(&json!({}));
+    agent.excluded(&[]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_changed_before_the_watch_began_counts() {
+    let mut agent = agent(&[("EXCLUDE_NAMESPACES", "old")], &json!({"EXCLUDE_NAMESPACES": "new"}));
+    agent.excluded(&["new"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_map_that_goes_leaves_its_last_word() {
+    let mut agent = agent(&[], &json!({"EXCLUDE_NAMESPACES": "a"}));
+    agent.excluded(&["a"]).await;
+    let line = format!("{}\n", json!({"type": "DELETED", "object": map(&json!({}))}));
+    agent.said.unbounded_send(Ok(line.into())).unwrap();
+    agent.say(&json!({"EXCLUDE_NAMESPACES": "a", "MONITORING_PORT": "1"}));
+    agent.refused(&["monitoring-port"]).await;
+    assert_eq!(agent.settings.borrow().entry.exclude_namespaces, ["a"]);
+    assert!(!agent.settings.has_changed().unwrap(), "nothing happened in between");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_once_and_the_rest_is_applied() {
+    let mut agent = agent(&[], &json!({}));
+    agent.say(&json!({"MOUNTED_CNI_NET_DIR": "/x", "KUBECONFIG_MODE": "rw", "EXCLUDE_NAMESPACES": "a"}));
+    agent.excluded(&["a"]).await;
+    agent.refused(&["kubeconfig-mode", "mounted-cni-net-dir"]).await;
+    agent.say(&json!({"MOUNTED_CNI_NET_DIR": "/x", "KUBECONFIG_MODE": "rw", "EXCLUDE_NAMESPACES": "b"}));
+    agent.excluded(&["b"]).await;
+    let text = agent.metrics.scrape(crate::metrics::Exposition::Prometheus).unwrap();
+    for key in ["kubeconfig-mode", "mounted-cni-net-dir"] {
+        let sample = format!("millrace_settings_rejected_total{{key=\"{key}\"}} 1");
+        assert!(text.contains(&sample), "{sample}:\n{text}");
+    }
+    assert_eq!(agent.settings.borrow().kubeconfig.mode, 0o600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_waits_for_the_word_of_the_api_server() {
+    for (reply, deletes) in [
+        (Answer::new(201, r#"{"status": {"allowed": true}}"#), true),
+        (Answer::new(201, r#"{"status": {"allowed": false}}"#), false),
+        (Answer::new(403, ""), false),
+    ] {
+        let mut agent = agent(&[], &json!({}));
+        agent.script.push(reply);
+        agent.say(&json!({"REPAIR_DELETE_PODS": "true", "EXCLUDE_NAMESPACES": "x"}));
+        agent.excluded(&["x"]).await;
+        agent.refused(if deletes { &[] } else { &["repair-delete-pods"] }).await;
+        let policies = agent.settings.borrow().repair.policies.clone();
+        assert_eq!(!policies.is_empty(), deletes, "{policies:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_gate_waits_until_the_own_pod_is_known_to_be_on_the_nodes_network() {
+    for (host_network, gate) in [(true, true), (false, false)] {
+        let mut agent = agent(&[("MILLRACE_STATUS_GATE", "agent")], &json!({}));
+        assert!(!agent.settings.borrow().entry.status_gate, "nothing is known of the own pod");
+        agent.own.send_replace(OwnFacts { host_network: Some(host_network), deleting: false });
+        let want = if gate { vec![] } else { vec!["millrace-status-gate"] };
+        agent.refused(&want).await;
+        assert_eq!(agent.settings.borrow().entry.status_gate, gate);
+    }
+}
