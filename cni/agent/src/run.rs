@@ -19,12 +19,14 @@ use crate::files::Doing;
 use crate::http::{self, Purpose, Told};
 use crate::install::task::{self, Context};
 use crate::install::uninstall::{Binary, Summary, uninstall};
+use crate::leave::Decision;
 use crate::log::{self, Format, Log};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::repair;
 use crate::serve::Sockets;
 use crate::serve::lookup::Lookup;
+use crate::settings::follow::Live;
 use crate::settings::layers::Process;
 use crate::settings::{self, Loaded, Settings};
 use crate::status;
@@ -64,7 +66,9 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     for mistake in &loaded.mistakes {
         tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
     }
-    let settings = Arc::new(loaded.settings);
+    let live = Live::new(loaded);
+    let receiver = live.settings();
+    let settings = receiver.borrow().clone();
     let (readiness, metrics) = (Readiness::default(), Metrics::default());
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
@@ -78,14 +82,15 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let pods = cluster::pods(&settings, client.as_ref(), &metrics, &mut servers, &stop);
     let sockets = Sockets {
         run_dir: settings.places.run_dir.clone(),
-        lookup: Lookup::new(pods, client, metrics.clone()),
-        log,
+        lookup: Lookup::new(pods, client.clone(), metrics.clone()),
+        log: log.clone(),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
     };
     servers.spawn(sockets.run(stop.clone()));
-    let (_changes, receiver) = watch::channel(settings.clone());
-    let context = Context { settings: receiver, readiness, metrics };
+    let leaving = cluster::follow(live, client, metrics.clone(), &mut servers, &stop);
+    servers.spawn(follow_levels(log, receiver.clone()));
+    let context = Context { settings: receiver.clone(), readiness, metrics };
     let installation = tokio::spawn(task::run(context, stop.clone()));
     let probed = settings.clone();
     servers.spawn(async move {
@@ -93,9 +98,14 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     });
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     tracing::info!(target: "cni-agent", "told to stop");
+    // Asked before anything is stopped: until then pods of the node are served.
+    let settings = receiver.borrow().clone();
+    let decision = leaving.conclude(settings.always_uninstall).await;
     stop.cancel();
     let _ = installation.await;
-    leave(settings).await;
+    if let Decision::Uninstall(_) = decision {
+        take_back(settings).await;
+    }
     servers.shutdown().await;
     Ok(())
 }
@@ -107,6 +117,14 @@ fn begin_log(loaded: &Loaded) -> io::Result<Log> {
     log::init(options).map_err(io::Error::other)
 }
 
+/// The log has the levels that the settings have.
+async fn follow_levels(log: Log, mut settings: watch::Receiver<Arc<Settings>>) {
+    while settings.changed().await.is_ok() {
+        let levels = settings.borrow_and_update().log.levels.clone();
+        log.set_levels(levels);
+    }
+}
+
 /// Kubelet makes it for the mount; where there is none, we do. Who needs it and cannot have it says so.
 fn make_run_dir(settings: &Settings) {
     let run_dir = &settings.places.run_dir;
@@ -116,12 +134,8 @@ fn make_run_dir(settings: &Settings) {
     }
 }
 
-/// Takes everything back if the agent leaves this node. One that does not know its own pod cannot ask whether it comes back.
-async fn leave(settings: Arc<Settings>) {
-    if !settings.own.name.is_empty() && !settings.always_uninstall {
-        tracing::info!(target: "cni-agent", "the installation stays: another agent takes over");
-        return;
-    }
+/// Takes everything back.
+async fn take_back(settings: Arc<Settings>) {
     let Ok(summary) = spawn_blocking(move || uninstall(&settings, Binary::WhileUnused)).await else { return };
     for done in &summary.done {
         tracing::info!(target: "install", what = done, "removed");

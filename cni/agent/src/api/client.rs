@@ -116,6 +116,12 @@ impl From<kube::Client> for Client {
     }
 }
 
+impl From<Client> for kube::Client {
+    fn from(client: Client) -> Self {
+        client.0
+    }
+}
+
 impl Client {
     /// A client of `server`; nothing is sent yet. Must be called inside of a tokio runtime.
     ///

@@ -25,7 +25,9 @@ pub(super) async fn ask(client: &Client, own: &OwnPod, budget: Duration) -> Answ
     let start = Instant::now();
     let mut wait = FIRST_WAIT;
     loop {
-        let answer = once(client, own, REQUEST.min(budget.saturating_sub(start.elapsed()))).await;
+        let limit = REQUEST.min(budget.saturating_sub(start.elapsed()));
+        // Objects of the API are large, and nearly all of the time nobody asks.
+        let answer = Box::pin(once(client, own, limit)).await;
         let left = budget.saturating_sub(start.elapsed());
         if !matches!(answer, Answer::Silent(_)) || left <= wait {
             return answer;

@@ -96,21 +96,21 @@ mod tests {
         misfit(&serde_json::from_value(template).unwrap(), &serde_json::from_value(node).unwrap())
     }
 
-    fn node(labels: Value, taints: Value) -> Value {
+    fn node(labels: &Value, taints: &Value) -> Value {
         json!({"metadata": {"name": "n1", "labels": labels}, "spec": {"taints": taints}})
     }
 
-    fn affinity(terms: Value) -> Value {
+    fn affinity(terms: &Value) -> Value {
         json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
     }
 
     #[test]
     fn the_node_selector_counts_with_every_label() {
         let template = json!({"nodeSelector": {"kubernetes.io/os": "linux", "pool": "mesh"}});
-        let with = |pool| node(json!({"kubernetes.io/os": "linux", "pool": pool}), json!([]));
+        let with = |pool| node(&json!({"kubernetes.io/os": "linux", "pool": pool}), &json!([]));
         assert_eq!(why(template.clone(), with("mesh")), None);
         assert!(why(template.clone(), with("other")).unwrap().contains("pool=mesh"));
-        assert!(why(template, node(json!({"pool": "mesh"}), json!([]))).is_some());
+        assert!(why(template, node(&json!({"pool": "mesh"}), &json!([]))).is_some());
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             (json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]), false),
             (json!([{}]), false),
         ] {
-            assert_eq!(why(affinity(terms.clone()), node(labels(), json!([]))).is_none(), fits, "{terms}");
+            assert_eq!(why(affinity(&terms), node(&labels(), &json!([]))).is_none(), fits, "{terms}");
         }
     }
 
@@ -144,11 +144,11 @@ mod tests {
         let taint = |effect: &str| json!([{"key": "dedicated", "value": "db", "effect": effect}]);
         for effect in ["NoExecute", "NoSchedule"] {
             assert!(
-                why(json!({}), node(json!({}), taint(effect))).unwrap().contains("dedicated"),
+                why(json!({}), node(&json!({}), &taint(effect))).unwrap().contains("dedicated"),
                 "{effect}"
             );
         }
-        assert_eq!(why(json!({}), node(json!({}), taint("PreferNoSchedule"))), None);
+        assert_eq!(why(json!({}), node(&json!({}), &taint("PreferNoSchedule"))), None);
         for (toleration, fits) in [
             (json!({"operator": "Exists"}), true),
             (json!({"operator": "Exists", "effect": "NoSchedule"}), false),
@@ -158,7 +158,7 @@ mod tests {
             (json!({"key": "other", "operator": "Exists"}), false),
         ] {
             let template = json!({"tolerations": [toleration.clone()]});
-            assert_eq!(why(template, node(json!({}), taint("NoExecute"))).is_none(), fits, "{toleration}");
+            assert_eq!(why(template, node(&json!({}), &taint("NoExecute"))).is_none(), fits, "{toleration}");
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
     fn a_drain_and_a_sick_node_are_tolerated_by_every_daemonset() {
         for key in ALWAYS_TOLERATED {
             let taints = json!([{"key": key, "effect": "NoSchedule"}, {"key": key, "effect": "NoExecute"}]);
-            assert_eq!(why(json!({}), node(json!({}), taints)), None, "{key}");
+            assert_eq!(why(json!({}), node(&json!({}), &taints)), None, "{key}");
         }
     }
 }

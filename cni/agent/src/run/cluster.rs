@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent has of the API server: a client, and the node's pods, followed in the background. Without either of them the agent does
-//! the rest of its work.
+//! What the agent has of the API server: a client, the node's pods, settings and the own pod, all followed in the background. Without any of
+//! them the agent does the rest of its work.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Client, Following, Resource, Server};
+use crate::events;
+use crate::leave::{self, Leave, OwnFacts};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 use crate::settings::Settings;
+use crate::settings::follow::{Follower, Live};
 
 /// A client of the API server, if somebody said where that is. Nothing is sent yet.
 pub(super) fn client(settings: &Settings) -> Option<Client> {
@@ -42,4 +47,25 @@ pub(super) fn pods(
         Err(error) => tracing::warn!(target: "cni-agent", "failed to {error}; each pod is asked for"),
     }
     pods
+}
+
+/// Follows the settings and the own pod, and asks for the DaemonSet. Who stops asks the [`Leave`] why.
+pub(super) fn follow(
+    live: Live,
+    client: Option<Client>,
+    metrics: Metrics,
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) -> Arc<Leave> {
+    let own = live.settings().borrow().own.clone();
+    let leave = Arc::new(Leave::new(client.clone(), own.clone()));
+    let Some(client) = client else { return leave };
+    let (facts, followed) = watch::channel(OwnFacts::default());
+    let (recorder, writer) = events::channel(metrics.clone(), &own.node);
+    tasks.spawn(writer.run(client.clone().into(), stop.clone()));
+    tasks.spawn(leave::follow(client.clone(), own, facts, stop.clone()));
+    let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
+    tasks.spawn(async move { asking.watch(own, end).await });
+    tasks.spawn(Follower { live, client, metrics, recorder, own: followed }.run(stop.clone()));
+    leave
 }

@@ -141,7 +141,7 @@ struct Heard {
 }
 
 impl Follower {
-    /// Follows until it is cancelled. Without a namespace there is no `ConfigMap` to follow.
+    /// Follows until it is cancelled. Without a namespace there is no `ConfigMap` to follow, and the settings stay as they are.
     pub async fn run(mut self, cancel: CancellationToken) {
         let namespace = self.live.settings.borrow().own.namespace.clone();
         if namespace.is_empty() {
