@@ -26,6 +26,9 @@ Examples:
   install-cni --chained-cni-plugin=false --cni-conf-name=istio-cni.conf    for Multus
   install-cni status                              what is installed here, what is wrong, what to do";
 
+/// How a command ends whose words are a mistake.
+const USAGE: u8 = 2;
+
 /// Installs the CNI plugin on a node and keeps it installed.
 #[derive(Debug, Parser)]
 #[command(name = "install-cni", version, after_help = EXAMPLES)]
@@ -74,11 +77,18 @@ impl Cli {
     }
 }
 
-/// Tells a person what clap says. A command line that is a mistake ends with 1, as upstream's.
+/// Tells a person what clap says of these words. A mistake ends with 1, as upstream's; one in a command that upstream does not have ends with
+/// [`USAGE`], because 1 is an answer of such a command.
 #[must_use]
-pub fn told(error: &clap::Error) -> ExitCode {
+pub fn told(error: &clap::Error, words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let told = error.print();
-    if error.use_stderr() || told.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let commands: Vec<_> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let commanded = words.into_iter().skip(1).any(|word| commands.iter().any(|name| word == name.as_str()));
+    match (error.use_stderr() || told.is_err(), commanded) {
+        (false, _) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(USAGE),
+    }
 }
 
 impl FromArgMatches for Flags {
@@ -185,6 +195,19 @@ mod tests {
             assert!(read(&words).is_err(), "{words:?}");
         }
         assert_eq!(read(&["--version"]).unwrap_err().kind(), clap::error::ErrorKind::DisplayVersion);
+    }
+
+    #[test]
+    fn a_mistake_in_a_command_is_not_taken_for_its_answer() {
+        for (words, code) in [
+            (["status", "--no-such-flag"], ExitCode::from(USAGE)),
+            (["status", "--output=xml"], ExitCode::from(USAGE)),
+            (["--log_as_json", "--no-such-flag"], ExitCode::FAILURE),
+        ] {
+            let all = ["install-cni"].iter().chain(&words).map(OsString::from);
+            let error = read(&words).unwrap_err();
+            assert_eq!(format!("{:?}", told(&error, all)), format!("{code:?}"), "{words:?}");
+        }
     }
 
     #[test]

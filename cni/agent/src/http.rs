@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the agent answers over the network: `/metrics` on one port, `/healthz` and `/readyz` on the other. Nothing else, to nobody who
-//! asks for more: there is no log-in here, so there is nothing to change and nothing secret to read.
+//! asks for more: there is no log-in here, so there is nothing to change and nothing secret to read. `/settings`, next to `/readyz`, is
+//! answered within the agent's own network alone.
 //!
 //! A port that cannot be listened on is logged and tried again. The agent goes on: a node whose pods get their rules is better off than one
 //! whose agent ends because of its probe's port, and the probe tells of it by itself.
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,12 +22,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use protocol::mutant;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::{Missing, Readiness};
+use crate::settings::effective::Effective;
+use crate::settings::follow::Report;
 
 /// Where the kubelet asks; upstream's.
 pub const HEALTH_PORT: u16 = 8000;
@@ -51,12 +54,14 @@ pub struct Told {
     pub metrics: Metrics,
     /// For `/readyz`, and the metrics of readiness.
     pub readiness: Readiness,
+    /// For `/settings`.
+    pub settings: watch::Receiver<Report>,
 }
 
 /// What a port is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// `/healthz` and `/readyz`
+    /// `/healthz`, `/readyz` and `/settings`
     Health,
     /// `/metrics`
     Monitoring,
@@ -107,11 +112,12 @@ pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: Told, sto
     while let Some(permit) = stop.run_until_cancelled(free.clone().acquire_owned()).await {
         match stop.run_until_cancelled(listener.accept()).await {
             None => return,
-            Some(Ok((stream, _))) => {
+            Some(Ok((stream, peer))) => {
                 let told = told.clone();
                 tokio::spawn(async move {
                     // A peer that is slow or gone harms itself.
-                    let _ = timeout(CONNECTION_LIMIT, answer_one(stream, purpose, told)).await;
+                    let _ =
+                        timeout(CONNECTION_LIMIT, answer_one(stream, Asker::at(peer), purpose, told)).await;
                     drop(permit);
                 });
             }
@@ -123,9 +129,9 @@ pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: Told, sto
     }
 }
 
-async fn answer_one(stream: TcpStream, purpose: Purpose, told: Told) -> hyper::Result<()> {
+async fn answer_one(stream: TcpStream, asker: Asker, purpose: Purpose, told: Told) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let response = answer(purpose, request.method(), request.uri().path(), request.headers(), &told);
+        let response = answer(purpose, asker, &request, &told);
         async move { Ok::<_, Infallible>(response) }
     });
     http1::Builder::new()
@@ -138,19 +144,39 @@ async fn answer_one(stream: TcpStream, purpose: Purpose, told: Told) -> hyper::R
         .await
 }
 
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// A process of the agent's own network.
+    Near,
+    /// Anybody else.
+    Far,
+}
+
+impl Asker {
+    fn at(peer: SocketAddr) -> Self {
+        if peer.ip().to_canonical().is_loopback() || mutant!("settings-told-to-all") {
+            Self::Near
+        } else {
+            Self::Far
+        }
+    }
+}
+
 type Answer = Response<Full<Bytes>>;
 
-fn answer(purpose: Purpose, method: &Method, path: &str, headers: &HeaderMap, told: &Told) -> Answer {
-    if !matches!(*method, Method::GET | Method::HEAD) {
+fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, told: &Told) -> Answer {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match (purpose, path) {
+    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match (purpose, request.uri().path()) {
         (Purpose::Monitoring, "/metrics") => metrics(told, Exposition::for_accept(accept)),
         (Purpose::Health, "/healthz") => plain(StatusCode::OK, "ok\n"),
         (Purpose::Health, "/readyz") => ready(&told.readiness.missing(), accept),
+        (Purpose::Health, "/settings") => settings(asker, &told.settings.borrow()),
         (Purpose::Monitoring, _) => plain(StatusCode::NOT_FOUND, "here is /metrics\n"),
         (Purpose::Health, _) => plain(StatusCode::NOT_FOUND, "here are /healthz and /readyz\n"),
     }
@@ -177,6 +203,14 @@ fn ready(missing: &Missing, accept: &str) -> Answer {
     }
     let lines = missing.iter().map(|(part, why)| format!("{}: {why}\n", part.name()));
     plain(status, ["not ready\n".to_owned()].into_iter().chain(lines).collect::<String>())
+}
+
+fn settings(asker: Asker, report: &Report) -> Answer {
+    if asker == Asker::Far {
+        return plain(StatusCode::FORBIDDEN, "only for processes of the agent's own network\n");
+    }
+    let json = serde_json::to_string(&Effective::from(report)).unwrap_or_default();
+    body(StatusCode::OK, "application/json", json + "\n")
 }
 
 fn plain(status: StatusCode, text: impl Into<String>) -> Answer {

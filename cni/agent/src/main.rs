@@ -8,6 +8,6 @@ use agent::cli::{self, Cli};
 fn main() -> ExitCode {
     match Cli::read(std::env::args_os()) {
         Ok(cli) => agent::run::main(cli),
-        Err(error) => cli::told(&error),
+        Err(error) => cli::told(&error, std::env::args_os()),
     }
 }

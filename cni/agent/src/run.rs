@@ -72,7 +72,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let (readiness, metrics) = (Readiness::default(), Metrics::default());
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
-    let told = Told { metrics: metrics.clone(), readiness: readiness.clone() };
+    let told = Told { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
     servers.spawn(http::serve(http::HEALTH_PORT, Purpose::Health, told.clone(), stop.clone()));
     if let Some(port) = settings.monitoring_port {
         servers.spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));

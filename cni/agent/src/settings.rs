@@ -11,6 +11,7 @@
 //! | [`change`] | what the running agent can follow, and what it refuses |
 //! | [`load`] | the settings at the start |
 //! | [`follow`] | the settings while the agent runs |
+//! | [`effective`] | the same, for another process |
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use crate::log::Levels;
 
 pub mod build;
 pub mod change;
+pub mod effective;
 pub mod follow;
 pub mod key;
 pub mod kind;

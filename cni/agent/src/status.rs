@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `install-cni status`: what is installed on this node, what is wrong, and what to do about it, for a person who is on call. It looks at the
-//! node itself, so that it tells the truth with the agent down, too; the agent is asked only what it says of itself.
+//! node itself, so that it tells the truth with the agent down, too; the agent is asked only what it says of itself, and which settings it
+//! goes by.
 
 mod decide;
 mod gather;
@@ -34,9 +35,11 @@ pub(crate) struct Seen {
     /// What the agent recorded of the kernel; `None` if there is no record.
     backend: Option<String>,
     agent: Agent,
-    /// The settings that somebody gave. A setting of the watched `ConfigMap` is not seen from here.
+    /// Whose settings the node is compared with.
+    judged_by: JudgedBy,
+    /// The settings that somebody gave.
     settings: Vec<Setting>,
-    /// Those that cannot be used.
+    /// Those that cannot be used, or are not applied.
     mistakes: Vec<String>,
 }
 
@@ -81,10 +84,33 @@ struct Credentials {
     problem: Option<String>,
 }
 
+/// Whose settings the node is compared with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum JudgedBy {
+    /// The running agent's.
+    Agent,
+    /// This process's own flags and environment: what the `ConfigMap` says is not known.
+    #[default]
+    Surroundings,
+}
+
+/// What a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Use {
+    /// The plugin's questions.
+    Questions,
+    /// The plugin's log lines.
+    Lines,
+}
+
 /// A socket of the run directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Socket {
     path: String,
+    /// What it is for.
+    purpose: Use,
     /// Why nobody answers; `None` if somebody does.
     problem: Option<String>,
 }

@@ -6,6 +6,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::*;
 use crate::readiness::Part;
 
+fn nothing_said() -> watch::Receiver<Report> {
+    watch::channel(Report::default()).1
+}
+
 struct Server {
     address: SocketAddr,
     readiness: Readiness,
@@ -17,7 +21,8 @@ impl Server {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
         let (address, stop, readiness) =
             (listener.local_addr().unwrap(), CancellationToken::new(), Readiness::default());
-        let told = Told { metrics: Metrics::default(), readiness: readiness.clone() };
+        let told =
+            Told { metrics: Metrics::default(), readiness: readiness.clone(), settings: nothing_said() };
         tokio::spawn(answer_all(listener, purpose, told, stop.clone()));
         Self { address, readiness, stop }
     }
@@ -68,6 +73,24 @@ async fn each_port_serves_its_own_paths_only_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn settings_are_for_processes_of_the_same_network() {
+    let server = Server::start(Purpose::Health).await;
+    let text = server.get("/settings").await;
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.contains("\"values\":{}"), "{text}");
+    assert_eq!(settings(Asker::Far, &Report::default()).status(), StatusCode::FORBIDDEN);
+    for (peer, asker) in [
+        ("127.0.0.1:1", Asker::Near),
+        ("[::1]:1", Asker::Near),
+        ("[::ffff:127.0.0.1]:1", Asker::Near),
+        ("10.0.0.1:1", Asker::Far),
+        ("[::ffff:10.0.0.1]:1", Asker::Far),
+        ("[fe80::1]:1", Asker::Far),
+    ] {
+        assert_eq!(Asker::at(peer.parse().unwrap()), asker, "{peer}");
+    }
+}
+
+#[tokio::test]
 async fn metrics_follow_readiness_at_the_scrape() {
     let server = Server::start(Purpose::Monitoring).await;
     Part::ALL.iter().for_each(|part| server.readiness.right(*part));
@@ -107,7 +130,7 @@ async fn a_port_that_is_taken_is_no_reason_to_end_and_stop_is() {
     let taken = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).await.unwrap();
     let port = taken.local_addr().unwrap().port();
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let told = Told { metrics: Metrics::default(), readiness };
+    let told = Told { metrics: Metrics::default(), readiness, settings: nothing_said() };
     let server = tokio::spawn(serve(port, Purpose::Health, told, stop.clone()));
     tokio::task::yield_now().await;
     assert!(!server.is_finished());

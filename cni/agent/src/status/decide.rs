@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wrong, and what to do about it. Pure.
 
-use super::{Agent, Finding, Seen};
+use super::{Agent, Finding, Seen, Use};
 
 /// A token that expires this soon should have been renewed: the kubelet does that when a fifth of its hour is left.
 const SOON: u64 = 300;
@@ -50,16 +50,19 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
     }
     for mistake in &seen.mistakes {
         find(
-            format!("a setting cannot be used: {mistake}"),
+            format!("a setting is not as somebody wants it: {mistake}"),
             "correct it in the ConfigMap istio-cni-config or the DaemonSet",
         );
     }
     for socket in &seen.sockets {
         if let Some(why) = &socket.problem {
-            find(
-                format!("nobody answers at {}: {why}", socket.path),
-                "the plugin asks the API server instead; restart the agent if it runs",
-            );
+            let remedy = match socket.purpose {
+                Use::Questions => "the plugin asks the API server instead; restart the agent if it runs",
+                Use::Lines => {
+                    "the plugin's lines are in istio-cni.log beside it alone; restart the agent if it runs"
+                }
+            };
+            find(format!("nobody answers at {}: {why}", socket.path), remedy);
         }
     }
     of_the_agent(&seen.agent, &mut find);

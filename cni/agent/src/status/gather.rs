@@ -14,11 +14,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use super::{Agent, Binary, Conflist, Credentials, Seen, Setting, Socket};
+use super::{Agent, Binary, Conflist, Credentials, JudgedBy, Seen, Setting, Socket, Use};
 use crate::conflist::entry;
 use crate::conflist::plan::{Step, Wish};
 use crate::http::{HEALTH_PORT, Ready};
 use crate::install::{BINARY, KUBECONFIG, directory};
+use crate::serve::LOG_SOCKET;
+use crate::settings::build::build;
+use crate::settings::effective::Effective;
+use crate::settings::layers::Values;
 use crate::settings::{Loaded, Origin, Settings};
 
 /// What the agent's answer may take.
@@ -27,7 +31,8 @@ const LIMIT: Duration = Duration::from_secs(3);
 const LARGEST: u64 = 1 << 20;
 
 pub(super) fn gather(loaded: &Loaded) -> Seen {
-    let settings = &loaded.settings;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, HEALTH_PORT));
+    let Judgement { judged_by, settings, values, mistakes } = judgement(loaded, effective(address));
     let places = &settings.places;
     let shipped = digest(&places.source_dir.join(BINARY)).ok();
     let binary = |path: &Path| {
@@ -35,17 +40,45 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
         let current = shipped.is_none() || sha256.as_ref().ok() == shipped.as_ref();
         Binary { path: path.display().to_string(), sha256, current }
     };
-    let sockets = [protocol::agent::SOCKET, "log.sock"].map(|name| places.run_dir.join(name));
+    let sockets = [(protocol::agent::SOCKET, Use::Questions), (LOG_SOCKET, Use::Lines)];
     Seen {
         binaries: places.target_dirs.iter().map(|dir| binary(&dir.join(BINARY))).collect(),
         credentials: credentials(&places.run_dir.join(KUBECONFIG)),
-        conflist: conflist(settings),
-        sockets: sockets.iter().map(|path| socket(path)).collect(),
+        conflist: conflist(&settings),
+        sockets: sockets.map(|(name, purpose)| socket(&places.run_dir.join(name), purpose)).into(),
         backend: fs::read_to_string(places.run_dir.join("backend")).ok().map(|text| text.trim().to_owned()),
-        agent: ask(SocketAddr::from((Ipv4Addr::LOCALHOST, HEALTH_PORT))),
-        settings: given(loaded),
-        mistakes: loaded.mistakes.iter().map(ToString::to_string).collect(),
+        agent: ask(address),
+        judged_by,
+        settings: given(&values),
+        mistakes,
     }
+}
+
+/// What the node is compared with.
+pub(super) struct Judgement {
+    pub(super) judged_by: JudgedBy,
+    pub(super) settings: Settings,
+    pub(super) values: Values,
+    pub(super) mistakes: Vec<String>,
+}
+
+/// What the running agent goes by; else what this process was told, which lacks what the `ConfigMap` says.
+pub(super) fn judgement(loaded: &Loaded, effective: Option<Effective>) -> Judgement {
+    let Some(effective) = effective else {
+        return Judgement {
+            judged_by: JudgedBy::Surroundings,
+            settings: loaded.settings.clone(),
+            values: loaded.values.clone(),
+            mistakes: loaded.mistakes.iter().map(ToString::to_string).collect(),
+        };
+    };
+    let values = effective.values();
+    let (settings, mistakes) = build(&values, &loaded.found);
+    let refused = effective.refused.iter().map(|one| {
+        format!("{}={:?} from {} is not applied: {}", one.key, one.wanted.text, one.wanted.origin, one.why)
+    });
+    let mistakes = mistakes.iter().map(ToString::to_string).chain(refused).collect();
+    Judgement { judged_by: JudgedBy::Agent, settings, values, mistakes }
 }
 
 /// What the agent would do to the directory: nothing, if all is well.
@@ -74,12 +107,12 @@ fn conflist(settings: &Settings) -> Conflist {
 }
 
 /// A line of each setting that is not the default.
-fn given(loaded: &Loaded) -> Vec<Setting> {
+fn given(values: &Values) -> Vec<Setting> {
     let line = |text: &str| match text.split_once('\n') {
         Some((first, _)) => format!("{first} …"),
         None => text.to_owned(),
     };
-    let given = loaded.values.iter().filter(|(_, value)| value.origin != Origin::Default);
+    let given = values.iter().filter(|(_, value)| value.origin != Origin::Default);
     given
         .map(|(key, value)| Setting { key: key.name, value: line(&value.text), origin: value.origin })
         .collect()
@@ -130,29 +163,35 @@ pub(super) fn expiry(token: &str) -> Option<u64> {
     serde_json::from_slice::<serde_json::Value>(&claims).ok()?["exp"].as_u64()
 }
 
-fn socket(path: &Path) -> Socket {
+fn socket(path: &Path, purpose: Use) -> Socket {
     let problem = UnixStream::connect(path).err().map(|error| error.to_string());
-    Socket { path: path.display().to_string(), problem }
+    Socket { path: path.display().to_string(), purpose, problem }
 }
 
 pub(super) fn ask(address: SocketAddr) -> Agent {
-    let answer = || -> io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        stream.set_write_timeout(Some(LIMIT))?;
-        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")?;
-        let mut text = String::new();
-        stream.take(LARGEST).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    let text = match answer() {
-        Ok(text) => text,
+    let body = match get(address, "/readyz") {
+        Ok(body) => body,
         Err(error) => return Agent::Silent(format!("{address}: {error}")),
     };
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    match serde_json::from_str::<Ready>(body) {
+    match serde_json::from_str::<Ready>(&body) {
         Ok(ready) if ready.ready => Agent::Ready,
         Ok(ready) => Agent::NotReady(ready.missing),
         Err(_) => Agent::Silent(format!("{address}: somebody else answers there")),
     }
+}
+
+/// What the running agent goes by; `None` if there is none, or one that does not tell.
+pub(super) fn effective(address: SocketAddr) -> Option<Effective> {
+    serde_json::from_str(&get(address, "/settings").ok()?).ok()
+}
+
+/// The body of an answer.
+fn get(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")?;
+    let mut text = String::new();
+    stream.take(LARGEST).read_to_string(&mut text)?;
+    Ok(text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::{Agent, Finding, Output, Seen};
+use super::{Agent, Finding, JudgedBy, Output, Seen};
 
 pub(super) fn print(
     seen: &Seen,
@@ -47,6 +47,7 @@ pub(super) fn print(
         Agent::Silent(_) => "does not answer",
     };
     writeln!(out, "agent        {agent}")?;
+    writeln!(out, "settings     {}", judged_by(seen.judged_by))?;
     for setting in &seen.settings {
         writeln!(out, "setting      {}={} (from {})", setting.key, setting.value, setting.origin)?;
     }
@@ -57,4 +58,13 @@ pub(super) fn print(
         writeln!(out, "wrong: {}\n  {}", finding.what, finding.remedy)?;
     }
     Ok(())
+}
+
+fn judged_by(judged_by: JudgedBy) -> &'static str {
+    match judged_by {
+        JudgedBy::Agent => "those of the running agent",
+        JudgedBy::Surroundings => {
+            "of this command's flags and environment alone, as no agent tells its own: what the ConfigMap says is not known"
+        }
+    }
 }

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::*;
+use crate::settings::effective::Effective;
 
 fn token(claims: &str) -> String {
     format!("e30.{}.c2VjcmV0", URL_SAFE_NO_PAD.encode(claims))
@@ -22,7 +23,9 @@ fn well() -> Seen {
             token_expires: Some(10_000),
             problem: None,
         },
-        sockets: vec![Socket { path: "/run/agent.sock".to_owned(), problem: None }],
+        sockets: [("agent.sock", Use::Questions), ("log.sock", Use::Lines)]
+            .map(|(path, purpose)| Socket { path: path.to_owned(), purpose, problem: None })
+            .into(),
         backend: Some("nft-compat".to_owned()),
         conflist: Conflist {
             usable: vec!["10-x.conflist".to_owned()],
@@ -38,19 +41,20 @@ fn well() -> Seen {
 fn each_thing_wrong_is_one_finding_with_a_remedy() {
     assert_eq!(decide::decide(&well(), 1000), []);
     type Spoil = fn(&mut Seen);
-    let spoils: [(&str, Spoil); 11] = [
+    let spoils: [(&str, Spoil); 12] = [
         ("no plugin at", |seen| seen.binaries[0].sha256 = Err("no such file".to_owned())),
         ("not the one of this agent", |seen| seen.binaries[0].current = false),
         ("cannot be used", |seen| seen.credentials.problem = Some("no such file".to_owned())),
         ("token expired", |seen| seen.credentials.token_expires = Some(999)),
         ("about to expire", |seen| seen.credentials.token_expires = Some(1100)),
         ("every user", |seen| seen.credentials.mode = Some(0o644)),
-        ("nobody answers", |seen| seen.sockets[0].problem = Some("refused".to_owned())),
+        ("nobody answers at agent", |seen| seen.sockets[0].problem = Some("refused".to_owned())),
+        ("nobody answers at log", |seen| seen.sockets[1].problem = Some("refused".to_owned())),
         ("of conflist: gone", |seen| {
             seen.agent = Agent::NotReady([("conflist".to_owned(), "gone".to_owned())].into());
         }),
         ("network is not right", |seen| seen.conflist.problem = Some("no entry".to_owned())),
-        ("a setting cannot", |seen| seen.mistakes.push("PORT: x".to_owned())),
+        ("a setting is not", |seen| seen.mistakes.push("PORT: x".to_owned())),
         ("does not answer", |seen| seen.agent = Agent::Silent("refused".to_owned())),
     ];
     for (word, spoil) in spoils {
@@ -128,11 +132,36 @@ fn text_begins_with_what_is_there_and_ends_with_what_is_wrong() {
         print::print(seen, &decide::decide(seen, 1000), 1000, Output::Text, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
-    assert!(text(&seen).ends_with("agent        ready\nnothing is wrong\n"), "{}", text(&seen));
+    assert!(
+        text(&seen).ends_with("what the ConfigMap says is not known\nnothing is wrong\n"),
+        "{}",
+        text(&seen)
+    );
     seen.agent = Agent::Silent("refused".to_owned());
     assert!(
         text(&seen).contains("\nwrong: the agent does not answer: refused\n  look whether"),
         "{}",
         text(&seen)
     );
+}
+
+#[test]
+fn the_running_agents_settings_count_for_more_than_ones_own() {
+    use crate::settings::effective::NotApplied;
+    use crate::settings::layers::Value;
+    use crate::settings::{Origin, key, load};
+
+    let own = std::collections::BTreeMap::from([("EXCLUDE_NAMESPACES".to_owned(), "old".to_owned())]);
+    let loaded = load(std::collections::BTreeMap::new(), &own);
+    let alone = gather::judgement(&loaded, None);
+    assert_eq!((alone.judged_by, &alone.settings), (JudgedBy::Surroundings, &loaded.settings));
+    let value = |text: &str| Value { text: text.to_owned(), origin: Origin::ConfigMap };
+    let mut values: std::collections::BTreeMap<_, _> =
+        loaded.values.iter().map(|(key, value)| (key.variable(), value.clone())).collect();
+    values.insert(key::EXCLUDE_NAMESPACES.variable(), value("new"));
+    let refused = vec![NotApplied { key: "X".to_owned(), wanted: value("y"), why: "no".to_owned() }];
+    let told = gather::judgement(&loaded, Some(Effective { values, refused }));
+    assert_eq!(told.judged_by, JudgedBy::Agent);
+    assert_eq!(told.settings.entry.exclude_namespaces, ["new"]);
+    assert_eq!(told.mistakes, ["X=\"y\" from the ConfigMap is not applied: no"]);
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The settings of a running agent as another process is told of them: what holds, who said it, and what is said and does not hold.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::follow::Report;
+use super::key;
+use super::layers::{Value, Values};
+
+/// What a running agent goes by. Keys are named as in the `ConfigMap`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effective {
+    /// What holds for each key.
+    pub values: BTreeMap<String, Value>,
+    /// What is said and not applied.
+    #[serde(default)]
+    pub refused: Vec<NotApplied>,
+}
+
+/// A change that is not applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotApplied {
+    /// The key.
+    pub key: String,
+    /// What is said, and by whom.
+    pub wanted: Value,
+    /// Why it is not done, for a person.
+    pub why: String,
+}
+
+impl From<&Report> for Effective {
+    fn from(report: &Report) -> Self {
+        let refused = report.refused.iter().map(|one| NotApplied {
+            key: one.key.variable(),
+            wanted: one.wanted.clone(),
+            why: one.why.to_string(),
+        });
+        let values = report.values.iter().map(|(key, value)| (key.variable(), value.clone()));
+        Self { values: values.collect(), refused: refused.collect() }
+    }
+}
+
+impl Effective {
+    /// The values, as this program reads them. Keys that another version of the agent has, and this one does not know, are left out.
+    #[must_use]
+    pub fn values(&self) -> Values {
+        let known = key::ALL.iter();
+        known.filter_map(|key| Some((*key, self.values.get(&key.variable())?.clone()))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Origin;
+    use crate::settings::change::{Refusal, Refused};
+
+    #[test]
+    fn what_is_told_is_what_is_read() {
+        let value = |text: &str, origin| Value { text: text.to_owned(), origin };
+        let held = value("kube-system", Origin::ConfigMap);
+        let wanted = value("/elsewhere", Origin::ConfigMap);
+        let report = Report {
+            values: Values::from([(&key::EXCLUDE_NAMESPACES, held.clone())]),
+            refused: vec![Refused { key: &key::NET_DIR, wanted: wanted.clone(), why: Refusal::Mount }],
+        };
+        let text = serde_json::to_string(&Effective::from(&report)).unwrap();
+        let read: Effective = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.values(), report.values);
+        assert_eq!(read.refused[0].wanted, wanted);
+        assert!(read.refused[0].why.contains("change the DaemonSet"), "{}", read.refused[0].why);
+        let newer = r#"{"values": {"OF_NEXT_YEAR": {"text": "x", "origin": "flag"}}}"#;
+        assert_eq!(serde_json::from_str::<Effective>(newer).unwrap().values(), Values::new());
+    }
+}
