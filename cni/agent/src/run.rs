@@ -88,9 +88,9 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         readiness: readiness.clone(),
     };
     servers.spawn(sockets.run(stop.clone()));
-    let leaving = cluster::follow(live, client, metrics.clone(), &mut servers, &stop);
+    let (leaving, events) = cluster::follow(live, client, metrics.clone(), &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
-    let context = Context { settings: receiver.clone(), readiness, metrics };
+    let context = Context { settings: receiver.clone(), readiness, metrics, events };
     let installation = tokio::spawn(task::run(context, stop.clone()));
     let probed = settings.clone();
     servers.spawn(async move {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use serde_json::json;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
 
 use super::KUBECONFIG;
 use crate::files::{self, Doing, FileError};
@@ -49,6 +50,20 @@ pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
         tracing::info!(target: "install", path = %path.display(), server, "wrote the plugin's credentials");
     }
     Ok(!right)
+}
+
+/// When the token expires that the plugin has, in seconds since 1970; `None` if it has none, or one that does not say.
+#[must_use]
+pub fn token_expires(settings: &Settings) -> Option<u64> {
+    let config: Value = serde_json::from_slice(&fs::read(path(settings)).ok()?).ok()?;
+    expiry(config["users"][0]["user"]["token"].as_str()?)
+}
+
+/// When a service account's token expires; `None` for one that does not say. Its signature is the API server's to check.
+#[must_use]
+pub fn expiry(token: &str) -> Option<u64> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    serde_json::from_slice::<Value>(&claims).ok()?["exp"].as_u64()
 }
 
 /// The server's address.

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::kubeconfig;
 use super::pass::{ConflistError, Installer, Report, Touch};
 use super::uninstall::{Binary, uninstall};
 use crate::conflist::plan::NotRight;
@@ -121,6 +122,12 @@ fn the_credentials_say_what_kubelet_gave() {
     let cluster = json!({"server": "https://[fd00::1]:443", "insecure-skip-tls-verify": true});
     assert_eq!(read(&node)["clusters"][0]["cluster"], cluster);
     assert_eq!(files::mode_of(&node.at("run/istio-cni-kubeconfig")).unwrap(), 0o640);
+    assert_eq!(kubeconfig::token_expires(&node.settings), None);
+    node.write("account/token", "e30.eyJleHAiOjE3OTUwMDAwMDB9.c2ln");
+    assert!(node.pass().kubeconfig.is_ok());
+    assert_eq!(kubeconfig::token_expires(&node.settings), Some(1_795_000_000));
+    node.write("account/token", "newer");
+    assert!(node.pass().kubeconfig.is_ok());
     fs::remove_file(node.at("account/token")).unwrap();
     let report = node.pass();
     let why = report.kubeconfig.unwrap_err().to_string();

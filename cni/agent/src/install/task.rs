@@ -9,10 +9,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::KUBECONFIG;
 use super::fight::{self, Fight};
 use super::pass::{ConflistError, Installer, Report, Touch};
+use super::{KUBECONFIG, kubeconfig};
 use crate::conflist::plan::Step;
+use crate::events::{About, Reason, Recorder};
 use crate::metrics::{InstallResult, Metrics};
 use crate::readiness::{Part, Readiness};
 use crate::settings::Settings;
@@ -34,6 +35,20 @@ pub struct Context {
     pub readiness: Readiness,
     /// What it counts.
     pub metrics: Metrics,
+    /// Whom operators hear.
+    pub events: Recorder,
+}
+
+impl Context {
+    fn tell_fight(&self, file: &str) {
+        let why = fight::reason(file);
+        tracing::warn!(target: "install", file, "{why}");
+        self.metrics.fight();
+        let node = self.settings.borrow().own.node.clone();
+        if !node.is_empty() {
+            self.events.record(About::Node(node), Reason::CniConfigFight, why);
+        }
+    }
 }
 
 /// Installs and heals until `stop`.
@@ -52,9 +67,10 @@ pub async fn run(mut context: Context, stop: CancellationToken) {
         let mut installer = std::mem::take(&mut keeper.installer);
         let looked = spawn_blocking(move || {
             let report = installer.pass(&settings, &touch);
-            (installer, report)
+            (installer, report, kubeconfig::token_expires(&settings))
         });
-        let Ok((installer, report)) = looked.await else { continue };
+        let Ok((installer, report, expires)) = looked.await else { continue };
+        context.metrics.token_expires(expires);
         keeper.installer = installer;
         let wait = keeper.judge(&report, begun, &context);
         let changed = async {
@@ -139,8 +155,7 @@ impl Keeper {
         if let (Ok(file), Some(before), true) = (&report.conflist, &self.right, wrote) {
             metrics.healed(begun.elapsed());
             if before == file && self.fight.healed(begun).is_some() {
-                metrics.fight();
-                tracing::warn!(target: "install", file, "{}", fight::reason(file));
+                context.tell_fight(file);
             }
         }
         if let Ok(file) = &report.conflist {

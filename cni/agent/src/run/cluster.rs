@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Client, Following, Resource, Server};
-use crate::events;
+use crate::events::{self, Recorder};
 use crate::leave::{self, Leave, OwnFacts};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
@@ -49,23 +49,25 @@ pub(super) fn pods(
     pods
 }
 
-/// Follows the settings and the own pod, and asks for the DaemonSet. Who stops asks the [`Leave`] why.
+/// Follows the settings and the own pod, and asks for the DaemonSet. Who stops asks the [`Leave`] why; who has something to tell
+/// operators hands it to the [`Recorder`].
 pub(super) fn follow(
     live: Live,
     client: Option<Client>,
     metrics: Metrics,
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
-) -> Arc<Leave> {
+) -> (Arc<Leave>, Recorder) {
     let own = live.settings().borrow().own.clone();
     let leave = Arc::new(Leave::new(client.clone(), own.clone()));
-    let Some(client) = client else { return leave };
-    let (facts, followed) = watch::channel(OwnFacts::default());
     let (recorder, writer) = events::channel(metrics.clone(), &own.node);
+    let Some(client) = client else { return (leave, recorder) };
+    let (facts, followed) = watch::channel(OwnFacts::default());
     tasks.spawn(writer.run(client.clone().into(), stop.clone()));
     tasks.spawn(leave::follow(client.clone(), own, facts, stop.clone()));
     let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(own, end).await });
-    tasks.spawn(Follower { live, client, metrics, recorder, own: followed }.run(stop.clone()));
-    leave
+    let follower = Follower { live, client, metrics, recorder: recorder.clone(), own: followed };
+    tasks.spawn(follower.run(stop.clone()));
+    (leave, recorder)
 }

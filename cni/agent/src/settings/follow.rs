@@ -21,7 +21,7 @@ use super::{Settings, key};
 use crate::api::{Change, Client, Following, Resource};
 use crate::events::{About, Reason, Recorder};
 use crate::leave::OwnFacts;
-use crate::metrics::{Metrics, SettingKey};
+use crate::metrics::{Metrics, SettingKey, Watched};
 
 /// The `ConfigMap` that is watched, in the agent's own namespace.
 pub const CONFIG_MAP: &str = "istio-cni-config";
@@ -151,7 +151,8 @@ impl Follower {
         let (said, hearing) = watch::channel(Heard::default());
         let resource = Resource::config_map(&namespace, CONFIG_MAP);
         let following = Following { client: self.client.clone(), resource, seed: std::process::id().into() };
-        let listen = following.run(move |change| pass_on(change, &said), &cancel);
+        let metrics = self.metrics.clone();
+        let listen = following.run(move |change| pass_on(change, &said, &metrics), &cancel);
         let act = cancel.run_until_cancelled(self.act(hearing));
         tokio::join!(listen, act);
     }
@@ -212,12 +213,13 @@ impl Follower {
 }
 
 /// What is heard of the `ConfigMap`. When it goes, its last word holds: that is how an uninstall begins, and no reason to change a node.
-fn pass_on(change: Change<ConfigMap>, said: &watch::Sender<Heard>) {
+fn pass_on(change: Change<ConfigMap>, said: &watch::Sender<Heard>, metrics: &Metrics) {
     let map = match change {
         Change::All(maps) => maps.into_iter().next(),
         Change::Set(map) => Some(map),
         Change::Removed(_) => None,
-        Change::Alive | Change::Lost(_) => return,
+        Change::Alive => return,
+        Change::Lost(lost) => return metrics.watch_restarted(Watched::ConfigMap, lost.reason),
     };
     let Some(map) = map else {
         return tracing::info!(target: "cni-agent", "there is no ConfigMap {CONFIG_MAP}: what it said last holds, if anything");

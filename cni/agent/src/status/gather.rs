@@ -10,14 +10,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 use super::{Agent, Binary, Conflist, Credentials, JudgedBy, Seen, Setting, Socket, Use};
 use crate::conflist::entry;
 use crate::conflist::plan::{Step, Wish};
 use crate::http::{HEALTH_PORT, Ready};
+use crate::install::kubeconfig::expiry;
 use crate::install::{BINARY, KUBECONFIG, directory};
 use crate::serve::LOG_SOCKET;
 use crate::settings::build::build;
@@ -154,13 +153,6 @@ fn token(kubeconfig: &str) -> Option<String> {
     let value: serde_json::Value = serde_saphyr::from_str(kubeconfig).ok()?;
     let token = value["users"][0]["user"]["token"].as_str()?.trim();
     (!token.is_empty()).then(|| token.to_owned())
-}
-
-/// When a service account's token expires; `None` for one that does not say. Its signature is the API server's to check.
-#[must_use]
-pub(super) fn expiry(token: &str) -> Option<u64> {
-    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
-    serde_json::from_slice::<serde_json::Value>(&claims).ok()?["exp"].as_u64()
 }
 
 fn socket(path: &Path, purpose: Use) -> Socket {

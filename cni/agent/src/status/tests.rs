@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::*;
+use crate::install::kubeconfig::expiry;
 use crate::settings::effective::Effective;
 
 fn token(claims: &str) -> String {
@@ -95,9 +96,9 @@ fn json(token: &str) -> String {
 
 #[test]
 fn only_a_token_with_an_expiry_has_one() {
-    assert_eq!(gather::expiry(&token(r#"{"exp":1795000000}"#)), Some(1_795_000_000));
+    assert_eq!(expiry(&token(r#"{"exp":1795000000}"#)), Some(1_795_000_000));
     for bad in [token("{}"), token("no json"), "opaque".to_owned(), "a.!.c".to_owned(), String::new()] {
-        assert_eq!(gather::expiry(&bad), None, "{bad}");
+        assert_eq!(expiry(&bad), None, "{bad}");
     }
 }
 
