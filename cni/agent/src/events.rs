@@ -37,6 +37,10 @@ pub enum Reason {
     LabelBrokenPod,
     /// A broken pod's rules were written and a probe saw them redirect.
     RepairedBrokenPod,
+    /// A broken pod's rules were written and read back, and no packet could be sent that proves all of them.
+    RepairUnproven,
+    /// A broken pod is redirected as it should be, and was before the agent came to it.
+    AlreadyRedirected,
     /// A broken pod's rules could not be written or not be proven; it is tried again.
     RepairFailed,
     /// A broken pod cannot be repaired in place.
@@ -45,6 +49,8 @@ pub enum Reason {
     UnredirectedPod,
     /// An unredirected pod without a validation container redirects again.
     RedirectionRestored,
+    /// An enrolled pod's rules cannot be read, again and again.
+    RedirectionUnknown,
     /// Another writer keeps undoing our configuration.
     CniConfigFight,
     /// A changed setting was not applied.
@@ -53,14 +59,17 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::DeleteBrokenPod,
         Self::LabelBrokenPod,
         Self::RepairedBrokenPod,
+        Self::RepairUnproven,
+        Self::AlreadyRedirected,
         Self::RepairFailed,
         Self::UnrepairableBrokenPod,
         Self::UnredirectedPod,
         Self::RedirectionRestored,
+        Self::RedirectionUnknown,
         Self::CniConfigFight,
         Self::SettingRefused,
     ];
@@ -72,10 +81,13 @@ impl Reason {
             Self::DeleteBrokenPod => "DeleteBrokenPod",
             Self::LabelBrokenPod => "LabelBrokenPod",
             Self::RepairedBrokenPod => "RepairedBrokenPod",
+            Self::RepairUnproven => "RepairUnproven",
+            Self::AlreadyRedirected => "AlreadyRedirected",
             Self::RepairFailed => "RepairFailed",
             Self::UnrepairableBrokenPod => "UnrepairableBrokenPod",
             Self::UnredirectedPod => "UnredirectedPod",
             Self::RedirectionRestored => "RedirectionRestored",
+            Self::RedirectionUnknown => "RedirectionUnknown",
             Self::CniConfigFight => "CniConfigFight",
             Self::SettingRefused => "SettingRefused",
         }
@@ -84,7 +96,7 @@ impl Reason {
     /// `Normal` for good news. A deletion is a warning, as upstream's is.
     const fn kind(self) -> &'static str {
         match self {
-            Self::RepairedBrokenPod | Self::RedirectionRestored => "Normal",
+            Self::RepairedBrokenPod | Self::AlreadyRedirected | Self::RedirectionRestored => "Normal",
             _ => "Warning",
         }
     }

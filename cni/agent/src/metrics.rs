@@ -168,8 +168,13 @@ impl Series {
         }
         for kind in RepairType::ALL {
             for result in RepairResult::ALL {
-                // Only a label that was there already is skipped.
-                if *result != RepairResult::Skip || *kind == RepairType::Label {
+                // Only a label that was there already is skipped, and only rules can be unproven.
+                let can_be = match result {
+                    RepairResult::Skip => *kind == RepairType::Label,
+                    RepairResult::Unproven => *kind == RepairType::Repair,
+                    RepairResult::Success | RepairResult::Fail => true,
+                };
+                if can_be {
                     touch(&self.repaired, [("type", kind.name()), ("result", result.name())]);
                 }
             }

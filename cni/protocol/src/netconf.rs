@@ -13,6 +13,7 @@ mod paths;
 mod selector;
 
 pub use header::Header;
+pub use paths::BACKEND_RECORD;
 pub use selector::{EnablementSelector, LabelRequirement, LabelSelector};
 
 use header::undecodable;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::mutant;
+use protocol::netconf::BACKEND_RECORD;
 
 use super::{BINARY, KUBECONFIG, cache, directory};
 use crate::conflist::leave;
@@ -15,7 +16,7 @@ use crate::settings::{Places, Settings};
 
 /// What else of ours is in the run directory.
 const RUN_FILES: [&str; 6] =
-    ["agent.sock", "log.sock", "pluginevent.sock", "backend", "istio-cni.log", "istio-cni.log.1"];
+    ["agent.sock", "log.sock", "pluginevent.sock", BACKEND_RECORD, "istio-cni.log", "istio-cni.log.1"];
 
 /// Whether the binary goes although a runtime still names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

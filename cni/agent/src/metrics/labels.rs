@@ -52,6 +52,8 @@ label! {
     RepairResult {
         /// Done, and for [`RepairType::Repair`] proven.
         Success = "success",
+        /// Rules were written and read back, and no packet could be sent that proves all of them.
+        Unproven = "unproven",
         /// Nothing to do: the label was there.
         Skip = "skip",
         /// Not done; it is tried again.

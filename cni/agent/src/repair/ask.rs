@@ -105,13 +105,21 @@ pub struct Proven {
     pub evidence: Evidence,
 }
 
+impl Proven {
+    /// Whether a packet was seen to be redirected.
+    #[must_use]
+    pub fn is_by_packet(&self) -> bool {
+        matches!(self.evidence, Evidence::Packet { .. })
+    }
+}
+
 impl fmt::Display for Proven {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.evidence {
             Evidence::Packet { to, port } => {
                 write!(out, "{}: a packet to {to} is redirected to port {port}", self.family)
             }
-            Evidence::Rules { why } => write!(out, "{}: the rules are right ({why})", self.family),
+            Evidence::Rules { why } => write!(out, "{}: rules read back, not proven by a packet ({why})", self.family),
         }
     }
 }
@@ -128,7 +136,7 @@ pub enum Outcome {
     Right,
     /// Looked at: it is not, and in what.
     Wrong(Vec<String>),
-    /// Repaired: rules were written, and redirection is proven in each family that the pod has.
+    /// Rules were written and read back, and nothing contradicts them: what is known of each family that the pod has.
     Proven {
         /// What became of the rules that it had.
         written: Written,

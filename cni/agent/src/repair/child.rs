@@ -80,3 +80,60 @@ async fn talk(child: &mut Child, request: &[u8]) -> std::io::Result<Vec<u8>> {
     child.wait().await?;
     Ok(answer)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use super::super::ask::{BackendWanted, Outcome, Task};
+    use super::super::gather::Grounds;
+    use super::*;
+
+    fn request() -> Request {
+        let [netns_dir, cache_dir, proc_dir] = ["/n", "/c", "/p"].map(PathBuf::from);
+        let grounds = Grounds { netns_dir, cache_dir, proc_dir };
+        Request { task: Task::Look, grounds, backend: BackendWanted::default(), pods: Vec::new() }
+    }
+
+    fn program(dir: &Path, script: &str) -> Program {
+        let path = dir.join("program");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Program(path)
+    }
+
+    #[tokio::test]
+    async fn it_is_told_the_command_and_the_request_and_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = dir.path().join("said");
+        let script = format!("echo \"$@\" >{0}; cat >>{0}; echo '{{\"outcomes\":[\"right\"]}}'", said.display());
+        let answer = program(dir.path(), &script).ask(&request(), Duration::from_secs(60)).await.unwrap();
+        assert_eq!(answer.outcomes, [Outcome::Right]);
+        let said = fs::read_to_string(said).unwrap();
+        let text = said.strip_prefix("in-pod\n").unwrap();
+        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request());
+    }
+
+    #[tokio::test]
+    async fn it_is_ended_at_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
+        let hangs = program(dir.path(), &script);
+        let error = hangs.ask(&request(), Duration::from_secs(3)).await.unwrap_err();
+        assert!(matches!(error, ChildError::Deadline(_)), "{error}");
+        let pid = fs::read_to_string(pid).unwrap();
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "it is gone, and reaped");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_answer_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = program(dir.path(), "cat >/dev/null; echo x").ask(&request(), Duration::from_secs(60)).await;
+        assert!(matches!(error, Err(ChildError::Malformed(_))), "{error:?}");
+        let error = Program(dir.path().join("none")).ask(&request(), Duration::from_secs(60)).await;
+        assert!(matches!(error, Err(ChildError::Start { .. })), "{error:?}");
+    }
+}

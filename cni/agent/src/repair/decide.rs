@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use protocol::mutant;
 
-use super::ask::{Outcome, Written};
+use super::ask::{Outcome, Proven, Written};
 use super::detect::{Broken, Future, Rules, Scope, detect, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
@@ -83,6 +83,8 @@ pub enum News {
     Broken,
     /// It was repaired: the proofs.
     Repaired(String),
+    /// Rules were written and read back, and no packet could prove all of them: what is known.
+    Unproven(String),
     /// Its rules were right before, and its validation failed all the same: the proofs.
     RightBefore(String),
     /// Repair, deletion or labelling failed.
@@ -95,6 +97,10 @@ pub enum News {
     Unrepairable(String),
     /// It is not redirected, though its validation did not say so: the differences.
     Unredirected(String),
+    /// It was not redirected, and is now.
+    Restored,
+    /// Its rules cannot be read, again and again: why.
+    Unseen(String),
 }
 
 /// Something is told about a pod once only.
@@ -122,6 +128,27 @@ struct Tracked {
     attempts: u32,
     told: Vec<Once>,
     survey: Survey,
+}
+
+impl Tracked {
+    fn repaired(&mut self, written: Written, result: RepairResult, proofs: String, out: &mut Vec<Action>) {
+        let mut tell = |news| out.push(Action::Tell(Arc::clone(&self.pod), news));
+        match written {
+            Written::Created | Written::Replaced if result == RepairResult::Success => {
+                tell(News::Repaired(proofs));
+                out.push(Action::Exposed(Arc::clone(&self.pod)));
+            }
+            Written::Created | Written::Replaced => tell(News::Unproven(proofs)),
+            Written::Unchanged if self.told.contains(&Once::RightBefore) => {}
+            Written::Unchanged => {
+                tell(News::RightBefore(proofs));
+                self.told.push(Once::RightBefore);
+            }
+        }
+        self.survey.is_right();
+        // Should validation fail once more, the next repair comes later.
+        self.attempts += 1;
+    }
 }
 
 /// All pods, and what is going on.
@@ -313,23 +340,13 @@ impl Controller {
         let pod = || Arc::clone(&known.pod);
         let failed = match done {
             Done::Repaired(Outcome::Proven { written, backend, families }) => {
-                let proofs = families.iter().map(|one| format!("; {one}")).collect::<String>();
-                let proofs = format!("back end {backend}{proofs}");
-                out.push(Action::Ended(policy, RepairResult::Success, took));
-                match written {
-                    Written::Created | Written::Replaced => {
-                        out.push(Action::Exposed(pod()));
-                        out.push(Action::Tell(pod(), News::Repaired(proofs)));
-                    }
-                    Written::Unchanged if known.told.contains(&Once::RightBefore) => {}
-                    Written::Unchanged => {
-                        out.push(Action::Tell(pod(), News::RightBefore(proofs)));
-                        known.told.push(Once::RightBefore);
-                    }
-                }
-                known.survey.is_right();
-                // Should validation fail once more, the next repair comes later.
-                known.attempts += 1;
+                let result = match families.iter().all(Proven::is_by_packet) {
+                    true => RepairResult::Success,
+                    false => RepairResult::Unproven,
+                };
+                let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
+                out.push(Action::Ended(policy, result, took));
+                known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
                 return;
             }
             Done::Accepted => {

@@ -44,3 +44,71 @@ async fn send(client: &Client, request: http::request::Builder, body: &Value) ->
         Err(error) => Done::Failed(format!("failed to {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::Response;
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+
+    type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+    /// A server that answers everything with `code`, and what it was asked.
+    fn server(code: u16) -> (Client, Asked) {
+        let asked = Asked::default();
+        let heard = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let heard = Arc::clone(&heard);
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let line = format!("{} {}", parts.method, parts.uri.path());
+                let kind = parts.headers["content-type"].to_str().unwrap().to_owned();
+                heard.lock().unwrap().push((line, kind, serde_json::from_slice(&body).unwrap()));
+                let answer = Response::builder().status(code).body(Full::new(bytes::Bytes::from("{}")));
+                Ok::<_, Infallible>(answer.unwrap())
+            }
+        });
+        (Client::from(kube::Client::new(service, "default")), asked)
+    }
+
+    fn pod() -> NodePod {
+        let metadata = json!({"name": "cart", "namespace": "shop", "uid": "u-1", "resourceVersion": "7"});
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_deletion_names_the_very_pod_that_was_seen() {
+        let (client, asked) = server(200);
+        assert_eq!(delete(&client, &pod()).await, Done::Accepted);
+        let (line, kind, body) = asked.lock().unwrap().pop().unwrap();
+        assert_eq!(line, "DELETE /api/v1/namespaces/shop/pods/cart");
+        assert_eq!(kind, "application/json");
+        assert_eq!(body["preconditions"], json!({"uid": "u-1", "resourceVersion": "7"}));
+        assert!(body.get("gracePeriodSeconds").is_none(), "the pod's own counts");
+    }
+
+    #[tokio::test]
+    async fn a_label_is_a_merge_patch_of_the_status() {
+        let (client, asked) = server(200);
+        let label = ("cni.istio.io/uninitialized".to_owned(), "true".to_owned());
+        assert_eq!(super::label(&client, &pod(), &label).await, Done::Accepted);
+        let (line, kind, body) = asked.lock().unwrap().pop().unwrap();
+        assert_eq!(line, "PATCH /api/v1/namespaces/shop/pods/cart/status");
+        assert_eq!(kind, "application/merge-patch+json");
+        assert_eq!(body, json!({"metadata": {"labels": {"cni.istio.io/uninitialized": "true"}}}));
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_is_gone_is_no_failure_and_all_else_is() {
+        assert_eq!(delete(&server(404).0, &pod()).await, Done::Vanished);
+        for code in [403, 409, 429, 500] {
+            let done = delete(&server(code).0, &pod()).await;
+            assert!(matches!(done, Done::Failed(_)), "{code}: {done:?}");
+        }
+    }
+}

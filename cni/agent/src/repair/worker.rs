@@ -2,10 +2,13 @@
 //! Drives repair: what becomes known of pods and settings goes to [`Controller`], what it wants is done, one action and one look at a time,
 //! each with a deadline.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
+use protocol::netconf::BACKEND_RECORD;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -27,8 +30,6 @@ use crate::settings::{Policy, Settings};
 const REPAIR_LIMIT: Duration = Duration::from_secs(15);
 /// The longest that a look at a batch of pods may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
-/// The record of the node's back end in the run directory.
-const RECORD: &str = "backend";
 
 /// What repair works with.
 #[derive(Debug, Clone)]
@@ -49,7 +50,18 @@ pub struct Context {
 
 /// Repairs until `stop`.
 pub async fn run(context: Context, stop: CancellationToken) {
-    let Some(rules) = rules(&context.settings.borrow()) else { return };
+    let _ = stop.run_until_cancelled(work(context)).await;
+}
+
+async fn work(mut context: Context) {
+    let rules = loop {
+        let settings = context.settings.borrow_and_update().clone();
+        match context.rules(&settings) {
+            Some(rules) => break rules,
+            None if context.settings.changed().await.is_err() => return,
+            None => {}
+        }
+    };
     let mut worker = Worker {
         controller: Controller::new(rules.clone(), Pace::default()),
         rules,
@@ -58,14 +70,21 @@ pub async fn run(context: Context, stop: CancellationToken) {
         seen: Vec::new(),
         context,
     };
-    let _ = stop.run_until_cancelled(worker.run()).await;
+    worker.run().await;
 }
 
-/// The rules that settings make; those that cannot be read leave what was.
-fn rules(settings: &Settings) -> Option<Rules> {
-    Rules::read(settings)
-        .inspect_err(|error| tracing::error!(target: "cni-repair", %error, "a repair selector is not used"))
-        .ok()
+impl Context {
+    /// The rules that settings make. Those that cannot be read leave what was, at the start nothing.
+    fn rules(&self, settings: &Settings) -> Option<Rules> {
+        let refused = match Rules::read(settings) {
+            Ok(rules) => return Some(rules),
+            Err(error) => format!("failed to {error}; repair goes on as before"),
+        };
+        tracing::error!(target: "cni-repair", "{refused}");
+        let node = About::Node(settings.repair.node_name.clone());
+        self.events.record(node, Reason::SettingRefused, refused);
+        None
+    }
 }
 
 struct Worker {
@@ -99,6 +118,7 @@ impl Worker {
                     None => return,
                 },
                 Some(event) = self.work.join_next() => {
+                    // Tasks do not panic: they catch what they do.
                     if let Ok(event) = event { self.hear(event); }
                 }
                 Ok(()) = settings.changed() => self.changed(&settings.borrow_and_update().clone()),
@@ -108,7 +128,7 @@ impl Worker {
     }
 
     fn changed(&mut self, settings: &Settings) {
-        if let Some(rules) = rules(settings).filter(|rules| *rules != self.rules) {
+        if let Some(rules) = self.context.rules(settings).filter(|rules| *rules != self.rules) {
             self.rules = rules.clone();
             self.hear(Event::Rules(Box::new(rules)));
         }
@@ -144,10 +164,18 @@ impl Worker {
         let metrics = &self.context.metrics;
         match action {
             Action::Do(policy, pod) => {
-                self.work.spawn(act(self.context.clone(), policy, pod));
+                let uid = pod.metadata.facts.uid.clone();
+                let work = AssertUnwindSafe(act(self.context.clone(), policy, pod)).catch_unwind();
+                let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
+                self.work.spawn(async { Event::Done(uid, work.await.unwrap_or_else(defect)) });
             }
             Action::Look(pods) => {
-                self.work.spawn(look(self.context.clone(), pods));
+                let uids: Vec<_> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
+                let work = AssertUnwindSafe(look(self.context.clone(), pods)).catch_unwind();
+                self.work.spawn(async {
+                    let outcomes = work.await.unwrap_or_default().into_iter().map(Some);
+                    Event::Looked(uids.into_iter().zip(outcomes.chain(std::iter::repeat(None))).collect())
+                });
             }
             Action::Tell(pod, news) => self.tell(&pod, news),
             Action::Ended(policy, result, took) => metrics.repaired(kind(policy), result, took),
@@ -196,8 +224,12 @@ fn message(news: News) -> (Reason, String) {
         News::Repaired(proofs) => {
             (Reason::RepairedBrokenPod, format!("pod detected as broken, repaired: {proofs}"))
         }
+        News::Unproven(known) => (
+            Reason::RepairUnproven,
+            format!("pod detected as broken, rules written, which no packet could prove: {known}"),
+        ),
         News::RightBefore(proofs) => (
-            Reason::RepairFailed,
+            Reason::AlreadyRedirected,
             format!(
                 "pod detected as broken, but its redirection works: {proofs}; see why its validation fails"
             ),
@@ -221,11 +253,19 @@ fn message(news: News) -> (Reason, String) {
             Reason::UnredirectedPod,
             format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),
         ),
+        News::Restored => (
+            Reason::RedirectionRestored,
+            "traffic of this pod is redirected again as it should be".to_owned(),
+        ),
+        News::Unseen(why) => (
+            Reason::RedirectionUnknown,
+            format!("it is not known whether traffic of this pod is redirected: {why}"),
+        ),
     }
 }
 
-async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Event {
-    let done = match policy {
+async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Done {
+    match policy {
         Policy::Delete => hands::delete(&context.client, &pod).await,
         Policy::Label => {
             let label = context.settings.borrow().repair.label.clone();
@@ -244,22 +284,19 @@ async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Event {
                 Err(error) => Done::Failed(format!("failed to {error}")),
             }
         }
-    };
-    Event::Done(pod.metadata.facts.uid.clone(), done)
+    }
 }
 
-async fn look(context: Context, pods: Vec<Arc<NodePod>>) -> Event {
+/// What a look told of each pod, in order, as far as it came.
+async fn look(context: Context, pods: Vec<Arc<NodePod>>) -> Vec<Outcome> {
     let request = request(&context.settings.borrow(), Task::Look, &pods);
-    let answered = context.program.ask(&request, LOOK_LIMIT).await;
-    let outcomes: Vec<Option<Outcome>> = match answered {
-        Ok(answer) => answer.outcomes.into_iter().map(Some).collect(),
+    match context.program.ask(&request, LOOK_LIMIT).await {
+        Ok(answer) => answer.outcomes,
         Err(error) => {
             tracing::warn!(target: "cni-repair", pods = pods.len(), "failed to look at pods' rules: failed to {error}");
             Vec::new()
         }
-    };
-    let outcomes = outcomes.into_iter().chain(std::iter::repeat(None));
-    Event::Looked(pods.iter().map(|pod| pod.metadata.facts.uid.clone()).zip(outcomes).collect())
+    }
 }
 
 fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> Request {
@@ -275,7 +312,7 @@ fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> Request {
             cache_dir: places.cache_dir.clone(),
             proc_dir: places.proc_dir.clone(),
         },
-        backend: BackendWanted { wish, record: places.run_dir.join(RECORD) },
+        backend: BackendWanted { wish, record: places.run_dir.join(BACKEND_RECORD) },
         pods: pods.iter().map(|pod| Asked { facts: pod.facts(), addresses: pod.addresses() }).collect(),
     }
 }

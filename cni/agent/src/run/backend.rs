@@ -3,16 +3,14 @@
 
 use netfilter::Wish;
 use netfilter::backend::{Record, choose, probe};
+use protocol::netconf::BACKEND_RECORD;
 
 use crate::files;
 use crate::settings::Settings;
 
-/// The record's name in the run directory. The plugin reads it.
-pub(super) const RECORD: &str = "backend";
-
 /// Probes and writes. A failure is logged and leaves no record: the plugin then finds out itself.
 pub(super) fn record(settings: &Settings) {
-    let path = settings.places.run_dir.join(RECORD);
+    let path = settings.places.run_dir.join(BACKEND_RECORD);
     let text = match text() {
         Ok(text) => text,
         Err(why) => {

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use protocol::netconf::BACKEND_RECORD;
 use sha2::{Digest as _, Sha256};
 
 use super::{Agent, Binary, Conflist, Credentials, JudgedBy, Seen, Setting, Socket, Use};
@@ -45,7 +46,7 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
         credentials: credentials(&places.run_dir.join(KUBECONFIG)),
         conflist: conflist(&settings),
         sockets: sockets.map(|(name, purpose)| socket(&places.run_dir.join(name), purpose)).into(),
-        backend: fs::read_to_string(places.run_dir.join("backend")).ok().map(|text| text.trim().to_owned()),
+        backend: fs::read_to_string(places.run_dir.join(BACKEND_RECORD)).ok().map(|text| text.trim().to_owned()),
         agent: ask(address),
         judged_by,
         settings: given(&values),

@@ -10,7 +10,8 @@ use crate::agent;
 const KUBECONFIG: &str = "istio-cni-kubeconfig";
 const LOG_SOCKET: &str = "log.sock";
 const EVENT_SOCKET: &str = "pluginevent.sock";
-const BACKEND_RECORD: &str = "backend";
+/// The record of which back end is right for this node, in the run directory.
+pub const BACKEND_RECORD: &str = "backend";
 const LOG_FILE: &str = "istio-cni.log";
 
 impl NetConf {

@@ -37,6 +37,9 @@ pub(super) struct Survey {
     addresses: Vec<IpAddr>,
 }
 
+/// Looks in vain before a pod's owner hears of them.
+const PATIENCE: u32 = 5;
+
 impl Survey {
     pub(super) fn is_unredirected(&self) -> bool {
         self.seen == Seen::Unredirected
@@ -61,10 +64,14 @@ impl Survey {
         }
     }
 
-    /// Takes a look's outcome in; the differences if the pod counts as unredirected from now on.
-    fn looked(&mut self, outcome: Option<Outcome>, now: Time) -> Option<Vec<String>> {
+    /// Takes a look's outcome in; what is to be told of it.
+    fn looked(&mut self, outcome: Option<Outcome>, now: Time) -> Option<News> {
         match outcome {
-            Some(Outcome::Right) => self.is_right(),
+            Some(Outcome::Right) => {
+                let was_unredirected = self.is_unredirected();
+                self.is_right();
+                return was_unredirected.then_some(News::Restored);
+            }
             Some(Outcome::Wrong(differences)) => {
                 let before = self.seen;
                 let (seen, wait) = match before {
@@ -72,15 +79,34 @@ impl Survey {
                     Seen::Suspect | Seen::Unredirected => (Seen::Unredirected, LATER),
                 };
                 (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
-                return (before == Seen::Suspect).then_some(differences);
+                return (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)));
             }
             Some(Outcome::NotEnrolled(_)) => self.due = None,
-            _ => {
+            other => {
                 self.attempts += 1;
                 self.due = Some(now + after(self.attempts));
+                return (self.attempts == PATIENCE).then(|| News::Unseen(reason(other)));
             }
         }
         None
+    }
+}
+
+fn summary(differences: &[String]) -> String {
+    let first = differences.first().cloned().unwrap_or_default();
+    match differences.len().saturating_sub(1) {
+        0 => first,
+        more => format!("{first} (and {more} more differences)"),
+    }
+}
+
+/// Why a look told nothing.
+fn reason(outcome: Option<Outcome>) -> String {
+    match outcome {
+        Some(Outcome::NotFound(why)) => why.to_string(),
+        Some(Outcome::Failed(why)) => why,
+        Some(other) => format!("unexpected answer {other:?}"),
+        None => "the process in the namespace did not answer; the agent's log says why".to_owned(),
     }
 }
 
@@ -117,15 +143,13 @@ impl Controller {
             if known.survey.addresses.is_empty() {
                 continue;
             }
-            let Some(differences) = known.survey.looked(outcome, now) else { continue };
-            let first = differences.first().cloned().unwrap_or_default();
-            let more = differences.len().saturating_sub(1);
-            let said = if more == 0 { first } else { format!("{first} (and {more} more differences)") };
-            out.push(Action::Tell(Arc::clone(&known.pod), News::Unredirected(said)));
-            if self.rules.settings.act_on_unredirected && known.broken.is_none() {
+            let Some(news) = known.survey.looked(outcome, now) else { continue };
+            let acts = self.rules.settings.act_on_unredirected && known.broken.is_none();
+            if acts && matches!(news, News::Unredirected(_)) {
                 known.since = now;
                 known.due = Some(now);
             }
+            out.push(Action::Tell(Arc::clone(&known.pod), news));
         }
     }
 }

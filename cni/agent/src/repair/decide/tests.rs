@@ -182,7 +182,7 @@ fn a_proven_repair_is_told_and_done_once_until_validation_fails_again() {
     play.at(0, event(&pod("a", 1)));
     let told = play.done(1, "a", proven(Written::Created));
     let proofs = "back end nft-compat; IPv4: a packet to 192.0.2.2:80 is redirected to port 15001";
-    assert_eq!(told, ["Repair success after 1s", "a redirects", &format!("tell a: Repaired({proofs:?})")]);
+    assert_eq!(told, ["Repair success after 1s", &format!("tell a: Repaired({proofs:?})"), "a redirects"]);
     assert_eq!(play.at(2, event(&pod("a", 1))), NOTHING, "the proof was a look, too");
     assert_eq!(play.at(60, event(&pod("a", 1))), NOTHING);
 
@@ -212,6 +212,26 @@ fn a_failure_is_tried_again_later_each_time_and_never_forgotten() {
         assert_eq!(early, NOTHING, "attempt {attempt}");
         assert!(play.at(next, Event::Tick).contains(&"Repair a".to_owned()), "attempt {attempt}");
         now = next;
+    }
+}
+
+#[test]
+fn rules_that_no_packet_proves_do_not_count_as_proven() {
+    let evidence = |evidence| Proven { family: "IPv4".into(), evidence };
+    let packet = evidence(Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 });
+    let rules = evidence(Evidence::Rules { why: "no route".into() });
+    for (families, expected) in [
+        (vec![packet.clone(), packet.clone()], "Repair success after 0s"),
+        (vec![packet, rules.clone()], "Repair unproven after 0s"),
+        (vec![rules], "Repair unproven after 0s"),
+    ] {
+        let mut play = Play::new(&[Policy::Repair]);
+        play.at(0, event(&pod("a", 1)));
+        let outcome = Outcome::Proven { written: Written::Created, backend: "nft".into(), families };
+        let told = play.done(0, "a", Done::Repaired(outcome));
+        assert_eq!(told[0], expected);
+        assert_eq!(told.contains(&"a redirects".to_owned()), expected.contains("success"), "{told:?}");
+        assert_eq!(told[1].starts_with("tell a: Repaired("), expected.contains("success"), "{told:?}");
     }
 }
 
@@ -333,8 +353,24 @@ fn an_unredirected_pod_is_told_when_seen_twice_and_left_alone() {
     assert_eq!(play.at(63, Event::Tick), ["look at a"]);
     assert_eq!(play.at(63, Event::Looked(wrong())), NOTHING, "told once");
     play.at(123, Event::Tick);
-    assert_eq!(play.at(123, Event::Looked(vec![("a".into(), Some(Outcome::Right))])), ["unredirected: 0"]);
+    let right = Event::Looked(vec![("a".into(), Some(Outcome::Right))]);
+    assert_eq!(play.at(123, right), ["tell a: Restored", "unredirected: 0"]);
     assert_eq!(play.at(9999, Event::Tick), NOTHING);
+}
+
+#[test]
+fn rules_that_cannot_be_read_are_told_of_once() {
+    let mut play = Play::new(&[Policy::Delete]);
+    play.at(0, event(&healthy("a")));
+    let mut told = Vec::new();
+    let mut now = 1;
+    for attempt in 1..=8 {
+        assert_eq!(play.at(now, Event::Tick), ["look at a"]);
+        let outcome = Some(Outcome::Failed("x".into()));
+        told.extend(play.at(now, Event::Looked(vec![("a".into(), outcome)])));
+        now += after(attempt).as_secs();
+    }
+    assert_eq!(told, ["tell a: Unseen(\"x\")"]);
 }
 
 #[test]
