@@ -82,13 +82,13 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let pods = cluster::pods(&settings, client.as_ref(), &metrics, &mut servers, &stop);
     let sockets = Sockets {
         run_dir: settings.places.run_dir.clone(),
-        lookup: Lookup::new(pods, client.clone(), metrics.clone()),
+        lookup: Lookup::new(pods.clone(), client.clone(), metrics.clone()),
         log: log.clone(),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
     };
     servers.spawn(sockets.run(stop.clone()));
-    let (leaving, events) = cluster::follow(live, client, metrics.clone(), &mut servers, &stop);
+    let (leaving, events) = cluster::follow(live, client, pods, metrics.clone(), &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = Context { settings: receiver.clone(), readiness, metrics, events };
     let installation = tokio::spawn(task::run(context, stop.clone()));

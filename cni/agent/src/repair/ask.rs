@@ -119,7 +119,9 @@ impl fmt::Display for Proven {
             Evidence::Packet { to, port } => {
                 write!(out, "{}: a packet to {to} is redirected to port {port}", self.family)
             }
-            Evidence::Rules { why } => write!(out, "{}: rules read back, not proven by a packet ({why})", self.family),
+            Evidence::Rules { why } => {
+                write!(out, "{}: rules read back, not proven by a packet ({why})", self.family)
+            }
         }
     }
 }

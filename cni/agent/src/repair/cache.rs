@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn parsed(value: serde_json::Value) -> Option<Entry> {
+    fn parsed(value: &serde_json::Value) -> Option<Entry> {
         parse(value.to_string().as_bytes(), SystemTime::UNIX_EPOCH)
     }
 
@@ -113,7 +113,7 @@ mod tests {
             ["K8S_POD_NAME", "cart"],
             ["K8S_POD_UID", "u-1"]
         ]);
-        let entry = parsed(json!({
+        let entry = parsed(&json!({
             "kind": "cniCacheV1", "containerId": "c", "config": "e30=", "ifName": "eth0", "networkName": "n",
             "netns": "/var/run/netns/cni-1", "cniArgs": args, "capabilityArgs": null,
             "result": {"cniVersion": "1.0.0", "ips": [{"address": "10.9.0.2/24"}, {"address": "fd00::2/64"}]},
@@ -124,7 +124,7 @@ mod tests {
         let written = SystemTime::UNIX_EPOCH;
         assert_eq!(entry, Some(Entry { named: named.clone(), netns, addresses, written }));
 
-        let older = parsed(json!({"cniArgs": args, "result": {"ip4": {"ip": "10.9.0.2/24"}}})).unwrap();
+        let older = parsed(&json!({"cniArgs": args, "result": {"ip4": {"ip": "10.9.0.2/24"}}})).unwrap();
         assert_eq!(
             (older.named, older.netns, older.addresses),
             (named, None, vec!["10.9.0.2".parse().unwrap()])
@@ -139,7 +139,7 @@ mod tests {
             json!({"netns": "/x", "cniArgs": null}),
             json!({"cniArgs": [["K8S_POD_NAME", "x"]]}),
         ] {
-            assert_eq!(parsed(other.clone()), None, "{other}");
+            assert_eq!(parsed(&other), None, "{other}");
         }
         assert_eq!(parse(b"{\"cniArgs\":", SystemTime::UNIX_EPOCH), None);
     }

@@ -108,7 +108,8 @@ mod tests {
     async fn it_is_told_the_command_and_the_request_and_answers() {
         let dir = tempfile::tempdir().unwrap();
         let said = dir.path().join("said");
-        let script = format!("echo \"$@\" >{0}; cat >>{0}; echo '{{\"outcomes\":[\"right\"]}}'", said.display());
+        let script =
+            format!("echo \"$@\" >{0}; cat >>{0}; echo '{{\"outcomes\":[\"right\"]}}'", said.display());
         let answer = program(dir.path(), &script).ask(&request(), Duration::from_secs(60)).await.unwrap();
         assert_eq!(answer.outcomes, [Outcome::Right]);
         let said = fs::read_to_string(said).unwrap();
@@ -131,7 +132,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_answer_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let error = program(dir.path(), "cat >/dev/null; echo x").ask(&request(), Duration::from_secs(60)).await;
+        let error =
+            program(dir.path(), "cat >/dev/null; echo x").ask(&request(), Duration::from_secs(60)).await;
         assert!(matches!(error, Err(ChildError::Malformed(_))), "{error:?}");
         let error = Program(dir.path().join("none")).ask(&request(), Duration::from_secs(60)).await;
         assert!(matches!(error, Err(ChildError::Start { .. })), "{error:?}");

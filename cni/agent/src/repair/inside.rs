@@ -70,7 +70,7 @@ fn one(request: &Request, pod: &Asked, gathered: &Gathered) -> Outcome {
         let config = redirect.config_for(addresses.iter().map(|address| address.ip), &environment)?;
         match request.task {
             Task::Look => compare(&mut rtnetlink, &config),
-            Task::Repair => repair(&mut rtnetlink, config, &addresses, &request.backend),
+            Task::Repair => repair(&mut rtnetlink, &config, &addresses, &request.backend),
         }
     };
     work().unwrap_or_else(|error| Outcome::Failed(error.to_string()))
@@ -117,7 +117,7 @@ fn compare(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Outcome, Failur
 
 fn repair(
     rtnetlink: &mut Rtnetlink,
-    config: Config,
+    config: &Config,
     addresses: &[Address],
     backend: &BackendWanted,
 ) -> Result<Outcome, Failure> {
@@ -133,12 +133,12 @@ fn repair(
     if mutant!("repair-believes") {
         return Ok(Outcome::Proven { written, backend, families: Vec::new() });
     }
-    if let Outcome::Wrong(lacks) = compare(rtnetlink, &config)? {
+    if let Outcome::Wrong(lacks) = compare(rtnetlink, config)? {
         return Ok(Outcome::Unproven { written, why: lacks.join("; ") });
     }
     // Users and groups of rules and of the probe are the pod's.
     owner::enter()?;
-    Ok(match probe::prove(&config, addresses) {
+    Ok(match probe::prove(config, addresses) {
         Ok(families) => Outcome::Proven { written, backend, families },
         Err(unproven) => Outcome::Unproven { written, why: chain(&unproven) },
     })

@@ -167,12 +167,12 @@ impl Worker {
                 let uid = pod.metadata.facts.uid.clone();
                 let work = AssertUnwindSafe(act(self.context.clone(), policy, pod)).catch_unwind();
                 let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
-                self.work.spawn(async { Event::Done(uid, work.await.unwrap_or_else(defect)) });
+                self.work.spawn(async move { Event::Done(uid, work.await.unwrap_or_else(defect)) });
             }
             Action::Look(pods) => {
                 let uids: Vec<_> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
                 let work = AssertUnwindSafe(look(self.context.clone(), pods)).catch_unwind();
-                self.work.spawn(async {
+                self.work.spawn(async move {
                     let outcomes = work.await.unwrap_or_default().into_iter().map(Some);
                     Event::Looked(uids.into_iter().zip(outcomes.chain(std::iter::repeat(None))).collect())
                 });

@@ -14,6 +14,8 @@ use crate::events::{self, Recorder};
 use crate::leave::{self, Leave, OwnFacts};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
+use crate::repair::child::Program;
+use crate::repair::worker;
 use crate::settings::Settings;
 use crate::settings::follow::{Follower, Live};
 
@@ -49,11 +51,12 @@ pub(super) fn pods(
     pods
 }
 
-/// Follows the settings and the own pod, and asks for the DaemonSet. Who stops asks the [`Leave`] why; who has something to tell
+/// Follows the settings and the own pod, asks for the DaemonSet, and repairs. Who stops asks the [`Leave`] why; who has something to tell
 /// operators hands it to the [`Recorder`].
 pub(super) fn follow(
     live: Live,
     client: Option<Client>,
+    pods: Pods,
     metrics: Metrics,
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
@@ -67,6 +70,15 @@ pub(super) fn follow(
     tasks.spawn(leave::follow(client.clone(), own, facts, stop.clone()));
     let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(own, end).await });
+    let repair = worker::Context {
+        settings: live.settings(),
+        pods,
+        client: client.clone(),
+        events: recorder.clone(),
+        metrics: metrics.clone(),
+        program: Program::default(),
+    };
+    tasks.spawn(worker::run(repair, stop.clone()));
     let follower = Follower { live, client, metrics, recorder: recorder.clone(), own: followed };
     tasks.spawn(follower.run(stop.clone()));
     (leave, recorder)

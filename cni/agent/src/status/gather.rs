@@ -46,7 +46,9 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
         credentials: credentials(&places.run_dir.join(KUBECONFIG)),
         conflist: conflist(&settings),
         sockets: sockets.map(|(name, purpose)| socket(&places.run_dir.join(name), purpose)).into(),
-        backend: fs::read_to_string(places.run_dir.join(BACKEND_RECORD)).ok().map(|text| text.trim().to_owned()),
+        backend: fs::read_to_string(places.run_dir.join(BACKEND_RECORD))
+            .ok()
+            .map(|text| text.trim().to_owned()),
         agent: ask(address),
         judged_by,
         settings: given(&values),
