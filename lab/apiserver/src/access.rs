@@ -91,12 +91,18 @@ impl Access {
         Ok(Identity::Account(Account { namespace, name }))
     }
 
-    /// Whether somebody may do it; what an account was allowed is counted.
-    pub(crate) fn allows(&mut self, who: &Identity, request: &Attributes) -> bool {
+    /// Whether somebody may do it.
+    pub(crate) fn may(&self, who: &Identity, request: &Attributes) -> bool {
         let Identity::Account(account) = who else { return true };
-        if !self.grants.get(account).is_some_and(|grants| allowed(grants, request)) {
+        self.grants.get(account).is_some_and(|grants| allowed(grants, request))
+    }
+
+    /// Whether somebody may do it, who does it then: what an account was allowed is counted.
+    pub(crate) fn allows(&mut self, who: &Identity, request: &Attributes) -> bool {
+        if !self.may(who, request) {
             return false;
         }
+        let Identity::Account(account) = who else { return true };
         let used = self.used.entry(account.clone()).or_default();
         *used.entry(request.clone()).or_default() += 1;
         true

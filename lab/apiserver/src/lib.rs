@@ -9,7 +9,7 @@
 //! | [`kinds`] | the table of resources |
 //! | [`store`] | objects, changes, history: pure |
 //! | [`access`] | tokens and whose they are: pure |
-//! | [`rbac`] | what rules allow: pure |
+//! | [`rbac`], `review` | what rules allow, and the question for it: pure |
 //! | [`selector`], [`patch`], [`route`], [`error`] | the parts of a request and its failures: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
 //! | [`faults`], [`log`], `flights` | what goes wrong on purpose, what was asked, and how much at once |
@@ -29,6 +29,7 @@ pub mod log;
 mod operate;
 pub mod patch;
 pub mod rbac;
+mod review;
 pub mod route;
 pub mod selector;
 mod serve;

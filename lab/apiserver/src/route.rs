@@ -7,6 +7,7 @@ use http::{Method, Uri};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
+use crate::review;
 use crate::store::Collection;
 
 /// What a request does, in the words of RBAC and of audit logs.
@@ -77,6 +78,8 @@ enum Shape {
 pub(crate) enum Target {
     /// An object or a collection.
     Resource { collection: Collection, name: Option<String>, subresource: Option<String> },
+    /// What the asker may do.
+    Review,
     /// Discovery, version, health.
     Path,
     /// Nothing that is served.
@@ -105,6 +108,9 @@ impl Route {
 }
 
 fn target(path: &str) -> Target {
+    if path == review::PATH {
+        return Target::Review;
+    }
     let parts: Vec<String> = path.split('/').skip(1).map(decoded).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let (group, version, rest) = match parts.as_slice() {
@@ -191,6 +197,7 @@ mod tests {
                 subresource.as_deref().unwrap_or("-")
             )),
             Target::Path => Some("path".to_owned()),
+            Target::Review => Some("review".to_owned()),
             Target::Nothing => None,
         };
         (route.verb, seen)
@@ -210,6 +217,7 @@ mod tests {
             (Method::GET, "/apis/apps/v1/daemonsets", "", Verb::List, Some("daemonsets.apps - - -")),
             (Method::GET, "/api/v1/namespaces/a/pods/b%2Bc", "", Verb::Get, Some("pods a b+c -")),
             (Method::GET, "/apis/apps/v1", "", Verb::Get, Some("path")),
+            (Method::POST, crate::review::PATH, "", Verb::Create, Some("review")),
             (Method::GET, "/api/v1/pods/b", "", Verb::Get, None),
             (Method::GET, "/api/v1/namespaces/a/nodes/b", "", Verb::Get, None),
             (Method::GET, "/api/v1/namespaces/a/configmaps/b/status", "", Verb::Get, None),

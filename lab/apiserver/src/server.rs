@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -22,6 +23,7 @@ use crate::kinds;
 use crate::log::{Log, Logged};
 use crate::operate::{Call, operate};
 use crate::rbac::Attributes;
+use crate::review;
 use crate::route::{Query, Route, Target, Verb};
 use crate::store::Store;
 
@@ -208,13 +210,21 @@ impl Shared {
         if let Some(reply) = public(&asked.path) {
             return Ok(reply);
         }
-        self.authorize(&who?, &route, &query, order)?;
+        let who = who?;
+        self.authorize(&who, &route, &query, order)?;
+        if route.target == Target::Review {
+            if route.verb != Verb::Create {
+                return Err(ApiError::MethodNotAllowed);
+            }
+            let (code, answer) = review::answer(&who, &whole(body).await?, &self.lock().access)?;
+            return Ok(Reply::Whole(code, answer.to_string().into_bytes()));
+        }
         let Target::Resource { collection, .. } = &route.target else {
             let found = Some(&route.target).filter(|target| **target == Target::Path);
             let body = found.and_then(|_| kinds::discovery(&asked.path)).ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
-        let body = Limited::new(body, BODY_LIMIT).collect().await.map_err(|_| ApiError::TooLarge)?.to_bytes();
+        let body = whole(body).await?;
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let call = Call { verb: route.verb, query, content_type: content_type.to_owned(), body, past };
@@ -226,6 +236,15 @@ impl Shared {
         // Large lists are written when nobody waits for the lock any more.
         Ok(Reply::Whole(code, outcome.bytes()))
     }
+}
+
+/// A whole body, if it is not too large.
+async fn whole<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: hyper::body::Body + Send,
+    B::Error: Into<BoxError>,
+{
+    Ok(Limited::new(body, BODY_LIMIT).collect().await.map_err(|_| ApiError::TooLarge)?.to_bytes())
 }
 
 /// A request that has met its faults.
@@ -248,6 +267,7 @@ fn asked(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) ->
             let name = name.clone().or_else(|| selected.map(str::to_owned));
             (Some(format!("{}{sub}", collection.kind.qualified())), name)
         }
+        Target::Review => (Some(review::RESOURCE.to_owned()), None),
         Target::Path | Target::Nothing => (None, None),
     };
     let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);

@@ -158,3 +158,32 @@ async fn a_namespace_can_be_read_with_a_grant_in_it() {
         (expected, "other")
     );
 }
+
+#[tokio::test]
+async fn a_review_tells_the_asker_what_it_may_do_and_is_no_use_of_it() {
+    use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+
+    let world = with_agent();
+    world.server.allow(account(), [Grant::new(Verb::Patch, "pods/status").within("shop")]);
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    let ask = async |client: kube::Client, attributes: serde_json::Value| {
+        let spec = json!({ "resourceAttributes": attributes });
+        let review: SelfSubjectAccessReview = from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+        let answer = Api::all(client).create(&PostParams::default(), &review).await?;
+        kube::Result::Ok(answer.status.unwrap().allowed)
+    };
+    let own = || world.server.client_with_token(&token);
+    let label = json!({"verb": "patch", "resource": "pods", "subresource": "status", "namespace": "shop"});
+    let everywhere = json!({"verb": "patch", "resource": "pods", "subresource": "status"});
+    let delete = json!({"verb": "delete", "resource": "pods", "namespace": "shop"});
+    assert!(ask(own(), label).await.unwrap());
+    assert!(!ask(own(), everywhere).await.unwrap());
+    assert!(!ask(own(), delete.clone()).await.unwrap());
+    assert!(ask(world.server.client(), delete.clone()).await.unwrap(), "an administrator may");
+    assert_eq!(refusal(ask(own(), json!({"verb": "fly"})).await), (400, "BadRequest".into()));
+    let nobody = world.server.client_with_token("nonsense");
+    assert_eq!(refusal(ask(nobody, delete).await), (401, "Unauthorized".into()));
+    assert_eq!(world.server.allowed(&account()).len(), 0);
+    let resource = Some("selfsubjectaccessreviews.authorization.k8s.io".to_owned());
+    assert!(world.server.requests().iter().all(|one| one.resource == resource && one.missing.is_none()));
+}
