@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use protocol::mutant;
+use protocol::netconf::BACKEND_RECORD;
 
 use super::binaries::{self, Known};
 use super::kubeconfig::{self, KubeconfigError};
@@ -67,6 +68,8 @@ pub struct Report {
 pub struct Installer {
     known: Known,
     made: BTreeSet<String>,
+    /// Whether what a killed agent left among the configurations was removed.
+    tidy: bool,
 }
 
 impl Installer {
@@ -74,9 +77,10 @@ impl Installer {
     pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> Report {
         let binaries = binaries::install(&settings.places, &mut self.known);
         let run_dir = &settings.places.run_dir;
-        let kubeconfig = files::remove_stale_temporaries(run_dir, &|name| name == KUBECONFIG)
-            .map_err(KubeconfigError::from)
-            .and_then(|_| kubeconfig::install(settings));
+        let kubeconfig =
+            files::remove_stale_temporaries(run_dir, &|name| [KUBECONFIG, BACKEND_RECORD].contains(&name))
+                .map_err(KubeconfigError::from)
+                .and_then(|_| kubeconfig::install(settings));
         let mut steps = Vec::new();
         let conflist = self.conflist(settings, touch, &mut steps);
         Report { binaries, kubeconfig, conflist, steps }
@@ -93,6 +97,10 @@ impl Installer {
         let net_dir = &settings.places.net_dir;
         for _ in 0..ROUNDS {
             let now = directory::read(net_dir)?;
+            if !self.tidy {
+                directory::tidy(net_dir)?;
+                self.tidy = true;
+            }
             let plan = Wish { chain, entry: &entry, made: &self.made }.plan(&now);
             if plan.steps.is_empty() || mutant!("readiness-believed") && !taken.is_empty() {
                 return Ok(plan.then?);

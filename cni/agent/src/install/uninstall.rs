@@ -15,8 +15,16 @@ use crate::files::{self, Doing, FileError};
 use crate::settings::{Places, Settings};
 
 /// What else of ours is in the run directory.
-const RUN_FILES: [&str; 6] =
-    ["agent.sock", "log.sock", "pluginevent.sock", BACKEND_RECORD, "istio-cni.log", "istio-cni.log.1"];
+const RUN_FILES: [&str; 8] = [
+    "agent.sock",
+    ".agent.sock.new",
+    "log.sock",
+    ".log.sock.new",
+    "pluginevent.sock",
+    BACKEND_RECORD,
+    "istio-cni.log",
+    "istio-cni.log.1",
+];
 
 /// Whether the binary goes although a runtime still names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +57,9 @@ pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
     for name in [KUBECONFIG].iter().chain(&RUN_FILES) {
         remove(&run_dir.join(name), &mut summary);
     }
-    if let Err(error) = files::remove_stale_temporaries(run_dir, &|name| name == KUBECONFIG) {
+    if let Err(error) =
+        files::remove_stale_temporaries(run_dir, &|name| [KUBECONFIG, BACKEND_RECORD].contains(&name))
+    {
         absent_is_fine(error, &mut summary);
     }
     match (named, binary) {

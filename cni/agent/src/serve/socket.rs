@@ -34,8 +34,8 @@ pub fn open(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), Socket
 
 fn listen(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Two agents have different ones, and a dead agent's number comes round again.
-    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // One name for all agents, so that what a killed one left is found.
+    let new = path.with_file_name(format!(".{name}.new"));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The built agent, killed at each call that changes a file: what a runtime reads then is a whole network, its plugins are there, and the next start
+//! comes to where the first one went. Each case is a process of its own with its own root, mounts and network, which die with it.
+//!
+//! Without root cases are ignored with the reason; with `CI` set that is a failure.
+//!
+//! `cargo test -p install-cni --test crash [PART OF A NAME]`
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on stops, and its report is its output"
+)]
+
+mod node;
+mod trace;
+
+use std::collections::BTreeSet;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use node::{Node, Primary};
+use trace::End;
+
+/// What comes before a case's name and its directory on the command line of its process.
+const MARKER: &str = "--case";
+
+/// More changes than the agent makes: it never ends.
+const MOST: usize = 200;
+
+/// A case: a sentence, and what it does.
+struct Case(&'static str, fn(&Node));
+
+const CASES: &[Case] = &[
+    Case("a_kill_at_any_change_of_an_installation_leaves_a_network_and_the_next_start_installs", install),
+    Case(
+        "a_kill_at_any_change_of_a_conf_to_a_conflist_leaves_a_network_and_the_next_start_installs",
+        upgrade,
+    ),
+    Case("a_kill_at_any_change_of_an_uninstallation_leaves_a_network_and_the_next_one_cleans", uninstall),
+    Case("what_a_killed_uninstallation_left_is_installed_again", install_again),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [MARKER, name, dir] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let Case(_, work) = CASES.iter().find(|case| case.0 == name).unwrap();
+        work(&Node::enter(dir.as_ref()));
+        return ExitCode::SUCCESS;
+    }
+    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |name: &str| parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()));
+    let cases = CASES.iter().map(|Case(name, _)| *name).filter(|name| wanted(name));
+    if !rustix::process::geteuid().is_root() {
+        let ignored = std::env::var_os("CI").is_none();
+        let told = if ignored { "ignored, needs root" } else { "FAILED: cannot run: needs root" };
+        cases.for_each(|name| println!("test {name} ... {told}"));
+        return if ignored { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    // All at once: they wait for the disk most of the time.
+    let running: Vec<_> = cases.map(begin).collect();
+    let failed = running.into_iter().map(|(name, dir, case)| {
+        let output = case.wait_with_output().unwrap();
+        drop(dir);
+        println!("test {name} ... {}", if output.status.success() { "ok" } else { "FAILED" });
+        if !output.status.success() {
+            println!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+        usize::from(!output.status.success())
+    });
+    if failed.sum::<usize>() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn begin(name: &'static str) -> (&'static str, tempfile::TempDir, Child) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut case = Command::new(std::env::current_exe().unwrap());
+    case.args([MARKER, name]).arg(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
+    (name, dir, case.spawn().unwrap())
+}
+
+/// What is killed again and again.
+struct Victim<'a> {
+    node: &'a Node,
+    /// Makes the node what it is before.
+    prepare: &'a dyn Fn(&Node),
+    command: fn() -> Command,
+    /// Whether it has come to where it goes, for one that never ends.
+    came: &'a dyn Fn() -> bool,
+    /// Calls that it is known to make: what does not see them sees nothing.
+    makes: &'a [&'a str],
+}
+
+impl Victim<'_> {
+    /// Kills it at its first change, at its second, and so on, until it comes to its end.
+    fn at_each_change(&self, after: impl Fn(&str)) {
+        let mut calls = BTreeSet::new();
+        for fatal in 1..=MOST {
+            self.node.clear();
+            (self.prepare)(self.node);
+            match trace::killed_at(&(self.command)(), fatal, self.came) {
+                End::Killed(call) => {
+                    calls.insert(call);
+                    let what = format!("killed at change {fatal}, {call}");
+                    self.node.check(&what);
+                    after(&what);
+                }
+                End::Came => {
+                    let seen = self.makes.iter().all(|call| calls.contains(call));
+                    return assert!(seen, "not all of its changes are seen: {calls:?}");
+                }
+            }
+        }
+        panic!("it makes {MOST} changes and does not come to its end");
+    }
+}
+
+fn install(node: &Node) {
+    let prepare = |node: &Node| node.primary(Primary::List);
+    installed_at_last(node, &prepare, &["open", "write", "chmod", "fsync", "rename"]);
+}
+
+fn upgrade(node: &Node) {
+    let prepare = |node: &Node| node.primary(Primary::Single);
+    installed_at_last(node, &prepare, &["open", "write", "chmod", "fsync", "rename", "unlink"]);
+}
+
+fn installed_at_last(node: &Node, prepare: &dyn Fn(&Node), makes: &[&str]) {
+    let came = || node.installed().is_ok();
+    let victim = Victim { node, prepare, command: node::agent, came: &came, makes };
+    victim.at_each_change(|what| node.start_until_installed(what));
+}
+
+fn uninstall(node: &Node) {
+    purged(node, |what| {
+        let ended = node::purge().output().unwrap();
+        assert!(ended.status.success(), "{what}: {}", String::from_utf8_lossy(&ended.stdout));
+        node.cleaned().unwrap_or_else(|why| panic!("{what}, and purged again: {why}"));
+    });
+}
+
+fn install_again(node: &Node) {
+    purged(node, |what| node.start_until_installed(what));
+}
+
+fn purged(node: &Node, after: impl Fn(&str)) {
+    let makes = &["open", "write", "chmod", "fsync", "rename", "unlink"];
+    let victim = Victim { node, prepare: &Node::install, command: node::purge, came: &|| false, makes };
+    victim.at_each_change(after);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node in a directory: the root of the case's process, with the programs and libraries of the real one.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::Value;
+
+const AGENT: &str = "/install-cni";
+const SHIPPED: &str = "/opt/cni/bin/istio-cni";
+const BINARY: &str = "/host/opt/cni/bin/istio-cni";
+const NET_DIR: &str = "/host/etc/cni/net.d";
+const RUN_DIR: &str = "/var/run/istio-cni";
+const KUBECONFIG: &str = "/var/run/istio-cni/istio-cni-kubeconfig";
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+const SINGLE: &str = r#"{"cniVersion":"0.4.0","name":"lab","type":"ptp","mtu":1400}"#;
+const LIST: &str =
+    r#"{"cniVersion":"1.0.0","name":"lab","plugins":[{"type":"ptp","mtu":1400},{"type":"portmap"}]}"#;
+
+/// Longer than any start takes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// The configuration that the node has before the agent comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Primary {
+    /// `10-lab.conf`
+    Single,
+    /// `10-lab.conflist`
+    List,
+}
+
+/// The node: what is in it is below `/` of this process.
+pub(crate) struct Node(());
+
+impl Node {
+    /// Makes `dir` the root of this process.
+    pub(crate) fn enter(dir: &Path) -> Self {
+        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).unwrap();
+        let nothing = None::<&str>;
+        mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).unwrap();
+        mount(Some("none"), dir, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        for name in ["usr", "proc", "dev", "lib", "lib64", "bin"] {
+            let (real, here) = (Path::new("/").join(name), dir.join(name));
+            if let Ok(target) = fs::read_link(&real) {
+                symlink(target, here).unwrap();
+            } else if real.is_dir() {
+                fs::create_dir(&here).unwrap();
+                bind(&real, &here);
+            }
+        }
+        let agent = dir.join(AGENT.trim_start_matches('/'));
+        fs::write(&agent, "").unwrap();
+        bind(Path::new(env!("CARGO_BIN_EXE_install-cni")), &agent);
+        nix::unistd::chroot(dir).unwrap();
+        std::env::set_current_dir("/").unwrap();
+        for directory in ["/opt/cni/bin", ACCOUNT, "/tmp"] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        // More than one write.
+        fs::write(SHIPPED, [b'x'; 20_000]).unwrap();
+        fs::set_permissions(SHIPPED, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(Path::new(ACCOUNT).join("token"), "token").unwrap();
+        fs::write(Path::new(ACCOUNT).join("ca.crt"), "authority").unwrap();
+        Self(())
+    }
+
+    /// A node that nobody configured.
+    pub(crate) fn clear(&self) {
+        for directory in ["/host", RUN_DIR] {
+            let _ = fs::remove_dir_all(directory);
+        }
+        for directory in [NET_DIR, "/host/opt/cni/bin", RUN_DIR] {
+            fs::create_dir_all(directory).unwrap();
+        }
+    }
+
+    /// The primary CNI configures it.
+    pub(crate) fn primary(&self, primary: Primary) {
+        let (name, text) = match primary {
+            Primary::Single => ("10-lab.conf", SINGLE),
+            Primary::List => ("10-lab.conflist", LIST),
+        };
+        fs::write(Path::new(NET_DIR).join(name), text).unwrap();
+    }
+
+    /// The primary and the agent's work are there.
+    pub(crate) fn install(&self) {
+        self.primary(Primary::List);
+        self.start_until_installed("at first");
+        // Of a write that was killed long ago.
+        fs::write(Path::new(NET_DIR).join("10-lab.conflist.tmp.0123456789abcdef"), "{").unwrap();
+    }
+
+    /// Starts the agent, waits until it has installed, and kills it.
+    pub(crate) fn start_until_installed(&self, what: &str) {
+        let mut agent = agent().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let begin = Instant::now();
+        let done = loop {
+            match self.installed() {
+                Err(why) if begin.elapsed() > LONG => break Err(why),
+                Err(_) => std::thread::sleep(Duration::from_millis(2)),
+                Ok(()) => break Ok(()),
+            }
+        };
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        done.unwrap_or_else(|why| panic!("{what}, and started again: {why}"));
+    }
+
+    /// What a killed agent left.
+    pub(crate) fn check(&self, what: &str) {
+        let plugins = network().unwrap_or_else(|why| panic!("{what}: a runtime finds no network: {why}"));
+        if plugins.iter().any(|plugin| plugin == "istio-cni") {
+            assert!(is_whole_binary(), "{what}: a configuration names a plugin that is not there");
+            assert!(
+                fs::read(KUBECONFIG).is_ok_and(|text| is_kubeconfig(&text)),
+                "{what}: without credentials"
+            );
+        }
+    }
+
+    /// Whether the agent's work is done, and nothing else is there.
+    pub(crate) fn installed(&self) -> Result<(), String> {
+        if network()?.last().is_none_or(|last| last != "istio-cni") {
+            return Err("istio-cni is not the last of the first list".to_owned());
+        }
+        if !is_whole_binary() || !fs::read(KUBECONFIG).is_ok_and(|text| is_kubeconfig(&text)) {
+            return Err("the binary or the credentials are not there".to_owned());
+        }
+        let known =
+            ["istio-cni", "10-lab.conflist", "istio-cni-kubeconfig", "backend", "agent.sock", "log.sock"];
+        only(&known)
+    }
+
+    /// Whether nothing of ours is there.
+    pub(crate) fn cleaned(&self) -> Result<(), String> {
+        let plugins = network()?;
+        if plugins != ["ptp", "portmap"] {
+            return Err(format!("the network is {plugins:?}"));
+        }
+        only(&["10-lab.conflist"])
+    }
+}
+
+/// The agent, as the node's DaemonSet runs it. There is no API server.
+pub(crate) fn agent() -> Command {
+    let mut agent = Command::new(AGENT);
+    agent.env_clear().env("KUBERNETES_SERVICE_HOST", "192.0.2.1").env("KUBERNETES_SERVICE_PORT", "443");
+    agent.env("PATH", "/usr/sbin:/usr/bin").env("NODE_NAME", "node");
+    agent
+}
+
+/// What takes everything back.
+pub(crate) fn purge() -> Command {
+    let mut agent = agent();
+    agent.arg("--purge");
+    agent
+}
+
+fn bind(from: &Path, to: &Path) {
+    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).unwrap();
+}
+
+fn is_whole_binary() -> bool {
+    let mode = |path: &str| fs::metadata(path).map(|found| found.permissions().mode()).ok();
+    fs::read(BINARY).is_ok_and(|bytes| bytes == fs::read(SHIPPED).unwrap()) && mode(BINARY) == mode(SHIPPED)
+}
+
+fn is_kubeconfig(text: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(text).is_ok_and(|config| config["users"][0]["user"]["token"] == "token")
+        || String::from_utf8_lossy(text).contains("current-context: istio-cni-context")
+}
+
+fn files(directory: &str) -> Vec<PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// No file is there but those of these names.
+fn only(known: &[&str]) -> Result<(), String> {
+    let all = [NET_DIR, "/host/opt/cni/bin", RUN_DIR].into_iter().flat_map(files);
+    let unknown: Vec<_> =
+        all.filter(|path| !known.iter().any(|name| path.file_name().is_some_and(|is| is == *name))).collect();
+    if unknown.is_empty() { Ok(()) } else { Err(format!("there are {unknown:?}")) }
+}
+
+/// The plugins of the first network, as a runtime finds it. Nobody but the agent wrote anything, so a broken file is its own.
+fn network() -> Result<Vec<String>, String> {
+    let is_read = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "conf" || kind == "conflist");
+    let mut paths: Vec<_> = files(NET_DIR).into_iter().filter(is_read).collect();
+    paths.sort();
+    let mut found = Vec::new();
+    for path in &paths {
+        let text = fs::read(path).map_err(|error| error.to_string())?;
+        let broken = || format!("{} is broken: {}", path.display(), String::from_utf8_lossy(&text));
+        let network: Value = serde_json::from_slice(&text).map_err(|_| broken())?;
+        let single = path.extension().is_some_and(|kind| kind == "conf");
+        let plugins = if single {
+            vec![network.clone()]
+        } else {
+            network["plugins"].as_array().cloned().unwrap_or_default()
+        };
+        let kinds: Option<Vec<String>> =
+            plugins.iter().map(|plugin| Some(plugin["type"].as_str()?.to_owned())).collect();
+        let kinds = kinds.filter(|kinds| !kinds.is_empty()).ok_or_else(broken)?;
+        if network["name"] != "lab" || plugins[0]["mtu"] != 1400 {
+            return Err(broken());
+        }
+        found.push(kinds);
+    }
+    found.into_iter().next().ok_or_else(|| "there is none".to_owned())
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Follows a program from system call to system call and kills it when it begins the one that it is told.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// Where the agent changes files.
+const OURS: [&str; 2] = ["/host/", "/var/run/istio-cni"];
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It was killed as it began this call.
+    Killed(&'static str),
+    /// It made fewer changes: it ended by itself, or was killed where it was to come to.
+    Came,
+}
+
+/// Runs `command` until it begins its `fatal`th change, ends, or has come to where `reached` says that it is to come.
+pub(crate) fn killed_at(command: &Command, fatal: usize, reached: &dyn Fn() -> bool) -> End {
+    let mut child = held(command);
+    let first = Pid::from_raw(child.id().try_into().unwrap());
+    ptrace::seize(
+        first,
+        Options::PTRACE_O_TRACESYSGOOD
+            | Options::PTRACE_O_EXITKILL
+            | Options::PTRACE_O_TRACECLONE
+            | Options::PTRACE_O_TRACEEXEC,
+    )
+    .unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let end = Tracer { first, fatal, changes: 0, under_way: BTreeSet::new() }.follow(reached);
+    // It is reaped already, of which the library knows nothing.
+    child.wait().unwrap_err();
+    end
+}
+
+/// The program behind a shell that waits for a line: it is followed from its first call on.
+fn held(command: &Command) -> Child {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "read line; exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
+    shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+struct Tracer {
+    first: Pid,
+    fatal: usize,
+    changes: usize,
+    /// Threads in the middle of a change.
+    under_way: BTreeSet<Pid>,
+}
+
+impl Tracer {
+    fn follow(mut self, reached: &dyn Fn() -> bool) -> End {
+        let mut end = End::Came;
+        loop {
+            match waitpid(None, Some(WaitPidFlag::__WALL)).unwrap() {
+                WaitStatus::PtraceSyscall(pid) => {
+                    if self.under_way.remove(&pid) {
+                        if reached() {
+                            self.kill();
+                        }
+                    } else if let Some(call) = begun_change(pid) {
+                        self.changes += 1;
+                        if self.changes == self.fatal {
+                            end = End::Killed(call);
+                            self.kill();
+                        }
+                        self.under_way.insert(pid);
+                    }
+                    go_on(pid, None);
+                }
+                // A new thread begins with a stop that is no signal to it.
+                WaitStatus::PtraceEvent(pid, ..) => go_on(pid, None),
+                WaitStatus::Stopped(pid, signal) => go_on(pid, Some(signal)),
+                WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if pid == self.first => {
+                    return end;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn kill(&self) {
+        kill(self.first, Signal::SIGKILL).unwrap();
+    }
+}
+
+/// Lets it go on to its next call; one that was killed goes nowhere.
+fn go_on(pid: Pid, signal: Option<Signal>) {
+    match ptrace::syscall(pid, signal) {
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(errno) => panic!("cannot let it go on: {errno}"),
+    }
+}
+
+/// The name of the call that a thread begins, if it changes a file or makes a change last.
+fn begun_change(pid: Pid) -> Option<&'static str> {
+    ptrace::syscall_info(pid).ok().filter(|call| call.op == libc::PTRACE_SYSCALL_INFO_ENTRY)?;
+    let registers = ptrace::getregs(pid).ok()?;
+    let ours = |descriptor: u64| {
+        let path = std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).unwrap_or_default();
+        OURS.iter().any(|ours| path.starts_with(Path::new(ours)))
+    };
+    let creates = |flags: u64| flags & u64::from(libc::O_CREAT.cast_unsigned()) != 0;
+    let (name, counts) = match i64::try_from(registers.orig_rax).ok()? {
+        libc::SYS_open => ("open", creates(registers.rsi)),
+        libc::SYS_openat => ("open", creates(registers.rdx)),
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev | libc::SYS_sendfile => {
+            ("write", ours(registers.rdi))
+        }
+        libc::SYS_copy_file_range => ("write", ours(registers.rdx)),
+        libc::SYS_fsync | libc::SYS_fdatasync => ("fsync", ours(registers.rdi)),
+        libc::SYS_ftruncate => ("truncate", ours(registers.rdi)),
+        libc::SYS_chmod | libc::SYS_fchmodat => ("chmod", true),
+        libc::SYS_fchmod => ("chmod", ours(registers.rdi)),
+        libc::SYS_rename | libc::SYS_renameat | libc::SYS_renameat2 => ("rename", true),
+        libc::SYS_unlink | libc::SYS_unlinkat | libc::SYS_rmdir => ("unlink", true),
+        libc::SYS_link | libc::SYS_linkat | libc::SYS_symlink | libc::SYS_symlinkat => ("link", true),
+        libc::SYS_mkdir | libc::SYS_mkdirat => ("mkdir", true),
+        _ => return None,
+    };
+    counts.then_some(name)
+}
