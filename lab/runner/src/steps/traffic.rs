@@ -7,7 +7,7 @@ mod words;
 
 use std::net::{IpAddr, SocketAddr};
 
-use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport, Workload};
+use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Workload};
 use cucumber::{then, when};
 use redirect::flow::loopback;
 use redirect::ruleset::Family;
@@ -15,7 +15,7 @@ use redirect::ruleset::Family;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::truth::data::family_of;
 use crate::world::{LabWorld, Sent};
-use words::{Ending, How, Line, Sender};
+use words::{Ending, How, Line};
 
 /// The app's user and group in every pod of the lab.
 const APP: (u32, u32) = (1000, 1000);
@@ -38,17 +38,14 @@ async fn traffic(
     how: How,
     ending: Ending,
 ) -> Step {
-    let transport = if transport == "TCP" { Transport::Tcp } else { Transport::Udp };
-    let line = Line { from: Sender::new(&from), to, transport, port, how };
+    let line = Line::new(&transport, &from, to, port, how);
     let sent = send(world, &line).await?;
     judge(world, &line, &sent, &ending).await
 }
 
 #[when(regex = r#"^"([^"]+)" sends (TCP|UDP) to "([^"]+)" port (\d+)$"#)]
 async fn sends(world: &mut LabWorld, from: String, transport: String, to: String, port: u16) -> Step {
-    let transport = if transport == "TCP" { Transport::Tcp } else { Transport::Udp };
-    let line =
-        Line { from: Sender::new(&from), to: format!("\"{to}\""), transport, port, how: How::default() };
+    let line = Line::new(&transport, &from, format!("\"{to}\""), port, How::default());
     send(world, &line).await.map(drop)
 }
 

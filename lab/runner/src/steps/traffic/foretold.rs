@@ -6,7 +6,7 @@ use cucumber::then;
 use redirect::ruleset::Family;
 use serde_json::Value;
 
-use super::words::{Ending, How, Line, Sender};
+use super::words::{Ending, How, Line};
 use super::{address, destination, judge, owner, send};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::TOOL;
@@ -24,8 +24,7 @@ async fn foretold(
     how: How,
     ending: Ending,
 ) -> Step {
-    let transport = if transport == "TCP" { Transport::Tcp } else { Transport::Udp };
-    let line = Line { from: Sender::new(&from), to, transport, port, how };
+    let line = Line::new(&transport, &from, to, port, how);
     let said = explain(world, &line).await?;
     let wanted = match &ending {
         Ending::Direct => None,

@@ -43,6 +43,13 @@ pub(super) struct Line {
     pub(super) how: How,
 }
 
+impl Line {
+    pub(super) fn new(transport: &str, from: &str, to: String, port: u16, how: How) -> Self {
+        let transport = if transport == "TCP" { Transport::Tcp } else { Transport::Udp };
+        Self { from: Sender::new(from), to, transport, port, how }
+    }
+}
+
 /// Where traffic comes from: a pod, or the guest in it.
 pub(super) struct Sender {
     pub(super) pod: String,
