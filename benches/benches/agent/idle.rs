@@ -5,22 +5,25 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use protocol::agent::PodKey;
 
-use crate::node::{Binaries, Node};
-use crate::{Effort, Figures, pods};
+use crate::node::{Binaries, Node, PATIENCE, until};
+use crate::{Effort, Figures, pods, socket};
 
 pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures) -> Result<()> {
     let node = Node::create(binaries)?;
-    pods::fill(&node, 110)?;
+    let keys = pods::fill(&node, 110)?;
     let mut agent = node.start(&binaries.agent, &[("REPAIR_ENABLED", "true")])?;
     agent.ready()?;
+    socket::known(&node, &keys)?;
     // What belongs to the start comes at once.
     pass(Duration::from_secs(effort.pick(1, 10)));
     let begun = node.api.requests();
     let watched = Duration::from_secs(effort.pick(2, 300));
     pass(watched);
     let requests = node.api.requests();
+    hears(&node, &keys[0])?;
     let since = &requests[begun.len()..];
     let kinds: Vec<String> =
         since.iter().map(|request| format!("{:?} {}", request.verb, request.path)).collect();
@@ -36,6 +39,16 @@ pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures
         ),
     );
     Ok(())
+}
+
+/// Makes sure that the agent still follows: one that follows nothing asks for nothing, and would look best of all.
+fn hears(node: &Node, key: &PodKey) -> Result<()> {
+    ensure!(node.is_watched(), "the agent watches no pods any more");
+    let mut pod = node.api.pod(&key.namespace, &key.name).context("a pod that was stored")?;
+    pod["metadata"]["labels"]["bench"] = "changed".into();
+    node.api.upsert(pod)?;
+    let changed = || Ok(socket::facts(node, key)?.metadata.labels.contains_key("bench").then_some(()));
+    until(PATIENCE, changed).context("wait until the agent knows of a change")
 }
 
 /// Lets time pass: that nothing happens in it is the point.

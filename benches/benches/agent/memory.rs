@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The resident set of an agent that knows all pods of its node.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::node::{Binaries, Node, PATIENCE, until};
+use crate::node::{Binaries, Node};
 use crate::{Effort, Figures, Goal, pods, socket};
 
 /// As many pods as a kubelet takes by default, and as many as the largest nodes have; with the most MiB that the agent may hold.
@@ -15,9 +15,7 @@ pub(crate) fn measure(_: Effort, binaries: &Binaries, figures: &mut Figures) -> 
         let keys = pods::fill(&node, count)?;
         let mut agent = node.start(&binaries.agent, &[("REPAIR_ENABLED", "true")])?;
         agent.ready()?;
-        let last = keys.last().context("no pod")?;
-        until(PATIENCE, || Ok(socket::is_found(&node, last).unwrap_or(false).then_some(())))
-            .context("wait until the agent knows the last pod")?;
+        socket::known(&node, &keys)?;
         let goal = Goal { most, unit: "MiB" };
         figures.one(&format!("resident with {count} pods of 15 kB"), agent.kib("VmRSS")? / 1024.0, goal);
         figures.one(&format!("the most ever resident with {count} pods"), agent.kib("VmHWM")? / 1024.0, goal);

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use apiserver::{ApiServer, Options};
+use apiserver::{ApiServer, Options, Verb};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -123,6 +123,21 @@ impl Node {
     pub(crate) fn is_chained(&self) -> bool {
         fs::read_to_string(self.conflist())
             .is_ok_and(|text| text.contains("\"istio-cni\"") && text.contains("\"ptp\""))
+    }
+
+    /// Whether the agent watches pods now, having listed them.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.api.in_flight("system:admin", Verb::Watch, "pods").now > 0
+    }
+
+    /// Waits until the agent knows the node's pods. Nothing that is measured before says anything about an agent at work.
+    pub(crate) fn watched(&self) -> Result<()> {
+        until(PATIENCE, || Ok(self.is_watched().then_some(()))).context("wait until the agent watches pods")
+    }
+
+    /// How often single pods were asked for.
+    pub(crate) fn gets(&self) -> usize {
+        self.api.count(|request| request.verb == Verb::Get && request.resource.as_deref() == Some("pods"))
     }
 
     /// Another writer puts its own configuration in place of ours.

@@ -8,15 +8,15 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use apiserver::Verb;
+use anyhow::{Result, anyhow, bail, ensure};
 use benches::{burst, contender};
 use protocol::agent::{
     PodKey, Reply, Request, RequestKind, Response, SOCKET, VERSION, decode_line, encode_line,
 };
+use protocol::pod::PodFacts;
 use serde_json::json;
 
-use crate::node::{Agent, Binaries, Node, PATIENCE, until};
+use crate::node::{Agent, Binaries, Node};
 use crate::{Effort, Figures, Goal, pods};
 
 const ANSWER: Goal = Goal { most: 5.0, unit: "ms" };
@@ -32,9 +32,24 @@ fn ask(socket: &Path, key: &PodKey) -> Result<Response> {
     Ok(decode_line::<Reply>(&line)?.response)
 }
 
-/// Whether the agent knows a pod.
-pub(crate) fn is_found(node: &Node, key: &PodKey) -> Result<bool> {
-    Ok(matches!(ask(&node.run_dir().join(SOCKET), key)?, Response::Found { .. }))
+/// What the agent says of a pod.
+pub(crate) fn facts(node: &Node, key: &PodKey) -> Result<PodFacts> {
+    match ask(&node.run_dir().join(SOCKET), key)? {
+        Response::Found { pod } => Ok(*pod),
+        other => bail!("the agent does not know {}: {other:?}", key.name),
+    }
+}
+
+/// Waits until the agent knows its pods, and makes sure that it does: it answers for each of them without asking anybody.
+pub(crate) fn known(node: &Node, keys: &[PodKey]) -> Result<()> {
+    node.watched()?;
+    let before = node.gets();
+    for key in keys {
+        facts(node, key)?;
+    }
+    let asked = node.gets() - before;
+    ensure!(asked == 0, "the agent had to ask for {asked} of {} pods that it should know", keys.len());
+    Ok(())
 }
 
 /// A node with 110 pods, and an agent that knows all of them.
@@ -43,10 +58,7 @@ fn started(binaries: &Binaries) -> Result<(Node, Vec<PodKey>, Agent)> {
     let keys = pods::fill(&node, PODS)?;
     let mut agent = node.start(&binaries.agent, &[])?;
     agent.ready()?;
-    for key in &keys {
-        until(PATIENCE, || Ok(is_found(&node, key).unwrap_or(false).then_some(())))
-            .with_context(|| format!("wait until the agent knows {}", key.name))?;
-    }
+    known(&node, &keys)?;
     Ok((node, keys, agent))
 }
 
@@ -96,10 +108,9 @@ pub(crate) fn adds(binaries: &Binaries, figures: &mut Figures) -> Result<()> {
     for (_, value) in plugin.processes.iter_mut().flat_map(|process| &mut process.env) {
         *value = value.replace("K8S_POD_UID=u", &format!("K8S_POD_UID={}", key.uid));
     }
-    let gets = || node.api.count(|request| request.verb == Verb::Get && request.path.contains("/pods/"));
-    let before = gets();
+    let before = node.gets();
     let took = burst::burst(&plugin, PODS, PODS)?;
-    let caused = (gets() - before) as f64;
+    let caused = (node.gets() - before) as f64;
     figures.one("GETs of pods that 110 ADDs at once cause", caused, Goal { most: 0.0, unit: "requests" });
     figures.note("110 ADDs at once, whole", &format!("{:.0} ms", took.as_secs_f64() * 1e3));
     Ok(())
