@@ -24,8 +24,9 @@ pub const AGENT: &str = "install-cni";
 /// Binaries that a system under test may lack. A tag of that name says that a scenario needs one.
 pub const OPTIONAL: [&str; 2] = [TOOL, AGENT];
 
-/// The profile of binaries with defects, and the name of its directory.
-const MUTANTS: &str = "mutants";
+/// This package. Builds of the lab's parts select it, too, so that they share what it depends on: which features a dependency
+/// has, and so whether it is built again, follows from all packages that are selected.
+const LAB: &str = env!("CARGO_PKG_NAME");
 
 /// Builds the binaries as production ships them and returns their directory.
 pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
@@ -41,17 +42,19 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     Ok(workspace.target.join(&target.triple).join("release"))
 }
 
-/// Builds the binaries with all named defects in them and returns their directory. They never run on a node: that they are
-/// built soon matters more than how fast they start.
+/// Builds the binaries with all named defects in them and returns their directory, which is not that of ordinary builds. They
+/// never run on a node: that they are built soon matters more than how fast they start.
 pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     eprintln!("building {} (with defects)", packages().join(", "));
+    let target = workspace.target.join("mutants");
     let mut cargo = cargo(workspace);
-    cargo.args(["build", "--profile", MUTANTS, "--locked"]);
+    cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_BUILD_BUILD_DIR", &workspace.target);
+    cargo.args(["build", "--locked", "--package", LAB]);
     for package in packages() {
-        cargo.args(["--package", package, "--features", &format!("{package}/mutants")]);
+        cargo.args(["--package", package, "--bin", package, "--features", &format!("{package}/mutants")]);
     }
     succeed(&mut cargo)?;
-    Ok(workspace.target.join(MUTANTS))
+    Ok(target.join("debug"))
 }
 
 /// The packages of the system under test; each has one binary of its own name.
@@ -62,7 +65,17 @@ fn packages() -> Vec<&'static str> {
 /// Builds the processes of the lab's pods and returns where they are.
 pub fn build_workload(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     eprintln!("building workload (dev)");
-    succeed(cargo(workspace).args(["build", "--locked", "--package", "workload"]))?;
+    let mut cargo = cargo(workspace);
+    succeed(cargo.args([
+        "build",
+        "--locked",
+        "--package",
+        LAB,
+        "--package",
+        "workload",
+        "--bin",
+        "workload",
+    ]))?;
     Ok(workspace.target.join("debug/workload"))
 }
 

@@ -64,7 +64,9 @@ fn build_workload() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let profile = own.ancestors().nth(2).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "--package", "workload", "--target-dir"]);
+    // As `cargo lab run` does, so that it is built once.
+    cargo.args(["build", "--quiet", "--locked", "--package", "cnilab", "--package", "workload"]);
+    cargo.args(["--bin", "workload", "--target-dir"]);
     cargo.arg(profile.parent().unwrap());
     if profile.ends_with("release") {
         cargo.arg("--release");
