@@ -7,6 +7,7 @@
 //! | [`kubeconfig`] | the plugin's credentials |
 //! | [`directory`] | the configurations of a directory: read, and changed by a plan |
 //! | [`pass`] | looks at all of it and puts right what is not |
+//! | [`versions`] | which plugins can do the newest version of the specification |
 //! | [`fight`] | what to do about somebody who keeps undoing it |
 //! | [`task`] | when to look |
 //! | [`uninstall`] | takes everything back |
@@ -20,6 +21,7 @@ pub mod kubeconfig;
 pub mod pass;
 pub mod task;
 pub mod uninstall;
+pub mod versions;
 
 #[cfg(test)]
 mod node_tests;

@@ -197,7 +197,7 @@ fn is_flag(value: &str) -> bool {
 }
 
 /// Where a slice of a text is in it.
-fn place(text: &str, slice: &str) -> Range<usize> {
+pub(super) fn place(text: &str, slice: &str) -> Range<usize> {
     let start = (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + slice.len()
 }

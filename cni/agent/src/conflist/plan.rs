@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use protocol::mutant;
 use serde_json::Value;
 
-use super::document::{Document, Invalid, List};
+use super::document::{Document, Invalid, List, Plugin};
 use super::scan::{Refused, Snapshot, list_name};
 use super::splice;
 use crate::settings::ChainSettings;
@@ -112,6 +112,8 @@ pub struct Wish<'a> {
     pub entry: &'a Value,
     /// Files that this agent made: what somebody puts in their place is no reason to give them up.
     pub made: &'a BTreeSet<String>,
+    /// Plugins that can do the newest version; asked for where the version is to be raised, else empty.
+    pub able: &'a BTreeSet<String>,
 }
 
 impl Wish<'_> {
@@ -254,11 +256,14 @@ impl Wish<'_> {
                 splice::upgraded(&single, self.entry).map_err(|why| refused(why.into()))?
             }
         };
-        match Document::parse(&merged).map_err(|why| refused(why.into()))? {
-            Document::List(list) => list.check().map_err(|why| refused(why.into()))?,
-            Document::Single(_) => return Err(refused(Refused::Name)),
-        }
-        Ok(merged)
+        let Document::List(list) = Document::parse(&merged).map_err(|why| refused(why.into()))? else {
+            return Err(refused(Refused::Name));
+        };
+        list.check().map_err(|why| refused(why.into()))?;
+        let is_able = |plugin: &Plugin<'_>| plugin.kind.as_ref().is_some_and(|kind| self.able.contains(kind));
+        let raise = self.chain.raise_version && list.plugins.iter().all(is_able);
+        let raised = if raise { splice::raised(&list) } else { None };
+        Ok(raised.unwrap_or(merged))
     }
 
     /// Which file gets the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.

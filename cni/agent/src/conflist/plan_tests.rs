@@ -54,7 +54,8 @@ fn settle(chain: &ChainSettings, now: &mut Snapshot, made: &BTreeSet<String>) ->
     let found = now.usable().any(|(_, document)| !document.others().is_empty());
     for _ in 0..4 {
         let entry = entry();
-        let plan = Wish { chain, entry: &entry, made }.plan(now);
+        let able = ["istio-cni", "calico", "portmap"].map(str::to_owned).into();
+        let plan = Wish { chain, entry: &entry, made, able: &able }.plan(now);
         if plan.steps.is_empty() {
             return plan.then;
         }
@@ -114,7 +115,8 @@ fn a_changed_setting_reaches_the_file_and_an_equal_entry_is_left_as_it_is_writte
     let (mut now, _) = installed(&chain(), &[("10.conflist", CALICO)]);
     let other = json!({"type": "istio-cni", "name": "istio-cni", "exclude_namespaces": ["a"]});
     let chain = chain();
-    let plan = Wish { chain: &chain, entry: &other, made: &BTreeSet::new() }.plan(&now);
+    let plan =
+        Wish { chain: &chain, entry: &other, made: &BTreeSet::new(), able: &BTreeSet::new() }.plan(&now);
     assert_eq!(plan.steps.len(), 1);
     let spaced = CALICO.replace(
         "]}",
@@ -313,5 +315,21 @@ fn what_goes_in_comes_out_to_the_byte() {
             take(&mut now, &step);
         }
         assert_eq!(now.text("x.conflist"), Some(text));
+    }
+}
+
+#[test]
+fn the_version_is_raised_only_where_it_is_wanted_and_every_plugin_can_do_it() {
+    let newer = CALICO.replace("1.0.0", "1.2.0");
+    for (wanted, name, text, version) in [
+        (true, "10-calico.conflist", CALICO, "1.1.0"),
+        (false, "10-calico.conflist", CALICO, "1.0.0"),
+        (true, "10-calico.conflist", newer.as_str(), "1.2.0"),
+        (true, "10-flannel.conf", FLANNEL, "0.4.0"),
+    ] {
+        let chain = ChainSettings { raise_version: wanted, ..chain() };
+        let (now, seen) = installed(&chain, &[(name, text)]);
+        let is: Value = serde_json::from_str(now.text(&seen.unwrap()).unwrap()).unwrap();
+        assert_eq!(is["cniVersion"], version, "{wanted} {text}");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A directory's files in the order in which runtimes look at them, and what they make of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Document, Invalid};
 
@@ -83,6 +83,13 @@ impl Snapshot {
     /// The files that runtimes take, the one that they use first.
     pub fn usable(&self) -> impl Iterator<Item = (&str, Document<'_>)> {
         self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).ok()?)))
+    }
+
+    /// The types of all plugins, ours among them.
+    #[must_use]
+    pub fn types(&self) -> BTreeSet<String> {
+        let others = self.usable().flat_map(|(_, document)| document.others()).flatten();
+        others.chain([super::OUR_TYPE.to_owned()]).collect()
     }
 
     /// The files that runtimes do not take although their names say that they should, with the reason of each.

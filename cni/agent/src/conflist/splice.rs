@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use super::document::{Invalid, List, Members};
+use super::NEWEST;
+use super::document::{Invalid, List, Members, place};
 
 /// How a list is laid out.
 struct Layout<'a> {
@@ -52,6 +53,16 @@ pub fn has_entry(list: &List<'_>, entry: &Value) -> bool {
             .plugins
             .last()
             .is_some_and(|last| serde_json::from_str::<Value>(last.text).is_ok_and(|is| is == *entry))
+}
+
+/// The list with the newest version, if it says that it has an older one.
+#[must_use]
+pub fn raised(list: &List<'_>) -> Option<String> {
+    let numbers = |version: &str| version.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>().ok();
+    let written = list.members.get("cniVersion")?;
+    let (is, newest) = (numbers(&list.members.text("cniVersion")?)?, numbers(NEWEST)?);
+    let at = place(list.text, written);
+    (is < newest).then(|| [&list.text[..at.start], "\"", NEWEST, "\"", &list.text[at.end..]].concat())
 }
 
 /// A list made of a configuration of one plugin: its own name and version, the plugin without its version (which belongs to the list), and

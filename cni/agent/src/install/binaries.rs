@@ -15,7 +15,7 @@ use crate::settings::Places;
 pub struct Known(Vec<(PathBuf, [Stamp; 2])>);
 
 /// What of a file changes whenever somebody touches it.
-type Stamp = [i64; 5];
+pub(super) type Stamp = [i64; 5];
 
 /// Puts right what is not. Whether anything was.
 ///
@@ -84,7 +84,7 @@ impl Known {
 }
 
 /// Changes of content move the time of the last change of the inode, which nobody can set.
-fn stamp(path: &Path) -> Option<Stamp> {
+pub(super) fn stamp(path: &Path) -> Option<Stamp> {
     let found = fs::metadata(path).ok()?;
     Some([found.dev() as i64, found.ino() as i64, found.size() as i64, found.ctime(), found.ctime_nsec()])
 }

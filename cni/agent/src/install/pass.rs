@@ -8,6 +8,7 @@ use protocol::netconf::BACKEND_RECORD;
 
 use super::binaries::{self, Known};
 use super::kubeconfig::{self, KubeconfigError};
+use super::versions::Versions;
 use super::{KUBECONFIG, directory};
 use crate::conflist::entry::{self, EntryError};
 use crate::conflist::plan::{NotRight, Plan, Step, Wish};
@@ -68,6 +69,7 @@ pub struct Report {
 pub struct Installer {
     known: Known,
     made: BTreeSet<String>,
+    versions: Versions,
     /// Whether what a killed agent left among the configurations was removed.
     tidy: bool,
 }
@@ -101,7 +103,9 @@ impl Installer {
                 directory::tidy(net_dir)?;
                 self.tidy = true;
             }
-            let plan = Wish { chain, entry: &entry, made: &self.made }.plan(&now);
+            let types = if chain.raise_version { now.types() } else { BTreeSet::new() };
+            let able = self.versions.able(&settings.places.target_dirs, types);
+            let plan = Wish { chain, entry: &entry, made: &self.made, able: &able }.plan(&now);
             if plan.steps.is_empty() || mutant!("readiness-believed") && !taken.is_empty() {
                 return Ok(plan.then?);
             }

@@ -94,7 +94,7 @@ fn conflist(settings: &Settings) -> Conflist {
         (_, Err(error)) => return Conflist { problem: Some(format!("failed to {error}")), ..seen },
     };
     seen.usable = now.usable().map(|(name, _)| name.to_owned()).collect();
-    let plan = Wish { chain, entry: &entry, made: &BTreeSet::new() }.plan(&now);
+    let plan = Wish { chain, entry: &entry, made: &BTreeSet::new(), able: &BTreeSet::new() }.plan(&now);
     match (plan.steps.first(), plan.then) {
         (_, Err(why)) => seen.problem = Some(why.to_string()),
         (Some(Step::Write { name, .. }), _) => {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which plugins of the node can do the newest version of the specification: each is asked, once, as a runtime would.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::binaries::{Stamp, stamp};
+use crate::conflist::NEWEST;
+
+/// What an answer may take.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Far more than an answer has.
+const LARGEST: u64 = 64 << 10;
+
+/// The answers, for as long as nobody touches the binaries.
+#[derive(Debug, Default)]
+pub struct Versions(BTreeMap<PathBuf, (Stamp, bool)>);
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default, rename = "supportedVersions")]
+    supported: Vec<String>,
+}
+
+impl Versions {
+    /// Those of `types` that can do it.
+    pub fn able(&mut self, directories: &[PathBuf], types: BTreeSet<String>) -> BTreeSet<String> {
+        types.into_iter().filter(|kind| self.is_able(directories, kind)).collect()
+    }
+
+    fn is_able(&mut self, directories: &[PathBuf], kind: &str) -> bool {
+        if kind.contains('/') {
+            return false;
+        }
+        let found = directories.iter().map(|directory| directory.join(kind));
+        let Some((path, now)) = found.filter_map(|path| stamp(&path).map(|now| (path, now))).next() else {
+            return false;
+        };
+        if let Some((_, able)) = self.0.get(&path).filter(|(then, _)| *then == now) {
+            return *able;
+        }
+        let answer = ask(&path);
+        let able = answer.as_ref().is_some_and(|answer| answer.supported.iter().any(|one| one == NEWEST));
+        tracing::info!(target: "install", plugin = kind, able, answered = answer.is_some(), version = NEWEST, "asked a plugin for its versions");
+        self.0.insert(path, (now, able));
+        able
+    }
+}
+
+/// What a plugin answers to `VERSION`; nothing if it does not in time.
+fn ask(path: &Path) -> Option<Answer> {
+    let mut command = Command::new(path);
+    command.env_clear().env("CNI_COMMAND", "VERSION");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let text = talk(&mut child);
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+    serde_json::from_slice(&text?).ok()
+}
+
+fn talk(child: &mut Child) -> Option<Vec<u8>> {
+    let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
+    let (send, receive) = mpsc::channel();
+    // It ends with the child, at the latest.
+    std::thread::spawn(move || {
+        // One that does not want to hear it may answer all the same.
+        let _ = stdin.write_all(format!("{{\"cniVersion\":\"{NEWEST}\"}}").as_bytes());
+        drop(stdin);
+        let mut text = Vec::new();
+        if stdout.take(LARGEST).read_to_end(&mut text).is_ok() {
+            let _ = send.send(text);
+        }
+    });
+    receive.recv_timeout(LIMIT).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn who_says_so_is_able_and_nobody_else() {
+        let node = tempfile::tempdir().unwrap();
+        let plugin = |name: &str, script: &str| {
+            let path = node.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let says = |versions: &str| {
+            format!(r#"test "$CNI_COMMAND" = VERSION && echo '{{"supportedVersions":[{versions}]}}'"#)
+        };
+        plugin("new", &says(r#""1.0.0","1.1.0""#));
+        plugin("old", &says(r#""0.4.0","1.0.0""#));
+        plugin("broken", "exit 1");
+        plugin("hanging", "exec 0<&-; exec /bin/sleep 60");
+        let types: BTreeSet<_> =
+            ["new", "old", "broken", "hanging", "missing", "../new"].map(str::to_owned).into();
+        let mut versions = Versions::default();
+        let directories = [node.path().to_owned()];
+        assert_eq!(versions.able(&directories, types), BTreeSet::from(["new".to_owned()]));
+        plugin("new", &says(r#""1.0.0""#));
+        let new = BTreeSet::from(["new".to_owned()]);
+        assert_eq!(versions.able(&directories, new), BTreeSet::new(), "who changed is asked again");
+    }
+}
