@@ -124,3 +124,6 @@ impl ServerCertVerifier for Unverified {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;
