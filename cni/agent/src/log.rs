@@ -80,6 +80,26 @@ pub fn init(options: Options) -> Result<Log, InitError> {
 }
 
 impl Log {
+    /// For tests: keeps what it is told.
+    #[cfg(test)]
+    pub(crate) fn in_memory() -> Self {
+        Self::remembering("info")
+    }
+
+    #[cfg(test)]
+    fn remembering(levels: &str) -> Self {
+        let levels = RwLock::new(levels.parse().unwrap_or_default());
+        let target = Target::Memory(std::sync::Mutex::default());
+        Self(Arc::new(Shared { levels, format: Format::Text, target }))
+    }
+
+    /// For tests: what it kept.
+    #[cfg(test)]
+    pub(crate) fn said(&self) -> String {
+        let Target::Memory(text) = &self.0.target else { return String::new() };
+        text.lock().map(|text| text.clone()).unwrap_or_default()
+    }
+
     /// Changes what is written from now on.
     pub fn set_levels(&self, levels: Levels) {
         *self.0.levels.write().unwrap_or_else(std::sync::PoisonError::into_inner) = levels;
@@ -154,15 +174,6 @@ mod tests {
 
     use super::*;
 
-    fn log(levels: &str) -> Log {
-        let levels = RwLock::new(levels.parse().unwrap());
-        Log(Arc::new(Shared {
-            levels,
-            format: Format::Text,
-            target: Target::Memory(std::sync::Mutex::default()),
-        }))
-    }
-
     fn said(log: &Log) -> BTreeSet<String> {
         let Target::Memory(text) = &log.0.target else { unreachable!() };
         std::mem::take(&mut *text.lock().unwrap())
@@ -181,7 +192,7 @@ mod tests {
 
     #[test]
     fn levels_change_while_running() {
-        let log = log("info");
+        let log = Log::remembering("info");
         tracing::subscriber::with_default(log.clone(), || {
             speak();
             assert_eq!(
@@ -201,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_plugins_lines_have_a_level_of_their_own() {
-        let log = log("info,cni-plugin:error");
+        let log = Log::remembering("info,cni-plugin:error");
         log.relay(r#"{"level":"info","msg":"rules hold"}"#).unwrap();
         log.relay(r#"{"level":"error","msg":"no rules"}"#).unwrap();
         assert_eq!(said(&log), BTreeSet::from(["error\tcni-plugin\tno rules".to_owned()]));

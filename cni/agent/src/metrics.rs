@@ -20,8 +20,8 @@ use prometheus_client::registry::Registry;
 use crate::readiness::{Missing, Part};
 
 pub use labels::{
-    AddPhase, AddResult, CacheResult, InstallResult, RepairResult, RepairType, RestartReason, SettingKey,
-    Unrepairable, Watched,
+    AddPhase, AddResult, CacheResult, InstallResult, LineSkipped, RepairResult, RepairType, RestartReason,
+    SettingKey, Unrepairable, Watched,
 };
 pub use text::Exposition;
 
@@ -67,6 +67,7 @@ struct Series {
     unredirected: Gauge,
     unrepairable: Counters<1>,
     events_dropped: Counter,
+    lines_skipped: Counters<1>,
     token_expiry: Gauge<f64, AtomicU64>,
 }
 
@@ -89,6 +90,7 @@ impl Default for Series {
             unredirected: Gauge::default(),
             unrepairable: Counters::default(),
             events_dropped: Counter::default(),
+            lines_skipped: Counters::default(),
             token_expiry: Gauge::default(),
         }
     }
@@ -156,6 +158,8 @@ impl Series {
             "Kubernetes events that were not delivered",
             &self.events_dropped,
         );
+        let skipped = "Log lines of the plugin, or requests with them, that were not taken, by reason";
+        add.metric("millrace_log_lines_skipped", skipped, &self.lines_skipped);
         let expiry = "When the plugin's token expires, in seconds since 1970; 0 if unknown";
         add.metric("millrace_kubeconfig_token_expiry_timestamp_seconds", expiry, &self.token_expiry);
         registry
@@ -184,11 +188,12 @@ impl Series {
             touch(&self.parts, [("part", part.name())]);
         }
         for phase in AddPhase::ALL {
-            for result in AddResult::ALL {
+            for result in phase.results() {
                 touch(&self.add, [("phase", phase.name()), ("result", result.name())]);
             }
         }
         CacheResult::ALL.iter().for_each(|result| touch(&self.cache, [("result", result.name())]));
+        LineSkipped::ALL.iter().for_each(|why| touch(&self.lines_skipped, [("reason", why.name())]));
         touch(&self.rejected, [("key", SettingKey::UNKNOWN.0)]);
         for watched in Watched::ALL {
             for reason in RestartReason::ALL {
@@ -289,6 +294,11 @@ impl Metrics {
     /// A Kubernetes event was not delivered.
     pub fn event_dropped(&self) {
         self.0.all.events_dropped.inc();
+    }
+
+    /// A log line of the plugin, or a request with them, was not taken.
+    pub fn line_skipped(&self, why: LineSkipped) {
+        self.0.all.lines_skipped.get_or_create(&[("reason", why.name())]).inc();
     }
 
     /// When the plugin's token expires, in seconds since 1970; `None` if it does not say.

@@ -8,11 +8,12 @@
 //! | [`lookup`] | a pod's facts: from the cache, else one request to the API server |
 //! | `requests` | the connections of `agent.sock` |
 //! | `fairness` | how much of the agent one process may have |
-//! | `lines` | the connections of `log.sock` |
+//! | `lines`, `phases` | the connections of `log.sock`; what an ADD's last line says of how long it took |
 
 mod fairness;
 mod lines;
 pub mod lookup;
+mod phases;
 mod requests;
 pub mod socket;
 
@@ -97,7 +98,7 @@ impl Sockets {
         let (lines, log) = socket::open(&self.run_dir.join(LOG_SOCKET), 0o666)?;
         let stop = cancel.child_token();
         tokio::spawn(answer(questions, self.lookup.clone(), Limits::default(), stop.clone()));
-        tokio::spawn(take_lines(lines, self.log.clone(), stop.clone()));
+        tokio::spawn(take_lines(lines, self.log.clone(), self.metrics.clone(), stop.clone()));
         Ok(Served { files: [agent, log], stop })
     }
 }

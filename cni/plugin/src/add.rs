@@ -5,6 +5,7 @@
 use protocol::args::CniArgs;
 use protocol::env::NetnsOverride;
 use protocol::error::CniError;
+use protocol::log::{APPLY_MICROS, AddEnd, FACTS_MICROS};
 use protocol::mutant;
 use protocol::netconf::NetConf;
 use protocol::result::CniResult;
@@ -37,6 +38,7 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
 
 fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, Failure> {
     let key = call.pod_key(args);
+    let asked_at = call.clock.now();
     let result = result(conf)?;
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
     let exclusions =
@@ -54,7 +56,9 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
         Ok(asked) => asked,
         Err(reason) => return Ok(skip(call, &reason, result)),
     };
-    let (facts, teller) = match gather::facts(call, conf, &key, asked, &Patience::ADD) {
+    let told = gather::facts(call, conf, &key, asked, &Patience::ADD);
+    call.timed(FACTS_MICROS, asked_at);
+    let (facts, teller) = match told {
         Err(_) if mutant!("fail-open") => return Ok(result),
         told => told?,
     };
@@ -69,19 +73,24 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
         return Ok(result);
     }
     let site = Site::find(netns?, conf, call)?;
-    let done = match apply::apply(&redirect, &site) {
+    let apply_at = call.clock.now();
+    let applied = apply::apply(&redirect, &site);
+    call.timed(APPLY_MICROS, apply_at);
+    let done = match applied {
         Err(_) if mutant!("success-without-rules") => return Ok(result),
         done => done?,
     };
     if let Some(reason) = done.unsandboxed() {
         call.log.warn("the iptables tools saw the node's files", &[("reason", &reason)]);
     }
+    call.ends(AddEnd::Redirected);
     let fields = &[("told_by", &teller.name() as _), ("rules", &done as _), ("backend", &done.form() as _)];
     call.log.info("traffic is redirected", fields);
     Ok(result)
 }
 
 fn skip(call: &mut Call<'_>, reason: &SkipReason, result: String) -> String {
+    call.ends(AddEnd::Skipped);
     call.log.info("pod left alone", &[("reason", &reason.code()), ("detail", reason)]);
     result
 }

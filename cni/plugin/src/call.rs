@@ -4,11 +4,13 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::time::Duration;
 
 use protocol::agent::PodKey;
 use protocol::args::CniArgs;
 use protocol::env::{self, Command, Invocation};
 use protocol::error::{CniError, Code};
+use protocol::log::{ADD_MICROS, AddEnd, RESULT};
 use protocol::mutant;
 use protocol::netconf::{Header, NetConf};
 use protocol::version;
@@ -68,6 +70,7 @@ pub struct Call<'w> {
     /// Log lines.
     pub log: Log<'w>,
     outlets: Option<Outlets>,
+    began: Duration,
 }
 
 /// Does what the environment says.
@@ -105,6 +108,9 @@ pub fn run(world: World<'_>) -> Exit {
         Err(error) => Err(CniError::new(Code::IO, format!("error reading from stdin: {error}"))),
     };
     if let Err(error) = &outcome {
+        if call.invocation.command == Command::Add {
+            call.ends(AddEnd::Failed);
+        }
         let (command, code) = (call.invocation.command, error.code);
         call.log.error("call failed", &[("command", &command), ("code", &code), ("error", error)]);
     }
@@ -147,8 +153,9 @@ impl<'w> Call<'w> {
         (agent, api, kernel): (&'w dyn Agent, &'w dyn Api, &'w dyn Kernel),
         log: Log<'w>,
     ) -> Self {
-        Self { invocation, env, clock, agent, api, kernel, log, outlets: None }
+        Self { invocation, env, clock, agent, api, kernel, log, outlets: None, began: clock.now() }
     }
+
     /// Takes over what the configuration says of logs.
     pub fn configure(&mut self, conf: &NetConf) {
         self.log.set_threshold(conf.log_level);
@@ -158,6 +165,18 @@ impl<'w> Call<'w> {
         if !conf.run_dir.is_empty() {
             self.outlets = Some(Outlets { file: conf.log_file(), socket: conf.log_socket() });
         }
+    }
+
+    /// A phase ends that began at `since`. How long it took goes into the log lines from now on.
+    pub fn timed(&mut self, phase: &'static str, since: Duration) {
+        let micros = self.clock.now().saturating_sub(since).as_micros();
+        self.log.label(phase, u64::try_from(micros).unwrap_or(u64::MAX).to_string());
+    }
+
+    /// An ADD ends like this: its last line comes next.
+    pub fn ends(&mut self, end: AddEnd) {
+        self.log.label(RESULT, end.name().to_owned());
+        self.timed(ADD_MICROS, self.began);
     }
 
     /// The pod that `args` name. Its name goes into the log lines from now on.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much a log line matters.
+//! How much a log line matters, and what an ADD's last line says of how it went. The agent counts from that: a plugin that says nothing of
+//! it is only logged.
 
 use crate::netconf::LogLevel;
 
@@ -38,5 +39,40 @@ impl Level {
             Self::Error => LogLevel::Error,
         };
         own >= threshold
+    }
+}
+
+/// Field of an ADD's last line: what it came to, an [`AddEnd`]'s name.
+pub const RESULT: &str = "result";
+/// Field of an ADD's last line: how long it took, in microseconds.
+pub const ADD_MICROS: &str = "add_us";
+/// How long the pod's facts took, from the first question on, in microseconds; left out if nobody was asked.
+pub const FACTS_MICROS: &str = "facts_us";
+/// How long the rules took, in microseconds; left out if it did not come to that.
+pub const APPLY_MICROS: &str = "apply_us";
+
+/// What an ADD came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddEnd {
+    /// The pod's traffic is redirected.
+    Redirected,
+    /// The pod is left alone.
+    Skipped,
+    /// It failed.
+    Failed,
+}
+
+impl AddEnd {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Redirected, Self::Skipped, Self::Failed];
+
+    /// The name in a line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redirected => "redirected",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The values that labels can have. Each label is an enum, so that no text of the world becomes a time series.
 
+use protocol::log::AddEnd;
+
 /// An enum of label values, each with its spelling.
 macro_rules! label {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $value:ident = $text:literal,)+ }) => {
@@ -62,24 +64,68 @@ label! {
 }
 
 label! {
-    /// Part of an ADD that the agent sees.
+    /// Part of an ADD: what the agent sees of it itself, and what the plugin says at its end.
     AddPhase {
         /// The plugin's question until its answer is written.
         Answer = "answer",
         /// Of that, what was spent on asking the API server, where the cache did not do.
         Api = "api",
+        /// The plugin: from its first question until it has the pod's facts.
+        Facts = "facts",
+        /// The plugin: from the pod's namespace until the rules are in it.
+        Apply = "apply",
+        /// The plugin: all of it.
+        Whole = "whole",
+    }
+}
+
+impl AddPhase {
+    /// How it can end.
+    #[must_use]
+    pub const fn results(self) -> &'static [AddResult] {
+        match self {
+            Self::Answer | Self::Api => &[AddResult::Found, AddResult::Unknown, AddResult::Failed],
+            Self::Facts | Self::Whole => &[AddResult::Redirected, AddResult::Skipped, AddResult::Failed],
+            Self::Apply => &[AddResult::Redirected, AddResult::Failed],
+        }
     }
 }
 
 label! {
-    /// How a part of an ADD ended.
+    /// How a part of an ADD ended; for what the plugin says, how the ADD ended.
     AddResult {
         /// The pod's facts were known.
         Found = "found",
         /// There is no such pod, or another one of that name.
         Unknown = "unknown",
-        /// The question was malformed, or the API server did not answer.
+        /// The question was malformed, or the API server did not answer; the ADD failed.
         Failed = "failed",
+        /// The pod's traffic is redirected.
+        Redirected = "redirected",
+        /// The pod is left alone.
+        Skipped = "skipped",
+    }
+}
+
+impl From<AddEnd> for AddResult {
+    fn from(end: AddEnd) -> Self {
+        match end {
+            AddEnd::Redirected => Self::Redirected,
+            AddEnd::Skipped => Self::Skipped,
+            AddEnd::Failed => Self::Failed,
+        }
+    }
+}
+
+label! {
+    /// Why a log line of the plugin was not taken.
+    LineSkipped {
+        /// It is no line of a plugin.
+        Malformed = "malformed",
+        /// It is too long, or came with too many others.
+        TooLong = "too_long",
+        /// Too many come at once.
+        TooMany = "too_many",
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The connections of `log.sock`: `POST /log` with a JSON array of strings, each a log line of the plugin. Any user may log, so everything
-//! about it is bounded; and whatever comes is answered with 200, as upstream's plugin expects.
+//! about it is bounded, and what a stranger says is not counted; whatever comes is answered with 200, as upstream's plugin expects.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,9 +15,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::fairness::{Desk, Share};
+use super::phases;
 use crate::log::Log;
+use crate::metrics::{LineSkipped, Metrics};
 
 /// The socket's file name in the run directory.
 pub const LOG_SOCKET: &str = "log.sock";
@@ -34,39 +38,77 @@ const BODY_LIMIT: usize = 256 * 1024;
 /// The longest line.
 const LINE_LIMIT: usize = 16 * 1024;
 
+/// Lines of one request.
+const LINES_LIMIT: usize = 128;
+
+/// Of our own user: a node's plugins, all its pods starting at once included.
+const OWN: Share = Share { open: 32, burst: 1024.0, rate: 128.0 };
+
+/// Of all others together: never so many that our own find no place.
+const OTHERS: Share = Share { open: 8, burst: 64.0, rate: 4.0 };
+
 /// Pause after an accept that failed: there may be no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Where lines go.
+#[derive(Debug, Clone)]
+struct Sink {
+    log: Log,
+    metrics: Metrics,
+}
+
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    /// Our own user: the plugin, which runtimes start as root.
+    Own,
+    /// Anybody else.
+    Stranger,
+}
+
+impl Speaker {
+    fn of(stream: &UnixStream) -> Self {
+        let own = rustix::process::geteuid().as_raw();
+        if stream.peer_cred().is_ok_and(|peer| peer.uid() == own) { Self::Own } else { Self::Stranger }
+    }
+}
+
 /// Takes lines from whoever connects until it is cancelled.
-pub async fn take_lines(listener: UnixListener, log: Log, cancel: CancellationToken) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let log = Arc::new(log);
+pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, cancel: CancellationToken) {
+    let (start, room) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
+    let (own, others) = (Desk::new(OWN), Desk::new(OTHERS));
+    let sink = Sink { log, metrics };
     loop {
         let accepted = async {
             let place = Arc::clone(&room).acquire_owned().await.map_err(std::io::Error::other)?;
             Ok::<_, std::io::Error>((place, listener.accept().await?.0))
         };
-        match cancel.run_until_cancelled(accepted).await {
+        let (place, stream) = match cancel.run_until_cancelled(accepted).await {
             None => return,
+            Some(Ok(accepted)) => accepted,
             Some(Err(_)) => {
                 let _ = tokio::time::timeout(ACCEPT_PAUSE, cancel.cancelled()).await;
+                continue;
             }
-            Some(Ok((place, stream))) => {
-                let log = Arc::clone(&log);
-                tokio::spawn(async move {
-                    let _ = tokio::time::timeout(TIME_LIMIT, connection(stream, log)).await;
-                    drop(place);
-                });
-            }
-        }
+        };
+        let speaker = Speaker::of(&stream);
+        let desk = if speaker == Speaker::Own { &own } else { &others };
+        // A call is a process of its own, so all of a user's count together.
+        let Some(seat) = desk.seat(0, start.elapsed()) else {
+            sink.metrics.line_skipped(LineSkipped::TooMany);
+            continue;
+        };
+        let sink = sink.clone();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(TIME_LIMIT, connection(stream, sink, speaker)).await;
+            drop((seat, place));
+        });
     }
 }
 
-async fn connection(stream: UnixStream, log: Arc<Log>) {
-    let service = service_fn(move |request| {
-        let log = Arc::clone(&log);
-        async move { Ok::<_, Infallible>(request_done(request, &log).await) }
-    });
+async fn connection(stream: UnixStream, sink: Sink, speaker: Speaker) {
+    let service =
+        service_fn(|request| async { Ok::<_, Infallible>(request_done(request, &sink, speaker).await) });
     // What goes wrong with a connection is its client's business.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -76,23 +118,46 @@ async fn connection(stream: UnixStream, log: Arc<Log>) {
         .await;
 }
 
-async fn request_done(request: Request<Incoming>, log: &Log) -> Response<Empty<Bytes>> {
+async fn request_done(request: Request<Incoming>, sink: &Sink, speaker: Speaker) -> Response<Empty<Bytes>> {
     let mut answer = Response::new(Empty::new());
     if request.uri().path() != "/log" {
         *answer.status_mut() = StatusCode::NOT_FOUND;
         return answer;
     }
-    if let Ok(body) = Limited::new(request.into_body(), BODY_LIMIT).collect().await {
-        let skipped = relay(&body.to_bytes(), log);
-        if skipped > 0 {
-            tracing::warn!(target: "cni-agent", skipped, "lines of a plugin cannot be read");
-        }
+    match Limited::new(request.into_body(), BODY_LIMIT).collect().await {
+        Ok(body) => sink.relay(&body.to_bytes(), speaker),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => sink.skip(LineSkipped::TooLong),
+        // It broke off.
+        Err(_) => {}
     }
     answer
 }
 
-/// Hands lines to the log; how many it did not take.
-fn relay(body: &[u8], log: &Log) -> usize {
-    let Ok(lines) = serde_json::from_slice::<Vec<String>>(body) else { return 1 };
-    lines.iter().filter(|line| line.len() > LINE_LIMIT || log.relay(line).is_err()).count()
+impl Sink {
+    /// Hands lines to the log, and counts what they say.
+    fn relay(&self, body: &[u8], speaker: Speaker) {
+        let Ok(lines) = serde_json::from_slice::<Vec<String>>(body) else {
+            return self.skip(LineSkipped::Malformed);
+        };
+        if lines.len() > LINES_LIMIT {
+            self.skip(LineSkipped::TooLong);
+        }
+        for line in lines.iter().take(LINES_LIMIT) {
+            if line.len() > LINE_LIMIT {
+                self.skip(LineSkipped::TooLong);
+            } else if self.log.relay(line).is_err() {
+                self.skip(LineSkipped::Malformed);
+            } else if let (Speaker::Own, Some((result, phases))) = (speaker, phases::of_line(line)) {
+                phases.into_iter().for_each(|(phase, took)| self.metrics.add(phase, result, took));
+            }
+        }
+    }
+
+    fn skip(&self, why: LineSkipped) {
+        self.metrics.line_skipped(why);
+        tracing::debug!(target: "cni-agent", why = why.name(), "a line of a plugin is not taken");
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,29 @@ fn a_mesh_pod_gets_rules_and_the_runtime_its_result() {
 }
 
 #[test]
+fn an_add_s_last_line_says_what_it_came_to_and_how_long_it_took() {
+    let phases = ["facts_us", "apply_us"];
+    let nothing_to_do = Scene::new("ADD").pod("kube-system", "dns").run();
+    let untold = Scene::new("ADD").with(|scene| {
+        scene.agent = || Err(AgentError::Absent);
+        scene.kubeconfig = false;
+    });
+    for (outcome, result, spoken) in [
+        (Scene::new("ADD").run(), "redirected", 2),
+        (nothing_to_do, "skipped", 0),
+        (untold.run(), "failed", 1),
+        (Scene::new("ADD").set("CNI_ARGS", "K8S_POD_NAME").run(), "failed", 0),
+    ] {
+        let last: Value = serde_json::from_str(outcome.log.lines().last().unwrap()).unwrap();
+        assert_eq!(last["result"], result, "{last}");
+        assert!(last["add_us"].as_str().unwrap().parse::<u64>().is_ok(), "{last}");
+        assert_eq!(phases.iter().filter(|phase| last[**phase].is_string()).count(), spoken, "{last}");
+        assert_eq!(outcome.log.matches("add_us").count(), 1, "{}", outcome.log);
+    }
+    assert!(!Scene::new("CHECK").run().log.contains("add_us"));
+}
+
+#[test]
 fn a_pod_with_ipv6_gets_the_inbound_address_before_its_rules() {
     let outcome = Scene::new("ADD").with(|scene| scene.site.addresses = vec!["::1", "fd00::2"]).run();
     outcome.result();
