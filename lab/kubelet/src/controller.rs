@@ -2,6 +2,7 @@
 //! Who runs what: gives pods to nodes, and tells each node of its pods' beginnings and ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::store::Action;
 use apiserver::{ApiServer, Changes};
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 use cluster::PodName;
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::containers::Ending;
+use crate::life;
 use crate::node::NetnsNode;
 
 /// Follows the API's pods until it is aborted.
@@ -69,11 +72,7 @@ async fn bind(client: &kube::Client, pod: &Value, node: &str) {
 fn begin(node: &Arc<NetnsNode>, object: &Value) {
     // An object that cannot be read as a pod was never admitted by a real API either.
     let Ok(Some(slot)) = node.admit(object) else { return };
-    let node = Arc::clone(node);
-    tokio::spawn(async move {
-        let start = node.start(&slot).await;
-        node.follow(&slot, &start).await;
-    });
+    tokio::spawn(life::live(Arc::clone(node), slot));
 }
 
 fn end(node: &Arc<NetnsNode>, object: &Value) {
@@ -82,7 +81,12 @@ fn end(node: &Arc<NetnsNode>, object: &Value) {
     };
     if slot.plan.uid == text(object, "uid") {
         let node = Arc::clone(node);
-        tokio::spawn(async move { node.stop(&slot).await });
+        let grace = object["metadata"]["deletionGracePeriodSeconds"].as_u64();
+        let ending = match grace {
+            Some(seconds) if seconds > 0 => Ending::Graceful(Duration::from_secs(seconds)),
+            _ => Ending::Kill,
+        };
+        tokio::spawn(async move { node.stop(&slot, ending).await });
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Error {
     #[error(transparent)]
     Rules(#[from] netfilter::ReadError),
     /// The kernel refused a change of a link.
-    #[error("failed to set lo up: {0}")]
+    #[error("failed to set a link up: {0}")]
     Link(#[from] rtnetlink::Error),
     /// The embedded API refused a request of ours.
     #[error("failed to ask the API: {0}")]

@@ -6,37 +6,49 @@
 //! |---|---|
 //! | [`tier`] | the cluster: API, nodes, directory |
 //! | [`traits`] | [`cluster`]'s traits, implemented |
-//! | [`controller`] | which node runs which pod |
+//! | [`controller`], [`daemonset`] | which node runs which pod; one pod on each node |
 //! | [`node`], [`slot`] | a node; one pod on it |
-//! | [`pod`], [`sandbox`], [`containers`], [`status`] | a pod's plan, network, processes, report |
+//! | [`pod`], [`life`] | what a pod asks for; how it is kept running |
+//! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
+//! | [`furnish`], [`env`], [`volumes`], [`account`], [`probe`] | what its containers find, and how one is found ready |
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
 //! | [`errand`] | programs that somebody runs beside what pods run |
 //! | [`agent`] | the stand-in for the node agent |
-//! | [`netns`], [`process`], [`rights`] | one namespace, one process, what it may do |
+//! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
+//! | [`process`], [`rights`] | one process, what it may do |
 //! | [`options`], [`probes`], [`error`] | setting up, what the machine can do, what can go wrong |
 
+pub mod account;
 pub mod agent;
 pub mod cni;
 pub mod containers;
 pub mod controller;
+pub mod daemonset;
+pub mod env;
 pub mod errand;
 pub mod error;
+pub mod furnish;
+pub mod life;
 pub mod netns;
 pub mod node;
 pub mod options;
+pub mod pids;
 pub mod pod;
+pub mod probe;
 pub mod probes;
 pub mod process;
 pub mod rights;
+pub mod rootfs;
 pub mod sandbox;
 pub mod slot;
 pub mod status;
 pub mod tier;
 pub mod traits;
+pub mod volumes;
 pub mod workload;
 
 pub use error::Error;
-pub use options::{Deadlines, Options};
+pub use options::{Deadlines, Installed, Options};
 pub use pod::Binaries;
 pub use tier::NetnsCluster;

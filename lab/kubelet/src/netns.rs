@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,6 +21,9 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::pod::Users;
+
+/// The index of `lo` in every namespace.
+const LOOPBACK: u32 = 1;
 
 /// A network namespace that this process made and keeps.
 #[derive(Debug)]
@@ -164,7 +167,7 @@ pub async fn inside<T: Send + 'static>(
 ///
 /// # Errors
 /// The namespace cannot be entered, or the address is taken.
-pub async fn listen(path: &Path, address: &'static str) -> Result<TcpListener, Error> {
+pub async fn listen(path: &Path, address: String) -> Result<TcpListener, Error> {
     let bind = move || {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -247,6 +250,24 @@ fn in_new_namespaces(command: &mut Command) {
         command
             .pre_exec(|| unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(Into::into));
     }
+}
+
+/// Gives the node at `path` the addresses at which pods and the node itself reach services. They are its own, so no packet has to
+/// be translated.
+///
+/// # Errors
+/// The kernel refuses it.
+pub async fn add_addresses(path: &Path, addresses: &[IpAddr]) -> Result<(), Error> {
+    let open = || rtnetlink::new_connection().map_err(Error::system("open a netlink socket"));
+    let (connection, handle, _) = inside(path, open).await??;
+    let connection = tokio::spawn(connection);
+    let mut added = Ok(());
+    for address in addresses {
+        let length = if address.is_ipv4() { 32 } else { 128 };
+        added = added.and(handle.address().add(LOOPBACK, *address, length).execute().await);
+    }
+    connection.abort();
+    Ok(added?)
 }
 
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {

@@ -9,25 +9,28 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use apiserver::ApiServer;
 use cluster::{Kernel, NodePaths, PodName, PodStart};
-use futures::future::select_all;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::agent::Agent;
 use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
-use crate::containers::{self, Container, Surroundings};
+use crate::containers::{self, Container, Ending, Surroundings};
 use crate::error::Error;
-use crate::netns::{Namespace, Role};
-use crate::options::Options;
+use crate::netns::{self, Namespace, Role};
+use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
+use crate::pids::Pids;
 use crate::pod::Plan;
-use crate::sandbox::Sandbox;
+use crate::rootfs;
+use crate::sandbox::{Place, Sandbox};
 use crate::slot::{Parts, Slot, Stage};
 use crate::status::{sandbox_event, status};
+use crate::volumes::Host;
 
 /// The file name of the kubeconfig in the run directory.
 pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
@@ -35,6 +38,8 @@ pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
 pub const PLUGIN: &str = "istio-cni";
 /// The lab's base plugin.
 pub const BASE_PLUGIN: &str = "lab-net";
+/// Where a node's runtime keeps namespaces, as it tells plugins.
+const NETNS_DIRECTORY: &str = "/var/run/netns";
 /// A pod's interface in the node's second network.
 pub const SECOND_INTERFACE: &str = "net1";
 
@@ -46,10 +51,13 @@ pub struct NetnsNode {
     pub(crate) options: Options,
     pub(crate) chain: Chain,
     pub(crate) agent: Agent,
-    api: kube::Client,
+    pub(crate) host: Host,
+    pub(crate) server: ApiServer,
+    pub(crate) api: kube::Client,
     number: u8,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
+    pub(crate) pids: Mutex<Arc<Pids>>,
     /// The last field: what is inside goes first.
     pub(crate) netns: Namespace,
 }
@@ -65,7 +73,12 @@ impl NetnsNode {
     ///
     /// # Errors
     /// The kernel or the file system refuses it.
-    pub async fn create(options: &Options, name: &str, number: u8, api: kube::Client) -> Result<Self, Error> {
+    pub async fn create(
+        options: &Options,
+        name: &str,
+        number: u8,
+        server: &ApiServer,
+    ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let below = |part: &str| directory.join(part);
         let paths = NodePaths {
@@ -84,10 +97,22 @@ impl NetnsNode {
         }
         let binaries = &options.binaries;
         link(&binaries.workload, &paths.bin_dir.join(BASE_PLUGIN))?;
-        if binaries.sut.join(PLUGIN).is_file() {
+        if options.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
             link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
         }
         let netns = Namespace::create(&below("node.netns"), Role::Node).await?;
+        let pids = Pids::start(&binaries.workload, netns.path()).await?;
+        let host = Host::new(&paths, below("host"));
+        let mut shown = Vec::new();
+        if options.installed == Installed::ByAgent {
+            rootfs::share(&paths.netns_dir)?;
+            let service = [SERVICE.0, SERVICE_V6].into_iter().filter_map(|address| address.parse().ok());
+            netns::add_addresses(netns.path(), &service.collect::<Vec<_>>()).await?;
+            shown = host.shown();
+            for mount in &shown {
+                fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;
+            }
+        }
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),
             netns: netns.path().to_owned(),
@@ -95,6 +120,7 @@ impl NetnsNode {
             workload: binaries.workload.clone(),
             under_test: PLUGIN,
             kernel: of_node(&options.kernel, &directory),
+            shown,
             deadline: options.deadlines.plugin,
         };
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
@@ -105,10 +131,13 @@ impl NetnsNode {
             paths,
             options: options.clone(),
             agent,
-            api,
+            host,
+            server: server.clone(),
+            api: server.client(),
             number,
             slots: Mutex::default(),
             seen: watch::Sender::default(),
+            pids: Mutex::new(Arc::new(pids)),
             netns,
         })
     }
@@ -136,7 +165,11 @@ impl NetnsNode {
         for (key, value) in &self.options.base_conf {
             base[key] = value.clone();
         }
-        json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": [base, plugin] })
+        let plugins = match self.options.installed {
+            Installed::ByLab => json!([base, plugin]),
+            Installed::ByAgent => json!([base]),
+        };
+        json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": plugins })
     }
 
     /// The pod of that name, if the node has it.
@@ -181,20 +214,31 @@ impl NetnsNode {
         Ok(Some(slot))
     }
 
-    /// Starts a pod: sandbox, chain, containers; reports its status. What goes wrong in the lab itself ends the start as
-    /// a failed sandbox that says so.
+    /// Starts a pod, or what of it does not run: sandbox, chain, containers; reports its status. What goes wrong in the lab itself
+    /// ends the start as a failed sandbox that says so.
     pub async fn start(&self, slot: &Arc<Slot>) -> PodStart {
         let mut parts = slot.parts.lock().await;
-        if slot.is_gone() {
+        self.go_on(slot, &mut parts).await
+    }
+
+    /// Starts a pod whose containers begin anew, in its sandbox if that is there.
+    pub async fn start_anew(&self, slot: &Arc<Slot>) -> PodStart {
+        let mut parts = slot.parts.lock().await;
+        containers::stop(&mut parts.containers, Ending::Kill).await;
+        self.go_on(slot, &mut parts).await
+    }
+
+    async fn go_on(&self, slot: &Arc<Slot>, parts: &mut Parts) -> PodStart {
+        if slot.is_ending() {
             return lab_failure(&Error::Missing("pod any more".to_owned()));
         }
-        slot.reach(Stage::Starting);
-        let start = match self.try_start(slot, &mut parts).await {
+        let start = match self.try_start(slot, parts).await {
             Ok(start) => start,
             Err(error) => lab_failure(&error),
         };
-        slot.show(&parts);
-        self.report(slot, &parts, Some(&start)).await;
+        slot.show(parts);
+        parts.start = Some(start.clone());
+        self.report(slot, parts).await;
         slot.reach(Stage::Started(start.clone()));
         start
     }
@@ -202,12 +246,16 @@ impl NetnsNode {
     async fn try_start(&self, slot: &Slot, parts: &mut Parts) -> Result<PodStart, Error> {
         let plan = &slot.plan;
         self.agent.learn(&plan.facts)?;
-        // After a start whose containers failed: the sandbox is kept, they begin anew.
-        containers::stop(&mut parts.containers).await;
         if parts.sandbox.is_none() {
-            let (node, attempt) = (self.netns.path(), parts.attempts);
+            let attempt = parts.attempts;
             parts.attempts += 1;
-            match Sandbox::create(plan, attempt, node, &self.paths.netns_dir, &self.chain).await {
+            let netns_dir = &self.paths.netns_dir;
+            let seen_as = match self.options.installed {
+                Installed::ByLab => netns_dir,
+                Installed::ByAgent => Path::new(NETNS_DIRECTORY),
+            };
+            let place = Place { node: self.netns.path(), netns_dir, seen_as };
+            match Sandbox::create(plan, attempt, &place, &self.chain).await {
                 Ok(sandbox) => parts.sandbox = Some(sandbox),
                 Err(ChainError::Lab(error)) => return Err(error),
                 Err(ChainError::Chain(failure)) => {
@@ -218,49 +266,40 @@ impl NetnsNode {
                 }
             }
             slot.show(parts);
-            self.report(slot, parts, None).await;
+            self.report(slot, parts).await;
         }
         let Some(sandbox) = &parts.sandbox else { return Err(Error::Missing("sandbox".to_owned())) };
         let addresses = sandbox.addresses().to_vec();
-        let surroundings = Surroundings {
-            netns: sandbox.netns().to_owned(),
-            resolv_conf: self.write_resolv_conf(plan)?,
-            deadline: self.options.deadlines.process,
-        };
+        let shared = self.furnish(plan, sandbox, &mut parts.credentials)?;
+        let deadline = self.options.deadlines.process;
+        let surroundings = Surroundings { node: self, shared, deadline, ending: slot.ending() };
         let show = |started: &[Container]| slot.show_containers(started);
         let failed = containers::start(plan, &surroundings, &mut parts.containers, show).await?;
         Ok(failed.unwrap_or(PodStart::Running { addresses }))
     }
 
-    /// Where a pod's `resolv.conf` is.
-    pub(crate) fn resolv_conf(&self, plan: &Plan) -> PathBuf {
-        self.directory.join(format!("resolv.conf-{}", plan.uid))
-    }
-
-    fn write_resolv_conf(&self, plan: &Plan) -> Result<PathBuf, Error> {
-        let path = self.resolv_conf(plan);
-        fs::write(&path, &plan.resolv_conf).map_err(Error::file("write", &path))?;
-        Ok(path)
-    }
-
-    /// Ends a pod: containers, chain, namespace; then its object goes.
-    pub async fn stop(&self, slot: &Arc<Slot>) {
+    /// Ends a pod: containers, chain, namespace; then its object goes. What the chain said if it failed.
+    pub async fn stop(&self, slot: &Arc<Slot>, ending: Ending) -> Option<String> {
+        slot.end();
         let mut parts = slot.parts.lock().await;
         if slot.is_gone() {
-            return;
+            return None;
         }
-        containers::stop(&mut parts.containers).await;
+        containers::stop(&mut parts.containers, ending).await;
+        let mut failure = None;
         if let Some(sandbox) = parts.sandbox.take() {
-            // What the chain said is on record; the namespace is gone either way.
-            let _ = sandbox.remove(&self.chain).await;
+            failure = sandbox.remove(&self.chain).await.err().map(|error| error.to_string());
         }
+        parts.credentials = None;
         let _ = self.agent.forget(&slot.plan.pod);
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
-        let now = DeleteParams::default().grace_period(0);
+        let own = Preconditions { uid: Some(slot.plan.uid.clone()), resource_version: None };
+        let now = DeleteParams { preconditions: Some(own), ..DeleteParams::default().grace_period(0) };
         // Gone already if its deletion had no grace.
         let _ = pods.delete(&slot.plan.pod.name, &now).await;
         self.dismiss(slot);
         slot.reach(Stage::Gone);
+        failure
     }
 
     fn dismiss(&self, slot: &Arc<Slot>) {
@@ -270,35 +309,13 @@ impl NetnsNode {
         }
     }
 
-    /// Reports a container's end whenever one ends, until the pod is gone.
-    pub async fn follow(&self, slot: &Arc<Slot>, start: &PodStart) {
-        let mut running: Vec<_> = {
-            let parts = slot.parts.lock().await;
-            let alive = parts.containers.iter().filter(|container| container.process.exit().is_none());
-            alive.map(|container| container.process.exits()).collect()
-        };
-        while !running.is_empty() && !slot.is_gone() {
-            let ends = running
-                .iter_mut()
-                .map(|exit| Box::pin(async { exit.wait_for(Option::is_some).await.is_ok() }));
-            let (_, ended, rest) = select_all(ends).await;
-            drop(rest);
-            running.remove(ended);
-            let parts = slot.parts.lock().await;
-            if parts.sandbox.is_some() {
-                self.report(slot, &parts, Some(start)).await;
-            }
-        }
-    }
-
-    async fn report(&self, slot: &Slot, parts: &Parts, start: Option<&PodStart>) {
+    pub(crate) async fn report(&self, slot: &Slot, parts: &Parts) {
         let plan = &slot.plan;
-        let addresses = parts.sandbox.as_ref().map_or(&[][..], Sandbox::addresses);
-        let patch = status(plan, start, &parts.containers, addresses);
+        let patch = status(plan, parts, self.options.back_off.is_some());
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        if let Some(PodStart::SandboxFailed { message, .. }) = start
+        if let Some(PodStart::SandboxFailed { message, .. }) = &parts.start
             && let Ok(event) = serde_json::from_value::<Event>(sandbox_event(plan, &self.name, message))
         {
             let events: Api<Event> = Api::namespaced(self.api.clone(), &plan.pod.namespace);

@@ -35,6 +35,21 @@ impl Default for Deadlines {
     }
 }
 
+/// Who puts the plugin under test on the nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Installed {
+    /// The lab: binary, credentials and configuration are there from the start.
+    #[default]
+    ByLab,
+    /// The agent under test; a node has nothing but its own network at first.
+    ByAgent,
+}
+
+/// Where pods and nodes reach the API server if an agent installs the plugin: address and port.
+pub const SERVICE: (&str, u16) = ("10.96.0.1", 443);
+/// The same for those who only have IPv6.
+pub const SERVICE_V6: &str = "fd00:96::1";
+
 /// How a cluster is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -56,6 +71,15 @@ pub struct Options {
     pub run_files: BTreeMap<String, String>,
     /// The kernel that the plugin under test runs on.
     pub kernel: Kernel,
+    /// Who installs the plugin under test.
+    pub installed: Installed,
+    /// How long the kubelet waits before it tries something a second time, and twice as long before each further one; without, a
+    /// pod has one start and nothing is tried again.
+    pub back_off: Option<Duration>,
+    /// How often readiness is probed.
+    pub probe_every: Duration,
+    /// How long a container's token lives.
+    pub token_life: Duration,
     /// Deadlines.
     pub deadlines: Deadlines,
 }
@@ -78,6 +102,10 @@ impl Options {
             base_conf: BTreeMap::new(),
             run_files: BTreeMap::new(),
             kernel: Kernel::default(),
+            installed: Installed::default(),
+            back_off: None,
+            probe_every: Duration::from_millis(50),
+            token_life: Duration::from_secs(3600),
             deadlines: Deadlines::default(),
         }
     }

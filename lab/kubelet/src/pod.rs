@@ -4,15 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cluster::PodName;
 use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext};
 use protocol::pod::PodFacts;
 use serde_json::Value;
 
+use crate::env::Sources;
 use crate::error::Error;
+use crate::probe::HttpProbe;
 use crate::process::Program;
 use crate::rights::Rights;
+use crate::volumes::{Content, Place, Volume, places, volumes};
 
 /// Where programs are found.
 #[derive(Debug, Clone)]
@@ -45,6 +49,33 @@ pub struct Planned {
     pub role: Role,
     /// What runs.
     pub program: Program,
+    /// Where its environment comes from.
+    pub env: Sources,
+    /// Where it sees its pod's volumes.
+    pub places: Vec<Place>,
+    /// How its readiness is found out; ready while it runs, if absent.
+    pub probe: Option<HttpProbe>,
+}
+
+/// Which containers are started again when they end (`restartPolicy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// All of them.
+    Always,
+    /// Those that failed.
+    OnFailure,
+    /// None.
+    Never,
+}
+
+impl Restart {
+    fn of(spec: Option<&str>) -> Self {
+        match spec {
+            Some("Never") => Self::Never,
+            Some("OnFailure") => Self::OnFailure,
+            _ => Self::Always,
+        }
+    }
 }
 
 /// The users that a pod's processes can be (`hostUsers`).
@@ -80,6 +111,16 @@ pub struct Plan {
     pub uid: String,
     /// Annotations, which some plugins ask the runtime for.
     pub annotations: BTreeMap<String, String>,
+    /// The node that it was given to.
+    pub node: String,
+    /// The account that its processes act for.
+    pub service_account: String,
+    /// Which of its containers are started again.
+    pub restart: Restart,
+    /// How long its processes may take to end when they are asked to.
+    pub grace: Duration,
+    /// Its volumes.
+    pub volumes: Vec<Volume>,
     /// Whether it uses the node's own network.
     pub host_network: bool,
     /// The users that its processes can be.
@@ -104,12 +145,17 @@ impl Plan {
         let pod: Pod = serde_json::from_value(object.clone())?;
         let spec = pod.spec.unwrap_or_default();
         let resolv_conf = resolv_conf(spec.dns_config.as_ref());
+        let volumes = volumes(&spec);
+        let grace = spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let context = spec.security_context.unwrap_or_default();
         let users = if spec.host_users == Some(false) { Users::Own } else { Users::OfNode };
         let planned = |container: &Container, role| Planned {
             name: container.name.clone(),
             role,
             program: users.of(program(container, &context, binaries)),
+            env: Sources::of(container),
+            places: places(container),
+            probe: HttpProbe::of(container),
         };
         let init = spec.init_containers.iter().flatten().map(|container| {
             let stays = container.restart_policy.as_deref() == Some("Always");
@@ -120,6 +166,11 @@ impl Plan {
             pod: PodName::new(&facts.metadata.namespace, &facts.metadata.name),
             uid: facts.metadata.uid.clone(),
             annotations: facts.metadata.annotations.clone(),
+            node: spec.node_name.clone().unwrap_or_default(),
+            service_account: spec.service_account_name.clone().unwrap_or_default(),
+            restart: Restart::of(spec.restart_policy.as_deref()),
+            grace: Duration::from_secs(grace.unwrap_or(30)),
+            volumes,
             host_network: facts.spec.host_network,
             users,
             workload: binaries.workload.clone(),
@@ -127,6 +178,12 @@ impl Plan {
             resolv_conf,
             facts,
         })
+    }
+
+    /// Whether its containers have file systems of their own.
+    #[must_use]
+    pub fn is_rooted(&self) -> bool {
+        self.volumes.iter().any(|volume| matches!(volume.content, Content::Host { .. }))
     }
 }
 

@@ -9,14 +9,19 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::Timestamp;
 use cluster::Files;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::netns;
+use crate::pids::Pids;
 use crate::rights::Rights;
+use crate::rootfs::{self, Mount, Root};
 
 /// Where a process looks for its resolvers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -43,6 +48,12 @@ pub struct Program {
     pub files: Files,
     /// What it finds as `/etc/resolv.conf`; the node's own if absent.
     pub resolv_conf: Option<PathBuf>,
+    /// The processes that it is one of; the lab's own if absent.
+    pub pids: Option<Arc<Pids>>,
+    /// Directories that it sees elsewhere than they are.
+    pub mounts: Vec<Mount>,
+    /// A file system of its own, in which its path is looked up; the lab's if absent.
+    pub root: Option<Root>,
 }
 
 impl Program {
@@ -60,6 +71,9 @@ impl Program {
             rights,
             files: Files::Writable,
             resolv_conf: None,
+            pids: None,
+            mounts: Vec::new(),
+            root: None,
         }
     }
 
@@ -82,20 +96,33 @@ impl Program {
     pub(crate) async fn spawn(&self, netns: &Path) -> Result<Child, Error> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (rights, files, resolv_conf) = (self.rights, self.files, self.resolv_conf.clone());
+        let place = self.clone();
         let spawn = move || {
             // A process has what the thread has that starts it, and this thread ends with that.
-            if let Some(file) = &resolv_conf {
-                netns::hide_behind(file, Path::new(RESOLV_CONF))?;
-            }
-            if files == Files::ReadOnly {
-                netns::write_nothing()?;
-            }
-            rights.take_on()?;
+            place.enter()?;
             Ok::<_, Error>(command.spawn())
         };
         let started = netns::inside(netns, spawn).await??;
         started.map_err(|error| Error::Process { program: self.path.clone(), why: error.to_string() })
+    }
+
+    /// Gives this thread, and what it starts, the program's processes, files and rights.
+    fn enter(&self) -> Result<(), Error> {
+        if let Some(pids) = &self.pids {
+            pids.join()?;
+        }
+        match (&self.root, &self.resolv_conf) {
+            (Some(root), resolv_conf) => root.enter(resolv_conf.as_deref())?,
+            (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
+            (None, None) => {}
+        }
+        if !self.mounts.is_empty() {
+            rootfs::show(&self.mounts)?;
+        }
+        if self.files == Files::ReadOnly {
+            netns::write_nothing()?;
+        }
+        self.rights.take_on()
     }
 
     /// Runs it in the namespace at `netns` to its end. One that is still there at the deadline is killed.
@@ -188,9 +215,9 @@ impl Output {
 /// A process that was started; dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
-    exit: watch::Receiver<Option<Exit>>,
+    exit: watch::Receiver<Option<(Exit, Timestamp)>>,
     printed: watch::Receiver<bool>,
-    kill: Arc<Notify>,
+    signals: mpsc::UnboundedSender<Signal>,
     output: Output,
     path: PathBuf,
     pid: Option<u32>,
@@ -202,10 +229,17 @@ impl Process {
     /// # Errors
     /// It cannot be started.
     pub async fn start(program: &Program, netns: &Path) -> Result<Self, Error> {
+        Self::start_into(program, netns, Output::default()).await
+    }
+
+    /// As [`Process::start`], but what it prints is added to `output`: what is there is of those before it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start_into(program: &Program, netns: &Path, output: Output) -> Result<Self, Error> {
         let mut child = program.spawn(netns).await?;
         drop(child.stdin.take());
         let pid = child.id();
-        let output = Output::default();
         let (printed_first, printed) = watch::channel(false);
         if let Some(stdout) = child.stdout.take() {
             tokio::spawn(keep(stdout, output.clone(), Some(printed_first)));
@@ -214,9 +248,9 @@ impl Process {
             tokio::spawn(keep(stderr, output.clone(), None));
         }
         let (ended, exit) = watch::channel(None);
-        let kill = Arc::new(Notify::new());
-        tokio::spawn(attend(child, Arc::clone(&kill), ended));
-        Ok(Self { exit, printed, kill, output, path: program.path.clone(), pid })
+        let (signals, wanted) = mpsc::unbounded_channel();
+        tokio::spawn(attend(child, wanted, ended));
+        Ok(Self { exit, printed, signals, output, path: program.path.clone(), pid })
     }
 
     /// Waits for the first line on its standard output: it is up. `Some` if it ended instead.
@@ -229,7 +263,7 @@ impl Process {
             tokio::select! {
                 biased;
                 Ok(_) = printed.wait_for(|printed| *printed) => None,
-                ended = exit.wait_for(Option::is_some) => ended.ok().and_then(|exit| *exit),
+                ended = exit.wait_for(Option::is_some) => ended.ok().and_then(|exit| *exit).map(|(exit, _)| exit),
             }
         };
         self.within(deadline, "the first line", either).await
@@ -243,7 +277,7 @@ impl Process {
         let mut exit = self.exit.clone();
         let ended = async { exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit) };
         // The task that waits for the child always says how it ended; without that it was killed with the runtime.
-        Ok(self.within(deadline, "the end", ended).await?.unwrap_or(Exit::Signal(9)))
+        Ok(self.within(deadline, "the end", ended).await?.map_or(Exit::Signal(9), |(exit, _)| exit))
     }
 
     async fn within<T>(
@@ -257,23 +291,42 @@ impl Process {
             .map_err(|_| Error::Deadline { what: format!("{what} of {}", self.path.display()), deadline })
     }
 
+    /// Sends a signal; nothing happens if it has ended.
+    pub fn signal(&self, signal: Signal) {
+        let _ended = self.signals.send(signal);
+    }
+
     /// Kills it and waits until it is gone.
     pub async fn kill(&self) {
-        self.kill.notify_one();
+        self.signal(Signal::SIGKILL);
         let mut exit = self.exit.clone();
         let _ = exit.wait_for(Option::is_some).await;
+    }
+
+    /// Asks it to end and waits until it is gone; killed after `grace`.
+    pub async fn terminate(&self, grace: Duration) {
+        self.signal(Signal::SIGTERM);
+        if self.ended(grace).await.is_err() {
+            self.kill().await;
+        }
     }
 
     /// How it ended, if it has.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
+        self.exit_at().map(|(exit, _)| exit)
+    }
+
+    /// How it ended and when, if it has.
+    #[must_use]
+    pub fn exit_at(&self) -> Option<(Exit, Timestamp)> {
         *self.exit.borrow()
     }
 
-    /// Tells when it ends.
-    #[must_use]
-    pub fn exits(&self) -> watch::Receiver<Option<Exit>> {
-        self.exit.clone()
+    /// Waits until it has ended, however long that takes.
+    pub fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut exit = self.exit.clone();
+        async move { drop(exit.wait_for(Option::is_some).await) }
     }
 
     /// Its number, while it runs.
@@ -291,20 +344,27 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill.notify_one();
+        self.signal(Signal::SIGKILL);
     }
 }
 
-async fn attend(mut child: Child, kill: Arc<Notify>, ended: watch::Sender<Option<Exit>>) {
-    let status = tokio::select! {
-        status = child.wait() => status,
-        () = kill.notified() => {
-            // It may have ended meanwhile; waiting tells.
-            let _ = child.start_kill();
-            child.wait().await
+async fn attend(
+    mut child: Child,
+    mut wanted: mpsc::UnboundedReceiver<Signal>,
+    ended: watch::Sender<Option<(Exit, Timestamp)>>,
+) {
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status,
+            Some(signal) = wanted.recv() => {
+                // Its number is its own until it is waited for.
+                if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+                    let _ = kill(Pid::from_raw(pid), signal);
+                }
+            }
         }
     };
-    ended.send_replace(Some(status.map_or(Exit::Signal(9), Exit::of)));
+    ended.send_replace(Some((status.map_or(Exit::Signal(9), Exit::of), Timestamp::now())));
 }
 
 async fn keep(stream: impl AsyncRead + Unpin, output: Output, first: Option<watch::Sender<bool>>) {

@@ -23,7 +23,8 @@ const USUAL: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::AUDIT_WRITE);
 
 /// The capabilities that the lab's containers name.
-const NAMED: [(&str, CapabilitySet); 5] = [
+const NAMED: [(&str, CapabilitySet); 6] = [
+    ("DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE),
     ("NET_ADMIN", CapabilitySet::NET_ADMIN),
     ("NET_RAW", CapabilitySet::NET_RAW),
     ("NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE),

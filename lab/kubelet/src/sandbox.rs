@@ -18,6 +18,17 @@ const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 /// A pod's first interface.
 const IFNAME: &str = "eth0";
 
+/// Where sandboxes are made.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The node's own namespace.
+    pub node: &'a Path,
+    /// Where namespaces of pods are kept.
+    pub netns_dir: &'a Path,
+    /// Where plugins see that directory.
+    pub seen_as: &'a Path,
+}
+
 /// A sandbox that is set up.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -37,12 +48,11 @@ impl Sandbox {
     pub async fn create(
         plan: &Plan,
         attempt: u32,
-        node: &Path,
-        netns_dir: &Path,
+        place: &Place<'_>,
         chain: &Chain,
     ) -> Result<Self, ChainError> {
         if plan.host_network {
-            let netns = node.to_owned();
+            let netns = place.node.to_owned();
             return Ok(Self {
                 namespace: None,
                 netns,
@@ -51,12 +61,13 @@ impl Sandbox {
                 further: Vec::new(),
             });
         }
-        let path = netns_dir.join(format!("cni-{}-{attempt}", plan.uid));
+        let name = format!("cni-{}-{attempt}", plan.uid);
+        let path = place.netns_dir.join(&name);
         let namespace = match plan.users {
             Users::OfNode => Namespace::create(&path, Role::Pod).await?,
             Users::Own => Namespace::create_with_users(&path, Role::Pod, &plan.workload).await?,
         };
-        let attachment = attachment(plan, attempt, namespace.path());
+        let attachment = attachment(plan, attempt, &place.seen_as.join(name));
         let result = chain.add(&attachment).await?;
         let (first, further): (Vec<_>, Vec<_>) =
             addresses(&result).into_iter().partition(|(name, _)| *name == attachment.ifname);

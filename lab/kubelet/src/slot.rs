@@ -10,6 +10,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::containers::Container;
 use crate::error::Error;
+use crate::furnish::Kept;
 use crate::pod::Plan;
 use crate::process::Output;
 use crate::sandbox::Sandbox;
@@ -34,6 +35,10 @@ pub struct Parts {
     pub sandbox: Option<Sandbox>,
     /// Its containers.
     pub containers: Vec<Container>,
+    /// The credentials that its containers find.
+    pub credentials: Option<Kept>,
+    /// How its last start ended.
+    pub start: Option<PodStart>,
 }
 
 /// One pod.
@@ -44,6 +49,7 @@ pub struct Slot {
     /// What it consists of; held for as long as a start or an end takes.
     pub parts: AsyncMutex<Parts>,
     stage: watch::Sender<Stage>,
+    ending: watch::Sender<bool>,
     shown: watch::Sender<Shown>,
 }
 
@@ -67,7 +73,25 @@ impl Slot {
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let (stage, _) = watch::channel(Stage::Starting);
-        Self { plan, parts: AsyncMutex::default(), stage, shown: watch::Sender::default() }
+        let (ending, shown) = (watch::Sender::default(), watch::Sender::default());
+        Self { plan, parts: AsyncMutex::default(), stage, ending, shown }
+    }
+
+    /// Says that the pod is to end, to whoever waits for something of it.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Whether the pod is to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// Tells when the pod is to end.
+    #[must_use]
+    pub fn ending(&self) -> watch::Receiver<bool> {
+        self.ending.subscribe()
     }
 
     /// Says how far the pod is.
@@ -143,6 +167,16 @@ impl Slot {
                 Err(Error::Missing(format!("pod {} any more", self.plan.pod.name)))
             }
         }
+    }
+
+    /// Waits until the pod runs, however many starts that takes.
+    ///
+    /// # Errors
+    /// It does not before the deadline.
+    pub async fn running(&self, deadline: Duration) -> Result<(), Error> {
+        let what = || format!("that pod {}/{} runs", self.plan.pod.namespace, self.plan.pod.name);
+        let runs = |stage: &Stage| matches!(stage, Stage::Started(PodStart::Running { .. }));
+        self.wait(deadline, what, runs).await.map(drop)
     }
 
     /// Waits until the pod is gone.

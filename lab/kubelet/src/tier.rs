@@ -10,16 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
-use cluster::{PodName, Probe};
+use cluster::{LabError, PodName, Probe};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::containers::Ending;
 use crate::controller;
+use crate::daemonset;
 use crate::error::Error;
 use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
-use crate::options::Options;
+use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
+use crate::probe::Seen;
 use crate::probes;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
@@ -40,7 +43,7 @@ pub struct NetnsCluster {
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) probes: Vec<Probe>,
     pub(crate) options: Options,
-    controller: JoinHandle<()>,
+    controllers: [JoinHandle<()>; 2],
     /// The API's sockets; closed when dropped.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
@@ -53,18 +56,23 @@ impl NetnsCluster {
     /// The harness failed; what was made so far is gone again, or goes with the lab.
     pub async fn start(options: Options) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
-        let api = ApiServer::new(apiserver::Options::default())
-            .map_err(|error| Error::Missing(format!("API server: {error}")))?;
+        let mut server = apiserver::Options::default();
+        server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
+        let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
         let token = seed(&api)?;
         let mut nodes = Vec::new();
         let mut served = Vec::new();
         for (number, name) in (1..).zip(&options.nodes) {
-            let node = NetnsNode::create(&options, name, number, api.client()).await?;
-            let listener = netns::listen(node.netns.path(), API).await?;
-            let handle = api.serve_tls(listener);
-            served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
-            let kubeconfig = api.kubeconfig(&format!("https://{API}"), &token);
-            secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
+            let node = NetnsNode::create(&options, name, number, &api).await?;
+            for address in addresses(options.installed) {
+                let listener = netns::listen(node.netns.path(), address).await?;
+                let handle = api.serve_tls(listener);
+                served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
+            }
+            if options.installed == Installed::ByLab {
+                let kubeconfig = api.kubeconfig(&format!("https://{API}"), &token);
+                secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
+            }
             let network = node.paths.conf_dir.join("10-lab.conflist");
             fs::write(&network, node.default_network().to_string())
                 .map_err(Error::file("write", &network))?;
@@ -73,8 +81,11 @@ impl NetnsCluster {
             nodes.push(Arc::new(node));
         }
         let changes = api.subscribe();
-        let controller = tokio::spawn(controller::run(api.clone(), nodes.clone(), changes));
-        Ok(Self { api, nodes, probes: probes::all(), options, controller, served })
+        let controllers = [
+            tokio::spawn(daemonset::run(api.clone(), changes.clone())),
+            tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
+        ];
+        Ok(Self { api, nodes, probes: probes::all(), options, controllers, served })
     }
 
     /// The API: for faults, waits and looks that no [`cluster::Cluster`] has.
@@ -119,31 +130,73 @@ impl NetnsCluster {
         Ok(NetnsWorkload { slot, inner: None, node: Arc::clone(node) })
     }
 
-    /// Ends everything: pods, agents, API, namespaces, the directory.
+    /// Waits until a pod runs, however many starts that takes.
+    ///
+    /// # Errors
+    /// It does not before the deadline.
+    pub async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
+        Ok(self.seen(pod).await?.slot.running(deadline).await?)
+    }
+
+    /// What the readiness probes of a pod see that is not well.
+    ///
+    /// # Errors
+    /// There is no such pod.
+    pub async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError> {
+        let found = self.seen(pod).await?;
+        let parts = found.slot.parts.lock().await;
+        let seen = parts.containers.iter().filter_map(|container| match &container.seen {
+            Some(Seen::NotReady(why)) => Some(why.clone()),
+            _ => None,
+        });
+        Ok(seen.collect())
+    }
+
+    /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could
+    /// not be taken down.
     ///
     /// # Errors
     /// The directory cannot be removed.
-    pub async fn stop(mut self) -> Result<(), Error> {
-        self.controller.abort();
-        // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
-        let _aborted = (&mut self.controller).await;
+    pub async fn stop(mut self) -> Result<Vec<String>, Error> {
+        let mut failures = Vec::new();
+        for controller in &mut self.controllers {
+            controller.abort();
+            // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
+            let _aborted = controller.await;
+        }
         for node in &self.nodes {
             let slots = node.slots();
-            join_all(slots.iter().map(|slot| node.stop(slot))).await;
+            let ends = join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
+            failures.extend(ends.into_iter().flatten());
             node.agent.become_(cluster::AgentStandIn::Absent, self.options.deadlines.process).await?;
             // Tasks that still look at the node must not keep its namespace.
             node.netns.let_go();
         }
         let directory = self.options.directory.clone();
         drop(self);
-        fs::remove_dir_all(&directory).map_err(Error::file("remove", directory))
+        fs::remove_dir_all(&directory).map_err(Error::file("remove", directory))?;
+        Ok(failures)
     }
 }
 
 impl Drop for NetnsCluster {
     fn drop(&mut self) {
-        self.controller.abort();
+        for controller in &self.controllers {
+            controller.abort();
+        }
     }
+}
+
+/// Where a node's API server listens.
+fn addresses(installed: Installed) -> Vec<String> {
+    let service = match installed {
+        Installed::ByLab => Vec::new(),
+        Installed::ByAgent => {
+            let (v4, port) = SERVICE;
+            vec![format!("{v4}:{port}"), format!("[{SERVICE_V6}]:{port}")]
+        }
+    };
+    [vec![API.to_owned()], service].concat()
 }
 
 /// What every cluster has from the start: namespaces, the plugin's account and what it may do. Returns its token.
@@ -162,7 +215,7 @@ fn seed(api: &ApiServer) -> Result<String, Error> {
 }
 
 fn register(api: &ApiServer, name: &str) -> Result<(), Error> {
-    let labels = json!({ "kubernetes.io/hostname": name });
+    let labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux" });
     let ready = json!([{ "type": "Ready", "status": "True" }]);
     let node = json!({
         "apiVersion": "v1", "kind": "Node",

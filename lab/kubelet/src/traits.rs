@@ -120,7 +120,7 @@ impl Node for NetnsNode {
     async fn retry_pod(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
         let slot = self.slot(pod).ok_or_else(|| Error::Missing(format!("pod {}", pod.name)))?;
         let late = || Error::Deadline { what: format!("the start of pod {}", pod.name), deadline };
-        Ok(tokio::time::timeout(deadline, self.start(&slot)).await.map_err(|_| late())?)
+        Ok(tokio::time::timeout(deadline, self.start_anew(&slot)).await.map_err(|_| late())?)
     }
 
     async fn run(&self, errand: Errand) -> Result<CniAnswer, LabError> {

@@ -36,6 +36,8 @@ pub async fn conclude(
         // It ends with the sandbox at the latest, and says nothing about the system under test.
         extra.notes.push(format!("{}: its world was not taken down completely: {why}", entry.id));
     }
+    let left = world.notes.drain(..).map(|why| format!("{}: at its end: {why}", entry.id));
+    extra.notes.extend(left);
     lab.ledger.note(&entry.id, extra);
 }
 

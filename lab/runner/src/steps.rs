@@ -7,6 +7,7 @@
 //! | [`pod`] | pods: what they look like, how they start |
 //! | [`traffic`] | who answers whom, through which hops |
 //! | [`rules`] | the rules in a pod's namespace, ours and others' |
+//! | [`agent`] | the node agent: deployed, watched, disturbed, removed |
 //! | [`backend`] | how rules get into the kernel, and kernels that lack or forbid something |
 //! | [`call`] | calls of the plugin: commands, versions, errors |
 //! | [`chain`] | calls that the runtime makes of its chain |
@@ -18,6 +19,7 @@
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
+pub mod agent;
 pub mod backend;
 pub mod call;
 pub mod chain;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster as _, Kernel, LabError, Node, PodStart};
-use kubelet::{NetnsCluster, Options};
+use kubelet::{Installed, NetnsCluster, Options};
 use protocol::mutant::VARIABLE;
 use redirect::ruleset::Family;
 use serde::Deserialize;
@@ -25,6 +25,10 @@ const POD_START: Duration = Duration::from_secs(60);
 /// How long an answer may take: what a busy machine needs, not what a lost packet would. Every address answers before a pod
 /// starts, so none gets lost.
 const EXCHANGE: Duration = Duration::from_secs(2);
+
+/// How long a kubelet waits before it tries something a second time, where an agent is there to make it succeed. A real one has
+/// ten seconds.
+const BACK_OFF: Duration = Duration::from_millis(250);
 
 /// Where the clusters of a run keep their files: in the sandbox' own `/run`.
 const ROOT: &str = "/run/cnilab";
@@ -105,6 +109,8 @@ pub struct NodePlan {
     pub run_files: BTreeMap<String, String>,
     /// The kernel that the plugin under test runs on.
     pub kernel: Kernel,
+    /// Who installs the plugin under test.
+    pub installed: Installed,
 }
 
 /// Where the cluster of a scenario keeps its files.
@@ -147,6 +153,10 @@ impl Tier {
         options.base_conf.clone_from(&node.base_conf);
         options.run_files.clone_from(&node.run_files);
         options.kernel.clone_from(&node.kernel);
+        options.installed = node.installed;
+        if node.installed == Installed::ByAgent {
+            options.back_off = Some(BACK_OFF);
+        }
         let cluster = NetnsCluster::start(options).await?;
         let refused =
             |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };
@@ -186,8 +196,8 @@ impl Tier {
         node.pod_started(namespace, name, POD_START).await
     }
 
-    /// Ends everything that runs and removes every file.
-    pub async fn end(self) -> Result<(), LabError> {
+    /// Ends everything that runs and removes every file. Returns what the runtime could not take down.
+    pub async fn end(self) -> Result<Vec<String>, LabError> {
         Ok(self.cluster.stop().await?)
     }
 }

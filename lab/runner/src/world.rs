@@ -18,6 +18,7 @@ use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::pod::Pod;
+use crate::steps::agent::AgentPlan;
 use crate::steps::call::CallPlan;
 use crate::steps::rules::ForeignRule;
 use crate::stop::{Step, Stop};
@@ -97,6 +98,8 @@ pub struct LabWorld {
     pub findings: Option<Findings>,
     /// What the table at scale came to.
     pub scale: Option<Scale>,
+    /// The node agent, as it is deployed.
+    pub agent: AgentPlan,
     /// All traffic so far.
     pub traffic: Vec<Sent>,
     /// Objects that steps created.
@@ -187,6 +190,7 @@ impl LabWorld {
     pub async fn end(&mut self) -> Result<(), String> {
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
-        cluster.end().await.map_err(|error| error.to_string())
+        self.notes.extend(cluster.end().await.map_err(|error| error.to_string())?);
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::error::Error;
 use crate::process::Program;
+use crate::rootfs::Mount;
 
 /// Runs plugins.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct Caller {
     pub under_test: &'static str,
     /// Its kernel.
     pub kernel: Kernel,
+    /// What plugins see where they look for it, although the lab keeps it elsewhere.
+    pub shown: Vec<Mount>,
     /// How long a plugin may take; the kubelet's patience with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
 }
@@ -54,6 +57,7 @@ impl Caller {
         if call.plugin == self.under_test {
             program.files = kernel.files;
         }
+        program.mounts.clone_from(&self.shown);
         program.env = call.env.clone();
         program.env.extend(self.extra_env.clone());
         let started = Instant::now();

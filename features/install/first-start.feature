@@ -1,0 +1,20 @@
+@real-kernel @install-cni
+Feature: The agent's first start on a node
+  A node comes with a network of its own. The agent puts the plugin into it, pods of the mesh are redirected from then on, and when
+  the agent goes for good the network is what it was.
+
+  Background:
+    Given a node without the plugin
+
+  Scenario: From nothing to redirected pods, and back
+    Given pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    When the node agent is deployed
+    Then the node agent becomes ready within 5 s
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    When the DaemonSet is deleted
+    Then the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node

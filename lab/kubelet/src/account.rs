@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The credentials that a container finds: token, authority and namespace of its pod's service account, exchanged as a
+//! kubelet does it. Readers follow `..data`, a link that is replaced as a whole.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use apiserver::{Account, ApiServer};
+use cluster::PodName;
+
+use crate::error::Error;
+
+/// The link to what counts now.
+const CURRENT: &str = "..data";
+
+/// Credentials of one pod.
+#[derive(Debug)]
+pub struct Credentials {
+    api: ApiServer,
+    account: Account,
+    pod: PodName,
+    directory: PathBuf,
+    /// How long a token lives.
+    life: Duration,
+    written: AtomicU64,
+}
+
+impl Credentials {
+    /// Those of a pod under `account`, in `directory`.
+    ///
+    /// # Errors
+    /// There is no such account, or the files cannot be written.
+    pub fn new(
+        api: &ApiServer,
+        account: &str,
+        pod: &PodName,
+        directory: PathBuf,
+        life: Duration,
+    ) -> Result<Self, Error> {
+        fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
+        let account = Account { namespace: pod.namespace.clone(), name: account.to_owned() };
+        let own = Self {
+            api: api.clone(),
+            account,
+            pod: pod.clone(),
+            directory,
+            life,
+            written: AtomicU64::default(),
+        };
+        own.renew()?;
+        Ok(own)
+    }
+
+    /// Where they are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Puts a new token in the place of the former one.
+    ///
+    /// # Errors
+    /// The API gives none, or the files cannot be written.
+    pub fn renew(&self) -> Result<(), Error> {
+        let refused = |error| Error::Missing(format!("token for pod {}: {error}", self.pod.name));
+        let token = self.api.token(&self.account, Some(&self.pod.name), self.life).map_err(refused)?;
+        let files =
+            [("token", token.as_str()), ("ca.crt", self.api.ca_pem()), ("namespace", &self.pod.namespace)];
+        self.exchange(&files).map_err(Error::file("write", &self.directory))
+    }
+
+    fn exchange(&self, files: &[(&str, &str)]) -> std::io::Result<()> {
+        let (now, next) = (self.directory.join(CURRENT), self.directory.join("..data_tmp"));
+        let former = fs::read_link(&now).ok();
+        let name = format!("..generation-{}", self.written.fetch_add(1, Ordering::Relaxed));
+        fs::create_dir(self.directory.join(&name))?;
+        for (file, text) in files {
+            fs::write(self.directory.join(&name).join(file), text)?;
+        }
+        symlink(&name, &next)?;
+        fs::rename(&next, &now)?;
+        match former {
+            Some(former) => fs::remove_dir_all(self.directory.join(former)),
+            None => files
+                .iter()
+                .try_for_each(|(file, _)| symlink(Path::new(CURRENT).join(file), self.directory.join(file))),
+        }
+    }
+
+    /// Renews the token in time, for as long as this future is driven.
+    pub async fn keep_fresh(&self) {
+        loop {
+            // A kubelet renews at four fifths of a token's life.
+            tokio::time::sleep(self.life.mul_f64(0.8)).await;
+            // The pod is gone, or the account is: the next attempt may be luckier.
+            let _ = self.renew();
+        }
+    }
+}

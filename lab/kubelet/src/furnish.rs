@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the containers of a pod find when they start: their place in the node, files, environment, credentials.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use tokio::task::JoinHandle;
+
+use crate::account::Credentials;
+use crate::error::Error;
+use crate::node::{NetnsNode, PLUGIN};
+use crate::options::SERVICE;
+use crate::pids::Pids;
+use crate::pod::{Plan, Planned};
+use crate::process::{Output, Process, Program};
+use crate::rootfs::{Mount, Propagation, Root};
+use crate::sandbox::Sandbox;
+use crate::volumes::ACCOUNT_DIRECTORY;
+
+/// Where a container with a root of its own has the program that it runs.
+const IMAGE: &str = "/image";
+/// Where the agent's image has the plugin.
+const SHIPPED: &str = "/opt/cni/bin";
+/// Where programs look for others.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What all containers of a pod share.
+#[derive(Debug)]
+pub struct Shared {
+    netns: PathBuf,
+    addresses: Vec<IpAddr>,
+    resolv_conf: PathBuf,
+    pids: Arc<Pids>,
+    /// For containers with a root of their own.
+    rooted: Option<Rooted>,
+}
+
+#[derive(Debug)]
+struct Rooted {
+    credentials: Arc<Credentials>,
+    /// The pod's own directory.
+    own: PathBuf,
+}
+
+/// Credentials that a task keeps fresh.
+#[derive(Debug)]
+pub struct Kept {
+    /// The credentials.
+    pub credentials: Arc<Credentials>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl NetnsNode {
+    /// Makes what a pod's containers share.
+    pub(crate) fn furnish(
+        &self,
+        plan: &Plan,
+        sandbox: &Sandbox,
+        kept: &mut Option<Kept>,
+    ) -> Result<Shared, Error> {
+        let own = self.directory.join("pods").join(&plan.uid);
+        let rooted = if plan.is_rooted() {
+            let credentials = self.credentials(plan, own.join("account"), kept)?;
+            fs::create_dir_all(own.join("root")).map_err(Error::file("make", &own))?;
+            Some(Rooted { credentials, own })
+        } else {
+            None
+        };
+        Ok(Shared {
+            netns: sandbox.netns().to_owned(),
+            addresses: sandbox.addresses().to_vec(),
+            resolv_conf: self.write_resolv_conf(plan)?,
+            pids: self.pids(),
+            rooted,
+        })
+    }
+
+    fn credentials(
+        &self,
+        plan: &Plan,
+        directory: PathBuf,
+        kept: &mut Option<Kept>,
+    ) -> Result<Arc<Credentials>, Error> {
+        if let Some(kept) = kept {
+            return Ok(Arc::clone(&kept.credentials));
+        }
+        let (api, life) = (&self.server, self.options.token_life);
+        let made = Credentials::new(api, &plan.service_account, &plan.pod, directory, life)?;
+        let credentials = Arc::new(made);
+        let fresh = Arc::clone(&credentials);
+        let task = tokio::spawn(async move { fresh.keep_fresh().await });
+        *kept = Some(Kept { credentials: Arc::clone(&credentials), task });
+        Ok(credentials)
+    }
+
+    /// The node's processes.
+    pub(crate) fn pids(&self) -> Arc<Pids> {
+        Arc::clone(&self.pids.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Starts a container.
+    pub(crate) async fn launch(
+        &self,
+        plan: &Plan,
+        planned: &Planned,
+        shared: &Shared,
+        output: Output,
+    ) -> Result<Process, Error> {
+        let mut program = planned.program.clone();
+        let under_test = std::mem::take(&mut program.env);
+        let mut env = planned.env.resolve(&self.api, plan, &shared.addresses).await?;
+        // What is under test may be told to play a defect, whatever its container says.
+        for (name, value) in &self.options.binaries.sut_env {
+            if under_test.get(name) == Some(value) {
+                env.insert(name.clone(), value.clone());
+            }
+        }
+        program.env = env;
+        program.resolv_conf = Some(shared.resolv_conf.clone());
+        program.pids = Some(Arc::clone(&shared.pids));
+        if let Some(rooted) = &shared.rooted {
+            self.root(plan, planned, rooted, &mut program)?;
+        }
+        Process::start_into(&program, &shared.netns, output).await
+    }
+
+    /// Gives a program a root file system.
+    fn root(
+        &self,
+        plan: &Plan,
+        planned: &Planned,
+        rooted: &Rooted,
+        program: &mut Program,
+    ) -> Result<(), Error> {
+        let defaults = BTreeMap::from([
+            ("PATH", PATH.to_owned()),
+            ("KUBERNETES_SERVICE_HOST", SERVICE.0.to_owned()),
+            ("KUBERNETES_SERVICE_PORT", SERVICE.1.to_string()),
+        ]);
+        for (name, value) in defaults {
+            program.env.entry(name.to_owned()).or_insert(value);
+        }
+        let mut mounts = self.host.mounts(&plan.volumes, &planned.places, &rooted.own)?;
+        let name = program.path.file_name().unwrap_or_default();
+        let at = Path::new(IMAGE).join(name);
+        mounts.push(Mount::image(&program.path, &at.display().to_string()));
+        let plugin = self.options.binaries.sut.join(PLUGIN);
+        if plugin.is_file() {
+            mounts.push(Mount::image(&plugin, &format!("{SHIPPED}/{PLUGIN}")));
+        }
+        mounts.push(Mount {
+            source: rooted.credentials.directory().to_owned(),
+            at: ACCOUNT_DIRECTORY.into(),
+            read_only: true,
+            propagation: Propagation::None,
+        });
+        program.root = Some(Root { base: rooted.own.join("root"), mounts });
+        program.path = at;
+        Ok(())
+    }
+
+    /// Where a pod's `resolv.conf` is.
+    pub(crate) fn resolv_conf(&self, plan: &Plan) -> PathBuf {
+        self.directory.join(format!("resolv.conf-{}", plan.uid))
+    }
+
+    fn write_resolv_conf(&self, plan: &Plan) -> Result<PathBuf, Error> {
+        let path = self.resolv_conf(plan);
+        fs::write(&path, &plan.resolv_conf).map_err(Error::file("write", &path))?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pod from the moment that it is its node's until it is gone: started, looked after, started again. When and what is tried
+//! again is decided here; the node does it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::PodStart;
+use futures::future::{BoxFuture, FutureExt as _, select_all};
+
+use crate::node::NetnsNode;
+use crate::pod::Restart;
+use crate::slot::{Parts, Slot};
+
+/// A kubelet never waits longer.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What to do about a pod that is not as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Nothing: wait until something happens.
+    Wait,
+    /// Start what does not run, after this long.
+    Again(Duration),
+}
+
+/// How often each part of a pod was tried again; the sandbox' name is empty.
+type Tries = BTreeMap<String, u32>;
+
+/// Lives a pod's life. A start that has begun is never abandoned, so that an end finds everything that there is.
+pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
+    let mut ending = slot.ending();
+    node.start(&slot).await;
+    let mut tries = Tries::new();
+    while !slot.is_ending() {
+        let mut parts = slot.parts.lock().await;
+        let next = decide(&slot, &mut parts, &mut tries, node.options.back_off);
+        if next != Next::Wait {
+            node.report(&slot, &parts).await;
+        }
+        let changes = changes(&node, &slot, &parts);
+        drop(parts);
+        let event = async {
+            match next {
+                Next::Again(after) => tokio::time::sleep(after).await,
+                Next::Wait => changed(changes).await,
+            }
+        };
+        tokio::select! {
+            () = event => {}
+            _ = ending.wait_for(|ending| *ending) => return,
+        }
+        match next {
+            Next::Again(_) => drop(node.start(&slot).await),
+            Next::Wait => {
+                let parts = slot.parts.lock().await;
+                slot.show(&parts);
+                node.report(&slot, &parts).await;
+            }
+        }
+    }
+}
+
+fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Duration>) -> Next {
+    let Some(base) = back_off else { return Next::Wait };
+    let mut delay = |name: &str| {
+        let tried = tries.entry(name.to_owned()).or_default();
+        *tried += 1;
+        *tried - 1
+    };
+    if parts.sandbox.is_none() {
+        return Next::Again(nth(base, delay("").max(1)));
+    }
+    let wanted = parts.containers.iter_mut().find(|container| container.is_wanted(slot.plan.restart));
+    if let Some(container) = wanted {
+        let after = nth(base, delay(&container.name));
+        container.backs_off = !after.is_zero();
+        return Next::Again(after);
+    }
+    let failed_for_good = slot.plan.restart == Restart::Never;
+    match &parts.start {
+        // A container that could not even be started: its ConfigMap is not there yet, say.
+        Some(PodStart::ContainerFailed { container, exit: None, .. }) if !failed_for_good => {
+            Next::Again(nth(base, delay(container).max(1)))
+        }
+        _ => Next::Wait,
+    }
+}
+
+/// The wait before the `n`th new try, from 0: that comes at once.
+fn nth(base: Duration, n: u32) -> Duration {
+    match n.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => base.saturating_mul(1 << doublings.min(16)).min(LONGEST),
+    }
+}
+
+/// What may happen to a pod that runs: a process ends, a probe sees something else than before.
+fn changes(node: &Arc<NetnsNode>, slot: &Arc<Slot>, parts: &Parts) -> Vec<BoxFuture<'static, ()>> {
+    let running = parts.containers.iter().filter(|container| container.runs());
+    let ends = running.clone().map(|container| container.process.end().boxed());
+    let probed = running.filter_map(|container| {
+        let (node, slot, name) = (Arc::clone(node), Arc::clone(slot), container.name.clone());
+        container.seen.as_ref()?;
+        Some(probe(node, slot, name).boxed())
+    });
+    ends.chain(probed).collect()
+}
+
+async fn changed(changes: Vec<BoxFuture<'static, ()>>) {
+    if changes.is_empty() {
+        std::future::pending::<()>().await;
+    }
+    drop(select_all(changes).await);
+}
+
+/// Looks at a container until it is otherwise than last time.
+async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
+    let planned = slot.plan.containers.iter().find(|planned| planned.name == name);
+    let Some(probe) = planned.and_then(|planned| planned.probe.clone()) else {
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::time::sleep(node.options.probe_every).await;
+        // On the node's network a pod has the node's addresses.
+        let address = slot.shown().addresses.first().copied().unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
+        let seen = probe.look(node.netns.path(), address).await;
+        let mut parts = slot.parts.lock().await;
+        let Some(container) = parts.containers.iter_mut().find(|container| container.name == name) else {
+            continue;
+        };
+        if container.runs() && container.seen.as_ref() != Some(&seen) {
+            container.seen = Some(seen);
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_new_try_comes_at_once_and_then_each_waits_twice_as_long() {
+        let base = Duration::from_secs(10);
+        let waits: Vec<_> = (0..8).map(|n| nth(base, n).as_secs()).collect();
+        assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Readiness as a kubelet finds it out: an HTTP request from the node to the pod's address.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::netns;
+
+/// As a kubelet's `timeoutSeconds`.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// `readinessProbe.httpGet`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpProbe {
+    /// The path.
+    pub path: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// What a probe saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// It is ready.
+    Ready,
+    /// It is not, and why.
+    NotReady(String),
+}
+
+impl HttpProbe {
+    /// The readiness probe of a container, if it is one of HTTP.
+    #[must_use]
+    pub fn of(container: &Container) -> Option<Self> {
+        let get = container.readiness_probe.as_ref()?.http_get.as_ref()?;
+        let IntOrString::Int(port) = get.port else { return None };
+        let port = u16::try_from(port).ok()?;
+        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port })
+    }
+
+    /// Looks once, from the node's namespace.
+    pub async fn look(&self, node: &Path, address: IpAddr) -> Seen {
+        let (probe, target) = (self.clone(), SocketAddr::new(address, self.port));
+        match netns::inside(node, move || probe.ask(target)).await {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(error)) => Seen::NotReady(error.to_string()),
+            Err(error) => Seen::NotReady(error.to_string()),
+        }
+    }
+
+    fn ask(&self, target: SocketAddr) -> std::io::Result<Seen> {
+        let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let path = &self.path;
+        stream.write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n").as_bytes(),
+        )?;
+        let mut answer = Vec::new();
+        stream.take(1 << 16).read_to_end(&mut answer)?;
+        let answer = String::from_utf8_lossy(&answer);
+        let code: Option<u16> = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        Ok(match code {
+            Some(200..=399) => Seen::Ready,
+            _ => Seen::NotReady(answer.split("\r\n\r\n").nth(1).unwrap_or(&answer).trim().to_owned()),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a container sees of the file system: a root of its own, with the system's tools, its image's files and its volumes
+//! in it; or the lab's, with directories shown elsewhere than they are.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{chdir, pivot_root};
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
+use crate::error::Error;
+
+/// What is the machine's own in every root: shared libraries, and the tools that a back end may start.
+const SYSTEM: [&str; 9] = [
+    "/bin",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/sbin",
+    "/usr",
+    "/etc/protocols",
+];
+
+/// Devices that every container has.
+const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+
+/// Where the former root is until it is let go.
+const FORMER: &str = ".former";
+
+/// Which mounts made later are seen through a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// None.
+    None,
+    /// Those of the node.
+    HostToContainer,
+}
+
+/// Something that is seen at another place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is.
+    pub source: PathBuf,
+    /// Where it is seen.
+    pub at: PathBuf,
+    /// Whether it cannot be written there.
+    pub read_only: bool,
+    /// Which mounts below it are followed.
+    pub propagation: Propagation,
+}
+
+impl Mount {
+    /// Something of an image: read only.
+    #[must_use]
+    pub fn image(source: &Path, at: &str) -> Self {
+        Self { source: source.to_owned(), at: at.into(), read_only: true, propagation: Propagation::None }
+    }
+}
+
+/// A root file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// An empty directory to build it on. What is mounted there is seen by nobody else, so any number of roots can share it.
+    pub base: PathBuf,
+    /// What is in it beside the system: the image's files, volumes.
+    pub mounts: Vec<Mount>,
+}
+
+impl Root {
+    /// Gives this thread, and what it starts, this root. It is gone with the last process that has it.
+    pub(crate) fn enter(&self, resolv_conf: Option<&Path>) -> Result<(), Error> {
+        separate()?;
+        let base = &self.base;
+        plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
+        for directory in ["dev", "etc", "host", "proc", "run", "sys", "tmp", "var", FORMER] {
+            make_directory(&base.join(directory))?;
+        }
+        symlink("/run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
+        for part in SYSTEM.iter().chain(&DEVICES) {
+            system(base, Path::new(part))?;
+        }
+        let fixed = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        plain(Some("proc"), &base.join("proc"), "proc", fixed, None)?;
+        plain(Some("sysfs"), &base.join("sys"), "sysfs", fixed | MsFlags::MS_RDONLY, None)?;
+        if let Some(file) = resolv_conf {
+            bind(&Mount::image(file, "/etc/resolv.conf"), &below(base, Path::new("/etc/resolv.conf")))?;
+        }
+        for mount in &self.mounts {
+            // The lab's own shows the processes of all nodes.
+            let of_node = Mount { source: base.join("proc"), ..mount.clone() };
+            let mount = if mount.source == Path::new("/proc") { &of_node } else { mount };
+            bind(mount, &below(base, &mount.at))?;
+        }
+        pivot_root(base, &base.join(FORMER))
+            .map_err(|errno| Error::file("make a root of", base)(errno.into()))?;
+        let let_go = || {
+            chdir("/")?;
+            let former = Path::new("/").join(FORMER);
+            umount2(&former, MntFlags::MNT_DETACH)?;
+            fs::remove_dir(former)
+        };
+        let_go().map_err(Error::system("let the former root go"))
+    }
+}
+
+/// Gives this thread, and what it starts, a view of the file system in which things are seen elsewhere, too.
+pub(crate) fn show(mounts: &[Mount]) -> Result<(), Error> {
+    separate()?;
+    mounts.iter().try_for_each(|mount| bind(mount, &mount.at))
+}
+
+/// A mount namespace of this thread's own. Mounts of the lab reach it, but none of its own reaches the lab.
+fn separate() -> Result<(), Error> {
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
+    change(Path::new("/"), MsFlags::MS_REC | MsFlags::MS_SLAVE)
+}
+
+/// Makes a directory whose mounts reach those who asked for it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn share(directory: &Path) -> Result<(), Error> {
+    mount(Some(directory), directory, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .map_err(|errno| Error::file("mount", directory)(errno.into()))?;
+    change(directory, MsFlags::MS_SHARED)
+}
+
+/// What is of the machine: links as they are, the rest read only; what is not there is left out.
+fn system(base: &Path, path: &Path) -> Result<(), Error> {
+    let at = below(base, path);
+    let Ok(kind) = fs::symlink_metadata(path) else { return Ok(()) };
+    if kind.is_symlink() {
+        let to = fs::read_link(path).map_err(Error::file("read", path))?;
+        return symlink(to, &at).map_err(Error::file("link", at));
+    }
+    // A device is as it is: read only, nothing could be written into it.
+    let read_only = kind.is_dir() || kind.is_file();
+    bind(&Mount { read_only, ..Mount::image(path, "") }, &at)
+}
+
+/// Where an absolute path is below `base`.
+fn below(base: &Path, path: &Path) -> PathBuf {
+    base.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
+    let source = &wanted.source;
+    let kind = fs::metadata(source).map_err(Error::file("find", source))?;
+    if kind.is_dir() {
+        make_directory(at)?;
+    } else {
+        at.parent().map_or(Ok(()), make_directory)?;
+        match File::create_new(at) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => drop(made.map_err(Error::file("make", at))?),
+        }
+    }
+    mount(Some(source), at, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
+        .map_err(|errno| Error::file("mount", at)(errno.into()))?;
+    change(
+        at,
+        match wanted.propagation {
+            Propagation::None => MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+            Propagation::HostToContainer => MsFlags::MS_REC | MsFlags::MS_SLAVE,
+        },
+    )?;
+    if wanted.read_only {
+        change(at, MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(at))?;
+    }
+    Ok(())
+}
+
+/// The flags of a mount that a user namespace may not take away.
+fn kept(at: &Path) -> MsFlags {
+    let Ok(now) = statvfs(at) else { return MsFlags::empty() };
+    let pairs = [
+        (StatVfsMountFlags::NOSUID, MsFlags::MS_NOSUID),
+        (StatVfsMountFlags::NODEV, MsFlags::MS_NODEV),
+        (StatVfsMountFlags::NOEXEC, MsFlags::MS_NOEXEC),
+        (StatVfsMountFlags::NOATIME, MsFlags::MS_NOATIME),
+        (StatVfsMountFlags::RELATIME, MsFlags::MS_RELATIME),
+    ];
+    pairs.iter().filter(|(has, _)| now.f_flag.contains(*has)).map(|(_, keep)| *keep).collect()
+}
+
+fn change(at: &Path, flags: MsFlags) -> Result<(), Error> {
+    mount(None::<&str>, at, None::<&str>, flags, None::<&str>)
+        .map_err(|errno| Error::file("change the mount", at)(errno.into()))
+}
+
+fn plain(
+    source: Option<&str>,
+    at: &Path,
+    kind: &str,
+    flags: MsFlags,
+    data: Option<&str>,
+) -> Result<(), Error> {
+    mount(source, at, Some(kind), flags, data).map_err(|errno| Error::file("mount", at)(errno.into()))
+}
+
+fn make_directory(at: &Path) -> Result<(), Error> {
+    fs::create_dir_all(at).map_err(Error::file("make", at))
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pod's volumes: where they are on the node, and where its containers see them. A container of a pod that mounts
+//! directories of the node has a root file system of its own; the others share the lab's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cluster::NodePaths;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+use crate::error::Error;
+use crate::rootfs::{Mount, Propagation};
+
+/// Where a service account's token is in every container.
+pub const ACCOUNT_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// A volume of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What a volume is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A path of the node.
+    Host {
+        /// The path, as the node calls it.
+        path: PathBuf,
+        /// Whether it is made where it is not there.
+        create: bool,
+    },
+    /// Nothing at first, and gone with the pod.
+    Empty,
+}
+
+/// Where a container sees a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The volume.
+    pub volume: String,
+    /// Where.
+    pub at: PathBuf,
+    /// Whether it cannot be written there.
+    pub read_only: bool,
+    /// Which later mounts are seen.
+    pub propagation: Propagation,
+}
+
+/// The volumes of a pod.
+#[must_use]
+pub fn volumes(spec: &PodSpec) -> Vec<Volume> {
+    let content = |volume: &k8s_openapi::api::core::v1::Volume| {
+        let host = volume.host_path.as_ref().map(|host| Content::Host {
+            path: host.path.clone().into(),
+            create: host.type_.as_deref().is_none_or(|kind| kind.is_empty() || kind.ends_with("OrCreate")),
+        });
+        host.or_else(|| volume.empty_dir.as_ref().map(|_| Content::Empty))
+    };
+    let all = spec.volumes.iter().flatten();
+    all.filter_map(|volume| Some(Volume { name: volume.name.clone(), content: content(volume)? })).collect()
+}
+
+/// Where a container sees its pod's volumes.
+#[must_use]
+pub fn places(container: &Container) -> Vec<Place> {
+    let place = |mount: &k8s_openapi::api::core::v1::VolumeMount| Place {
+        volume: mount.name.clone(),
+        at: mount.mount_path.clone().into(),
+        read_only: mount.read_only == Some(true),
+        propagation: match mount.mount_propagation.as_deref() {
+            Some("HostToContainer" | "Bidirectional") => Propagation::HostToContainer,
+            _ => Propagation::None,
+        },
+    };
+    container.volume_mounts.iter().flatten().map(place).collect()
+}
+
+/// A node's file system, as pods name it.
+#[derive(Debug, Clone)]
+pub struct Host {
+    known: Vec<(&'static str, PathBuf)>,
+    /// What has no place of its own.
+    rest: PathBuf,
+}
+
+impl Host {
+    /// The file system of the node with these paths; what is not among them is below `rest`.
+    #[must_use]
+    pub fn new(paths: &NodePaths, rest: PathBuf) -> Self {
+        let known = vec![
+            ("/etc/cni/net.d", paths.conf_dir.clone()),
+            ("/opt/cni/bin", paths.bin_dir.clone()),
+            ("/proc", PathBuf::from("/proc")),
+            ("/run/istio-cni", paths.run_dir.clone()),
+            ("/run/netns", paths.netns_dir.clone()),
+            ("/var/lib/cni", paths.cache_dir.clone()),
+        ];
+        Self { known, rest }
+    }
+
+    /// Where the lab keeps a path of the node.
+    #[must_use]
+    pub fn find(&self, path: &Path) -> PathBuf {
+        let path = match path.strip_prefix("/var/run") {
+            Ok(below) => Path::new("/run").join(below),
+            Err(_) => path.to_owned(),
+        };
+        let known = self.known.iter().find_map(|(at, place)| Some((place, path.strip_prefix(at).ok()?)));
+        match known {
+            Some((place, below)) if below.as_os_str().is_empty() => place.clone(),
+            Some((place, below)) => place.join(below),
+            None => self.rest.join(path.strip_prefix("/").unwrap_or(&path)),
+        }
+    }
+
+    /// What programs of the node see where they look for it, although the lab keeps it elsewhere. Both places must be there.
+    #[must_use]
+    pub fn shown(&self) -> Vec<Mount> {
+        let shown = self.known.iter().filter(|(at, _)| at.starts_with("/run/"));
+        let mount = |(at, place): &(&str, PathBuf)| Mount {
+            source: place.clone(),
+            at: (*at).into(),
+            read_only: false,
+            propagation: Propagation::HostToContainer,
+        };
+        shown.map(mount).collect()
+    }
+
+    /// What a container's root has of its pod's volumes; empty ones are below `own`.
+    ///
+    /// # Errors
+    /// A volume cannot be had: the kubelet would not start the container.
+    pub fn mounts(&self, volumes: &[Volume], places: &[Place], own: &Path) -> Result<Vec<Mount>, Error> {
+        let mount = |place: &Place| {
+            let volume = volumes.iter().find(|volume| volume.name == place.volume);
+            let volume = volume.ok_or_else(|| Error::Missing(format!("volume {}", place.volume)))?;
+            let (source, create) = match &volume.content {
+                Content::Host { path, create } => (self.find(path), *create),
+                Content::Empty => (own.join(&volume.name), true),
+            };
+            if create {
+                fs::create_dir_all(&source).map_err(Error::file("make", &source))?;
+            }
+            Ok(Mount {
+                source,
+                at: place.at.clone(),
+                read_only: place.read_only,
+                propagation: place.propagation,
+            })
+        };
+        places.iter().map(mount).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Host {
+        let below = |part: &str| Path::new("/lab").join(part);
+        let paths = NodePaths {
+            conf_dir: below("net.d"),
+            bin_dir: below("bin"),
+            cache_dir: below("cache"),
+            run_dir: below("run"),
+            netns_dir: below("netns"),
+        };
+        Host::new(&paths, below("rest"))
+    }
+
+    #[test]
+    fn a_path_of_the_node_is_found_whichever_of_its_names_is_used() {
+        let found = |path: &str| host().find(Path::new(path)).display().to_string();
+        assert_eq!(found("/etc/cni/net.d"), "/lab/net.d");
+        assert_eq!(found("/var/run/istio-cni/log.sock"), "/lab/run/log.sock");
+        assert_eq!(found("/run/netns"), "/lab/netns");
+        assert_eq!(found("/var/lib/cni/results"), "/lab/cache/results");
+        assert_eq!(found("/proc"), "/proc");
+        assert_eq!(found("/var/lib/rancher"), "/lab/rest/var/lib/rancher");
+    }
+
+    #[test]
+    fn a_mount_of_a_volume_that_is_not_there_names_it() {
+        let place = Place {
+            volume: "x".to_owned(),
+            at: "/x".into(),
+            read_only: true,
+            propagation: Propagation::None,
+        };
+        let error = host().mounts(&[], &[place], Path::new("/own")).unwrap_err();
+        assert_eq!(error.to_string(), "there is no volume x");
+    }
+}

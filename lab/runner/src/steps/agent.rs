@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node agent under test, as a pod of its DaemonSet on a node that has nothing but its own network at first.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given a node without the plugin` | the node's network is the primary alone; nothing of ours is there |
+//! | `Given the node agent's setting "K" is "V"` | a key of the ConfigMap, before the agent is deployed |
+//! | `Given the node agent's environment has "K" = "V"` | a variable of the DaemonSet's container |
+//! | `Given the node agent is on the host's network` | `hostNetwork` of its pods |
+//! | `Given/When the node agent is deployed` | account, rights, ConfigMap, DaemonSet; implies a node without the plugin |
+//! | `Given the node agent is ready` | the same, and waits until it is ready |
+//! | `When its ConfigMap sets "K" to "V"` | changes a key of the ConfigMap, live |
+//! | `Then the node agent becomes ready within N s` | its pod's Ready condition |
+//! | `Then the node agent is not ready: "…"` | the probe's answer has this in it |
+//! | `Then the conflist "F" lists "a, b"` | the types of the plugins of a list, in order |
+//! | `Then the conflist "F" is as it was` | byte for byte as before the agent was deployed |
+//! | `When the DaemonSet is deleted` | and waits until its pods are gone |
+//! | `When the DaemonSet is deleted, its rights first` | as `helm uninstall` may do it |
+//! | `When the node agent is killed` | SIGKILL; the kubelet starts it again |
+//! | `Then nothing of ours is left on the node` | no binary, kubeconfig, socket, entry, temporary |
+//! | `Then the node agent says "…"` | a line of its log, waited for |
+//! | `Then it comes up within N s` | the pod that `it` means runs, however many starts that takes |
+
+pub mod objects;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use apiserver::Account;
+use cluster::{Cluster as _, NodePaths, PodName};
+use cucumber::{given, then, when};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kubelet::Installed;
+use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::world::LabWorld;
+use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
+
+/// How long the agent may take for what no step gives a limit to.
+const SOON: Duration = Duration::from_secs(30);
+
+/// How often something is looked at that tells nobody when it changes.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The node agent, as a scenario deploys it.
+#[derive(Debug, Default)]
+pub struct AgentPlan {
+    /// Keys of its ConfigMap, beside the usual ones.
+    pub settings: BTreeMap<String, String>,
+    /// Its environment, beside the usual one.
+    pub env: BTreeMap<String, String>,
+    /// Whether its pods use the node's network.
+    pub host_network: bool,
+    /// The configuration directory before it was deployed.
+    pub before: BTreeMap<String, Vec<u8>>,
+}
+
+/// Looks until `found` finds something, or the deadline has passed: then what it saw last is the reason.
+pub async fn eventually<T>(
+    deadline: Duration,
+    mut found: impl AsyncFnMut() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let since = Instant::now();
+    loop {
+        match found().await {
+            Err(_) if since.elapsed() < deadline => tokio::time::sleep(LOOK_EVERY).await,
+            ended => return ended,
+        }
+    }
+}
+
+/// A node that has nothing but its own network at first.
+#[given("a node without the plugin")]
+pub fn bare(world: &mut LabWorld) -> Step {
+    if world.cluster.is_some() && world.node.installed != Installed::ByAgent {
+        return Err(Stop::harness("the node is there already, with the plugin"));
+    }
+    world.node.installed = Installed::ByAgent;
+    Ok(())
+}
+
+#[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is "([^"]*)"$"#)]
+fn setting(world: &mut LabWorld, key: String, value: String) {
+    world.agent.settings.insert(key, value);
+}
+
+#[given(regex = r#"^the node agent's environment has "([A-Z_0-9]+)" = "([^"]*)"$"#)]
+fn environment(world: &mut LabWorld, key: String, value: String) {
+    world.agent.env.insert(key, value);
+}
+
+#[given("the node agent is on the host's network")]
+fn host_network(world: &mut LabWorld) {
+    world.agent.host_network = true;
+}
+
+#[given("the node agent is deployed")]
+#[when("the node agent is deployed")]
+async fn deploy(world: &mut LabWorld) -> Step {
+    bare(world)?;
+    let tier = world.cluster().await?;
+    world.agent.before = files(&paths(world).await?.conf_dir);
+    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
+    tier.api().allow(account, objects::grants(&world.agent.settings));
+    let agent = &world.agent;
+    tier.apply(objects::config_map(&agent.settings)).await?;
+    tier.apply(objects::daemon_set(&agent.env, agent.host_network)).await?;
+    Ok(())
+}
+
+#[given("the node agent is ready")]
+async fn deployed(world: &mut LabWorld) -> Step {
+    deploy(world).await?;
+    ready(world, SOON).await
+}
+
+#[when(regex = r#"^its ConfigMap sets "([A-Z_0-9]+)" to "([^"]*)"$"#)]
+async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
+    let client = world.cluster().await?.api().client();
+    let maps: Api<ConfigMap> = Api::namespaced(client, SYSTEM_NAMESPACE);
+    let patch = Patch::Merge(json!({ "data": { key: value } }));
+    maps.patch(CONFIG_MAP, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+/// The agent's pods as the API has them.
+pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
+    let client = world.cluster().await?.api().client();
+    let pods: Api<Pod> = Api::namespaced(client, SYSTEM_NAMESPACE);
+    let own = ListParams::default().labels(&format!("k8s-app={DAEMONSET}"));
+    let all = pods.list(&own).await.map_err(Stop::harness)?;
+    all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
+}
+
+/// The name of the agent's pod that is not on its way out.
+pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
+    let pods = agents(world).await?;
+    let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+    let name = pods.iter().find(stays).and_then(|pod| pod["metadata"]["name"].as_str());
+    Ok(PodName::new(SYSTEM_NAMESPACE, name.ok_or_else(|| Stop::wrong("there is no pod of the agent"))?))
+}
+
+/// What the directories of the only node are called in the lab.
+pub async fn paths(world: &mut LabWorld) -> Result<NodePaths, Stop> {
+    let tier = world.cluster().await?;
+    tier.node()?.paths().ok_or_else(|| Stop::harness("the node's directories are out of reach"))
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
+    eventually(deadline, async || {
+        let pods = agents(world).await?;
+        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+        let mut staying = pods.iter().filter(stays).peekable();
+        if staying.peek().is_some() && staying.all(is_ready) {
+            return Ok(());
+        }
+        let states: Vec<_> = pods.iter().map(|pod| pod["status"]["containerStatuses"].to_string()).collect();
+        Err(Stop::wrong(format!("the agent is not ready: {}", states.join(", "))))
+    })
+    .await
+}
+
+#[then(regex = r"^the node agent becomes ready within (\d+) s$")]
+async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
+    ready(world, Duration::from_secs(seconds)).await
+}
+
+/// The files of a directory.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let file = |entry: std::fs::DirEntry| {
+        let text = std::fs::read(entry.path()).ok()?;
+        Some((entry.file_name().to_string_lossy().into_owned(), text))
+    };
+    entries.filter_map(file).collect()
+}
+
+/// The types of the plugins of a list.
+fn types(path: &Path) -> Result<String, Stop> {
+    let text = std::fs::read(path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))?;
+    let list: Value = serde_json::from_slice(&text)
+        .map_err(|error| Stop::wrong(format!("{} is no list: {error}", path.display())))?;
+    let plugins = list["plugins"].as_array().into_iter().flatten();
+    let types: Vec<_> = plugins.map(|plugin| plugin["type"].as_str().unwrap_or("(none)")).collect();
+    Ok(types.join(", "))
+}
+
+#[then(regex = r#"^the conflist "([^"]+)" lists "([^"]*)"(?: within (\d+) ms)?$"#)]
+async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: String) -> Step {
+    let path = paths(world).await?.conf_dir.join(file);
+    let deadline = Duration::from_millis(millis.parse().unwrap_or(0));
+    eventually(deadline, async || match types(&path)? {
+        found if found == wanted => Ok(()),
+        found => Err(Stop::wrong(format!("it lists {found:?}"))),
+    })
+    .await
+}
+
+#[then(regex = r#"^the conflist "([^"]+)" is as it was$"#)]
+async fn as_before(world: &mut LabWorld, file: String) -> Step {
+    let now = files(&paths(world).await?.conf_dir);
+    let text = |all: &BTreeMap<String, Vec<u8>>| {
+        all.get(&file).map(|text| String::from_utf8_lossy(text).into_owned())
+    };
+    let (now, before) = (text(&now), text(&world.agent.before));
+    if now == before { Ok(()) } else { Err(Stop::wrong(format!("it is {now:?}, and was {before:?}"))) }
+}
+
+async fn delete_set(world: &mut LabWorld) -> Step {
+    let client = world.cluster().await?.api().client();
+    let sets: Api<DaemonSet> = Api::namespaced(client, SYSTEM_NAMESPACE);
+    sets.delete(DAEMONSET, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    eventually(SOON, async || match agents(world).await?.as_slice() {
+        [] => Ok(()),
+        left => Err(Stop::wrong(format!("{} pods of the agent are still there", left.len()))),
+    })
+    .await
+}
+
+#[when("the DaemonSet is deleted")]
+async fn delete(world: &mut LabWorld) -> Step {
+    delete_set(world).await
+}
+
+#[when("the DaemonSet is deleted, its rights first")]
+async fn delete_rights_first(world: &mut LabWorld) -> Step {
+    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
+    world.cluster().await?.api().allow(account, []);
+    delete_set(world).await
+}
+
+#[then("nothing of ours is left on the node")]
+async fn nothing_left(world: &mut LabWorld) -> Step {
+    let paths = paths(world).await?;
+    let mut left = below(&paths.run_dir);
+    left.extend(
+        below(&paths.bin_dir)
+            .into_iter()
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(PLUGIN))),
+    );
+    for (name, text) in files(&paths.conf_dir) {
+        if String::from_utf8_lossy(&text).contains(PLUGIN) || !world.agent.before.contains_key(&name) {
+            left.push(paths.conf_dir.join(name));
+        }
+    }
+    if left.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {left:?}"))) }
+}
+
+/// What is in a directory, at any depth.
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
+}
+
+#[then(regex = r#"^the node agent says "(.+)"$"#)]
+async fn says(world: &mut LabWorld, fragment: String) -> Step {
+    let pod = agent(world).await?;
+    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    workload.said(CONTAINER, &fragment).await.map(drop).map_err(|error| Stop::wrong(error.to_string()))
+}
+
+#[then(regex = r#"^the node agent is not ready: "(.*)"$"#)]
+async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
+    eventually(SOON, async || {
+        let pod = agent(world).await?;
+        let seen = world.cluster().await?.unready(&pod).await?;
+        if seen.iter().any(|why| why.contains(&fragment)) {
+            return Ok(());
+        }
+        Err(Stop::wrong(format!("its probe says {seen:?}")))
+    })
+    .await
+}
+
+#[when("the node agent is killed")]
+async fn killed(world: &mut LabWorld) -> Step {
+    let pod = agent(world).await?;
+    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let pid = workload.process(CONTAINER).and_then(|pid| i32::try_from(pid).ok());
+    let pid = pid.ok_or_else(|| Stop::wrong("the agent does not run"))?;
+    kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(Stop::harness)
+}
+
+#[then(regex = r"^it comes up within (\d+) s$")]
+async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
+    let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
+    let tier = world.cluster().await?;
+    tier.comes_up(&pod, Duration::from_secs(seconds)).await.map_err(|error| Stop::wrong(error.to_string()))
+}
