@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One pod on each node that a DaemonSet wants: made, replaced when its template changes, gone when the node no longer fits. And
-//! the garbage collector, as far as pods go: what belongs to an object that is gone goes, too.
+//! One pod on each node that a DaemonSet wants: made, replaced when its template changes, gone when the node no longer fits. That
+//! its pods go with it is the API's business.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -54,12 +54,6 @@ async fn reconcile(client: &kube::Client) -> Result<(), Error> {
             act(client, set, &action).await?;
         }
         report(client, set, &nodes, &own).await?;
-    }
-    let is_owned = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet";
-    for pod in pods.iter().filter(is_owned) {
-        if !sets.iter().any(|set| owner(pod) == Some(&set["metadata"]["uid"])) {
-            delete(client, pod).await?;
-        }
     }
     Ok(())
 }
@@ -211,14 +205,6 @@ fn instance(set: &Value, node: &str) -> Value {
     }]);
     pod["spec"]["nodeName"] = json!(node);
     pod
-}
-
-async fn delete(client: &kube::Client, pod: &Value) -> Result<(), Error> {
-    if pod["metadata"]["deletionTimestamp"].is_null() {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), text(pod, "namespace"));
-        pods.delete(text(pod, "name"), &DeleteParams::default()).await?;
-    }
-    Ok(())
 }
 
 async fn report(client: &kube::Client, set: &Value, nodes: &[Value], pods: &[&Value]) -> Result<(), Error> {

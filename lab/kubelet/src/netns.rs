@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use rtnetlink::LinkUnspec;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -264,7 +265,13 @@ pub async fn add_addresses(path: &Path, addresses: &[IpAddr]) -> Result<(), Erro
     let mut added = Ok(());
     for address in addresses {
         let length = if address.is_ipv4() { 32 } else { 128 };
-        added = added.and(handle.address().add(LOOPBACK, *address, length).execute().await);
+        let mut request = handle.address().add(LOOPBACK, *address, length);
+        if address.is_ipv6() {
+            // It is asked whether somebody else has it, even here, and cannot be listened on meanwhile.
+            request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+            request.message_mut().attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        added = added.and(request.execute().await);
     }
     connection.abort();
     Ok(added?)

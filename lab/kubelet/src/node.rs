@@ -26,7 +26,7 @@ use crate::netns::{self, Namespace, Role};
 use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
 use crate::pids::Pids;
 use crate::pod::Plan;
-use crate::rootfs;
+use crate::rootfs::SharedDirectory;
 use crate::sandbox::{Place, Sandbox};
 use crate::slot::{Parts, Slot, Stage};
 use crate::status::{sandbox_event, status};
@@ -58,6 +58,9 @@ pub struct NetnsNode {
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
     pub(crate) pids: Mutex<Arc<Pids>>,
+    /// What pods see of namespaces that are made later.
+    #[expect(dead_code, reason = "held for its drop")]
+    shared: Option<SharedDirectory>,
     /// The last field: what is inside goes first.
     pub(crate) netns: Namespace,
 }
@@ -103,9 +106,9 @@ impl NetnsNode {
         let netns = Namespace::create(&below("node.netns"), Role::Node).await?;
         let pids = Pids::start(&binaries.workload, netns.path()).await?;
         let host = Host::new(&paths, below("host"));
-        let mut shown = Vec::new();
+        let (mut shown, mut shared) = (Vec::new(), None);
         if options.installed == Installed::ByAgent {
-            rootfs::share(&paths.netns_dir)?;
+            shared = Some(SharedDirectory::new(&paths.netns_dir)?);
             let service = [SERVICE.0, SERVICE_V6].into_iter().filter_map(|address| address.parse().ok());
             netns::add_addresses(netns.path(), &service.collect::<Vec<_>>()).await?;
             shown = host.shown();
@@ -138,6 +141,7 @@ impl NetnsNode {
             slots: Mutex::default(),
             seen: watch::Sender::default(),
             pids: Mutex::new(Arc::new(pids)),
+            shared,
             netns,
         })
     }

@@ -81,7 +81,7 @@ impl Root {
         for directory in ["dev", "etc", "host", "proc", "run", "sys", "tmp", "var", FORMER] {
             make_directory(&base.join(directory))?;
         }
-        symlink("/run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
+        symlink("../run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
         for part in SYSTEM.iter().chain(&DEVICES) {
             system(base, Path::new(part))?;
         }
@@ -121,14 +121,29 @@ fn separate() -> Result<(), Error> {
     change(Path::new("/"), MsFlags::MS_REC | MsFlags::MS_SLAVE)
 }
 
-/// Makes a directory whose mounts reach those who asked for it.
-///
-/// # Errors
-/// The kernel refuses it.
-pub fn share(directory: &Path) -> Result<(), Error> {
-    mount(Some(directory), directory, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-        .map_err(|errno| Error::file("mount", directory)(errno.into()))?;
-    change(directory, MsFlags::MS_SHARED)
+/// A directory whose mounts reach those who ask for it, as long as this value lives.
+#[derive(Debug)]
+pub struct SharedDirectory(PathBuf);
+
+impl SharedDirectory {
+    /// Shares a directory.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn new(directory: &Path) -> Result<Self, Error> {
+        mount(Some(directory), directory, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+            .map_err(|errno| Error::file("mount", directory)(errno.into()))?;
+        let own = Self(directory.to_owned());
+        change(directory, MsFlags::MS_SHARED)?;
+        Ok(own)
+    }
+}
+
+impl Drop for SharedDirectory {
+    fn drop(&mut self) {
+        // Nothing useful can be done about a failure: the mount namespace of the lab ends with the lab.
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
 }
 
 /// What is of the machine: links as they are, the rest read only; what is not there is left out.

@@ -152,6 +152,20 @@ impl NetnsCluster {
         Ok(seen.collect())
     }
 
+    /// What every container on the nodes has printed, `namespace/pod container: line`; those of pods that are gone are not there.
+    #[must_use]
+    pub fn logs(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for slot in self.nodes.iter().flat_map(|node| node.slots()) {
+            let pod = &slot.plan.pod;
+            for (container, output) in slot.shown().outputs {
+                let of = |line| format!("{}/{} {container}: {line}", pod.namespace, pod.name);
+                lines.extend(output.lines().into_iter().map(of));
+            }
+        }
+        lines
+    }
+
     /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could
     /// not be taken down.
     ///

@@ -64,8 +64,9 @@ async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> 
         files.push(("cni-calls.txt", calls_text(&calls)));
         let asked: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::agent_requests).collect();
         files.push(("agent-requests.json", json(&asked)));
-        let (rules, logs) = insides(world, cluster).await;
-        files.extend([("rules.txt", rules), ("logs.txt", logs)]);
+        files.push(("rules.txt", insides(world, cluster).await));
+        files.push(("logs.txt", tier.logs().join("\n") + "\n"));
+        files.push(("node.txt", node_files(cluster)));
     }
     let dir = report_dir.join(name);
     if std::fs::create_dir_all(&dir).is_err() {
@@ -106,9 +107,27 @@ fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
     text
 }
 
-/// The rules and the output of every pod that runs.
-async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> (String, String) {
-    let (mut rules, mut logs) = (String::new(), String::new());
+/// What is in the configuration directories, and what else is on the nodes.
+fn node_files(cluster: &dyn Cluster) -> String {
+    let mut text = String::new();
+    for paths in cluster.nodes().into_iter().filter_map(cluster::Node::paths) {
+        for directory in [paths.conf_dir, paths.bin_dir, paths.run_dir, paths.cache_dir.join("results")] {
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let _ = writeln!(text, "== {}", entry.path().display());
+                let is_conf =
+                    entry.path().extension().is_some_and(|kind| kind.to_string_lossy().starts_with("conf"));
+                if is_conf && let Ok(bytes) = std::fs::read(entry.path()) {
+                    let _ = writeln!(text, "{}", String::from_utf8_lossy(&bytes).trim_end());
+                }
+            }
+        }
+    }
+    text
+}
+
+/// The rules of every pod that runs.
+async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
+    let mut rules = String::new();
     for name in world.starts.keys() {
         let Some(pod) = world.pods.get(name) else { continue };
         let Ok(workload) = cluster.workload(&pod.namespace, name).await else { continue };
@@ -117,9 +136,8 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> (String, String) {
             Ok(all) => all.iter().for_each(|rule| rules.push_str(&rule_line(rule))),
             Err(error) => rules.push_str(&format!("{error}\n")),
         }
-        let _ = writeln!(logs, "== {name}\n{}", workload.logs().join("\n"));
     }
-    (rules, logs)
+    rules
 }
 
 fn rule_line(rule: &cluster::LiveRule) -> String {
