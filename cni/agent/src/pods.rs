@@ -4,5 +4,8 @@
 mod cache;
 mod model;
 
+#[cfg(test)]
+mod tests;
+
 pub use cache::{Health, Pods, Tidings, Told};
 pub use model::{ContainerStatus, NodeMetadata, NodePod, NodeSpec, PodIp, State, Status, Terminated};

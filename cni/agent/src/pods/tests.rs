@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is kept of a pod decides as all of it does: the plugin does the same, whoever tells it.
+
+use proptest::prelude::*;
+use protocol::agent::{Reply, Response, VERSION, decode_line, encode_line};
+use protocol::pod::PodFacts;
+use serde_json::{Value, json};
+
+use super::NodePod;
+
+/// Keys that count, and such that do not.
+const ANNOTATIONS: [&str; 16] = [
+    "sidecar.istio.io/status",
+    "sidecar.istio.io/inject",
+    "sidecar.istio.io/interceptionMode",
+    "traffic.sidecar.istio.io/includeInboundPorts",
+    "traffic.sidecar.istio.io/excludeInboundPorts",
+    "traffic.sidecar.istio.io/includeOutboundPorts",
+    "traffic.sidecar.istio.io/excludeOutboundPorts",
+    "traffic.sidecar.istio.io/includeOutboundIPRanges",
+    "traffic.sidecar.istio.io/excludeOutboundIPRanges",
+    "traffic.sidecar.istio.io/excludeInterfaces",
+    "traffic.sidecar.istio.io/kubevirtInterfaces",
+    "istio.io/reroute-virtual-interfaces",
+    "kubernetes.io/config.mirror",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "prometheus.io/scrape",
+    "istio.io.example/mode",
+];
+/// Values that mean something somewhere, and such that mean nothing anywhere.
+const VALUES: [&str; 14] = [
+    "",
+    "*",
+    "{}",
+    "true",
+    "false",
+    "TPROXY",
+    "REDIRECT",
+    "80",
+    "80,443",
+    "70000",
+    "10.0.0.0/8",
+    "fd00::/8",
+    "net1",
+    "no such thing",
+];
+const VARIABLES: [&str; 6] = [
+    "ISTIO_META_DNS_CAPTURE",
+    "ISTIO_DUAL_STACK",
+    "INVALID_DROP",
+    "DISABLE_ENVOY",
+    "PATH",
+    "ISTIO_META_INTERCEPTION_MODE",
+];
+const ARGUMENTS: [&str; 5] = ["proxy", "sidecar", "router", "waypoint", "--log"];
+
+fn value() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&VALUES[..])
+}
+
+fn strings() -> impl Strategy<Value = Value> {
+    let some = || {
+        let keys = prop::sample::select(&ANNOTATIONS[..]);
+        prop::collection::btree_map(keys, value(), 0..8).prop_map(|map| json!(map))
+    };
+    // Most have been injected.
+    let injected = some().prop_map(|mut map| {
+        map["sidecar.istio.io/status"] = json!("{}");
+        map
+    });
+    prop_oneof![4 => injected, 2 => some(), 1 => Just(Value::Null)]
+}
+
+fn variable() -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(&VARIABLES[..]);
+    let plain = (name.clone(), value()).prop_map(|(name, value)| json!({"name": name, "value": value}));
+    let reference = name
+        .prop_map(|name| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}));
+    prop_oneof![4 => plain, 1 => reference]
+}
+
+fn container() -> impl Strategy<Value = Value> {
+    let name = prop_oneof![4 => Just("istio-proxy"), 3 => Just("app"), 2 => Just("istio-validation"), 1 => Just("istio-init")];
+    let arguments = prop::collection::vec(prop::sample::select(&ARGUMENTS[..]), 0..4);
+    let environment = prop::collection::vec(variable(), 0..4);
+    let user = prop::option::of(prop_oneof![Just(1337_i64), Just(0), Just(1_000_659_999)]);
+    let security =
+        (user.clone(), user).prop_map(|(user, group)| json!({"runAsUser": user, "runAsGroup": group}));
+    (name, arguments, environment, prop::option::of(security)).prop_map(|(name, args, env, security)| {
+        json!({"name": name, "image": "i", "args": args, "env": env, "securityContext": security, "ports": [{"containerPort": 80}]})
+    })
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let containers = || prop::collection::vec(container(), 0..4);
+    let host = prop_oneof![9 => Just(Value::Null), 1 => Just(json!(true))];
+    (strings(), strings(), containers(), containers(), host).prop_map(
+        |(annotations, labels, containers, init, host)| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": "cart", "namespace": "shop", "uid": "u-1", "resourceVersion": "7", "annotations": annotations,
+                    "labels": labels, "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:spec": {}}}],
+                },
+                "spec": {"nodeName": "n", "hostNetwork": host, "containers": containers, "initContainers": init},
+                "status": {"phase": "Pending"},
+            })
+        },
+    )
+}
+
+/// The facts that the plugin reads off the socket, if the agent had the pod from `json`.
+fn over_the_socket(json: &Value) -> PodFacts {
+    let kept: NodePod = serde_json::from_value(json.clone()).unwrap();
+    let found = Response::Found { pod: Box::new(kept.facts()) };
+    let line = encode_line(&Reply { version: VERSION, response: found }).unwrap();
+    match decode_line::<Reply>(&line).unwrap().response {
+        Response::Found { pod } => *pod,
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_comes_over_the_socket_enrols_as_the_whole_pod_does(json in pod()) {
+        let whole: PodFacts = serde_json::from_value(json.clone()).unwrap();
+        let told = over_the_socket(&json);
+        prop_assert!(told.has_uid("u-1") && told.metadata.name == "cart" && told.metadata.namespace == "shop");
+        let mirror = json["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().unwrap_or("u-1");
+        prop_assert_eq!(told.has_uid(mirror), whole.has_uid(mirror));
+        let (by_told, by_whole) = (redirect::enrol(&told), redirect::enrol(&whole));
+        prop_assert_eq!(format!("{by_told:?}"), format!("{by_whole:?}"));
+    }
+}
