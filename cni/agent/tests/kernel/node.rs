@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node: directories as the agent sees them, pods' namespaces below one of them, and questions to the process that enters those.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use agent::repair::ask::{Asked, BackendWanted, Evidence, Outcome, Request, Task};
+use agent::repair::child::Program;
+use agent::repair::gather::Grounds;
+use netfilter::{LookError, Netns, look};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+
+/// What a repair may take where eight others build.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A node, as long as this value lives.
+pub(crate) struct Node {
+    dir: tempfile::TempDir,
+    mounted: Vec<PathBuf>,
+    backend: &'static str,
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["netns", "cni/results", "run"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        Self { dir, mounted: Vec::new(), backend: "auto" }
+    }
+
+    pub(crate) fn with_backend(backend: &'static str) -> Self {
+        let mut node = Self::new();
+        node.backend = backend;
+        node
+    }
+
+    /// Makes a namespace with an interface that has these addresses, and mounts it.
+    pub(crate) fn namespace(&mut self, name: &str, addresses: &[&str]) -> PathBuf {
+        let file = self.dir.path().join("netns").join(name);
+        fs::write(&file, "").unwrap();
+        let (target, addresses) =
+            (file.clone(), addresses.iter().map(|&one| one.to_owned()).collect::<Vec<_>>());
+        std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            ip("link set lo up");
+            ip("link add eth0 type veth peer name eth1");
+            ip("link set eth1 up");
+            ip("link set eth0 up");
+            for address in addresses {
+                let family = if address.contains(':') { "-6" } else { "-4" };
+                let nodad = if family == "-6" { " nodad" } else { "" };
+                ip(&format!("address add {address} dev eth0{nodad}"));
+                ip(&format!("{family} route add default dev eth0"));
+            }
+            let bind = MsFlags::MS_BIND;
+            mount(Some("/proc/thread-self/ns/net"), &target, None::<&str>, bind, None::<&str>).unwrap();
+        })
+        .join()
+        .unwrap();
+        self.mounted.push(file.clone());
+        file
+    }
+
+    /// Writes an entry of the runtime's cache: the pod's name and UID, and what the entry says of its network.
+    pub(crate) fn cached(&self, (name, uid): (&str, &str), network: &Value) {
+        let mut entry = json!({
+            "kind": "cniCacheV1", "containerId": uid, "ifName": "eth0", "networkName": "net",
+            "cniArgs": [["K8S_POD_NAMESPACE", "shop"], ["K8S_POD_NAME", name], ["K8S_POD_UID", uid]],
+        });
+        entry.as_object_mut().unwrap().extend(network.as_object().unwrap().clone());
+        fs::write(self.dir.path().join("cni/results").join(uid), entry.to_string()).unwrap();
+    }
+
+    /// Asks for pod `cart` of UID `u-1`.
+    pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> Outcome {
+        let path = |name: &str| self.dir.path().join(name);
+        let mut annotations = annotations.clone();
+        annotations["sidecar.istio.io/status"] = json!("{}");
+        let dual = json!({"name": "ISTIO_DUAL_STACK", "value": "true"});
+        let proxy = json!({"name": "istio-proxy", "args": ["proxy", "sidecar"], "env": [dual]});
+        let pod = json!({
+            "metadata": {"name": "cart", "namespace": "shop", "uid": "u-1", "annotations": annotations},
+            "spec": {"containers": [proxy, {"name": "app"}]},
+        });
+        let request = Request {
+            task,
+            grounds: Grounds { netns_dir: path("netns"), cache_dir: path("cni"), proc_dir: "/proc".into() },
+            backend: BackendWanted { wish: self.backend.to_owned(), record: path("run/backend") },
+            pods: vec![Asked {
+                facts: serde_json::from_value(pod).unwrap(),
+                addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            }],
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let program = Program(env!("CARGO_BIN_EXE_install-cni").into());
+        runtime.block_on(program.ask(&request, LIMIT)).unwrap().outcomes.remove(0)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        for file in &self.mounted {
+            umount2(file, MntFlags::MNT_DETACH).unwrap();
+        }
+    }
+}
+
+/// Runs `ip` in the calling thread's namespace.
+pub(crate) fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split(' ')).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Does something in a namespace, in a thread of its own.
+pub(crate) fn inside<T: Send + 'static>(file: &Path, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let netns = Netns::open(file).unwrap();
+    std::thread::spawn(move || {
+        netns.enter_for_good().unwrap();
+        work()
+    })
+    .join()
+    .unwrap()
+}
+
+/// Whether a namespace holds no rules at all.
+pub(crate) fn is_untouched(file: &Path) -> bool {
+    let found: Result<_, LookError> = inside(file, look);
+    found.unwrap().tables.iter().all(|table| table.chains.iter().all(|chain| chain.rules.is_empty()))
+}
+
+/// The families that a packet proved, if the outcome is a repair.
+pub(crate) fn proven(outcome: &Outcome) -> Vec<&str> {
+    let Outcome::Proven { families, .. } = outcome else { panic!("{outcome:?}") };
+    let by_packet =
+        families.iter().filter(|one| matches!(one.evidence, Evidence::Packet { port: 15001, .. }));
+    by_packet.map(|one| one.family.as_str()).collect()
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is written into a namespace, and what proves that it redirects.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use agent::repair::ask::{Evidence, Outcome, Task, Written};
+use serde_json::{Value, json};
+
+use crate::Case;
+use crate::node::{Node, inside, proven};
+
+pub(crate) const CASES: &[Case] = &[
+    Case("both families are proven, and once more without a change", both_families),
+    Case("TPROXY is proven by its outbound rules, routes included", tproxy),
+    Case("native rules are proven", native),
+    Case("packets that bypass the rules prove nothing", bypassed),
+    Case("a rule that is missing is seen, and written again", missing),
+    Case("where nothing leads out, the proxy's own way to itself is what is proven", unreachable),
+];
+
+const DUAL: [&str; 2] = ["10.9.0.2", "fd00::2"];
+
+/// A node with a namespace of `cart`.
+fn ready(mut node: Node) -> (Node, PathBuf) {
+    let file = node.namespace("cni-1", &["10.9.0.2/24", "fd00::2/64"]);
+    node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
+    (node, file)
+}
+
+fn written(outcome: &Outcome) -> Written {
+    let Outcome::Proven { written, .. } = outcome else { panic!("{outcome:?}") };
+    *written
+}
+
+/// Changes rules in a namespace.
+fn nft(file: &std::path::Path, text: &'static str) {
+    inside(file, move || {
+        let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{text}");
+    });
+}
+
+fn both_families() {
+    let (node, _) = ready(Node::new());
+    assert!(matches!(node.ask(Task::Look, &DUAL, &json!({})), Outcome::Wrong(_)));
+    let begun = Instant::now();
+    let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
+    println!("    written and proven in {:?}", begun.elapsed());
+    assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Created));
+    assert_eq!(node.ask(Task::Look, &DUAL, &json!({})), Outcome::Right);
+    let again = node.ask(Task::Repair, &DUAL, &json!({}));
+    assert_eq!((proven(&again), written(&again)), (vec!["IPv4", "IPv6"], Written::Unchanged));
+}
+
+fn tproxy() {
+    let (node, file) = ready(Node::new());
+    let mode = json!({"sidecar.istio.io/interceptionMode": "TPROXY"});
+    assert_eq!(proven(&node.ask(Task::Repair, &DUAL, &mode)), ["IPv4", "IPv6"]);
+    let again = node.ask(Task::Repair, &DUAL, &mode);
+    assert_eq!(written(&again), Written::Unchanged, "policy routes are there already");
+    inside(&file, || crate::node::ip("rule del fwmark 1337 lookup 133"));
+    let outcome = node.ask(Task::Look, &DUAL, &mode);
+    assert!(matches!(&outcome, Outcome::Wrong(_)), "{outcome:?}");
+}
+
+fn native() {
+    let (node, _) = ready(Node::with_backend("nft"));
+    let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
+    let Outcome::Proven { backend, .. } = &outcome else { panic!("{outcome:?}") };
+    assert_eq!((backend.as_str(), proven(&outcome)), ("nft", vec!["IPv4", "IPv6"]));
+}
+
+fn bypassed() {
+    let (node, file) = ready(Node::new());
+    nft(
+        &file,
+        "add table ip x\nadd chain ip x out { type filter hook output priority -300 ; }\nadd rule ip x out notrack\n",
+    );
+    let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
+    let Outcome::Unproven { why, .. } = &outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("did not meet the rule"), "{why}");
+}
+
+fn missing() {
+    let (node, file) = ready(Node::new());
+    node.ask(Task::Repair, &DUAL, &json!({}));
+    nft(&file, "flush chain ip nat ISTIO_REDIRECT\n");
+    let outcome = node.ask(Task::Look, &DUAL, &json!({}));
+    assert!(matches!(&outcome, Outcome::Wrong(_)), "{outcome:?}");
+    let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
+    assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Replaced));
+}
+
+fn unreachable() {
+    let mut node = Node::new();
+    let file = node.namespace("cni-1", &["10.9.0.2/32"]);
+    node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
+    inside(&file, || crate::node::ip("route del default dev eth0"));
+    let none: Value = json!({"traffic.sidecar.istio.io/includeOutboundIPRanges": "192.0.2.0/24"});
+    let outcome = node.ask(Task::Repair, &["10.9.0.2"], &none);
+    let Outcome::Proven { families, .. } = &outcome else { panic!("{outcome:?}") };
+    let [one] = families.as_slice() else { panic!("{families:?}") };
+    assert!(matches!(one.evidence, Evidence::Packet { port: 15006, .. }), "{one:?}");
+}

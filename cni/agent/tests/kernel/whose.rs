@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whose a namespace is.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use agent::repair::ask::{Outcome, Task};
+use agent::repair::find::NotFound;
+use serde_json::json;
+
+use crate::Case;
+use crate::node::{Node, inside, is_untouched, proven};
+
+pub(crate) const CASES: &[Case] = &[
+    Case("a namespace without a process is found by the runtime's cache", without_a_process),
+    Case("an older cache, which names no namespace, is matched by address", older_cache),
+    Case("a process of a stranger says nothing about a namespace", stranger),
+    Case("of two with one address only the pod's own is written to", one_address),
+    Case("what is left of a former pod of the name is left alone", former),
+];
+
+fn without_a_process() {
+    let mut node = Node::new();
+    let file = node.namespace("cni-1", &["10.9.0.2/24"]);
+    node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
+    let inode = std::fs::metadata(&file).unwrap().ino();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut there = processes
+        .filter(|one| std::fs::metadata(one.path().join("ns/net")).is_ok_and(|about| about.ino() == inode));
+    assert!(there.next().is_none());
+    assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
+}
+
+fn older_cache() {
+    let mut node = Node::new();
+    node.namespace("cni-1", &["10.9.0.2/24"]);
+    node.cached(("cart", "u-1"), &json!({"result": {"ips": [{"address": "10.9.0.2/24"}]}}));
+    assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
+}
+
+/// A process in a namespace, as long as this value lives.
+struct Stranger(Child);
+
+impl Stranger {
+    fn enter(file: &Path) -> Self {
+        Self(inside(file, || Command::new("sleep").arg("infinity").stdin(Stdio::null()).spawn().unwrap()))
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn stranger() {
+    let mut node = Node::new();
+    let file = node.namespace("cni-1", &["10.9.0.2/24"]);
+    let _stranger = Stranger::enter(&file);
+    let outcome = node.ask(Task::Repair, &["10.9.0.2"], &json!({}));
+    assert_eq!(outcome, Outcome::NotFound(NotFound::Untold));
+    assert!(is_untouched(&file));
+    // Who it is tells the cache, whatever process came first.
+    node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
+    assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
+    assert!(!is_untouched(&file));
+}
+
+fn one_address() {
+    let mut node = Node::new();
+    let other = node.namespace("cni-2", &["10.9.0.2/24"]);
+    node.namespace("cni-1", &["10.9.0.2/24"]);
+    node.cached(("till", "u-2"), &json!({"netns": "/var/run/netns/cni-2"}));
+    assert_eq!(
+        node.ask(Task::Repair, &["10.9.0.2"], &json!({})),
+        Outcome::NotFound(NotFound::Untold),
+        "its own is not known"
+    );
+    node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
+    assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
+    assert!(is_untouched(&other));
+}
+
+fn former() {
+    let mut node = Node::new();
+    let file = node.namespace("cni-1", &["10.9.0.2/24"]);
+    node.cached(("cart", "u-0"), &json!({"netns": "/var/run/netns/cni-1"}));
+    let outcome = node.ask(Task::Repair, &["10.9.0.2"], &json!({}));
+    assert_eq!(outcome, Outcome::NotFound(NotFound::OtherPod));
+    assert!(is_untouched(&file));
+}
