@@ -40,15 +40,18 @@ pub(crate) fn facts(node: &Node, key: &PodKey) -> Result<PodFacts> {
     }
 }
 
-/// Waits until the agent knows its pods, and makes sure that it does: it answers for each of them without asking anybody.
+/// So many questions in a row are answered to one process.
+const ROW: usize = 400;
+
+/// Waits until the agent knows its pods, and makes sure that it does: it answers for some of them without asking anybody.
 pub(crate) fn known(node: &Node, keys: &[PodKey]) -> Result<()> {
     node.watched()?;
     let before = node.gets();
-    for key in keys {
+    for key in keys.iter().step_by(keys.len().div_ceil(100)) {
         facts(node, key)?;
     }
     let asked = node.gets() - before;
-    ensure!(asked == 0, "the agent had to ask for {asked} of {} pods that it should know", keys.len());
+    ensure!(asked == 0, "the agent had to ask for {asked} pods that it should know");
     Ok(())
 }
 
@@ -77,7 +80,7 @@ fn series(socket: &Path, key: &PodKey, count: usize) -> Result<Vec<f64>> {
 pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures) -> Result<()> {
     let (node, keys, _agent) = started(binaries)?;
     let socket = node.run_dir().join(SOCKET);
-    let alone = series(&socket, &keys[0], effort.pick(50, 5000))?;
+    let alone = series(&socket, &keys[0], effort.pick(50, ROW))?;
     figures.samples("socket request, alone", alone, 0.99, ANSWER);
     let all_there = Barrier::new(keys.len());
     let together = thread::scope(|scope| {
