@@ -66,6 +66,9 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     for mistake in &loaded.mistakes {
         tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
     }
+    if let Some(name) = loaded.settings.own.unknown_name() {
+        tracing::warn!(target: "cni-agent", name, "the plugin does not know the agent's pod by this name: off the node's network it waits for an agent after a reboot, as every pod; its DaemonSet should be called istio-cni-node");
+    }
     let live = Live::new(loaded);
     let receiver = live.settings();
     let settings = receiver.borrow().clone();

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use netfilter::Wish;
+use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
 
 use crate::log::Levels;
 
@@ -206,11 +207,41 @@ pub struct OwnPod {
     pub node_addresses: Vec<IpAddr>,
 }
 
+impl OwnPod {
+    /// The agent's pod, or pods of its DaemonSet, by a name that the plugin does not know: it then holds the agent's own pod up as any other
+    /// until an agent answers, which after a reboot nobody does.
+    #[must_use]
+    pub fn unknown_name(&self) -> Option<String> {
+        let of_set = || format!("{}-", self.daemonset);
+        let name = Some(self.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(of_set);
+        let pod = NamedPod { name: &name, namespace: &self.namespace };
+        let exclusions = Exclusions { agent_namespace: &self.namespace, namespaces: &[] };
+        (precheck(pod, exclusions) != Some(SkipReason::OwnAgentPod)).then_some(name)
+    }
+}
+
 impl EntrySettings {
     /// Which back end is wanted, as the plugin reads our entry.
     #[must_use]
     pub fn wish(&self) -> Wish {
         let Self { backend, native_nftables, .. } = *self;
         netfilter::backend::Settings { backend, native_nftables, forced_binary: None }.wish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OwnPod;
+
+    #[test]
+    fn a_pod_whose_name_the_plugin_does_not_know_is_told() {
+        let own = |name: &str, daemonset: &str| {
+            let (name, daemonset) = (name.to_owned(), daemonset.to_owned());
+            OwnPod { namespace: "mesh".to_owned(), name, daemonset, ..OwnPod::default() }.unknown_name()
+        };
+        assert_eq!(own("istio-cni-node-x7k2p", "other"), None);
+        assert_eq!(own("", "istio-cni-node"), None);
+        assert_eq!(own("mesh-cni-x7k2p", "istio-cni-node").as_deref(), Some("mesh-cni-x7k2p"));
+        assert_eq!(own("", "mesh-cni").as_deref(), Some("mesh-cni-"));
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     /// What the agent recorded of the kernel; `None` if there is no record.
     backend: Option<String>,
     agent: Agent,
+    /// The agent's pod, if the plugin does not know it by its name.
+    unknown_name: Option<String>,
     /// Whose settings the node is compared with.
     judged_by: JudgedBy,
     /// The settings that somebody gave.

@@ -122,6 +122,8 @@ fn judge(answer: &Answer, all: &[Answer]) -> Decision {
     let was_there =
         all.iter().any(|one| matches!(one, Answer::Wanted | Answer::Unwanted(_) | Answer::Deleting));
     match answer {
+        Answer::Wanted if mutant!("wanted-uninstalls") => Decision::Uninstall(Reason::Gone),
+        Answer::Gone if mutant!("gone-keeps") => Decision::Keep(Reason::Wanted),
         Answer::Deleting if mutant!("deleting-daemonset-kept") => Decision::Keep(Reason::Wanted),
         Answer::Unwanted(_) if mutant!("affinity-ignored") => Decision::Keep(Reason::Wanted),
         Answer::Forbidden if mutant!("forbidden-keeps") => Decision::Keep(Reason::RightsGone),

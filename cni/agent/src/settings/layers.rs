@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use protocol::mutant;
 use serde::{Deserialize, Serialize};
 
 use super::key::{self, From, Key};
@@ -93,7 +94,8 @@ impl Layers {
     #[must_use]
     pub fn with_config_map(&self, data: Data) -> Self {
         let mut layers = self.clone();
-        if self.config_map.is_none() {
+        let copies = !mutant!("copies-kept") && !mutant!("environment-beats-config-map");
+        if self.config_map.is_none() && copies {
             let same = |(key, value): &(&&'static Key, &String)| named(&data, key) == Some(value.as_str());
             layers.copied = self.environment.iter().filter(same).map(|(key, _)| *key).collect();
         }
@@ -118,8 +120,10 @@ impl Layers {
             let own = self.environment.get(key).filter(|_| !self.copied.contains(key));
             own.map(String::as_str).map(of(Origin::Environment))
         };
-        let spoken = if protocol::mutant!("environment-beats-config-map") {
+        let spoken = if mutant!("environment-beats-config-map") {
             flag().or_else(environment).or_else(config_map)
+        } else if mutant!("flag-loses") {
+            config_map().or_else(environment).or_else(flag)
         } else {
             flag().or_else(config_map).or_else(environment)
         };

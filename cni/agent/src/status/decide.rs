@@ -48,6 +48,12 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
             "the agent puts it right unless something keeps it from that: see Agent not ready and Conflist fight in docs/operations.md",
         );
     }
+    if let Some(name) = &seen.unknown_name {
+        find(
+            format!("the plugin does not know the agent's pod by its name ({name})"),
+            "call the DaemonSet istio-cni-node, or put it on the node's network: after a reboot its pod waits for an agent otherwise",
+        );
+    }
     for mistake in &seen.mistakes {
         find(
             format!("a setting is not as somebody wants it: {mistake}"),

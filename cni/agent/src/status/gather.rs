@@ -50,6 +50,7 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
             .ok()
             .map(|text| text.trim().to_owned()),
         agent: ask(address),
+        unknown_name: settings.own.unknown_name(),
         judged_by,
         settings: given(&values),
         mistakes,

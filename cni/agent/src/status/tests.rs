@@ -42,7 +42,7 @@ fn well() -> Seen {
 fn each_thing_wrong_is_one_finding_with_a_remedy() {
     assert_eq!(decide::decide(&well(), 1000), []);
     type Spoil = fn(&mut Seen);
-    let spoils: [(&str, Spoil); 12] = [
+    let spoils: [(&str, Spoil); 13] = [
         ("no plugin at", |seen| seen.binaries[0].sha256 = Err("no such file".to_owned())),
         ("not the one of this agent", |seen| seen.binaries[0].current = false),
         ("cannot be used", |seen| seen.credentials.problem = Some("no such file".to_owned())),
@@ -55,6 +55,7 @@ fn each_thing_wrong_is_one_finding_with_a_remedy() {
             seen.agent = Agent::NotReady([("conflist".to_owned(), "gone".to_owned())].into());
         }),
         ("network is not right", |seen| seen.conflist.problem = Some("no entry".to_owned())),
+        ("by its name (mesh-x)", |seen| seen.unknown_name = Some("mesh-x".to_owned())),
         ("a setting is not", |seen| seen.mistakes.push("PORT: x".to_owned())),
         ("does not answer", |seen| seen.agent = Agent::Silent("refused".to_owned())),
     ];

@@ -21,14 +21,16 @@
 //! | `Then the node agent says "…"` | a line of its log, waited for |
 //! | `Then it comes up within N s` | the pod that `it` means runs, however many starts that takes |
 
+pub mod leaving;
 pub mod objects;
+pub mod settings;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use apiserver::Account;
-use cluster::{Cluster as _, NodePaths, PodName};
+use cluster::{Cluster as _, NodePaths, PodName, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -60,8 +62,12 @@ pub struct AgentPlan {
     pub env: BTreeMap<String, String>,
     /// Whether its pods use the node's network.
     pub host_network: bool,
+    /// Whether the chart's flags are left out.
+    pub no_flags: bool,
     /// The configuration directory before it was deployed.
     pub before: BTreeMap<String, Vec<u8>>,
+    /// What a step remembered.
+    pub remembered: leaving::Remembered,
 }
 
 /// Looks until `found` finds something, or the deadline has passed: then what it saw last is the reason.
@@ -113,7 +119,7 @@ async fn deploy(world: &mut LabWorld) -> Step {
     tier.api().allow(account, objects::grants(&world.agent.settings));
     let agent = &world.agent;
     tier.apply(objects::config_map(&agent.settings)).await?;
-    tier.apply(objects::daemon_set(&agent.env, agent.host_network)).await?;
+    tier.apply(objects::daemon_set(agent)).await?;
     Ok(())
 }
 
@@ -155,6 +161,7 @@ pub async fn paths(world: &mut LabWorld) -> Result<NodePaths, Stop> {
     tier.node()?.paths().ok_or_else(|| Stop::harness("the node's directories are out of reach"))
 }
 
+/// Whether a pod is ready.
 fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
@@ -224,6 +231,11 @@ async fn delete_set(world: &mut LabWorld) -> Step {
     let client = world.cluster().await?.api().client();
     let sets: Api<DaemonSet> = Api::namespaced(client, SYSTEM_NAMESPACE);
     sets.delete(DAEMONSET, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    gone(world).await
+}
+
+/// Waits until no pod of the agent is there.
+pub async fn gone(world: &mut LabWorld) -> Step {
     eventually(SOON, async || match agents(world).await?.as_slice() {
         [] => Ok(()),
         left => Err(Stop::wrong(format!("{} pods of the agent are still there", left.len()))),
@@ -295,9 +307,16 @@ async fn killed(world: &mut LabWorld) -> Step {
     kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(Stop::harness)
 }
 
+/// The pod that `it` means runs, however many starts that takes.
 #[then(regex = r"^it comes up within (\d+) s$")]
-async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
+pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
     let tier = world.cluster().await?;
-    tier.comes_up(&pod, Duration::from_secs(seconds)).await.map_err(|error| Stop::wrong(error.to_string()))
+    tier.comes_up(&pod, Duration::from_secs(seconds))
+        .await
+        .map_err(|error| Stop::wrong(error.to_string()))?;
+    // How its first start ended no longer counts.
+    let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
+    world.starts.insert(pod.name, PodStart::Running { addresses });
+    Ok(())
 }

@@ -60,7 +60,7 @@ async fn none(world: &mut LabWorld) -> Step {
 
 #[then("its namespace holds exactly the rules that it wants")]
 #[then("its rules are complete")]
-async fn complete(world: &mut LabWorld) -> Step {
+pub(super) async fn complete(world: &mut LabWorld) -> Step {
     let wanted = wanted(world).await?;
     let differences = netfilter::compare(&snapshot(world).await?, &wanted);
     let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();

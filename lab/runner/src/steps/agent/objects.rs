@@ -7,6 +7,8 @@ use apiserver::{Grant, Verb};
 use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
+use super::AgentPlan;
+
 /// The DaemonSet.
 pub const DAEMONSET: &str = "istio-cni-node";
 /// The ConfigMap that the agent's settings are in.
@@ -56,9 +58,9 @@ pub fn config_map(settings: &BTreeMap<String, String>) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
 }
 
-/// The DaemonSet, with what a feature adds to the agent's environment.
+/// The DaemonSet, as a feature wants the agent.
 #[must_use]
-pub fn daemon_set(env: &BTreeMap<String, String>, host_network: bool) -> Value {
+pub fn daemon_set(agent: &AgentPlan) -> Value {
     let labels = json!({ "k8s-app": DAEMONSET, "sidecar.istio.io/inject": "false" });
     let volumes: Vec<_> = VOLUMES
         .iter()
@@ -80,13 +82,13 @@ pub fn daemon_set(env: &BTreeMap<String, String>, host_network: bool) -> Value {
                     "priorityClassName": "system-node-critical",
                     "serviceAccountName": SERVICE_ACCOUNT,
                     "terminationGracePeriodSeconds": 30,
-                    "hostNetwork": host_network,
+                    "hostNetwork": agent.host_network,
                     "tolerations": [
                         { "effect": "NoSchedule", "operator": "Exists" },
                         { "key": "CriticalAddonsOnly", "operator": "Exists" },
                         { "effect": "NoExecute", "operator": "Exists" },
                     ],
-                    "containers": [container(env)],
+                    "containers": [container(agent)],
                     "volumes": volumes,
                 },
             },
@@ -94,7 +96,22 @@ pub fn daemon_set(env: &BTreeMap<String, String>, host_network: bool) -> Value {
     })
 }
 
-fn container(env: &BTreeMap<String, String>) -> Value {
+/// A pod that runs `install-cni --purge` with the agent's mounts, once.
+#[must_use]
+pub fn purge(name: &str) -> Value {
+    let set = daemon_set(&AgentPlan::default());
+    let mut spec = set["spec"]["template"]["spec"].clone();
+    spec["restartPolicy"] = json!("Never");
+    let container = &mut spec["containers"][0];
+    container["args"] = json!(["--purge"]);
+    for of_agent in ["envFrom", "readinessProbe"] {
+        container[of_agent] = Value::Null;
+    }
+    let metadata = json!({ "name": name, "namespace": SYSTEM_NAMESPACE });
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+}
+
+fn container(agent: &AgentPlan) -> Value {
     let mounts: Vec<_> = VOLUMES
         .iter()
         .map(|(name, at, _, how)| {
@@ -115,12 +132,12 @@ fn container(env: &BTreeMap<String, String>) -> Value {
         json!({ "name": "REPAIR_RUN_AS_DAEMON", "value": "true" }),
         json!({ "name": "REPAIR_SIDECAR_ANNOTATION", "value": "sidecar.istio.io/status" }),
     ];
-    let more = env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+    let more = agent.env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
     json!({
         "name": CONTAINER,
         "image": CONTAINER,
         "command": [CONTAINER],
-        "args": ["--log_output_level=info"],
+        "args": if agent.no_flags { json!([]) } else { json!(["--log_output_level=info"]) },
         "ports": [{ "name": "metrics", "containerPort": 15014 }],
         "readinessProbe": { "httpGet": { "path": "/readyz", "port": 8000 } },
         "securityContext": {

@@ -1,0 +1,11 @@
+@real-kernel @install-cni
+Feature: The roles go before the DaemonSet does (istio-61718)
+  A release that is removed loses its objects in no order. Who was allowed to ask for its DaemonSet and is not any more is being uninstalled.
+
+  @mutant:forbidden-keeps
+  Scenario: Rights and DaemonSet are deleted, in this order
+    Given the node agent is ready
+    When the DaemonSet is deleted, its rights first
+    Then there is no pod of the node agent
+    And the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node

@@ -1,0 +1,33 @@
+@real-kernel @install-cni
+Feature: An upgrade of the agent takes no redirection away
+  While one agent goes and the next one comes, everything that the first has installed stays where it is. The plugin asks the API server
+  itself meanwhile; if it cannot, the pod waits. No pod ever runs without rules.
+
+  Background:
+    Given the node agent is ready
+    And what is installed is remembered
+
+  @mutant:wanted-uninstalls
+  Scenario: The DaemonSet's template changes, and nothing on the node does
+    When the DaemonSet's template changes
+    Then another pod of the node agent is ready within 40 s
+    And what is installed was not touched
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+
+  @mutant:wanted-uninstalls
+  Scenario: Pods that start meanwhile are redirected, or wait until they are
+    When the DaemonSet rolls while pods of the mesh start
+    Then each of them is redirected, at once or after a refusal with code 11
+    And what is installed was not touched
+
+  @mutant:wanted-uninstalls
+  Scenario: A drain evicts the agent's pod, and its DaemonSet is still there
+    When the node agent's pod is evicted
+    Then what is installed was not touched
+    And another pod of the node agent is ready within 40 s
+
+  Scenario: The agent is killed and begins where it was
+    When the node agent is killed
+    Then the node agent's metric "istio_cni_install_ready" is 1
+    And what is installed was not touched
+    And the node agent becomes ready within 20 s

@@ -1,0 +1,77 @@
+@real-kernel @install-cni
+Feature: A changed setting reaches the node without a restart
+  The agent watches its ConfigMap. What a running agent can follow is in the plugin's entry within a second; what it cannot follow keeps
+  its old value, and somebody is told.
+
+  @mutant:environment-beats-config-map
+  Scenario: Excluded namespaces follow, although the chart hands them to the pod as variables as well
+    Given the node agent's setting "EXCLUDE_NAMESPACES" is "kube-system"
+    And the node agent is ready
+    And pod "cart" of the mesh
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["kube-system"]
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "kube-system,shop"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["kube-system", "shop"] within 1000 ms
+    And the node agent runs since its start
+    When "cart" starts
+    Then its namespace holds no rule
+
+  @mutant:environment-beats-config-map
+  Scenario: The ConfigMap wins over a variable of the DaemonSet
+    Given the node agent's environment has "EXCLUDE_NAMESPACES" = "other"
+    And the node agent's setting "EXCLUDE_NAMESPACES" is "shop"
+    And the node agent is ready
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
+    When its ConfigMap no longer has "EXCLUDE_NAMESPACES"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["other"] within 1000 ms
+
+  @mutant:copies-kept
+  Scenario: A key that goes from the ConfigMap has its default again
+    Given the node agent's setting "EXCLUDE_NAMESPACES" is "kube-system,shop"
+    And the node agent is ready
+    When its ConfigMap no longer has "EXCLUDE_NAMESPACES"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = null within 1000 ms
+    And the node agent runs since its start
+
+  Scenario: The plugin's log level follows
+    Given the node agent has no flags
+    And the node agent is ready
+    When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:info,cni-plugin:debug"
+    Then our entry in "10-lab.conflist" has "plugin_log_level" = "debug" within 1000 ms
+    And the node agent runs since its start
+
+  @mutant:flag-loses
+  Scenario: A flag wins
+    Given the node agent is ready
+    When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:info,cni-plugin:debug"
+    And its ConfigMap sets "EXCLUDE_NAMESPACES" to "shop"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
+    And our entry in "10-lab.conflist" has "plugin_log_level" = "info"
+
+  @mutant:refused-setting-applied
+  Scenario: A bad value is refused by its key, and the others are applied
+    Given the node agent is ready
+    When its ConfigMap sets "MILLRACE_BACKEND" to "iptables"
+    And its ConfigMap sets "EXCLUDE_NAMESPACES" to "shop"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
+    And our entry in "10-lab.conflist" has no "millrace_backend"
+    And an event "SettingRefused" says "MILLRACE_BACKEND="iptables" from the ConfigMap is not applied"
+    And the node agent's metric "millrace_settings_rejected_total{key="millrace-backend"}" is 1
+
+  @mutant:refused-setting-applied
+  Scenario Outline: <key> needs <what>, and is told of and left as it was
+    Given the node agent is ready
+    When its ConfigMap sets "<key>" to "<value>"
+    Then an event "SettingRefused" says "<says>"
+    And the node agent runs since its start
+
+    Examples:
+      | key                 | value      | what           | says          |
+      | MOUNTED_CNI_NET_DIR | /elsewhere | another volume | other volumes |
+      | MONITORING_PORT     | 15015      | another pod    | next start    |
+
+  @mutant:refused-setting-applied
+  Scenario: A repair policy whose right the agent lacks is refused
+    Given the node agent is ready
+    When its ConfigMap sets "MILLRACE_REPAIR_FALLBACK" to "delete"
+    Then an event "SettingRefused" says "the verb delete on pods"
+    And the node agent runs since its start

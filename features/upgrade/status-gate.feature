@@ -1,0 +1,17 @@
+@real-kernel @install-cni
+Feature: The STATUS gate is for agents on the node's network only
+  A runtime whose STATUS fails reports its network as not ready, and then no pod that needs that network is started. An agent that needs it
+  would wait for itself.
+
+  @mutant:refused-setting-applied
+  Scenario: Off the node's network it is refused
+    Given the node agent is ready
+    When its ConfigMap sets "MILLRACE_STATUS_GATE" to "agent"
+    Then an event "SettingRefused" says "hostNetwork"
+    And our entry in "10-lab.conflist" has no "millrace_status_gate"
+
+  Scenario: On the node's network it holds
+    Given the node agent is on the host's network
+    And the node agent is ready
+    When its ConfigMap sets "MILLRACE_STATUS_GATE" to "agent"
+    Then our entry in "10-lab.conflist" has "millrace_status_gate" = "agent" within 1000 ms

@@ -1,0 +1,51 @@
+@real-kernel @install-cni
+Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846)
+  The entry goes before the credentials and the binary, so that no configuration names what is not there. The binary stays as long as the
+  runtime has pods that it set up with it: it will call it once more for each.
+
+  Background:
+    Given the node agent is ready
+
+  @mutant:binary-not-kept
+  Scenario: Pods of the mesh outlive the agent, and can still be deleted
+    Given pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And it runs
+    When the DaemonSet is deleted
+    Then the conflist "10-lab.conflist" is as it was
+    And there is no pod of the node agent
+    And the plugin's binary is on the node
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    When it is deleted
+    Then the plugin's last DEL succeeded
+    When install-cni --purge is run on the node
+    Then nothing of ours is left on the node
+
+  @mutant:deleting-daemonset-kept
+  Scenario: The DaemonSet waits for its pods before it goes
+    When the DaemonSet is deleted in the foreground
+    Then the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node
+
+  @mutant:gone-keeps
+  Scenario: The DaemonSet is gone before its pods are
+    When the DaemonSet is deleted
+    Then the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node
+
+  Scenario: An agent that was set up with its own plugin takes that back as well
+    Given what is installed is remembered
+    When the node agent's pod is evicted
+    Then another pod of the node agent is ready within 40 s
+    When the DaemonSet is deleted
+    Then there is no pod of the node agent
+    And the conflist "10-lab.conflist" is as it was
+    And the plugin's last DEL succeeded
+    When install-cni --purge is run on the node
+    Then nothing of ours is left on the node
+
+  Scenario: Pods start again as if we had never been there
+    Given pod "web" outside the mesh
+    When the DaemonSet is deleted
+    Then it runs
+    And its namespace holds no rule

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent's pod goes, and comes back or not: what it leaves on the node.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given/When what is installed is remembered` | the files of ours, and the agent's pod |
+//! | `Then what is installed was not touched` | configuration and binary are the same files as then |
+//! | `When the DaemonSet's template changes` | as an upgrade; another pod takes the agent's place |
+//! | `When the DaemonSet rolls while pods of the mesh start` | the same, and pods start one after the other until that is over |
+//! | `Then each of them is redirected, at once or after a refusal with code 11` | none of those pods ever ran without rules |
+//! | `When the node agent's pod is evicted` | it is deleted, as a drain does it, and gone |
+//! | `When the DaemonSet is deleted in the foreground` | it is there, and being deleted, until its pods are gone |
+//! | `When the DaemonSet's affinity leaves the node out` | and its pod is gone |
+//! | `When the node's label "K" is "V"` | changes the node |
+//! | `When the node's run directory is wiped` | what a reboot takes with it |
+//! | `When install-cni --purge is run on the node` | in a pod with the agent's mounts, to its end |
+//! | `Then another pod of the node agent is ready within N s` | than the one that was remembered |
+//! | `Then there is no pod of the node agent` | and no sandbox of one |
+//! | `Then the plugin's binary is on the node`, `… is gone` | the file |
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::{Cluster as _, PodStart};
+use cucumber::{given, then, when};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod as PodObject};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kubelet::tier::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::objects::{self, DAEMONSET};
+use super::{agents, comes_up, eventually, gone, is_ready, paths};
+use crate::pod::Pod;
+use crate::steps::rules;
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::tier::MESH_NAMESPACE;
+use crate::world::LabWorld;
+
+/// How long a pod of the agent may take to go or to come.
+const SOON: Duration = Duration::from_secs(40);
+
+/// How many pods start during a roll at least, and at most.
+const STARTS: std::ops::Range<usize> = 4..40;
+
+/// A file, as one that was taken away and put back is another one: inode and time of change.
+type Mark = (u64, i64, i64);
+
+/// What was remembered.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    files: BTreeMap<PathBuf, Mark>,
+    pods: Vec<String>,
+    /// Pods that started during a roll, and how.
+    started: Vec<(String, PodStart)>,
+}
+
+async fn installed(world: &mut LabWorld) -> Result<BTreeMap<PathBuf, Mark>, Stop> {
+    let paths = paths(world).await?;
+    let mut files = vec![paths.bin_dir.join(PLUGIN)];
+    let entries = fs::read_dir(&paths.conf_dir).map_err(Stop::harness)?;
+    files.extend(entries.flatten().map(|entry| entry.path()));
+    let mark = |path: PathBuf| {
+        let data = fs::metadata(&path).ok()?;
+        Some((path, (data.ino(), data.mtime(), data.mtime_nsec())))
+    };
+    Ok(files.into_iter().filter_map(mark).collect())
+}
+
+fn uid(pod: &Value) -> String {
+    pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+#[given("what is installed is remembered")]
+#[when("what is installed is remembered")]
+async fn remember(world: &mut LabWorld) -> Step {
+    world.agent.remembered.files = installed(world).await?;
+    world.agent.remembered.pods = agents(world).await?.iter().map(uid).collect();
+    Ok(())
+}
+
+#[then("what is installed was not touched")]
+async fn untouched(world: &mut LabWorld) -> Step {
+    let now = installed(world).await?;
+    let before = &world.agent.remembered.files;
+    if before.is_empty() {
+        return Err(Stop::harness("nothing was remembered"));
+    }
+    if now == *before { Ok(()) } else { Err(Stop::wrong(format!("it is {now:?}, and was {before:?}"))) }
+}
+
+fn sets(world: &LabWorld) -> Result<Api<DaemonSet>, Stop> {
+    let tier = world.cluster.as_ref().ok_or_else(|| Stop::harness("there is no cluster yet"))?;
+    Ok(Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE))
+}
+
+async fn patch_set(world: &LabWorld, template: Value) -> Step {
+    let patch = Patch::Merge(json!({ "spec": { "template": template } }));
+    sets(world)?.patch(DAEMONSET, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+#[when("the DaemonSet's template changes")]
+async fn template(world: &mut LabWorld) -> Step {
+    let annotations = json!({ "kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z" });
+    patch_set(world, json!({ "metadata": { "annotations": annotations } })).await
+}
+
+/// Whether a pod that was not remembered is ready, and alone.
+async fn another(world: &mut LabWorld) -> Step {
+    let pods = agents(world).await?;
+    let new = pods.iter().all(|pod| !world.agent.remembered.pods.contains(&uid(pod)));
+    if new && pods.len() == 1 && pods.iter().all(is_ready) {
+        return Ok(());
+    }
+    let states: Vec<String> = pods.iter().map(|pod| pod["status"].to_string()).collect();
+    Err(Stop::wrong(format!("the pods of the agent are {}", states.join(", "))))
+}
+
+#[then(regex = r"^another pod of the node agent is ready within (\d+) s$")]
+async fn another_within(world: &mut LabWorld, seconds: u64) -> Step {
+    eventually(Duration::from_secs(seconds), async || another(world).await).await
+}
+
+#[when("the DaemonSet rolls while pods of the mesh start")]
+async fn roll(world: &mut LabWorld) -> Step {
+    remember(world).await?;
+    template(world).await?;
+    for number in 0..STARTS.end {
+        if number >= STARTS.start && another(world).await.is_ok() {
+            return Ok(());
+        }
+        let name = format!("during-{number}");
+        world.pods.insert(name.clone(), Pod::meshed(&name, MESH_NAMESPACE));
+        let start = world.start(&name).await?;
+        world.agent.remembered.started.push((name, start));
+    }
+    another(world).await
+}
+
+#[then("each of them is redirected, at once or after a refusal with code 11")]
+async fn all_redirected(world: &mut LabWorld) -> Step {
+    let started = std::mem::take(&mut world.agent.remembered.started);
+    if started.len() < STARTS.start {
+        return Err(Stop::harness(format!("only {} pods started", started.len())));
+    }
+    for (name, start) in started {
+        world.it.clone_from(&name);
+        match start {
+            PodStart::Running { .. } => {}
+            PodStart::SandboxFailed { code: Some(11), .. } => comes_up(world, SOON.as_secs()).await?,
+            other => return Err(Stop::wrong(format!("the start of {name} ended with {other:?}"))),
+        }
+        rules::complete(world).await?;
+    }
+    Ok(())
+}
+
+#[when("the node agent's pod is evicted")]
+async fn evicted(world: &mut LabWorld) -> Step {
+    let before: Vec<Value> = agents(world).await?;
+    let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    for pod in &before {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        pods.delete(name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    }
+    eventually(SOON, async || {
+        let left = agents(world).await?;
+        match left.iter().any(|pod| before.iter().any(|old| uid(old) == uid(pod))) {
+            false => Ok(()),
+            true => Err(Stop::wrong("the pod that was evicted is still there")),
+        }
+    })
+    .await
+}
+
+#[when("the DaemonSet is deleted in the foreground")]
+async fn foreground(world: &mut LabWorld) -> Step {
+    sets(world)?.delete(DAEMONSET, &DeleteParams::foreground()).await.map_err(Stop::harness)?;
+    gone(world).await
+}
+
+#[when("the DaemonSet's affinity leaves the node out")]
+async fn affinity(world: &mut LabWorld) -> Step {
+    let expression = json!({ "key": "mesh", "operator": "Exists" });
+    let terms = json!([{ "matchExpressions": [expression] }]);
+    let required =
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+    patch_set(world, json!({ "spec": { "affinity": { "nodeAffinity": required } } })).await?;
+    gone(world).await
+}
+
+#[when(regex = r#"^the node's label "([^"]+)" is "([^"]*)"$"#)]
+async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
+    let tier = world.cluster().await?;
+    let nodes: Api<Node> = Api::all(tier.api().client());
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { key: value } } }));
+    let name = tier.node()?.name().to_owned();
+    nodes.patch(&name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+#[when("the node's run directory is wiped")]
+async fn wiped(world: &mut LabWorld) -> Step {
+    let directory = paths(world).await?.run_dir;
+    for entry in fs::read_dir(&directory).map_err(Stop::harness)?.flatten() {
+        fs::remove_file(entry.path()).map_err(Stop::harness)?;
+    }
+    Ok(())
+}
+
+#[when("install-cni --purge is run on the node")]
+async fn purge(world: &mut LabWorld) -> Step {
+    const NAME: &str = "purge";
+    let tier = world.cluster().await?;
+    let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, objects::purge(NAME)).await?;
+    let pods: Api<PodObject> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
+    eventually(SOON, async || {
+        let pod = pods.get(NAME).await.map_err(Stop::harness)?;
+        match pod.status.and_then(|status| status.phase).as_deref() {
+            Some("Succeeded") => Ok(()),
+            other => Err(Stop::wrong(format!("its pod is {other:?}, its start was {start:?}"))),
+        }
+    })
+    .await?;
+    Ok(tier.delete_pod(SYSTEM_NAMESPACE, NAME).await?)
+}
+
+#[then("there is no pod of the node agent")]
+async fn no_pod(world: &mut LabWorld) -> Step {
+    gone(world).await
+}
+
+#[then(regex = "^the plugin's binary is (on the node|gone)$")]
+async fn binary(world: &mut LabWorld, wanted: String) -> Step {
+    let path = paths(world).await?.bin_dir.join(PLUGIN);
+    let there = path.exists();
+    if there == (wanted == "on the node") {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("{there}: {}", path.display())))
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent makes of its settings while it runs.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the node agent has no flags` | the chart's `--log_output_level` is left out |
+//! | `When its ConfigMap no longer has "K"` | removes a key |
+//! | `Then our entry in "F" has "K" = VALUE within N ms` | a key of our entry, as JSON |
+//! | `Then our entry in "F" has no "K"` | nothing says it |
+//! | `Then the node agent runs since its start` | its container was never started again |
+//! | `Then an event "REASON" says "…"` | waited for |
+//! | `Then the node agent's metric "…" is N` | a line of /metrics, waited for |
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use cluster::Cluster as _;
+use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use kubelet::tier::SYSTEM_NAMESPACE;
+use netfilter::Netns;
+use serde_json::{Value, json};
+
+use super::objects::CONFIG_MAP;
+use super::{agent, agents, eventually, paths};
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::world::LabWorld;
+
+/// How long an event or a count may take.
+const SOON: Duration = Duration::from_secs(10);
+/// Where /metrics is.
+const METRICS: u16 = 15014;
+
+#[given("the node agent has no flags")]
+fn no_flags(world: &mut LabWorld) {
+    world.agent.no_flags = true;
+}
+
+#[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
+async fn unset(world: &mut LabWorld, key: String) -> Step {
+    let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let patch = Patch::Merge(json!({ "data": { key: null } }));
+    maps.patch(CONFIG_MAP, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+/// Our entry in a list.
+async fn entry(world: &mut LabWorld, file: &str) -> Result<Value, Stop> {
+    let path = paths(world).await?.conf_dir.join(file);
+    let wrong = |error: String| Stop::wrong(format!("{}: {error}", path.display()));
+    let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+    let list: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let plugins = list["plugins"].as_array().into_iter().flatten();
+    let ours = plugins.filter(|plugin| plugin["type"] == PLUGIN).next_back();
+    ours.cloned().ok_or_else(|| wrong("it has no entry of ours".to_owned()))
+}
+
+#[then(regex = r#"^our entry in "([^"]+)" has "([^"]+)" = (.+?)(?: within (\d+) ms)?$"#)]
+async fn has(world: &mut LabWorld, file: String, key: String, value: String, millis: String) -> Step {
+    let wanted: Value = serde_json::from_str(&value).map_err(Stop::harness)?;
+    let deadline = Duration::from_millis(millis.parse().unwrap_or(0));
+    eventually(deadline, async || match entry(world, &file).await?[&key].clone() {
+        found if found == wanted => Ok(()),
+        found => Err(Stop::wrong(format!("{key} is {found}"))),
+    })
+    .await
+}
+
+#[then(regex = r#"^our entry in "([^"]+)" has no "([^"]+)"$"#)]
+async fn lacks(world: &mut LabWorld, file: String, key: String) -> Step {
+    match entry(world, &file).await?.get(&key) {
+        None => Ok(()),
+        Some(found) => Err(Stop::wrong(format!("{key} is {found}"))),
+    }
+}
+
+#[then("the node agent runs since its start")]
+async fn no_restart(world: &mut LabWorld) -> Step {
+    let pods = agents(world).await?;
+    let states =
+        pods.iter().flat_map(|pod| pod["status"]["containerStatuses"].as_array().into_iter().flatten());
+    let starts: Vec<&Value> = states.map(|state| &state["restartCount"]).collect();
+    if starts.len() == 1 && *starts[0] == 0 {
+        return Ok(());
+    }
+    Err(Stop::wrong(format!("its containers were started again so often: {starts:?}")))
+}
+
+#[then(regex = r#"^an event "([A-Za-z]+)" says "(.+)"$"#)]
+async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
+    let events: Api<Event> = Api::all(world.cluster().await?.api().client());
+    eventually(SOON, async || {
+        let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
+        let seen = |event: &Event| {
+            let (found, said) = (event.reason.as_deref(), event.message.as_deref().unwrap_or_default());
+            found == Some(reason.as_str()) && said.contains(&fragment)
+        };
+        if all.items.iter().any(seen) {
+            return Ok(());
+        }
+        let said: Vec<_> = all.items.iter().map(|event| (&event.reason, &event.message)).collect();
+        Err(Stop::wrong(format!("the events are {said:?}")))
+    })
+    .await
+}
+
+/// What the agent's /metrics says.
+async fn metrics(world: &mut LabWorld) -> Result<String, Stop> {
+    let pod = agent(world).await?;
+    let netns = world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns();
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, METRICS)))?;
+        stream.set_read_timeout(Some(SOON))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let asked = tokio::task::spawn_blocking(move || Netns::open(netns).and_then(|netns| netns.enter(ask)));
+    let answer = asked.await.map_err(Stop::harness)?.map_err(Stop::harness)?;
+    answer.map_err(|error| Stop::wrong(format!("/metrics: {error}")))
+}
+
+#[then(regex = r#"^the node agent's metric "(.+)" is (\d+)$"#)]
+async fn metric(world: &mut LabWorld, name: String, wanted: String) -> Step {
+    eventually(SOON, async || {
+        let text = metrics(world).await?;
+        let line = text.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(' '));
+        if line == Some(wanted.as_str()) { Ok(()) } else { Err(Stop::wrong(format!("it is {line:?}"))) }
+    })
+    .await
+}
