@@ -69,7 +69,8 @@ struct Conflist {
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Setting {
-    key: &'static str,
+    /// As in the `ConfigMap`.
+    key: String,
     value: String,
     origin: Origin,
 }

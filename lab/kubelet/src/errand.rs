@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs that somebody runs beside what pods run: the tools under test as an operator calls them, the system's own.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::{CniAnswer, Errand};
+use nix::sched::{CloneFlags, setns, unshare};
+use tokio::process::Command;
 
 use crate::error::Error;
+use crate::netns;
 use crate::node::NetnsNode;
 use crate::process::Program;
 
@@ -37,6 +42,39 @@ fn find(name: &str) -> Result<PathBuf, Error> {
     found.ok_or_else(|| Error::Missing(format!("program {name}")))
 }
 
+/// Runs the program of a process once more, to its end, with other arguments: in its network, its files and its environment.
+pub(crate) async fn beside(process: u32, arguments: &[&str], deadline: Duration) -> Result<CniAnswer, Error> {
+    let started = Instant::now();
+    let of = PathBuf::from(format!("/proc/{process}"));
+    let words = |file: &str| {
+        let path = of.join(file);
+        let text = fs::read(&path).map_err(Error::file("read", path))?;
+        let words = text.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        Ok::<_, Error>(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>())
+    };
+    let (line, environment) = (words("cmdline")?, words("environ")?);
+    let program = line.first().ok_or_else(|| Error::Missing(format!("program of process {process}")))?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().current_dir("/").kill_on_drop(true);
+    command.envs(environment.iter().filter_map(|variable| variable.split_once('=')));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mounts = of.join("ns/mnt");
+    let mounts = fs::File::open(&mounts).map_err(Error::file("open", mounts))?;
+    let spawn = move || {
+        // A process has what the thread has that starts it, and this thread ends with that.
+        unshare(CloneFlags::CLONE_FS)?;
+        setns(&mounts, CloneFlags::CLONE_NEWNS)?;
+        command.spawn()
+    };
+    let entered = netns::inside(&of.join("ns/net"), spawn).await?;
+    let child = entered.map_err(Error::system("start a program in a container"))?;
+    let output = tokio::time::timeout(deadline, child.wait_with_output())
+        .await
+        .map_err(|_| Error::Deadline { what: format!("the end of {program}"), deadline })?
+        .map_err(Error::system("wait for a process"))?;
+    Ok(answer(&output, started))
+}
+
 /// Runs a program to its end.
 pub(crate) async fn finish(
     program: &Program,
@@ -46,10 +84,14 @@ pub(crate) async fn finish(
 ) -> Result<CniAnswer, Error> {
     let started = Instant::now();
     let output = program.finish(netns, input, deadline).await?;
-    Ok(CniAnswer {
+    Ok(answer(&output, started))
+}
+
+fn answer(output: &Output, started: Instant) -> CniAnswer {
+    CniAnswer {
         exit: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         took: started.elapsed(),
-    })
+    }
 }

@@ -53,20 +53,24 @@ impl HttpProbe {
     }
 
     fn ask(&self, target: SocketAddr) -> std::io::Result<Seen> {
-        let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let path = &self.path;
-        stream.write_all(
-            format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n").as_bytes(),
-        )?;
-        let mut answer = Vec::new();
-        stream.take(1 << 16).read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let code: Option<u16> = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-        Ok(match code {
-            Some(200..=399) => Seen::Ready,
-            _ => Seen::NotReady(answer.split("\r\n\r\n").nth(1).unwrap_or(&answer).trim().to_owned()),
+        Ok(match ask(target, &self.path)? {
+            (Some(200..=399), _) => Seen::Ready,
+            (_, body) => Seen::NotReady(body.trim().to_owned()),
         })
     }
+}
+
+/// Asks once for `path`: the code, and the body, or all that came if it was no HTTP.
+pub(crate) fn ask(target: SocketAddr, path: &str) -> std::io::Result<(Option<u16>, String)> {
+    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(
+        format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
+    let mut answer = Vec::new();
+    stream.take(1 << 16).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok((code, answer.split("\r\n\r\n").nth(1).unwrap_or(&answer).to_owned()))
 }

@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
-use cluster::{LabError, PodName, Probe};
+use cluster::{CniAnswer, LabError, PodName, Probe, Workload as _};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -18,11 +19,12 @@ use tokio::task::JoinHandle;
 use crate::containers::Ending;
 use crate::controller;
 use crate::daemonset;
+use crate::errand;
 use crate::error::Error;
 use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
 use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
-use crate::probe::Seen;
+use crate::probe::{self, Seen};
 use crate::probes;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
@@ -164,6 +166,41 @@ impl NetnsCluster {
             }
         }
         lines
+    }
+
+    /// Asks a port of a pod for something over HTTP, from its node: the code, if there was one, and the body.
+    ///
+    /// # Errors
+    /// There is no such pod, or it does not answer.
+    pub async fn fetch(
+        &self,
+        pod: &PodName,
+        port: u16,
+        path: &str,
+    ) -> Result<(Option<u16>, String), LabError> {
+        let found = self.seen(pod).await?;
+        let address = found.slot.shown().addresses.first().copied();
+        let address = address.ok_or_else(|| Error::Missing(format!("address of pod {}", pod.name)))?;
+        let path = path.to_owned();
+        let asked =
+            netns::inside(found.node.netns.path(), move || probe::ask(SocketAddr::new(address, port), &path));
+        Ok(asked.await?.map_err(Error::system("ask a pod over HTTP"))?)
+    }
+
+    /// Runs the program of a container once more inside of it, with other arguments, as `kubectl exec` does.
+    ///
+    /// # Errors
+    /// The container does not run.
+    pub async fn exec(
+        &self,
+        pod: &PodName,
+        container: &str,
+        arguments: &[&str],
+    ) -> Result<CniAnswer, LabError> {
+        let found = self.seen(pod).await?;
+        let pid = found.process(container);
+        let pid = pid.ok_or_else(|| Error::Missing(format!("process of container {container}")))?;
+        Ok(errand::beside(pid, arguments, self.options.deadlines.process).await?)
     }
 
     /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could

@@ -15,6 +15,7 @@
 //! | [`init`] | init containers that program or check rules, and the same program called by somebody |
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
+//! | [`observe`] | what the node agent tells of itself: ports, status, events |
 //! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
@@ -27,6 +28,7 @@ pub mod damage;
 pub mod diagnosis;
 pub mod faults;
 pub mod init;
+pub mod observe;
 pub mod pod;
 pub mod policy;
 pub mod rules;

@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::pod::Pod;
 use crate::steps::agent::AgentPlan;
 use crate::steps::call::CallPlan;
+use crate::steps::observe::Observed;
 use crate::steps::rules::ForeignRule;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
@@ -100,6 +101,8 @@ pub struct LabWorld {
     pub scale: Option<Scale>,
     /// The node agent, as it is deployed.
     pub agent: AgentPlan,
+    /// What steps about the agent's own word keep.
+    pub observed: Observed,
     /// All traffic so far.
     pub traffic: Vec<Sent>,
     /// Objects that steps created.

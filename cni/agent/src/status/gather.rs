@@ -117,7 +117,7 @@ fn given(values: &Values) -> Vec<Setting> {
     };
     let given = values.iter().filter(|(_, value)| value.origin != Origin::Default);
     given
-        .map(|(key, value)| Setting { key: key.name, value: line(&value.text), origin: value.origin })
+        .map(|(key, value)| Setting { key: key.variable(), value: line(&value.text), origin: value.origin })
         .collect()
 }
 

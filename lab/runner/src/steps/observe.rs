@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the node agent tells of itself: its ports, `install-cni status`, events.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the node has no network yet` | its configuration directory is empty |
+//! | `When the network comes` | what was there is there again |
+//! | `When the node loses its network` | somebody removes its configuration |
+//! | `Then its port N answers "/path" with C` | asked from the node |
+//! | `Then its metrics have "…"` | a line of the scrape, waited for |
+//! | `Then its status finds nothing wrong` | `install-cni status` inside of the agent's container, waited for; the exit code is 0 |
+//! | `Then the status says "…"` | a line of that has this in it |
+//! | `Then its status finds "…"` | something is wrong, with a remedy, waited for; the exit code is 1 |
+//! | `Then one event "R" about the node counts N` | one object, waited for |
+//! | `Then the plugin's token is told nowhere` | not in log, status, metrics or events |
+
+use std::time::Duration;
+
+use cluster::{Cluster as _, CniAnswer};
+use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::Value;
+
+use super::agent::objects::CONTAINER;
+use super::agent::{agent, bare, eventually, paths};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::world::LabWorld;
+
+/// `/metrics`
+const MONITORING: u16 = 15014;
+/// How long something may take that the agent tells by itself: the count of an event is written every 10 s.
+const TELLING: Duration = Duration::from_secs(15);
+/// The node's network.
+const NETWORK: &str = "10-lab.conflist";
+
+/// What is kept from step to step.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// The network that the node does not have yet.
+    network: Option<Vec<u8>>,
+}
+
+#[given("the node has no network yet")]
+async fn no_network(world: &mut LabWorld) -> Step {
+    bare(world)?;
+    let path = paths(world).await?.conf_dir.join(NETWORK);
+    let text = std::fs::read(&path).map_err(Stop::harness)?;
+    world.observed.network = Some(text);
+    std::fs::remove_file(path).map_err(Stop::harness)
+}
+
+#[when("the network comes")]
+async fn network(world: &mut LabWorld) -> Step {
+    let text = world.observed.network.take().ok_or_else(|| Stop::harness("the network is there already"))?;
+    let text = String::from_utf8(text).map_err(Stop::harness)?;
+    Ok(world.cluster().await?.node()?.write_conflist(NETWORK, &text).await?)
+}
+
+#[when("the node loses its network")]
+async fn lost_network(world: &mut LabWorld) -> Step {
+    let path = paths(world).await?.conf_dir.join(NETWORK);
+    std::fs::remove_file(path).map_err(Stop::harness)
+}
+
+async fn fetch(world: &mut LabWorld, port: u16, path: &str) -> Result<(Option<u16>, String), Stop> {
+    let pod = agent(world).await?;
+    Ok(world.cluster().await?.fetch(&pod, port, path).await?)
+}
+
+#[then(regex = r#"^its port (\d+) answers "(/[a-z]*)" with (\d+)$"#)]
+async fn answers(world: &mut LabWorld, port: u16, path: String, code: u16) -> Step {
+    let (found, body) = fetch(world, port, &path).await?;
+    expect_eq(&format!("the code of {path} ({})", body.trim()), &found, &Some(code))
+}
+
+#[then(regex = r#"^its metrics have "(.+)"$"#)]
+async fn metrics(world: &mut LabWorld, line: String) -> Step {
+    let line = line.replace('\'', "\"");
+    eventually(TELLING, async || {
+        let (_, text) = fetch(world, MONITORING, "/metrics").await?;
+        if text.lines().any(|one| one == line) {
+            return Ok(());
+        }
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        let near: Vec<_> = text.lines().filter(|one| one.starts_with(name)).collect();
+        Err(Stop::wrong(format!("the metrics have {near:#?}")))
+    })
+    .await
+}
+
+async fn status(world: &mut LabWorld, arguments: &[&str]) -> Result<CniAnswer, Stop> {
+    let pod = agent(world).await?;
+    Ok(world.cluster().await?.exec(&pod, CONTAINER, arguments).await?)
+}
+
+#[then(regex = r#"^the status says "(.+)"$"#)]
+fn says(world: &mut LabWorld, fragment: String) -> Step {
+    let text = &world.answer()?.stdout;
+    if text.lines().any(|line| line.contains(&fragment)) { Ok(()) } else { Err(Stop::wrong(text)) }
+}
+
+#[then("its status finds nothing wrong")]
+async fn well(world: &mut LabWorld) -> Step {
+    let answer = eventually(TELLING, async || {
+        let answer = status(world, &["status"]).await?;
+        if answer.stdout.ends_with("\nnothing is wrong\n") {
+            Ok(answer)
+        } else {
+            Err(Stop::wrong(answer.stdout))
+        }
+    })
+    .await?;
+    expect_eq("the exit code", &answer.exit, &Some(0))?;
+    world.answer = Some(answer);
+    Ok(())
+}
+
+#[then(regex = r#"^its status finds "(.+)"$"#)]
+async fn finds(world: &mut LabWorld, fragment: String) -> Step {
+    eventually(TELLING, async || {
+        let answer = status(world, &["status"]).await?;
+        let mut lines = answer.stdout.lines();
+        let found = lines.any(|line| line.starts_with("wrong: ") && line.contains(&fragment));
+        let remedy = lines.next().is_some_and(|line| line.starts_with("  "));
+        if !(found && remedy) {
+            return Err(Stop::wrong(answer.stdout));
+        }
+        expect_eq("the exit code", &answer.exit, &Some(1))
+    })
+    .await
+}
+
+async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
+    let client = world.cluster().await?.api().client();
+    let events: Api<Event> = Api::all(client);
+    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
+    all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
+}
+
+#[then(regex = r#"^one event "(\w+)" about the node counts (\d+)$"#)]
+async fn one_event(world: &mut LabWorld, reason: String, count: u64) -> Step {
+    eventually(TELLING, async || {
+        let all = events(world).await?;
+        let about = |event: &&Value| event["reason"] == *reason && event["involvedObject"]["kind"] == "Node";
+        let counts: Vec<_> = all.iter().filter(about).map(|event| event["count"].clone()).collect();
+        expect_eq("the list of counts", &counts, &vec![Value::from(count)])
+    })
+    .await
+}
+
+#[then("the plugin's token is told nowhere")]
+async fn told_nowhere(world: &mut LabWorld) -> Step {
+    let path = paths(world).await?.run_dir.join("istio-cni-kubeconfig");
+    let text = std::fs::read(&path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))?;
+    let config: Value = serde_json::from_slice(&text).map_err(|error| Stop::wrong(error.to_string()))?;
+    let token = config["users"][0]["user"]["token"].as_str().unwrap_or_default().to_owned();
+    // The last part is the signature: without it the rest is of no use to anybody.
+    let secret = token.rsplit('.').next().filter(|part| part.len() > 20);
+    let secret = secret.ok_or_else(|| Stop::wrong("the plugin has no token"))?;
+    let pod = agent(world).await?;
+    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let mut told = vec![
+        ("log", workload.logs().join("\n")),
+        ("status", status(world, &["status"]).await?.stdout),
+        ("status as JSON", status(world, &["status", "-o", "json"]).await?.stdout),
+        ("events", Value::from(events(world).await?).to_string()),
+    ];
+    for (port, path) in [(MONITORING, "/metrics"), (8000, "/readyz"), (8000, "/settings")] {
+        told.push((path, fetch(world, port, path).await?.1));
+    }
+    match told.iter().find(|(_, text)| text.contains(secret)) {
+        Some((place, _)) => Err(Stop::wrong(format!("it is in the {place}"))),
+        None => Ok(()),
+    }
+}
