@@ -49,7 +49,7 @@ pub fn main(cli: Cli) -> ExitCode {
     match run(loaded) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "install-cni: failed to start: {error}");
+            let _ = writeln!(io::stderr(), "install-cni: {error}");
             ExitCode::FAILURE
         }
     }
@@ -94,12 +94,19 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let (leaving, events) = cluster::follow(live, client, pods, metrics.clone(), &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = Context { settings: receiver.clone(), readiness, metrics, events };
-    let installation = tokio::spawn(task::run(context, stop.clone()));
+    let mut installation = tokio::spawn(task::run(context, stop.clone()));
     let probed = settings.clone();
     servers.spawn(async move {
         let _ = spawn_blocking(move || backend::record(&probed)).await;
     });
-    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        Ok(Err(orphaned)) = &mut installation => {
+            tracing::error!(target: "install", "failed to {orphaned}");
+            return Err(io::Error::other(format!("failed to {orphaned}")));
+        }
+    }
     tracing::info!(target: "cni-agent", "told to stop");
     // Asked before anything is stopped: until then pods of the node are served.
     let settings = receiver.borrow().clone();

@@ -2,6 +2,7 @@
 //! The configurations of a directory, read for a decision and changed as it says.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::conflist::plan::{Mode, Step};
@@ -10,6 +11,13 @@ use crate::files::{self, Doing, FileError};
 
 /// No configuration of a network is anywhere near this; a runtime would not want to read it either.
 const LARGEST: u64 = 4 << 20;
+
+/// Whether a directory was deleted while it is mounted for us: what is made in its place on the node is out of our reach, until a
+/// container that is started anew has it.
+#[must_use]
+pub fn is_orphaned(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|found| found.is_dir() && found.nlink() == 0)
+}
 
 /// What is there now.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When to look: at the start, when something changed, when settings changed, after an error, and from time to time in any case.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fight::{self, Fight};
 use super::pass::{ConflistError, Installer, Report, Touch};
-use super::{KUBECONFIG, kubeconfig};
+use super::{KUBECONFIG, directory, kubeconfig};
 use crate::conflist::plan::Step;
 use crate::events::{About, Reason, Recorder};
 use crate::metrics::{InstallResult, Metrics};
@@ -51,16 +52,30 @@ impl Context {
     }
 }
 
+/// Why it ends although nobody told it to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "keep the plugin installed: {} was deleted on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
+)]
+pub struct Orphaned(pub PathBuf);
+
 /// Installs and heals until `stop`.
-pub async fn run(mut context: Context, stop: CancellationToken) {
+///
+/// # Errors
+/// There is nothing more that this process could do.
+pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Orphaned> {
     let mut watcher = Watcher::new()
         .inspect_err(|error| tracing::error!(target: "install", %error, "failed to watch directories; looking every 10 s"))
         .ok();
     let mut keeper = Keeper::default();
     loop {
         let settings = context.settings.borrow_and_update().clone();
+        let places = places(&settings);
         if let Some(watcher) = &mut watcher {
-            watcher.arm(&places(&settings));
+            watcher.arm(&places);
+        }
+        if let Some(place) = places.into_iter().find(|place| directory::is_orphaned(&place.directory)) {
+            return Err(Orphaned(place.directory));
         }
         let begun = Instant::now();
         let touch = keeper.touch(begun);
@@ -86,7 +101,7 @@ pub async fn run(mut context: Context, stop: CancellationToken) {
             }
         };
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => return Ok(()),
             () = told => {}
             _ = timeout(wait, changed) => {}
         }

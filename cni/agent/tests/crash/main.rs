@@ -37,6 +37,7 @@ const CASES: &[Case] = &[
     ),
     Case("a_kill_at_any_change_of_an_uninstallation_leaves_a_network_and_the_next_one_cleans", uninstall),
     Case("what_a_killed_uninstallation_left_is_installed_again", install_again),
+    Case("an_agent_whose_directory_was_deleted_on_the_node_ends_and_the_next_one_installs", orphaned),
 ];
 
 fn main() -> ExitCode {
@@ -138,6 +139,19 @@ fn uninstall(node: &Node) {
 
 fn install_again(node: &Node) {
     purged(node, |what| node.start_until_installed(what));
+}
+
+fn orphaned(node: &Node) {
+    node.clear();
+    let volume = node.mount_net_dir();
+    node.primary(Primary::List);
+    let mut agent = node.installed_by("at first");
+    volume.delete();
+    let ended = node::ends(&mut agent);
+    assert!(!ended.success(), "kubelet would think that all is well");
+    let _again = volume.make_again();
+    node.primary(Primary::List);
+    node.start_until_installed("the directory was made again");
 }
 
 fn purged(node: &Node, after: impl Fn(&str)) {

@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MsFlags, mount, umount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ const SHIPPED: &str = "/opt/cni/bin/istio-cni";
 const BINARY: &str = "/host/opt/cni/bin/istio-cni";
 const NET_DIR: &str = "/host/etc/cni/net.d";
 const RUN_DIR: &str = "/var/run/istio-cni";
+/// Where the node keeps what is mounted.
+const VOLUME: &str = "/node-net.d";
 const KUBECONFIG: &str = "/var/run/istio-cni/istio-cni-kubeconfig";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -99,6 +101,13 @@ impl Node {
 
     /// Starts the agent, waits until it has installed, and kills it.
     pub(crate) fn start_until_installed(&self, what: &str) {
+        let mut agent = self.installed_by(what);
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+
+    /// An agent that has installed.
+    pub(crate) fn installed_by(&self, what: &str) -> Child {
         let mut agent = agent().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let begin = Instant::now();
         let done = loop {
@@ -108,9 +117,19 @@ impl Node {
                 Ok(()) => break Ok(()),
             }
         };
-        agent.kill().unwrap();
-        agent.wait().unwrap();
-        done.unwrap_or_else(|why| panic!("{what}, and started again: {why}"));
+        if let Err(why) = done {
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+            panic!("{what}, and started again: {why}");
+        }
+        agent
+    }
+
+    /// The configurations' directory is a volume, as in a container.
+    pub(crate) fn mount_net_dir(&self) -> Volume {
+        fs::create_dir(VOLUME).unwrap();
+        bind(Path::new(VOLUME), Path::new(NET_DIR));
+        Volume(())
     }
 
     /// What a killed agent left.
@@ -161,6 +180,46 @@ pub(crate) fn purge() -> Command {
     let mut agent = agent();
     agent.arg("--purge");
     agent
+}
+
+/// A directory of the node that is mounted for the agent.
+pub(crate) struct Volume(());
+
+impl Volume {
+    /// The directory is deleted; what is mounted is an empty husk.
+    pub(crate) fn delete(&self) {
+        fs::remove_dir_all(VOLUME).unwrap();
+    }
+
+    /// It is made again, and mounted anew, as for another container.
+    pub(crate) fn make_again(self) -> Self {
+        umount(NET_DIR).unwrap();
+        fs::create_dir(VOLUME).unwrap();
+        bind(Path::new(VOLUME), Path::new(NET_DIR));
+        self
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = umount(NET_DIR);
+    }
+}
+
+/// How an agent ended that ends by itself.
+pub(crate) fn ends(agent: &mut Child) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        match agent.try_wait().unwrap() {
+            Some(ended) => return ended,
+            None if begin.elapsed() > LONG => {
+                agent.kill().unwrap();
+                agent.wait().unwrap();
+                panic!("the agent goes on");
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
 }
 
 fn bind(from: &Path, to: &Path) {
