@@ -13,6 +13,7 @@
 //! | [`chain`] | calls that the runtime makes of its chain |
 //! | [`faults`] | the API server and the agent misbehaving |
 //! | [`init`] | init containers that program or check rules, and the same program called by somebody |
+//! | [`configuration`] | configurations of networks, and what others do to them |
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
@@ -24,6 +25,7 @@ pub mod agent;
 pub mod backend;
 pub mod call;
 pub mod chain;
+pub mod configuration;
 pub mod damage;
 pub mod diagnosis;
 pub mod faults;

@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::pod::Pod;
 use crate::steps::agent::AgentPlan;
 use crate::steps::call::CallPlan;
+use crate::steps::configuration::Watched;
 use crate::steps::observe::Observed;
 use crate::steps::rules::ForeignRule;
 use crate::stop::{Step, Stop};
@@ -99,6 +100,8 @@ pub struct LabWorld {
     pub findings: Option<Findings>,
     /// What the table at scale came to.
     pub scale: Option<Scale>,
+    /// The node's configurations of networks, where somebody watches them.
+    pub watched: Option<Watched>,
     /// The node agent, as it is deployed.
     pub agent: AgentPlan,
     /// What steps about the agent's own word keep.

@@ -1,0 +1,33 @@
+@real-kernel @install-cni
+Feature: A .conf of one plugin becomes a .conflist (installer faults 1 and 8; crash points: field S28)
+  A plugin can be chained only to a list. At every moment there is a network that a runtime can read, and a list of somebody else is
+  never lost.
+
+  Background:
+    Given the network is configured by "10-lab.conf"
+
+  @mutant:removed-before-written @mutant:written-in-place
+  Scenario: The list is there before the .conf goes, whole
+    Given the CNI directory is watched
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And the configuration "10-lab.conf" is not there
+    And at every moment it held a whole network
+
+  @mutant:counterpart-overwritten
+  Scenario: Somebody else's list of that name stays, and ours comes before it
+    Given somebody writes "10-lab.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "spare", "plugins": [{"type": "spare"}]}
+      """
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab.conf.conflist" lists "lab-net, istio-cni"
+    And the conflist "10-lab.conflist" is as it was
+
+  Scenario: A .conf that its writer writes again is followed
+    Given the node agent is ready
+    When somebody restores "10-lab.conf"
+    Then the configuration "10-lab.conf" is not there
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"

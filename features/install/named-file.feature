@@ -1,0 +1,34 @@
+@real-kernel @install-cni
+Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (installer faults 4, 5, 6 and 8)
+
+  @mutant:first-file-ignored @mutant:readiness-believed
+  Scenario: Runtimes read another file first
+    Given somebody writes "05-other.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "other"}]}
+      """
+    And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    When the node agent is deployed
+    Then the node agent is not ready: "runtimes read 05-other.conflist first"
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And the node agent never said "installed file=10-lab.conflist"
+    When somebody removes "05-other.conflist"
+    Then the node agent becomes ready within 15 s
+
+  Scenario: It is not there yet
+    Given the node agent's setting "CNI_CONF_NAME" is "05-late.conflist"
+    When the node agent is deployed
+    Then the node agent is not ready: "05-late.conflist, named by CNI_CONF_NAME, is not there"
+    When somebody writes "05-late.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "late", "plugins": [{"type": "late"}]}
+      """
+    Then the node agent becomes ready within 15 s
+    And the conflist "05-late.conflist" lists "late, istio-cni"
+
+  Scenario: Another one is named while the agent runs
+    Given the node agent is ready
+    When its ConfigMap sets "CNI_CONF_NAME" to "20-other.conflist"
+    Then the node agent is not ready: "20-other.conflist, named by CNI_CONF_NAME, is not there"
+    When its ConfigMap sets "CNI_CONF_NAME" to ""
+    Then the node agent becomes ready within 15 s

@@ -1,0 +1,28 @@
+@real-kernel @install-cni
+Feature: A file of our own, for Multus, never takes the place of another plugin's (installer fault 2)
+
+  Background:
+    Given the node agent's setting "CHAINED_CNI_PLUGIN" is "false"
+
+  Scenario: It is written beside the primary's, and goes with the agent
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And our entry in "YYY-istio-cni.conf" has "cniVersion" = "0.3.1"
+    And the conflist "10-lab.conflist" is as it was
+    When the DaemonSet is deleted
+    Then nothing of ours is left on the node
+
+  @mutant:foreign-overwritten
+  Scenario: A name that is another plugin's is refused
+    Given the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    When the node agent is deployed
+    Then the node agent is not ready: "10-lab.conflist is not ours to overwrite"
+    And the conflist "10-lab.conflist" is as it was
+    When the DaemonSet is deleted
+    Then the conflist "10-lab.conflist" is as it was
+
+  Scenario: After a crash it is known as ours
+    Given the node agent is ready
+    When the node agent is killed
+    And its ConfigMap sets "EXCLUDE_NAMESPACES" to "builds"
+    Then our entry in "YYY-istio-cni.conf" has "exclude_namespaces" = ["builds"]

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The configurations of networks on the node, and what others than the agent do to them.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given/When somebody writes "F":` | a file, whole, with the text below the step |
+//! | `Given the network is configured by "F"` | a `.conf` of the primary alone takes the place of its list |
+//! | `Given/When somebody adds "K" = V to "F"` | a key at the top of a file, as text |
+//! | `When somebody removes "F"` | the file |
+//! | `When somebody renames "F" to "G"` | the file |
+//! | `When somebody restores "F"` | as it was before the agent was deployed |
+//! | `When somebody restores "F" N times, as soon as it is changed` | a fight |
+//! | `When the CNI directory is deleted and made again` | with the files of before |
+//! | `Given the CNI directory is watched` | every change in it, in order |
+//! | `Then at every moment it held a whole network` | no change left none, or a file half written |
+//! | `Then the configuration "F" is not there` | |
+//! | `Then the configuration "F" contains "…"` | text, waited for |
+//! | `Then our entry in "F" has "K" = V` | a key of our entry, waited for |
+//! | `Then the plugin's binary stays`, `Then the plugin's binary is gone` | in the directory of binaries |
+//! | `Then the node agent never said "…"` | in any line so far |
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cluster::Cluster as _;
+use cucumber::gherkin;
+use cucumber::{given, then, when};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use serde_json::{Value, json};
+
+use super::agent::{agent, bare, eventually, paths};
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::world::LabWorld;
+
+/// How long the agent may take to heal what somebody did.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Where the primary CNI of the lab writes.
+const PRIMARY: &str = "10-lab.conflist";
+
+/// Changes of a directory, in order, since it was watched.
+#[derive(Debug)]
+pub struct Watched {
+    events: Inotify,
+    before: BTreeSet<String>,
+}
+
+async fn conf_dir(world: &mut LabWorld) -> Result<PathBuf, Stop> {
+    Ok(paths(world).await?.conf_dir)
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Stop {
+    move |error| Stop::harness(format!("{}: {error}", path.display()))
+}
+
+/// As every writer of configurations should do it.
+fn write(path: &Path, text: &[u8]) -> Step {
+    let next = path.with_file_name(".next");
+    fs::write(&next, text).map_err(failed(&next))?;
+    fs::rename(&next, path).map_err(failed(path))
+}
+
+fn read(path: &Path) -> Result<String, Stop> {
+    fs::read_to_string(path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))
+}
+
+fn object(path: &Path) -> Result<Value, Stop> {
+    let text = read(path)?;
+    serde_json::from_str(&text).map_err(|error| Stop::wrong(format!("{}: {error}: {text}", path.display())))
+}
+
+#[given(regex = r#"^somebody writes "([^"]+)":$"#)]
+#[when(regex = r#"^somebody writes "([^"]+)":$"#)]
+async fn somebody_writes(world: &mut LabWorld, file: String, step: &gherkin::Step) -> Step {
+    bare(world)?;
+    let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
+    write(&conf_dir(world).await?.join(file), text.trim_start().as_bytes())
+}
+
+#[given(regex = r#"^the network is configured by "([^"]+)"$"#)]
+async fn configured_by(world: &mut LabWorld, file: String) -> Step {
+    bare(world)?;
+    let directory = conf_dir(world).await?;
+    let list = object(&directory.join(PRIMARY))?;
+    let mut single = list["plugins"][0].clone();
+    single["name"] = list["name"].clone();
+    single["cniVersion"] = list["cniVersion"].clone();
+    write(&directory.join(file), single.to_string().as_bytes())?;
+    let list = directory.join(PRIMARY);
+    fs::remove_file(&list).map_err(failed(&list))
+}
+
+#[given(regex = r#"^somebody adds "([^"]+)" = (.+) to "([^"]+)"$"#)]
+#[when(regex = r#"^somebody adds "([^"]+)" = (.+) to "([^"]+)"$"#)]
+async fn somebody_adds(world: &mut LabWorld, key: String, value: String, file: String) -> Step {
+    bare(world)?;
+    let path = conf_dir(world).await?.join(file);
+    let text = read(&path)?;
+    write(&path, text.replacen('{', &format!("{{\n  \"{key}\": {value},"), 1).as_bytes())
+}
+
+#[when(regex = r#"^somebody removes "([^"]+)"$"#)]
+async fn somebody_removes(world: &mut LabWorld, file: String) -> Step {
+    let path = conf_dir(world).await?.join(file);
+    fs::remove_file(&path).map_err(failed(&path))
+}
+
+#[when(regex = r#"^somebody renames "([^"]+)" to "([^"]+)"$"#)]
+async fn somebody_renames(world: &mut LabWorld, from: String, to: String) -> Step {
+    let directory = conf_dir(world).await?;
+    fs::rename(directory.join(&from), directory.join(to)).map_err(failed(&directory.join(&from)))
+}
+
+fn before(world: &LabWorld, file: &str) -> Result<Vec<u8>, Stop> {
+    let text = world.agent.before.get(file).cloned();
+    text.ok_or_else(|| Stop::harness(format!("there was no {file} before the agent")))
+}
+
+#[when(regex = r#"^somebody restores "([^"]+)"$"#)]
+async fn somebody_restores(world: &mut LabWorld, file: String) -> Step {
+    let text = before(world, &file)?;
+    write(&conf_dir(world).await?.join(file), &text)
+}
+
+#[when(regex = r#"^somebody restores "([^"]+)" (\d+) times, as soon as it is changed$"#)]
+async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
+    let text = before(world, &file)?;
+    let path = conf_dir(world).await?.join(file);
+    for _ in 0..times {
+        eventually(SOON, async || match read(&path)?.contains(PLUGIN) {
+            true => Ok(()),
+            false => Err(Stop::wrong("nobody changed it")),
+        })
+        .await?;
+        write(&path, &text)?;
+    }
+    Ok(())
+}
+
+#[when("the CNI directory is deleted and made again")]
+async fn deleted_and_made(world: &mut LabWorld) -> Step {
+    let directory = conf_dir(world).await?;
+    fs::remove_dir_all(&directory).map_err(failed(&directory))?;
+    fs::create_dir(&directory).map_err(failed(&directory))?;
+    world.agent.before.iter().try_for_each(|(file, text)| write(&directory.join(file), text))
+}
+
+fn is_configuration(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|kind| kind == "conf" || kind == "conflist")
+}
+
+#[given("the CNI directory is watched")]
+async fn watched(world: &mut LabWorld) -> Step {
+    bare(world)?;
+    let directory = conf_dir(world).await?;
+    let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(Stop::harness)?;
+    let what = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
+    events.add_watch(&directory, what).map_err(Stop::harness)?;
+    let files = fs::read_dir(&directory).map_err(failed(&directory))?.flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    world.watched = Some(Watched { events, before: names.filter(|name| is_configuration(name)).collect() });
+    Ok(())
+}
+
+#[then("at every moment it held a whole network")]
+fn always_whole(world: &mut LabWorld) -> Step {
+    let watched = world.watched.as_ref().ok_or_else(|| Stop::harness("the directory is not watched"))?;
+    let mut there = watched.before.clone();
+    while let Ok(events) = watched.events.read_events() {
+        for event in events {
+            let name = event.name.unwrap_or_default().to_string_lossy().into_owned();
+            if !is_configuration(&name) {
+                continue;
+            }
+            if event.mask.contains(AddWatchFlags::IN_MODIFY) {
+                return Err(Stop::wrong(format!(
+                    "{name} was written in place: a runtime may have read a part of it"
+                )));
+            }
+            if event.mask.contains(AddWatchFlags::IN_MOVED_TO) {
+                there.insert(name);
+            } else {
+                there.remove(&name);
+                if there.is_empty() {
+                    return Err(Stop::wrong(format!(
+                        "once {name} was gone there was no configuration at all"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[then(regex = r#"^the configuration "([^"]+)" is not there$"#)]
+async fn not_there(world: &mut LabWorld, file: String) -> Step {
+    let path = conf_dir(world).await?.join(file);
+    eventually(SOON, async || match path.exists() {
+        true => Err(Stop::wrong(format!("{} is there", path.display()))),
+        false => Ok(()),
+    })
+    .await
+}
+
+#[then(regex = r#"^the configuration "([^"]+)" contains "(.+)"$"#)]
+async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
+    let path = conf_dir(world).await?.join(file);
+    let text = text.replace('\'', "\"");
+    eventually(SOON, async || match read(&path)? {
+        found if found.contains(&text) => Ok(()),
+        found => Err(Stop::wrong(format!("it is {found}"))),
+    })
+    .await
+}
+
+#[then(regex = r#"^our entry in "([^"]+)" has "([^"]+)" = (.+)$"#)]
+async fn entry_has(world: &mut LabWorld, file: String, key: String, value: String) -> Step {
+    let wanted: Value = serde_json::from_str(&value).map_err(Stop::harness)?;
+    let path = conf_dir(world).await?.join(file);
+    eventually(SOON, async || {
+        let found = object(&path)?;
+        let plugins = found["plugins"].as_array().cloned().unwrap_or_else(|| vec![found.clone()]);
+        let ours: Vec<&Value> = plugins.iter().filter(|plugin| plugin["type"] == PLUGIN).collect();
+        match ours.as_slice() {
+            [ours] if ours[&key] == wanted => Ok(()),
+            others => Err(Stop::wrong(format!("our entries are {}", json!(others)))),
+        }
+    })
+    .await
+}
+
+#[then("the plugin's binary stays")]
+async fn binary_stays(world: &mut LabWorld) -> Step {
+    let path = paths(world).await?.bin_dir.join(PLUGIN);
+    if path.is_file() { Ok(()) } else { Err(Stop::wrong(format!("{} is gone", path.display()))) }
+}
+
+#[then("the plugin's binary is gone")]
+async fn binary_gone(world: &mut LabWorld) -> Step {
+    let path = paths(world).await?.bin_dir.join(PLUGIN);
+    if path.is_file() { Err(Stop::wrong(format!("{} is there", path.display()))) } else { Ok(()) }
+}
+
+#[then(regex = r#"^the node agent never said "(.+)"$"#)]
+async fn never_said(world: &mut LabWorld, fragment: String) -> Step {
+    let pod = agent(world).await?;
+    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    match workload.logs().into_iter().find(|line| line.contains(&fragment)) {
+        Some(line) => Err(Stop::wrong(line)),
+        None => Ok(()),
+    }
+}
