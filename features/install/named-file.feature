@@ -8,6 +8,7 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
       {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "other"}]}
       """
     And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    And the node agent is on the host's network
     When the node agent is deployed
     Then the node agent is not ready: "runtimes read 05-other.conflist first"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
