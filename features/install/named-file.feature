@@ -12,7 +12,7 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
     When the node agent is deployed
     Then the node agent is not ready: "runtimes read 05-other.conflist first"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
-    And the node agent never said "installed file=10-lab.conflist"
+    And the node agent never said "installed	file=10-lab.conflist"
     When somebody removes "05-other.conflist"
     Then the node agent becomes ready within 15 s
 
