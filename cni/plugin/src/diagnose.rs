@@ -129,7 +129,7 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
     netns.enter()?;
     let found = netns.live()?;
     let (expected, differences) = match expected {
-        Expected::Rules(redirect, text) => (text, compare(&redirect, netns.as_ref(), &found, environment)?),
+        Expected::Rules(redirect, text) => (text, compare(&redirect, netns.as_ref(), &found, &environment)?),
         Expected::NoRules(text) => (text, not_wanted(&found)),
         Expected::Impossible(error) => {
             (format!("refused: {error}"), vec!["the runtime must not start this pod".to_owned()])
@@ -156,10 +156,10 @@ fn compare(
     redirect: &Redirect,
     netns: &dyn Namespace,
     found: &LiveRules,
-    environment: Environment,
+    environment: &Environment,
 ) -> Result<Vec<String>, DiagnoseError> {
     let all = netns.addresses()?;
-    let config = redirect.config_for(all.iter().copied(), &environment)?;
+    let config = redirect.config_for(all.iter().copied(), environment)?;
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
     let lacks = lacks(found, &config, &all, |routes| netns.has_policy_routes(routes))?;
     let mut said: Vec<String> = lacks.iter().map(ToString::to_string).collect();

@@ -92,9 +92,11 @@ impl Credentials {
 
     /// Renews the token in time, for as long as this future is driven.
     pub async fn keep_fresh(&self) {
+        // A kubelet renews at four fifths of a token's life.
+        let mut due = tokio::time::interval(self.life.mul_f64(0.8).max(Duration::from_millis(1)));
+        due.tick().await;
         loop {
-            // A kubelet renews at four fifths of a token's life.
-            tokio::time::sleep(self.life.mul_f64(0.8)).await;
+            due.tick().await;
             // The pod is gone, or the account is: the next attempt may be luckier.
             let _ = self.renew();
         }

@@ -43,7 +43,7 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
         drop(parts);
         let event = async {
             match next {
-                Next::Again(after) => tokio::time::sleep(after).await,
+                Next::Again(after) => backed_off(after).await,
                 Next::Wait => changed(changes).await,
             }
         };
@@ -108,6 +108,11 @@ fn changes(node: &Arc<NetnsNode>, slot: &Arc<Slot>, parts: &Parts) -> Vec<BoxFut
     ends.chain(probed).collect()
 }
 
+/// What a kubelet waits before it starts a container again.
+async fn backed_off(time: Duration) {
+    tokio::time::sleep_until(tokio::time::Instant::now() + time).await;
+}
+
 async fn changed(changes: Vec<BoxFuture<'static, ()>>) {
     if changes.is_empty() {
         std::future::pending::<()>().await;
@@ -121,8 +126,10 @@ async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
     let Some(probe) = planned.and_then(|planned| planned.probe.clone()) else {
         return std::future::pending().await;
     };
+    let mut due = tokio::time::interval(node.options.probe_every);
+    due.tick().await;
     loop {
-        tokio::time::sleep(node.options.probe_every).await;
+        due.tick().await;
         // On the node's network a pod has the node's addresses.
         let address = slot.shown().addresses.first().copied().unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
         let seen = probe.look(node.netns.path(), address).await;

@@ -84,25 +84,8 @@ impl NetnsNode {
     ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let below = |part: &str| directory.join(part);
-        let paths = NodePaths {
-            conf_dir: below("net.d"),
-            bin_dir: below("bin"),
-            cache_dir: below("cache"),
-            run_dir: below("run"),
-            netns_dir: below("netns"),
-        };
-        for path in [&paths.conf_dir, &paths.bin_dir, &paths.cache_dir, &paths.run_dir, &paths.netns_dir] {
-            fs::create_dir_all(path).map_err(Error::file("make", path))?;
-        }
-        for (name, text) in &options.run_files {
-            let path = paths.run_dir.join(name);
-            fs::write(&path, text).map_err(Error::file("write", path))?;
-        }
+        let paths = lay_out(options, &directory)?;
         let binaries = &options.binaries;
-        link(&binaries.workload, &paths.bin_dir.join(BASE_PLUGIN))?;
-        if options.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
-            link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
-        }
         let netns = Namespace::create(&below("node.netns"), Role::Node).await?;
         let pids = Pids::start(&binaries.workload, netns.path()).await?;
         let host = Host::new(&paths, below("host"));
@@ -345,4 +328,29 @@ fn of_node(kernel: &Kernel, directory: &Path) -> Kernel {
 
 fn link(to: &Path, at: &Path) -> Result<(), Error> {
     symlink(to, at).map_err(Error::file("link", at))
+}
+
+/// The node's directories, and what is in them before anybody does anything.
+fn lay_out(options: &Options, directory: &Path) -> Result<NodePaths, Error> {
+    let below = |part: &str| directory.join(part);
+    let paths = NodePaths {
+        conf_dir: below("net.d"),
+        bin_dir: below("bin"),
+        cache_dir: below("cache"),
+        run_dir: below("run"),
+        netns_dir: below("netns"),
+    };
+    for path in [&paths.conf_dir, &paths.bin_dir, &paths.cache_dir, &paths.run_dir, &paths.netns_dir] {
+        fs::create_dir_all(path).map_err(Error::file("make", path))?;
+    }
+    for (name, text) in &options.run_files {
+        let path = paths.run_dir.join(name);
+        fs::write(&path, text).map_err(Error::file("write", path))?;
+    }
+    let binaries = &options.binaries;
+    link(&binaries.workload, &paths.bin_dir.join(BASE_PLUGIN))?;
+    if options.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
+        link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
+    }
+    Ok(paths)
 }
