@@ -242,7 +242,7 @@ mod tests {
         })
     }
 
-    fn node(name: &str, os: &str, taints: Value) -> Value {
+    fn node(name: &str, os: &str, taints: &Value) -> Value {
         json!({ "metadata": { "name": name, "labels": { "os": os } }, "spec": { "taints": taints } })
     }
 
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn every_node_that_fits_gets_one_pod() {
         let nodes = [
-            node("a", "linux", json!([{ "key": "a", "effect": "NoSchedule" }])),
-            node("b", "plan9", json!([])),
-            node("c", "linux", json!([{ "key": "b", "effect": "NoExecute" }])),
+            node("a", "linux", &json!([{ "key": "a", "effect": "NoSchedule" }])),
+            node("b", "plan9", &json!([])),
+            node("c", "linux", &json!([{ "key": "b", "effect": "NoExecute" }])),
         ];
         let set = set("x");
         assert_eq!(decide(&set, &nodes, &[]), [Action::Create("a".to_owned())]);
@@ -275,12 +275,12 @@ mod tests {
     fn a_pod_goes_when_its_node_no_longer_fits() {
         let set = set("x");
         let there = pod(&set, "a", "True");
-        assert_eq!(decide(&set, &[node("a", "plan9", json!([]))], &[&there]), [delete("a")]);
+        assert_eq!(decide(&set, &[node("a", "plan9", &json!([]))], &[&there]), [delete("a")]);
     }
 
     #[test]
     fn old_pods_go_one_at_a_time() {
-        let nodes = [node("a", "linux", json!([])), node("b", "linux", json!([]))];
+        let nodes = [node("a", "linux", &json!([])), node("b", "linux", &json!([]))];
         let (old, new) = (set("x"), set("y"));
         let (a, b) = (pod(&old, "a", "True"), pod(&old, "b", "True"));
         assert_eq!(decide(&new, &nodes, &[&a, &b]), [delete("a")]);
@@ -298,7 +298,7 @@ mod tests {
             let required = json!({ "nodeSelectorTerms": terms });
             json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } } })
         };
-        let node = node("a", "linux", json!([]));
+        let node = node("a", "linux", &json!([]));
         assert!(fits(&spec("In"), &node) && !fits(&spec("NotIn"), &node) && fits(&spec("Exists"), &node));
     }
 }

@@ -191,7 +191,7 @@ impl Wish<'_> {
         }
         if target != primary {
             let at = usize::from(!steps.is_empty() && !mutant!("removed-before-written"));
-            steps.insert(at, Step::Remove { name: primary.clone() });
+            steps.insert(at, Step::Remove { name: primary });
         }
         let then = if steps.is_empty() { self.seen(now, &target) } else { Ok(target) };
         Ok(Plan { steps, then })

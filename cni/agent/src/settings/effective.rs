@@ -63,7 +63,7 @@ mod tests {
         let held = value("kube-system", Origin::ConfigMap);
         let wanted = value("/elsewhere", Origin::ConfigMap);
         let report = Report {
-            values: Values::from([(&key::EXCLUDE_NAMESPACES, held.clone())]),
+            values: Values::from([(&key::EXCLUDE_NAMESPACES, held)]),
             refused: vec![Refused { key: &key::NET_DIR, wanted: wanted.clone(), why: Refusal::Mount }],
         };
         let text = serde_json::to_string(&Effective::from(&report)).unwrap();

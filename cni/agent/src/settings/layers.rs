@@ -94,10 +94,10 @@ impl Layers {
     #[must_use]
     pub fn with_config_map(&self, data: Data) -> Self {
         let mut layers = self.clone();
-        let copies = !mutant!("copies-kept") && !mutant!("environment-beats-config-map");
-        if self.config_map.is_none() && copies {
+        if self.config_map.is_none() && !mutant!("copies-kept") {
             let same = |(key, value): &(&&'static Key, &String)| named(&data, key) == Some(value.as_str());
-            layers.copied = self.environment.iter().filter(same).map(|(key, _)| *key).collect();
+            let copied = self.environment.iter().filter(same).map(|(key, _)| *key);
+            layers.copied = copied.filter(|_| !mutant!("environment-beats-config-map")).collect();
         }
         layers.config_map = Some(data);
         layers
@@ -120,12 +120,10 @@ impl Layers {
             let own = self.environment.get(key).filter(|_| !self.copied.contains(key));
             own.map(String::as_str).map(of(Origin::Environment))
         };
-        let spoken = if mutant!("environment-beats-config-map") {
-            flag().or_else(environment).or_else(config_map)
-        } else if mutant!("flag-loses") {
-            config_map().or_else(environment).or_else(flag)
-        } else {
-            flag().or_else(config_map).or_else(environment)
+        let spoken = match () {
+            () if mutant!("environment-beats-config-map") => flag().or_else(environment).or_else(config_map),
+            () if mutant!("flag-loses") => config_map().or_else(environment).or_else(flag),
+            () => flag().or_else(config_map).or_else(environment),
         };
         spoken.unwrap_or_else(|| of(Origin::Default)(key.default))
     }

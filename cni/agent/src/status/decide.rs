@@ -9,19 +9,7 @@ const SOON: u64 = 300;
 pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |what: String, remedy: &str| findings.push(Finding { what, remedy: remedy.to_owned() });
-    for binary in &seen.binaries {
-        match &binary.sha256 {
-            Err(why) => find(
-                format!("no plugin at {}: {why}", binary.path),
-                "without it runtimes start no pod whose configuration names it; the agent puts it back if the directory can be written",
-            ),
-            Ok(_) if !binary.current => find(
-                format!("the plugin at {} is not the one of this agent", binary.path),
-                "the agent replaces it; if it does not, look at its log for `install`",
-            ),
-            Ok(_) => {}
-        }
-    }
+    of_binaries(seen, &mut find);
     let credentials = &seen.credentials;
     if let Some(why) = &credentials.problem {
         find(
@@ -60,6 +48,28 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
             "correct it in the ConfigMap istio-cni-config or the DaemonSet",
         );
     }
+    of_sockets(seen, &mut find);
+    of_the_agent(&seen.agent, &mut find);
+    findings
+}
+
+fn of_binaries(seen: &Seen, find: &mut impl FnMut(String, &str)) {
+    for binary in &seen.binaries {
+        match &binary.sha256 {
+            Err(why) => find(
+                format!("no plugin at {}: {why}", binary.path),
+                "without it runtimes start no pod whose configuration names it; the agent puts it back if the directory can be written",
+            ),
+            Ok(_) if !binary.current => find(
+                format!("the plugin at {} is not the one of this agent", binary.path),
+                "the agent replaces it; if it does not, look at its log for `install`",
+            ),
+            Ok(_) => {}
+        }
+    }
+}
+
+fn of_sockets(seen: &Seen, find: &mut impl FnMut(String, &str)) {
     for socket in &seen.sockets {
         if let Some(why) = &socket.problem {
             let remedy = match socket.purpose {
@@ -71,8 +81,6 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
             find(format!("nobody answers at {}: {why}", socket.path), remedy);
         }
     }
-    of_the_agent(&seen.agent, &mut find);
-    findings
 }
 
 fn of_the_agent(agent: &Agent, find: &mut impl FnMut(String, &str)) {

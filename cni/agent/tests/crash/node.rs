@@ -107,6 +107,10 @@ impl Node {
     }
 
     /// An agent that has installed.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what it waits for is the state of several directories, until a deadline"
+    )]
     pub(crate) fn installed_by(&self, what: &str) -> Child {
         let mut agent = agent().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let begin = Instant::now();
@@ -207,6 +211,10 @@ impl Drop for Volume {
 }
 
 /// How an agent ended that ends by itself.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the standard library waits for a child without a deadline only"
+)]
 pub(crate) fn ends(agent: &mut Child) -> ExitStatus {
     let begin = Instant::now();
     loop {

@@ -76,9 +76,11 @@ pub async fn eventually<T>(
     mut found: impl AsyncFnMut() -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     let since = Instant::now();
+    let mut due = tokio::time::interval(LOOK_EVERY);
     loop {
+        due.tick().await;
         match found().await {
-            Err(_) if since.elapsed() < deadline => tokio::time::sleep(LOOK_EVERY).await,
+            Err(_) if since.elapsed() < deadline => {}
             ended => return ended,
         }
     }

@@ -54,8 +54,8 @@ async fn entry(world: &mut LabWorld, file: &str) -> Result<Value, Stop> {
     let wrong = |error: String| Stop::wrong(format!("{}: {error}", path.display()));
     let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
     let list: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    let plugins = list["plugins"].as_array().into_iter().flatten();
-    let ours = plugins.filter(|plugin| plugin["type"] == PLUGIN).next_back();
+    let mut plugins = list["plugins"].as_array().into_iter().flatten();
+    let ours = plugins.rfind(|plugin| plugin["type"] == PLUGIN);
     ours.cloned().ok_or_else(|| wrong("it has no entry of ours".to_owned()))
 }
 
