@@ -17,4 +17,4 @@ Feature: The agent's first start on a node
     And TCP from "cart" to "outside" port 8080 passes 15001
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was
-    And the plugin's binary stays
+    And the plugin's binary is on the node

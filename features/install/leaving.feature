@@ -1,6 +1,6 @@
 @real-kernel @install-cni
 Feature: Who leaves takes nothing away that is still needed (istio-59846, istio-61718; field S12; installer faults 5, 11 and 13)
-  The runtime calls DEL with the configuration that a pod was set up with, so the plugin's binary stays until no pod needs it.
+  The runtime calls DEL with the configuration that a pod was set up with, so the plugin's binary is on the node until no pod needs it.
 
   Background:
     Given pod "outside" outside the mesh
@@ -13,7 +13,7 @@ Feature: Who leaves takes nothing away that is still needed (istio-59846, istio-
     Then it runs
     When the DaemonSet is deleted, its rights first
     Then the conflist "10-lab.conflist" is as it was
-    And the plugin's binary stays
+    And the plugin's binary is on the node
 
   Scenario: Without any pod nothing stays
     Given the node agent is ready

@@ -40,6 +40,8 @@ impl Credentials {
         directory: PathBuf,
         life: Duration,
     ) -> Result<Self, Error> {
+        // After a reboot there may be some of before.
+        let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
         let account = Account { namespace: pod.namespace.clone(), name: account.to_owned() };
         let own = Self {
@@ -70,6 +72,17 @@ impl Credentials {
         let files =
             [("token", token.as_str()), ("ca.crt", self.api.ca_pem()), ("namespace", &self.pod.namespace)];
         self.exchange(&files).map_err(Error::file("write", &self.directory))
+    }
+
+    /// Ends the life of the present token before its time; it stays where it is until it is renewed.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn expire(&self) -> Result<(), Error> {
+        let path = self.directory.join("token");
+        let token = fs::read_to_string(&path).map_err(Error::file("read", path))?;
+        self.api.revoke(&token);
+        Ok(())
     }
 
     fn exchange(&self, files: &[(&str, &str)]) -> std::io::Result<()> {

@@ -31,6 +31,8 @@ pub struct Container {
     pub last: Option<Ended>,
     /// Whether its next process has to wait.
     pub backs_off: bool,
+    /// Whether the end of its process was reported.
+    pub end_told: bool,
     /// What its readiness probe saw last; nothing for one without a probe.
     pub seen: Option<Seen>,
 }
@@ -132,6 +134,7 @@ pub async fn start(
             restarts: former.as_ref().map_or(0, |former| former.restarts + 1),
             last: former.and_then(|former| former.ended()),
             backs_off: false,
+            end_told: false,
             seen: planned.probe.as_ref().map(|_| Seen::NotReady("not probed yet".to_owned())),
         });
         show(started);

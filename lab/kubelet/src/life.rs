@@ -37,7 +37,7 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
         let mut parts = slot.parts.lock().await;
         let next = decide(&slot, &mut parts, &mut tries, node.options.back_off);
         if next != Next::Wait {
-            node.report(&slot, &parts).await;
+            node.report(&slot, &mut parts).await;
         }
         let changes = changes(&node, &slot, &parts);
         drop(parts);
@@ -54,9 +54,9 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
         match next {
             Next::Again(_) => drop(node.start(&slot).await),
             Next::Wait => {
-                let parts = slot.parts.lock().await;
+                let mut parts = slot.parts.lock().await;
                 slot.show(&parts);
-                node.report(&slot, &parts).await;
+                node.report(&slot, &mut parts).await;
             }
         }
     }
@@ -64,6 +64,10 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
 
 fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Duration>) -> Next {
     let Some(base) = back_off else { return Next::Wait };
+    if parts.sandbox.is_none() && parts.start.is_none() {
+        // After a reboot.
+        return Next::Again(Duration::ZERO);
+    }
     let mut delay = |name: &str| {
         let tried = tries.entry(name.to_owned()).or_default();
         *tried += 1;
@@ -89,17 +93,18 @@ fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Du
 }
 
 /// The wait before the `n`th new try, from 0: that comes at once.
-fn nth(base: Duration, n: u32) -> Duration {
+pub(crate) fn nth(base: Duration, n: u32) -> Duration {
     match n.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => base.saturating_mul(1 << doublings.min(16)).min(LONGEST),
     }
 }
 
-/// What may happen to a pod that runs: a process ends, a probe sees something else than before.
+/// What may happen to a pod that runs: a process ends, or has ended since the last report; a probe sees something else than before.
 fn changes(node: &Arc<NetnsNode>, slot: &Arc<Slot>, parts: &Parts) -> Vec<BoxFuture<'static, ()>> {
     let running = parts.containers.iter().filter(|container| container.runs());
-    let ends = running.clone().map(|container| container.process.end().boxed());
+    let untold = parts.containers.iter().filter(|container| !container.end_told);
+    let ends = untold.map(|container| container.process.end().boxed());
     let probed = running.filter_map(|container| {
         let (node, slot, name) = (Arc::clone(node), Arc::clone(slot), container.name.clone());
         container.seen.as_ref()?;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::ApiServer;
 use cluster::{Kernel, NodePaths, PodName, PodStart};
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -22,6 +23,7 @@ use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Container, Ending, Surroundings};
 use crate::error::Error;
+use crate::life;
 use crate::netns::{self, Namespace, Role};
 use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
 use crate::pids::Pids;
@@ -29,7 +31,7 @@ use crate::pod::Plan;
 use crate::rootfs::SharedDirectory;
 use crate::sandbox::{Place, Sandbox};
 use crate::slot::{Parts, Slot, Stage};
-use crate::status::{sandbox_event, status};
+use crate::status::{status, warning};
 use crate::volumes::Host;
 
 /// The file name of the kubeconfig in the run directory.
@@ -57,6 +59,7 @@ pub struct NetnsNode {
     number: u8,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
+    failures: Mutex<Vec<String>>,
     pub(crate) pids: Mutex<Arc<Pids>>,
     /// What pods see of namespaces that are made later.
     #[expect(dead_code, reason = "held for its drop")]
@@ -112,7 +115,7 @@ impl NetnsNode {
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
         Ok(Self {
             name: name.to_owned(),
-            chain: Chain::new(paths.clone(), caller, options.plugin_env.clone()),
+            chain: Chain::new(paths.clone(), caller, options.plugin_env.clone(), options.cache),
             directory,
             paths,
             options: options.clone(),
@@ -123,6 +126,7 @@ impl NetnsNode {
             number,
             slots: Mutex::default(),
             seen: watch::Sender::default(),
+            failures: Mutex::default(),
             pids: Mutex::new(Arc::new(pids)),
             shared,
             netns,
@@ -233,6 +237,9 @@ impl NetnsNode {
     async fn try_start(&self, slot: &Slot, parts: &mut Parts) -> Result<PodStart, Error> {
         let plan = &slot.plan;
         self.agent.learn(&plan.facts)?;
+        if let Some(failed) = self.clear(plan, parts).await? {
+            return Ok(failed);
+        }
         if parts.sandbox.is_none() {
             let attempt = parts.attempts;
             parts.attempts += 1;
@@ -265,19 +272,37 @@ impl NetnsNode {
         Ok(failed.unwrap_or(PodStart::Running { addresses }))
     }
 
-    /// Ends a pod: containers, chain, namespace; then its object goes. What the chain said if it failed.
-    pub async fn stop(&self, slot: &Arc<Slot>, ending: Ending) -> Option<String> {
+    /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if
+    /// the kubelet is one that tries again and nobody is in a hurry.
+    pub async fn stop(&self, slot: &Arc<Slot>, ending: Ending) {
         slot.end();
+        let mut tries = 0;
+        while let Some(failure) = self.try_stop(slot, ending).await {
+            self.tell(&slot.plan, "FailedKillPod", &failure).await;
+            tries += 1;
+            tokio::time::sleep(life::nth(self.options.back_off.unwrap_or_default(), tries)).await;
+        }
+    }
+
+    /// `Some` says why it has to be tried again.
+    async fn try_stop(&self, slot: &Arc<Slot>, ending: Ending) -> Option<String> {
         let mut parts = slot.parts.lock().await;
         if slot.is_gone() {
             return None;
         }
         containers::stop(&mut parts.containers, ending).await;
-        let mut failure = None;
-        if let Some(sandbox) = parts.sandbox.take() {
-            failure = sandbox.remove(&self.chain).await.err().map(|error| error.to_string());
+        let removed = match &parts.sandbox {
+            Some(sandbox) => sandbox.remove(&self.chain).await,
+            None => Ok(()),
+        };
+        if let Err(error) = removed {
+            let failure = format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name);
+            if ending != Ending::Kill && self.options.back_off.is_some() {
+                return Some(failure);
+            }
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
         }
-        parts.credentials = None;
+        (parts.sandbox, parts.credentials) = (None, None);
         let _ = self.agent.forget(&slot.plan.pod);
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
         let own = Preconditions { uid: Some(slot.plan.uid.clone()), resource_version: None };
@@ -286,7 +311,52 @@ impl NetnsNode {
         let _ = pods.delete(&slot.plan.pod.name, &now).await;
         self.dismiss(slot);
         slot.reach(Stage::Gone);
-        failure
+        None
+    }
+
+    /// What the chain said of pods whose networks it did not take down, and that were ended nevertheless.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends everything that runs at once, and forgets what was in memory: namespaces, and what is below `/run`. Configuration, plugins and
+    /// the runtime's cache stay. Then the kubelet starts its pods again.
+    ///
+    /// # Errors
+    /// The harness failed.
+    pub async fn reboot(&self) -> Result<(), Error> {
+        let slots = self.slots();
+        // Nothing is started until all is gone.
+        let mut all = join_all(slots.iter().map(|slot| slot.parts.lock())).await;
+        for (slot, parts) in slots.iter().zip(&mut all) {
+            containers::stop(&mut parts.containers, Ending::Kill).await;
+            parts.lost = parts.sandbox.take().and_then(Sandbox::lose).or(parts.lost.take());
+            (parts.credentials, parts.start) = (None, None);
+            slot.begin_anew();
+        }
+        let first = Pids::start(&self.options.binaries.workload, self.netns.path()).await?;
+        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
+        let run_dir = &self.paths.run_dir;
+        for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {
+            fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes from the network what a reboot left of a pod, as a runtime does before it makes another sandbox.
+    async fn clear(&self, plan: &Plan, parts: &mut Parts) -> Result<Option<PodStart>, Error> {
+        let Some(lost) = &parts.lost else { return Ok(None) };
+        match self.chain.del(lost).await {
+            Ok(()) => parts.lost = None,
+            Err(ChainError::Lab(error)) => return Err(error),
+            Err(ChainError::Chain(failure)) => {
+                let (code, name) = (failure.code, &plan.pod.name);
+                let message = format!("failed to destroy network for sandbox of pod {name}: {failure}");
+                return Ok(Some(PodStart::SandboxFailed { code, message }));
+            }
+        }
+        Ok(None)
     }
 
     fn dismiss(&self, slot: &Arc<Slot>) {
@@ -296,18 +366,27 @@ impl NetnsNode {
         }
     }
 
-    pub(crate) async fn report(&self, slot: &Slot, parts: &Parts) {
+    pub(crate) async fn report(&self, slot: &Slot, parts: &mut Parts) {
         let plan = &slot.plan;
+        for container in &mut parts.containers {
+            container.end_told = !container.runs();
+        }
         let patch = status(plan, parts, self.options.back_off.is_some());
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        if let Some(PodStart::SandboxFailed { message, .. }) = &parts.start
-            && let Ok(event) = serde_json::from_value::<Event>(sandbox_event(plan, &self.name, message))
-        {
-            let events: Api<Event> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
-            let _ = events.create(&PostParams::default(), &event).await;
+        if let Some(PodStart::SandboxFailed { message, .. }) = &parts.start {
+            self.tell(plan, "FailedCreatePodSandBox", message).await;
         }
+    }
+
+    async fn tell(&self, plan: &Plan, reason: &str, message: &str) {
+        let Ok(event) = serde_json::from_value::<Event>(warning(plan, &self.name, reason, message)) else {
+            return;
+        };
+        let events: Api<Event> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
+        // Nobody waits for an event.
+        let _ = events.create(&PostParams::default(), &event).await;
     }
 }
 

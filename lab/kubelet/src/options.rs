@@ -8,6 +8,7 @@ use std::time::Duration;
 use cluster::{AgentStandIn, Kernel};
 use serde_json::Value;
 
+use crate::cni::cache::Layout;
 use crate::pod::Binaries;
 
 /// How long things may take before the lab says that they did not happen. Far above what they take, because a wrong
@@ -73,6 +74,8 @@ pub struct Options {
     pub kernel: Kernel,
     /// Who installs the plugin under test.
     pub installed: Installed,
+    /// What the runtime remembers of sandboxes.
+    pub cache: Layout,
     /// How long the kubelet waits before it tries something a second time, and twice as long before each further one; without, a
     /// pod has one start and nothing is tried again.
     pub back_off: Option<Duration>,
@@ -103,6 +106,7 @@ impl Options {
             run_files: BTreeMap::new(),
             kernel: Kernel::default(),
             installed: Installed::default(),
+            cache: Layout::default(),
             back_off: None,
             probe_every: Duration::from_millis(50),
             token_life: Duration::from_secs(3600),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::cni::chain::{Attachment, Chain, ChainError};
-use crate::error::Error;
+
 use crate::netns::{Namespace, Role};
 use crate::pod::{Plan, Users};
 
@@ -75,19 +75,23 @@ impl Sandbox {
         Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses, further })
     }
 
-    /// Takes it from the network and lets the namespace go. A failing DEL does not keep it: the kubelet would try again,
-    /// and the chain's record has the failure.
+    /// Takes it from the network. The namespace goes with this value, whatever the chain says: who cannot take no for an answer keeps it
+    /// and asks again.
     ///
     /// # Errors
-    /// The harness failed.
-    pub async fn remove(self, chain: &Chain) -> Result<(), Error> {
-        if self.namespace.is_none() {
-            return Ok(());
+    /// The chain failed, or the harness did.
+    pub async fn remove(&self, chain: &Chain) -> Result<(), ChainError> {
+        match &self.namespace {
+            Some(_) => chain.del(&self.attachment).await,
+            None => Ok(()),
         }
-        match chain.del(&self.attachment).await {
-            Ok(()) | Err(ChainError::Chain(_)) => Ok(()),
-            Err(ChainError::Lab(error)) => Err(error),
-        }
+    }
+
+    /// What is left of it after its namespace is gone: what a runtime still calls DEL with. Nothing on the node's network.
+    #[must_use]
+    pub fn lose(self) -> Option<Attachment> {
+        self.namespace.as_ref()?;
+        Some(Attachment { netns: String::new(), ..self.attachment })
     }
 
     /// The path of the namespace that the pod's processes live in.

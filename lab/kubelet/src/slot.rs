@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One pod on a node, from the moment it is seen until it is gone.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use apiserver::Timestamp;
 use cluster::PodStart;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
+use crate::cni::chain::Attachment;
 use crate::containers::Container;
 use crate::error::Error;
 use crate::furnish::Kept;
@@ -33,12 +36,16 @@ pub struct Parts {
     pub attempts: u32,
     /// Its sandbox.
     pub sandbox: Option<Sandbox>,
+    /// What is left of a sandbox that a reboot took.
+    pub lost: Option<Attachment>,
     /// Its containers.
     pub containers: Vec<Container>,
     /// The credentials that its containers find.
     pub credentials: Option<Kept>,
     /// How its last start ended.
     pub start: Option<PodStart>,
+    /// Which conditions hold, and since when that is so.
+    pub conditions: BTreeMap<&'static str, (bool, Timestamp)>,
 }
 
 /// One pod.
@@ -167,6 +174,17 @@ impl Slot {
                 Err(Error::Missing(format!("pod {} any more", self.plan.pod.name)))
             }
         }
+    }
+
+    /// Forgets what a reboot took: the pod has to start.
+    pub fn begin_anew(&self) {
+        self.stage.send_replace(Stage::Starting);
+        self.shown.send_modify(|shown| {
+            shown.netns = PathBuf::new();
+            shown.addresses.clear();
+            shown.further.clear();
+            shown.pids.clear();
+        });
     }
 
     /// Waits until the pod runs, however many starts that takes.

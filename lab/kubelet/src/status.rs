@@ -13,7 +13,7 @@ use crate::slot::Parts;
 
 /// The status of a pod that consists of `parts`; `tries_again` says whether containers that end are started again.
 #[must_use]
-pub fn status(plan: &Plan, parts: &Parts, tries_again: bool) -> Value {
+pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool) -> Value {
     let containers = &parts.containers;
     let of = |role: fn(Role) -> bool| -> Vec<Value> {
         let planned = plan.containers.iter().filter(|planned| role(planned.role));
@@ -25,13 +25,14 @@ pub fn status(plan: &Plan, parts: &Parts, tries_again: bool) -> Value {
         there.is_some_and(|there| there.is_done() || there.role == Role::Sidecar)
     });
     let policy = if tries_again { plan.restart } else { Restart::Never };
-    let addresses = parts.sandbox.as_ref().map_or(&[][..], Sandbox::addresses);
+    let addresses = parts.sandbox.as_ref().map_or(&[][..], Sandbox::addresses).to_vec();
     let ready = initialized && main.iter().all(|status| status["ready"] == true);
+    let phase = phase(plan, containers, initialized, policy);
     json!({ "status": {
-        "phase": phase(plan, containers, initialized, policy),
+        "phase": phase,
         "podIP": addresses.first(),
         "podIPs": addresses.iter().map(|address| json!({ "ip": address })).collect::<Vec<_>>(),
-        "conditions": conditions(parts, initialized, ready, !addresses.is_empty() || parts.sandbox.is_some()),
+        "conditions": conditions(parts, initialized, ready),
         "initContainerStatuses": init,
         "containerStatuses": main,
     }})
@@ -57,40 +58,41 @@ fn phase(plan: &Plan, containers: &[Container], initialized: bool, policy: Resta
     if well { "Succeeded" } else { "Failed" }
 }
 
-fn conditions(parts: &Parts, initialized: bool, ready: bool, sandbox: bool) -> Value {
-    let condition = |kind: &str, holds: bool| {
-        json!({
-            "type": kind,
-            "status": if holds { "True" } else { "False" },
-            "lastTransitionTime": Timestamp::now().to_string(),
-        })
+fn conditions(parts: &mut Parts, initialized: bool, ready: bool) -> Value {
+    let kinds = [
+        ("PodScheduled", true),
+        ("PodReadyToStartContainers", parts.sandbox.is_some()),
+        ("Initialized", initialized),
+        ("ContainersReady", ready),
+        ("Ready", ready),
+    ];
+    let why = match &parts.start {
+        Some(PodStart::SandboxFailed { message, .. }) if parts.sandbox.is_none() => Some(message.clone()),
+        _ => None,
     };
-    let mut sandbox = condition("PodReadyToStartContainers", sandbox);
-    if let Some(PodStart::SandboxFailed { message, .. }) = &parts.start
-        && parts.sandbox.is_none()
-    {
-        sandbox["reason"] = json!("FailedCreatePodSandBox");
-        sandbox["message"] = json!(message);
-    }
-    let mut all = [condition("ContainersReady", ready), condition("Ready", ready)];
-    let unready = parts.containers.iter().filter(|container| {
+    let not_ready = |container: &&Container| {
         container.role == Role::Main && !(container.runs() && container.seen.as_ref().is_none_or(is_ready))
-    });
-    let names: Vec<_> = unready.map(|container| container.name.as_str()).collect();
-    if !ready {
-        for condition in &mut all {
-            condition["reason"] = json!("ContainersNotReady");
-            condition["message"] = json!(format!("containers with unready status: {names:?}"));
+    };
+    let unready = parts.containers.iter().filter(not_ready).map(|container| container.name.as_str());
+    let unready = format!("containers with unready status: [{}]", unready.collect::<Vec<_>>().join(" "));
+    let condition = |(kind, holds): (&'static str, bool)| {
+        let known = parts.conditions.get(kind).filter(|(before, _)| *before == holds);
+        let (_, since) = known.copied().unwrap_or_else(|| (holds, Timestamp::now()));
+        parts.conditions.insert(kind, (holds, since));
+        let status = if holds { "True" } else { "False" };
+        let mut one = json!({ "type": kind, "status": status, "lastTransitionTime": since.to_string() });
+        match (kind, &why) {
+            ("PodReadyToStartContainers", Some(why)) => {
+                (one["reason"], one["message"]) = (json!("FailedCreatePodSandBox"), json!(why));
+            }
+            ("ContainersReady" | "Ready", _) if !holds => {
+                (one["reason"], one["message"]) = (json!("ContainersNotReady"), json!(unready));
+            }
+            _ => {}
         }
-    }
-    let [containers_ready, pod_ready] = all;
-    json!([
-        condition("PodScheduled", true),
-        sandbox,
-        condition("Initialized", initialized),
-        containers_ready,
-        pod_ready,
-    ])
+        one
+    };
+    kinds.into_iter().map(condition).collect()
 }
 
 fn is_ready(seen: &Seen) -> bool {
@@ -141,9 +143,9 @@ fn terminated(ended: &Ended) -> Value {
     }})
 }
 
-/// The event that a kubelet sends when a sandbox cannot be set up.
+/// An event that a kubelet sends about a pod.
 #[must_use]
-pub fn sandbox_event(plan: &Plan, node: &str, message: &str) -> Value {
+pub fn warning(plan: &Plan, node: &str, reason: &str, message: &str) -> Value {
     let now = Timestamp::now().to_string();
     json!({
         "apiVersion": "v1",
@@ -153,7 +155,7 @@ pub fn sandbox_event(plan: &Plan, node: &str, message: &str) -> Value {
             "apiVersion": "v1", "kind": "Pod",
             "namespace": plan.pod.namespace, "name": plan.pod.name, "uid": plan.uid,
         },
-        "reason": "FailedCreatePodSandBox",
+        "reason": reason,
         "message": message,
         "type": "Warning",
         "source": { "component": "kubelet", "host": node },

@@ -16,6 +16,7 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::account::Credentials;
 use crate::containers::Ending;
 use crate::controller;
 use crate::daemonset;
@@ -140,6 +141,27 @@ impl NetnsCluster {
         Ok(self.seen(pod).await?.slot.running(deadline).await?)
     }
 
+    /// Restarts a node, the machine.
+    ///
+    /// # Errors
+    /// There is no such node, or the harness failed.
+    pub async fn reboot(&self, name: &str) -> Result<(), LabError> {
+        let node = self.nodes.iter().find(|node| node.name == name);
+        let node = node.ok_or_else(|| Error::Missing(format!("node {name}")))?;
+        Ok(node.reboot().await?)
+    }
+
+    /// The credentials that a pod's containers find.
+    ///
+    /// # Errors
+    /// The pod has none.
+    pub async fn credentials(&self, pod: &PodName) -> Result<Arc<Credentials>, LabError> {
+        let found = self.seen(pod).await?;
+        let parts = found.slot.parts.lock().await;
+        let kept = parts.credentials.as_ref().map(|kept| Arc::clone(&kept.credentials));
+        Ok(kept.ok_or_else(|| Error::Missing(format!("token of pod {}", pod.name)))?)
+    }
+
     /// What the readiness probes of a pod see that is not well.
     ///
     /// # Errors
@@ -217,8 +239,8 @@ impl NetnsCluster {
         }
         for node in &self.nodes {
             let slots = node.slots();
-            let ends = join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
-            failures.extend(ends.into_iter().flatten());
+            join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
+            failures.extend(node.failures());
             node.agent.become_(cluster::AgentStandIn::Absent, self.options.deadlines.process).await?;
             // Tasks that still look at the node must not keep its namespace.
             node.netns.let_go();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster as _, Kernel, LabError, Node, PodStart};
+use kubelet::cni::cache::Layout;
 use kubelet::{Installed, NetnsCluster, Options};
 use protocol::mutant::VARIABLE;
 use redirect::ruleset::Family;
@@ -111,6 +112,10 @@ pub struct NodePlan {
     pub kernel: Kernel,
     /// Who installs the plugin under test.
     pub installed: Installed,
+    /// What the runtime remembers of sandboxes.
+    pub cache: Layout,
+    /// How long tokens live, if not as long as usual.
+    pub token_life: Option<Duration>,
 }
 
 /// Where the cluster of a scenario keeps its files.
@@ -154,6 +159,8 @@ impl Tier {
         options.run_files.clone_from(&node.run_files);
         options.kernel.clone_from(&node.kernel);
         options.installed = node.installed;
+        options.cache = node.cache;
+        options.token_life = node.token_life.unwrap_or(options.token_life);
         if node.installed == Installed::ByAgent {
             options.back_off = Some(BACK_OFF);
         }

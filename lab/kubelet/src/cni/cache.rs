@@ -23,6 +23,7 @@ pub struct Entry {
     config: String,
     if_name: String,
     network_name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     netns: String,
     cni_args: Vec<(String, String)>,
     capability_args: Value,
@@ -54,28 +55,42 @@ impl Entry {
     }
 }
 
+/// What a runtime's version of CNI's library remembers of a sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// The path of its namespace, too.
+    #[default]
+    WithNetns,
+    /// Not that: versions before 1.2.
+    WithoutNetns,
+}
+
 /// The cache of a node.
 #[derive(Debug, Clone)]
 pub struct Cache {
     directory: PathBuf,
+    layout: Layout,
 }
 
 impl Cache {
     /// The cache below `directory` (as `/var/lib/cni`).
     #[must_use]
-    pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.join("results") }
+    pub fn new(directory: &Path, layout: Layout) -> Self {
+        Self { directory: directory.join("results"), layout }
     }
 
     /// Remembers a result.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn put(&self, entry: &Entry) -> Result<(), Error> {
+    pub fn put(&self, mut entry: Entry) -> Result<(), Error> {
+        if self.layout == Layout::WithoutNetns {
+            entry.netns.clear();
+        }
         fs::create_dir_all(&self.directory).map_err(Error::file("make", &self.directory))?;
         let name = format!("{}-{}-{}", entry.network_name, entry.container_id, entry.if_name);
         let path = self.directory.join(name);
-        fs::write(&path, serde_json::to_vec(entry)?).map_err(Error::file("write", &path))
+        fs::write(&path, serde_json::to_vec(&entry)?).map_err(Error::file("write", &path))
     }
 
     /// The entry of a sandbox, whatever its network is called.
@@ -154,14 +169,27 @@ mod tests {
     #[test]
     fn an_entry_brings_its_list_back_and_is_forgotten_once() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::new(directory.path());
+        let cache = Cache::new(directory.path(), Layout::WithNetns);
         let list = List::from_text(br#"{"name":"n-1","plugins":[{"type":"x"}]}"#).unwrap();
         let attachment = Attachment { container_id: "c".to_owned(), ..Attachment::default() };
-        cache.put(&Entry::new(&list, &attachment, &serde_json::json!({"ips": []}))).unwrap();
+        cache.put(Entry::new(&list, &attachment, &serde_json::json!({"ips": []}))).unwrap();
         assert!(directory.path().join("results/n-1-c-eth0").exists());
         assert_eq!(cache.get(&attachment).unwrap().list().unwrap(), list);
         cache.forget(&attachment).unwrap();
         cache.forget(&attachment).unwrap();
         assert!(cache.get(&attachment).is_none());
+    }
+    #[test]
+    fn an_older_library_keeps_no_namespace() {
+        let directory = tempfile::tempdir().unwrap();
+        let list = List::from_text(br#"{"name":"n","plugins":[{"type":"x"}]}"#).unwrap();
+        let netns = "/var/run/netns/x".to_owned();
+        let attachment = Attachment { container_id: "c".to_owned(), netns, ..Attachment::default() };
+        for (layout, kept) in [(Layout::WithNetns, true), (Layout::WithoutNetns, false)] {
+            let cache = Cache::new(directory.path(), layout);
+            cache.put(Entry::new(&list, &attachment, &Value::Null)).unwrap();
+            let text = fs::read_to_string(directory.path().join("results/n-c-eth0")).unwrap();
+            assert_eq!(text.contains(r#""netns":"/var/run/netns/x""#), kept, "{text}");
+        }
     }
 }

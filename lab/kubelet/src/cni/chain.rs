@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths};
 use serde_json::{Map, Value, json};
 
-use super::cache::{Cache, Entry};
+use super::cache::{Cache, Entry, Layout};
 use super::call::{Caller, failure, not_found};
 use super::conflist::{Extra, List};
 use crate::error::Error;
@@ -69,8 +69,8 @@ fn by_itself(message: String) -> ChainFailure {
 impl Chain {
     /// The runtime of a node.
     #[must_use]
-    pub fn new(paths: NodePaths, caller: Caller, env: BTreeMap<String, String>) -> Self {
-        let cache = Cache::new(&paths.cache_dir);
+    pub fn new(paths: NodePaths, caller: Caller, env: BTreeMap<String, String>, layout: Layout) -> Self {
+        let cache = Cache::new(&paths.cache_dir, layout);
         Self { paths, caller, cache, env, calls: Mutex::default() }
     }
 
@@ -116,7 +116,7 @@ impl Chain {
         let list = self.list()?;
         let added = self.add_list(&list, attachment).await;
         match &added {
-            Ok(result) => self.cache.put(&Entry::new(&list, attachment, result))?,
+            Ok(result) => self.cache.put(Entry::new(&list, attachment, result))?,
             Err(_) => {
                 // What it leaves is in the record; the first failure is the one to report.
                 let _ = self.del_list(&list, attachment, None).await;

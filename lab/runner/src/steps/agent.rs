@@ -22,6 +22,7 @@
 //! | `Then it comes up within N s` | the pod that `it` means runs, however many starts that takes |
 
 pub mod leaving;
+pub mod node;
 pub mod objects;
 pub mod settings;
 

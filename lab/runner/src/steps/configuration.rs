@@ -15,8 +15,6 @@
 //! | `Then at every moment it held a whole network` | no change left none, or a file half written |
 //! | `Then the configuration "F" is not there` | |
 //! | `Then the configuration "F" contains "…"` | text, waited for |
-//! | `Then our entry in "F" has "K" = V` | a key of our entry, waited for |
-//! | `Then the plugin's binary stays`, `Then the plugin's binary is gone` | in the directory of binaries |
 //! | `Then the node agent never said "…"` | in any line so far |
 
 use std::collections::BTreeSet;
@@ -28,7 +26,7 @@ use cluster::Cluster as _;
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::agent::{agent, bare, eventually, paths};
 use crate::stop::{Step, Stop};
@@ -214,34 +212,6 @@ async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
         found => Err(Stop::wrong(format!("it is {found}"))),
     })
     .await
-}
-
-#[then(regex = r#"^our entry in "([^"]+)" has "([^"]+)" = (.+)$"#)]
-async fn entry_has(world: &mut LabWorld, file: String, key: String, value: String) -> Step {
-    let wanted: Value = serde_json::from_str(&value).map_err(Stop::harness)?;
-    let path = conf_dir(world).await?.join(file);
-    eventually(SOON, async || {
-        let found = object(&path)?;
-        let plugins = found["plugins"].as_array().cloned().unwrap_or_else(|| vec![found.clone()]);
-        let ours: Vec<&Value> = plugins.iter().filter(|plugin| plugin["type"] == PLUGIN).collect();
-        match ours.as_slice() {
-            [ours] if ours[&key] == wanted => Ok(()),
-            others => Err(Stop::wrong(format!("our entries are {}", json!(others)))),
-        }
-    })
-    .await
-}
-
-#[then("the plugin's binary stays")]
-async fn binary_stays(world: &mut LabWorld) -> Step {
-    let path = paths(world).await?.bin_dir.join(PLUGIN);
-    if path.is_file() { Ok(()) } else { Err(Stop::wrong(format!("{} is gone", path.display()))) }
-}
-
-#[then("the plugin's binary is gone")]
-async fn binary_gone(world: &mut LabWorld) -> Step {
-    let path = paths(world).await?.bin_dir.join(PLUGIN);
-    if path.is_file() { Err(Stop::wrong(format!("{} is there", path.display()))) } else { Ok(()) }
 }
 
 #[then(regex = r#"^the node agent never said "(.+)"$"#)]

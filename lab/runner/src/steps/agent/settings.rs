@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `Given the node agent has no flags` | the chart's `--log_output_level` is left out |
 //! | `When its ConfigMap no longer has "K"` | removes a key |
-//! | `Then our entry in "F" has "K" = VALUE within N ms` | a key of our entry, as JSON |
+//! | `Then our entry in "F" has "K" = VALUE[ within N ms]` | a key of our only entry, as JSON, waited for |
 //! | `Then our entry in "F" has no "K"` | nothing says it |
 //! | `Then the node agent runs since its start` | its container was never started again |
 //! | `Then an event "REASON" says "…"` | waited for |
@@ -48,21 +48,24 @@ async fn unset(world: &mut LabWorld, key: String) -> Step {
     Ok(())
 }
 
-/// Our entry in a list.
+/// Our only entry in a configuration.
 async fn entry(world: &mut LabWorld, file: &str) -> Result<Value, Stop> {
     let path = paths(world).await?.conf_dir.join(file);
     let wrong = |error: String| Stop::wrong(format!("{}: {error}", path.display()));
     let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-    let list: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    let mut plugins = list["plugins"].as_array().into_iter().flatten();
-    let ours = plugins.rfind(|plugin| plugin["type"] == PLUGIN);
-    ours.cloned().ok_or_else(|| wrong("it has no entry of ours".to_owned()))
+    let found: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let plugins = found["plugins"].as_array().cloned().unwrap_or_else(|| vec![found.clone()]);
+    let ours: Vec<Value> = plugins.into_iter().filter(|plugin| plugin["type"] == PLUGIN).collect();
+    match <[Value; 1]>::try_from(ours) {
+        Ok([entry]) => Ok(entry),
+        Err(others) => Err(wrong(format!("our entries are {}", json!(others)))),
+    }
 }
 
 #[then(regex = r#"^our entry in "([^"]+)" has "([^"]+)" = (.+?)(?: within (\d+) ms)?$"#)]
 async fn has(world: &mut LabWorld, file: String, key: String, value: String, millis: String) -> Step {
     let wanted: Value = serde_json::from_str(&value).map_err(Stop::harness)?;
-    let deadline = Duration::from_millis(millis.parse().unwrap_or(0));
+    let deadline = millis.parse().map_or(SOON, Duration::from_millis);
     eventually(deadline, async || match entry(world, &file).await?[&key].clone() {
         found if found == wanted => Ok(()),
         found => Err(Stop::wrong(format!("{key} is {found}"))),

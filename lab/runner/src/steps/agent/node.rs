@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node beneath the agent: its runtime, its kubelet, its machine.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the runtime's cache keeps no namespaces` | as libraries before 1.2 |
+//! | `Given tokens live N s` | those of pods; the kubelet renews them in time |
+//! | `When the node agent's token expires` | before its time; the kubelet has not renewed it |
+//! | `When the kubelet renews the node agent's token` | a new one is mounted; the former is dead |
+//! | `Then the kubeconfig holds the node agent's token within N ms` | the plugin's, and the present token |
+//! | `When the node reboots` | processes, namespaces and `/run` go at once, everything else stays, all pods start again |
+//! | `When it is told to go` | the pod is deleted, and nobody waits for its end |
+//! | `Then it is gone within N s` | its sandbox and its object |
+//! | `Then its last sandbox was taken down` | the chain's last DEL of it succeeded, with every plugin of the list |
+
+use std::time::Duration;
+
+use cluster::PodName;
+use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::DeleteParams;
+use kubelet::cni::cache::Layout;
+use kubelet::node::KUBECONFIG;
+
+use super::{agent, eventually, paths};
+use crate::stop::{Step, Stop};
+use crate::world::LabWorld;
+
+#[given("the runtime's cache keeps no namespaces")]
+fn without_netns(world: &mut LabWorld) {
+    world.node.cache = Layout::WithoutNetns;
+}
+
+#[given(regex = r"^tokens live (\d+) s$")]
+fn token_life(world: &mut LabWorld, seconds: u64) {
+    world.node.token_life = Some(Duration::from_secs(seconds));
+}
+
+#[when("the node agent's token expires")]
+async fn expires(world: &mut LabWorld) -> Step {
+    let pod = agent(world).await?;
+    let credentials = world.cluster().await?.credentials(&pod).await?;
+    credentials.expire().map_err(Stop::harness)
+}
+
+#[when("the kubelet renews the node agent's token")]
+async fn renewed(world: &mut LabWorld) -> Step {
+    let pod = agent(world).await?;
+    let credentials = world.cluster().await?.credentials(&pod).await?;
+    credentials.expire().and_then(|()| credentials.renew()).map_err(Stop::harness)
+}
+
+#[when("the node reboots")]
+async fn reboots(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let name = tier.node()?.name().to_owned();
+    world.starts.clear();
+    Ok(tier.reboot(&name).await?)
+}
+
+fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {
+    let name = world.it.clone();
+    Ok(PodName::new(&world.it()?.namespace, &name))
+}
+
+#[when("it is told to go")]
+async fn told_to_go(world: &mut LabWorld) -> Step {
+    let pod = its_name(world)?;
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), &pod.namespace);
+    pods.delete(&pod.name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+#[then(regex = r"^it is gone within (\d+) s$")]
+async fn gone(world: &mut LabWorld, seconds: u64) -> Step {
+    let pod = its_name(world)?;
+    let tier = world.cluster().await?;
+    eventually(Duration::from_secs(seconds), async || match tier.api().pod(&pod.namespace, &pod.name) {
+        None => Ok(()),
+        Some(object) => Err(Stop::wrong(format!("it is there: {}", object["status"]["phase"]))),
+    })
+    .await?;
+    world.starts.remove(&pod.name);
+    Ok(())
+}
+
+#[then("its last sandbox was taken down")]
+async fn taken_down(world: &mut LabWorld) -> Step {
+    let name = format!("K8S_POD_NAME={};", its_name(world)?.name);
+    let calls = world.cluster().await?.node()?.cni_calls();
+    let of_it = calls.iter().filter(|(call, _)| {
+        let is = |key: &str, wanted: &str| call.env.get(key).is_some_and(|value| value.contains(wanted));
+        is("CNI_COMMAND", "DEL") && is("CNI_ARGS", &name)
+    });
+    match of_it.last() {
+        Some((call, answer)) if answer.exit == Some(0) && call.plugin == kubelet::node::BASE_PLUGIN => Ok(()),
+        Some((call, answer)) => Err(Stop::wrong(format!("DEL of {} ended with {answer:?}", call.plugin))),
+        None => Err(Stop::wrong("nobody called DEL")),
+    }
+}
+
+#[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
+async fn kubeconfig(world: &mut LabWorld, millis: u64) -> Step {
+    let pod = agent(world).await?;
+    let credentials = world.cluster().await?.credentials(&pod).await?;
+    let path = paths(world).await?.run_dir.join(KUBECONFIG);
+    eventually(Duration::from_millis(millis), async || {
+        let token = std::fs::read_to_string(credentials.directory().join("token")).map_err(Stop::harness)?;
+        let text = std::fs::read_to_string(&path).map_err(|error| Stop::wrong(error.to_string()))?;
+        if text.contains(&token) { Ok(()) } else { Err(Stop::wrong("it holds another token")) }
+    })
+    .await
+}
