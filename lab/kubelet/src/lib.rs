@@ -8,7 +8,7 @@
 //! | [`traits`] | [`cluster`]'s traits, implemented |
 //! | [`controller`], [`daemonset`] | which node runs which pod; one pod on each node |
 //! | [`node`], [`slot`] | a node; one pod on it |
-//! | [`pod`], [`life`] | what a pod asks for; how it is kept running |
+//! | [`pod`], [`life`], [`ending`] | what a pod asks for; how it is kept running; how it ends |
 //! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
 //! | [`furnish`], [`env`], [`volumes`], [`account`], [`probe`] | what its containers find, and how one is found ready |
 //! | [`cni`] | the runtime's side of CNI |
@@ -25,6 +25,7 @@ pub mod cni;
 pub mod containers;
 pub mod controller;
 pub mod daemonset;
+pub mod ending;
 pub mod env;
 pub mod errand;
 pub mod error;

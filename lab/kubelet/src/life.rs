@@ -113,8 +113,8 @@ fn changes(node: &Arc<NetnsNode>, slot: &Arc<Slot>, parts: &Parts) -> Vec<BoxFut
     ends.chain(probed).collect()
 }
 
-/// What a kubelet waits before it starts a container again.
-async fn backed_off(time: Duration) {
+/// What a kubelet waits before it tries something again.
+pub(crate) async fn backed_off(time: Duration) {
     tokio::time::sleep_until(tokio::time::Instant::now() + time).await;
 }
 

@@ -11,10 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::ApiServer;
 use cluster::{Kernel, NodePaths, PodName, PodStart};
-use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -23,7 +22,6 @@ use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Container, Ending, Surroundings};
 use crate::error::Error;
-use crate::life;
 use crate::netns::{self, Namespace, Role};
 use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
 use crate::pids::Pids;
@@ -59,7 +57,7 @@ pub struct NetnsNode {
     number: u8,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
-    failures: Mutex<Vec<String>>,
+    pub(crate) failures: Mutex<Vec<String>>,
     pub(crate) pids: Mutex<Arc<Pids>>,
     /// What pods see of namespaces that are made later.
     #[expect(dead_code, reason = "held for its drop")]
@@ -272,94 +270,7 @@ impl NetnsNode {
         Ok(failed.unwrap_or(PodStart::Running { addresses }))
     }
 
-    /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if
-    /// the kubelet is one that tries again and nobody is in a hurry.
-    pub async fn stop(&self, slot: &Arc<Slot>, ending: Ending) {
-        slot.end();
-        let mut tries = 0;
-        while let Some(failure) = self.try_stop(slot, ending).await {
-            self.tell(&slot.plan, "FailedKillPod", &failure).await;
-            tries += 1;
-            tokio::time::sleep(life::nth(self.options.back_off.unwrap_or_default(), tries)).await;
-        }
-    }
-
-    /// `Some` says why it has to be tried again.
-    async fn try_stop(&self, slot: &Arc<Slot>, ending: Ending) -> Option<String> {
-        let mut parts = slot.parts.lock().await;
-        if slot.is_gone() {
-            return None;
-        }
-        containers::stop(&mut parts.containers, ending).await;
-        let removed = match &parts.sandbox {
-            Some(sandbox) => sandbox.remove(&self.chain).await,
-            None => Ok(()),
-        };
-        if let Err(error) = removed {
-            let failure = format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name);
-            if ending != Ending::Kill && self.options.back_off.is_some() {
-                return Some(failure);
-            }
-            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
-        }
-        (parts.sandbox, parts.credentials) = (None, None);
-        let _ = self.agent.forget(&slot.plan.pod);
-        let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
-        let own = Preconditions { uid: Some(slot.plan.uid.clone()), resource_version: None };
-        let now = DeleteParams { preconditions: Some(own), ..DeleteParams::default().grace_period(0) };
-        // Gone already if its deletion had no grace.
-        let _ = pods.delete(&slot.plan.pod.name, &now).await;
-        self.dismiss(slot);
-        slot.reach(Stage::Gone);
-        None
-    }
-
-    /// What the chain said of pods whose networks it did not take down, and that were ended nevertheless.
-    #[must_use]
-    pub fn failures(&self) -> Vec<String> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Ends everything that runs at once, and forgets what was in memory: namespaces, and what is below `/run`. Configuration, plugins and
-    /// the runtime's cache stay. Then the kubelet starts its pods again.
-    ///
-    /// # Errors
-    /// The harness failed.
-    pub async fn reboot(&self) -> Result<(), Error> {
-        let slots = self.slots();
-        // Nothing is started until all is gone.
-        let mut all = join_all(slots.iter().map(|slot| slot.parts.lock())).await;
-        for (slot, parts) in slots.iter().zip(&mut all) {
-            containers::stop(&mut parts.containers, Ending::Kill).await;
-            parts.lost = parts.sandbox.take().and_then(Sandbox::lose).or(parts.lost.take());
-            (parts.credentials, parts.start) = (None, None);
-            slot.begin_anew();
-        }
-        let first = Pids::start(&self.options.binaries.workload, self.netns.path()).await?;
-        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
-        let run_dir = &self.paths.run_dir;
-        for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {
-            fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
-        }
-        Ok(())
-    }
-
-    /// Takes from the network what a reboot left of a pod, as a runtime does before it makes another sandbox.
-    async fn clear(&self, plan: &Plan, parts: &mut Parts) -> Result<Option<PodStart>, Error> {
-        let Some(lost) = &parts.lost else { return Ok(None) };
-        match self.chain.del(lost).await {
-            Ok(()) => parts.lost = None,
-            Err(ChainError::Lab(error)) => return Err(error),
-            Err(ChainError::Chain(failure)) => {
-                let (code, name) = (failure.code, &plan.pod.name);
-                let message = format!("failed to destroy network for sandbox of pod {name}: {failure}");
-                return Ok(Some(PodStart::SandboxFailed { code, message }));
-            }
-        }
-        Ok(None)
-    }
-
-    fn dismiss(&self, slot: &Arc<Slot>) {
+    pub(crate) fn dismiss(&self, slot: &Arc<Slot>) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.get(&slot.plan.pod).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(&slot.plan.pod);
@@ -380,7 +291,7 @@ impl NetnsNode {
         }
     }
 
-    async fn tell(&self, plan: &Plan, reason: &str, message: &str) {
+    pub(crate) async fn tell(&self, plan: &Plan, reason: &str, message: &str) {
         let Ok(event) = serde_json::from_value::<Event>(warning(plan, &self.name, reason, message)) else {
             return;
         };

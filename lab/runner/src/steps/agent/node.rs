@@ -89,11 +89,11 @@ async fn gone(world: &mut LabWorld, seconds: u64) -> Step {
 async fn taken_down(world: &mut LabWorld) -> Step {
     let name = format!("K8S_POD_NAME={};", its_name(world)?.name);
     let calls = world.cluster().await?.node()?.cni_calls();
-    let of_it = calls.iter().filter(|(call, _)| {
+    let mut of_it = calls.iter().filter(|(call, _)| {
         let is = |key: &str, wanted: &str| call.env.get(key).is_some_and(|value| value.contains(wanted));
         is("CNI_COMMAND", "DEL") && is("CNI_ARGS", &name)
     });
-    match of_it.last() {
+    match of_it.next_back() {
         Some((call, answer)) if answer.exit == Some(0) && call.plugin == kubelet::node::BASE_PLUGIN => Ok(()),
         Some((call, answer)) => Err(Stop::wrong(format!("DEL of {} ended with {answer:?}", call.plugin))),
         None => Err(Stop::wrong("nobody called DEL")),

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How pods end: one after the other, in order, until the network has let each go; or all at once, with the machine.
+
+use std::fs;
+use std::sync::{Arc, PoisonError};
+
+use cluster::PodStart;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, Preconditions};
+
+use crate::cni::chain::ChainError;
+use crate::containers::{self, Ending};
+use crate::error::Error;
+use crate::life;
+use crate::node::NetnsNode;
+use crate::pids::Pids;
+use crate::pod::Plan;
+use crate::sandbox::Sandbox;
+use crate::slot::{Parts, Slot, Stage};
+
+impl NetnsNode {
+    /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if
+    /// the kubelet is one that tries again and nobody is in a hurry.
+    pub async fn stop(&self, slot: &Arc<Slot>, ending: Ending) {
+        slot.end();
+        let mut tries = 0;
+        while let Some(failure) = self.try_stop(slot, ending).await {
+            self.tell(&slot.plan, "FailedKillPod", &failure).await;
+            tries += 1;
+            life::backed_off(life::nth(self.options.back_off.unwrap_or_default(), tries)).await;
+        }
+    }
+
+    /// `Some` says why it has to be tried again.
+    async fn try_stop(&self, slot: &Arc<Slot>, ending: Ending) -> Option<String> {
+        let mut parts = slot.parts.lock().await;
+        if slot.is_gone() {
+            return None;
+        }
+        containers::stop(&mut parts.containers, ending).await;
+        let removed = match &parts.sandbox {
+            Some(sandbox) => sandbox.remove(&self.chain).await,
+            None => Ok(()),
+        };
+        if let Err(error) = removed {
+            let failure = format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name);
+            if ending != Ending::Kill && self.options.back_off.is_some() {
+                return Some(failure);
+            }
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        }
+        (parts.sandbox, parts.credentials) = (None, None);
+        let _ = self.agent.forget(&slot.plan.pod);
+        let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
+        let own = Preconditions { uid: Some(slot.plan.uid.clone()), resource_version: None };
+        let now = DeleteParams { preconditions: Some(own), ..DeleteParams::default().grace_period(0) };
+        // Gone already if its deletion had no grace.
+        let _ = pods.delete(&slot.plan.pod.name, &now).await;
+        self.dismiss(slot);
+        slot.reach(Stage::Gone);
+        None
+    }
+
+    /// What the chain said of pods whose networks it did not take down, and that were ended nevertheless.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends everything that runs at once, and forgets what was in memory: namespaces, and what is below `/run`. Configuration, plugins and
+    /// the runtime's cache stay. Then the kubelet starts its pods again.
+    ///
+    /// # Errors
+    /// The harness failed.
+    pub async fn reboot(&self) -> Result<(), Error> {
+        let slots = self.slots();
+        // Nothing is started until all is gone.
+        let mut all = join_all(slots.iter().map(|slot| slot.parts.lock())).await;
+        for (slot, parts) in slots.iter().zip(&mut all) {
+            containers::stop(&mut parts.containers, Ending::Kill).await;
+            parts.lost = parts.sandbox.take().and_then(Sandbox::lose).or(parts.lost.take());
+            (parts.credentials, parts.start) = (None, None);
+            slot.begin_anew();
+        }
+        let first = Pids::start(&self.options.binaries.workload, self.netns.path()).await?;
+        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
+        let run_dir = &self.paths.run_dir;
+        for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {
+            fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes from the network what a reboot left of a pod, as a runtime does before it makes another sandbox.
+    pub(crate) async fn clear(&self, plan: &Plan, parts: &mut Parts) -> Result<Option<PodStart>, Error> {
+        let Some(lost) = &parts.lost else { return Ok(None) };
+        match self.chain.del(lost).await {
+            Ok(()) => parts.lost = None,
+            Err(ChainError::Lab(error)) => return Err(error),
+            Err(ChainError::Chain(failure)) => {
+                let (code, name) = (failure.code, &plan.pod.name);
+                let message = format!("failed to destroy network for sandbox of pod {name}: {failure}");
+                return Ok(Some(PodStart::SandboxFailed { code, message }));
+            }
+        }
+        Ok(None)
+    }
+}
