@@ -1,0 +1,48 @@
+@real-kernel @install-cni
+Feature: The plugin is answered from what the agent watches
+  The agent follows the pods of its node. What it knows costs no request, and what goes wrong with its watch is put right. A GET for each
+  pod, and up to 30 of them, is istio#60472.
+
+  Background:
+    Given the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And pod "till" of the mesh
+
+  Scenario: Pods cost the API server nothing, and the agent's log says what became of them
+    When "cart" starts
+    Then it runs
+    When "till" starts
+    Then it runs
+    And TCP from "till" to "outside" port 8080 passes 15001
+    And the API server was asked for a list of pods between 1 and 1 times
+    And the API server was asked for a watch of pods between 1 and 1 times
+    And the API server was asked for a get of pods between 0 and 0 times
+    And the node agent says "traffic is redirected"
+
+  Scenario Outline: Not even where the API server <fault> when it is asked for a pod
+    Given the API server <fault> on a get of pods
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    And the API server was asked for a get of pods between 0 and 0 times
+
+    Examples:
+      | fault       |
+      | hangs       |
+      | answers 401 |
+
+  @mutant:gone-ignored
+  Scenario: A version that the server has forgotten is followed by a list
+    When the API server reports an ERROR event 410 on a watch of pods the first time
+    Then the node agent says "has forgotten that version"
+    When "cart" starts
+    Then it runs
+    And the API server was asked for a list of pods between 2 and 2 times
+
+  Scenario: An agent that was killed knows the node's pods again
+    When the node agent is killed
+    Then the node agent becomes ready within 30 s
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
