@@ -10,7 +10,7 @@ Feature: Without a pod's facts the pod does not start, agent or not
 
   @mutant:fail-open
   Scenario Outline: With a silent watch and a server that <fault> it fails to start, and comes up redirected once that is over
-    When the API server falls silent on a watch of pods
+    When the API server falls silent on a watch of the node's pods
     And the API server <fault> on a get of pods
     Then it fails to start within 15 s: code 11, "<why>"
     When the API server is well again

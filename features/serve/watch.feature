@@ -15,8 +15,8 @@ Feature: The plugin is answered from what the agent watches
     When "till" starts
     Then it runs
     And TCP from "till" to "outside" port 8080 passes 15001
-    And the API server was asked for a list of pods between 1 and 1 times
-    And the API server was asked for a watch of pods between 1 and 1 times
+    And the API server was asked for a list of the node's pods between 1 and 1 times
+    And the API server was asked for a watch of the node's pods between 1 and 1 times
     And the API server was asked for a get of pods between 0 and 0 times
     And the node agent says "traffic is redirected"
 
@@ -34,11 +34,11 @@ Feature: The plugin is answered from what the agent watches
 
   @mutant:gone-ignored
   Scenario: A version that the server has forgotten is followed by a list
-    When the API server reports an ERROR event 410 on a watch of pods the first time
+    When the API server reports an ERROR event 410 on a watch of the node's pods the first time
     Then the node agent says "has forgotten that version"
     When "cart" starts
     Then it runs
-    And the API server was asked for a list of pods between 2 and 2 times
+    And the API server was asked for a list of the node's pods between 2 and 2 times
 
   Scenario: An agent that was killed knows the node's pods again
     When the node agent is killed
@@ -46,3 +46,30 @@ Feature: The plugin is answered from what the agent watches
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
+
+  Scenario: A pod that was made again under its name is told as it is now
+    When "outside" starts
+    Then it runs
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    When it is deleted
+    Given its annotation "traffic.sidecar.istio.io/excludeOutboundPorts" is "8080"
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 is direct
+    And the API server was asked for a get of pods between 0 and 0 times
+
+  @mutant:uid-ignored
+  Scenario: So it is where the watch has not told of it
+    When "outside" starts
+    Then it runs
+    When "cart" starts
+    Then it runs
+    When the API server falls silent on a watch of the node's pods
+    And it is deleted
+    Given its annotation "traffic.sidecar.istio.io/excludeOutboundPorts" is "8080"
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 is direct
+    And the node agent's metric "millrace_cache_requests_total{result="miss"}" is 1

@@ -10,7 +10,6 @@ mod tests;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use protocol::mutant;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -140,7 +139,7 @@ impl Following {
             if metadata.resource_version.is_empty() {
                 return Err(ApiError::Malformed("a list without a version".to_owned()));
             }
-            if metadata.next.is_empty() || mutant!("first-page-only") {
+            if metadata.next.is_empty() {
                 return Ok((all, metadata.resource_version));
             }
             from = Some(metadata.next);
@@ -197,8 +196,8 @@ impl Following {
                 self.hear(&event, sink);
                 course.reach(event.version);
             }
-            let limit = if mutant!("stall-unseen") { Duration::MAX / 4 } else { STALL_LIMIT };
-            let Ok(frame) = tokio::time::timeout(limit.saturating_sub(heard.elapsed()), body.frame()).await
+            let Ok(frame) =
+                tokio::time::timeout(STALL_LIMIT.saturating_sub(heard.elapsed()), body.frame()).await
             else {
                 return Ok(Outcome::Stalled);
             };

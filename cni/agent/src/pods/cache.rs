@@ -126,9 +126,7 @@ impl Pods {
             Change::Set(pod) => {
                 let (key, pod) = (key_of(&pod), Arc::new(pod));
                 state.asked.remove(&key);
-                if !(mutant!("reused-name-kept") && state.watched.contains_key(&key)) {
-                    state.watched.insert(key, Arc::clone(&pod));
-                }
+                state.watched.insert(key, Arc::clone(&pod));
                 Told::Set(pod)
             }
             Change::Removed(pod) => {

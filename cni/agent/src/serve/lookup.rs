@@ -110,7 +110,7 @@ impl Lookup {
     fn flight(&self, key: &PodKey) -> (Flight, bool) {
         let which = (key.namespace.clone(), key.name.clone(), key.uid.clone());
         let mut flights = self.flights();
-        if let Some(flight) = flights.get(&which).filter(|_| !mutant!("asked-each-time")) {
+        if let Some(flight) = flights.get(&which) {
             return (flight.clone(), true);
         }
         let (done, flight) = watch::channel(None);

@@ -39,6 +39,12 @@ fn configuration(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
+/// The resource that a feature's words mean, and how the paths of its requests begin. `the node's pods` are the collection
+/// that an agent follows; its own pod, which it follows too, is asked for in its namespace.
+fn meant(words: &str) -> (&str, &'static str) {
+    if words == "the node's pods" { ("pods", "/api/v1/pods") } else { (words, "") }
+}
+
 /// What goes wrong, in a feature's words: their numbers are the effect's.
 fn effect(words: &str) -> Result<Effect, Stop> {
     let unknown = || Stop::harness(format!("{words:?} is nothing that can go wrong"));
@@ -86,18 +92,20 @@ async fn at_first(world: &mut LabWorld, words: String, times: String) -> Step {
     add(world, &words, Some(times)).await
 }
 
-/// For one verb and one resource: `the API server answers 429 with Retry-After 2 on a list of pods the first 3 times`. On
-/// a watch, what happens to its stream happens to those that are open as well.
+/// For one verb and one resource: `the API server answers 429 with Retry-After 2 on a list of the node's pods the first 3
+/// times`. On a watch, what happens to its stream happens to those that are open as well.
 #[given(
-    regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of ([a-z./]+)( the first time| the first \d+ times)?$"#
+    regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of (the node's pods|[a-z./]+)( the first time| the first \d+ times)?$"#
 )]
 #[when(
-    regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of ([a-z./]+)( the first time| the first \d+ times)?$"#
+    regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of (the node's pods|[a-z./]+)( the first time| the first \d+ times)?$"#
 )]
 async fn about(world: &mut LabWorld, words: String, verb: String, resource: String, times: String) -> Step {
     let number = times.split(' ').find_map(|word| word.parse().ok());
     let times = number.or_else(|| (!times.is_empty()).then_some(1));
-    let fault = Fault { times, ..Fault::about(verb_of(&verb)?, &resource, effect(&words)?) };
+    let (resource, path) = meant(&resource);
+    let about = Fault::about(verb_of(&verb)?, resource, effect(&words)?);
+    let fault = Fault { times, path: path.to_owned(), ..about };
     world.cluster().await?.add_fault(fault);
     Ok(())
 }
@@ -161,12 +169,17 @@ async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step 
 /// The requests of the system under test with a verb on a resource.
 async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize, Stop> {
     let (verb, user) = (verb_of(verb)?, NetnsCluster::plugin_user());
-    let meant =
-        |one: &Logged| one.verb == verb && one.resource.as_deref() == Some(resource) && one.user == user;
-    Ok(world.cluster().await?.api().count(meant))
+    let (resource, path) = meant(resource);
+    let counts = |one: &Logged| {
+        let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
+        one.verb == verb && is_about && one.user == user
+    };
+    Ok(world.cluster().await?.api().count(counts))
 }
 
-#[then(regex = r"^the API server was asked for an? ([a-z]+) of ([a-z./]+) between (\d+) and (\d+) times$")]
+#[then(
+    regex = r"^the API server was asked for an? ([a-z]+) of (the node's pods|[a-z./]+) between (\d+) and (\d+) times$"
+)]
 async fn counted(world: &mut LabWorld, verb: String, resource: String, least: usize, most: usize) -> Step {
     let seen = count(world, &verb, &resource).await?;
     if (least..=most).contains(&seen) {

@@ -187,9 +187,6 @@ impl Course {
     /// back together.
     fn wait(&mut self, least: Duration) -> Duration {
         let whole = FIRST_WAIT.saturating_mul(1 << self.failures.min(16)).min(LONGEST_WAIT);
-        if mutant!("retry-in-step") {
-            return whole;
-        }
         least + self.dice.between(whole / 2, whole)
     }
 }
