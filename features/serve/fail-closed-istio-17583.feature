@@ -5,6 +5,7 @@ Feature: Without a pod's facts the pod does not start, agent or not
 
   Background:
     Given the node agent is ready
+    And the node agent follows the node's pods
     And pod "cart" of the mesh
     And an init container checks its rules
 

@@ -5,6 +5,7 @@ Feature: The plugin is answered from what the agent watches
 
   Background:
     Given the node agent is ready
+    And the node agent follows the node's pods
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And pod "till" of the mesh

@@ -8,6 +8,7 @@ use cluster::{AgentStandIn, Cluster as _};
 use cucumber::{given, then, when};
 use kubelet::NetnsCluster;
 
+use crate::steps::agent::eventually;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
@@ -39,10 +40,15 @@ fn configuration(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// The resource that a feature's words mean, and how the paths of its requests begin. `the node's pods` are the collection
-/// that an agent follows; its own pod, which it follows too, is asked for in its namespace.
+/// The collection that an agent follows. Its own pod, which it follows too, is asked for in its namespace.
+const NODES_PODS: &str = "the node's pods";
+
+/// How long the agent may take to follow it.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The resource that a feature's words mean, and how the paths of its requests begin.
 fn meant(words: &str) -> (&str, &'static str) {
-    if words == "the node's pods" { ("pods", "/api/v1/pods") } else { (words, "") }
+    if words == NODES_PODS { ("pods", "/api/v1/pods") } else { (words, "") }
 }
 
 /// What goes wrong, in a feature's words: their numbers are the effect's.
@@ -175,6 +181,16 @@ async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize
         one.verb == verb && is_about && one.user == user
     };
     Ok(world.cluster().await?.api().count(counts))
+}
+
+/// It may be ready before: what it is asked until then, it asks for itself.
+#[given("the node agent follows the node's pods")]
+async fn follows(world: &mut LabWorld) -> Step {
+    eventually(SOON, async || match count(world, "watch", NODES_PODS).await? {
+        0 => Err(Stop::wrong("it does not")),
+        _ => Ok(()),
+    })
+    .await
 }
 
 #[then(
