@@ -111,6 +111,8 @@ pub struct Pod {
     pub guest: Option<String>,
     /// Whether it has users of its own (`hostUsers: false`).
     pub own_users: bool,
+    /// Whether its containers are started once only (`restartPolicy: Never`).
+    pub starts_once: bool,
     /// Its resolvers.
     pub resolvers: Vec<IpAddr>,
     /// Who programs its rules, where an injector that is more than a stand-in has to add whoever does or checks it.
@@ -226,6 +228,7 @@ impl Pod {
                 "initContainers": init,
                 "containers": containers,
                 "hostUsers": !self.own_users,
+                "restartPolicy": if self.starts_once { "Never" } else { "Always" },
                 "dnsPolicy": "None",
                 "dnsConfig": { "nameservers": self.resolvers },
             },

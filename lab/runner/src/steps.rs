@@ -17,6 +17,7 @@
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
+//! | [`repair`] | what the node agent did about pods that came up unredirected |
 //! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
@@ -33,6 +34,7 @@ pub mod init;
 pub mod observe;
 pub mod pod;
 pub mod policy;
+pub mod repair;
 pub mod rules;
 pub mod traffic;
 pub mod truth;

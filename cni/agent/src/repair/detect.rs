@@ -130,7 +130,7 @@ fn failure<'a>(container: &'a ContainerStatus, future: Future, rules: &Rules) ->
     if now.is_some_and(|now| now.reason == "Completed" || now.exit_code == 0) {
         return None;
     }
-    let first_counts = future == Future::StartsOnce || mutant!("first-crash-counted");
+    let first_counts = future == Future::StartsOnce;
     let failure = container.last_state.terminated.as_ref().or(now.filter(|_| first_counts))?;
     let repair = &rules.settings;
     let message = repair.termination_message.trim();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The proof that a pod's traffic is redirected, from inside its namespace: one packet is sent as a user without privileges, and the rule
-//! that redirects it must have counted it.
+//! The proof that a pod's traffic is redirected, from inside its namespace: one packet is sent without any right, as a user that is not the
+//! proxy's, and the rule that redirects it must have counted it.
 //!
 //! No port is bound, as the proxy may start at any moment. What the wanted rules do with a packet says the evaluator of rules
 //! ([`redirect::verdict`]); a packet is chosen that they redirect. Inbound packets cannot be made from inside: for those the rules that

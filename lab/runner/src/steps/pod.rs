@@ -75,6 +75,12 @@ fn own_users(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+#[given("its containers are started once only")]
+fn starts_once(world: &mut LabWorld) -> Step {
+    world.it()?.starts_once = true;
+    Ok(())
+}
+
 #[given("its inbound traffic is caught by TPROXY")]
 fn tproxy(world: &mut LabWorld) -> Step {
     world.it()?.intercept_by_tproxy();

@@ -164,9 +164,14 @@ pub fn grants(settings: &BTreeMap<String, String>) -> Vec<Grant> {
     grants.push(Grant::new(Verb::Get, "daemonsets.apps"));
     grants.extend([Grant::new(Verb::Create, "events"), Grant::new(Verb::Patch, "events")]);
     let repairs = settings.get("REPAIR_REPAIR_PODS").is_none_or(|value| value == "true");
-    if !repairs && on("REPAIR_DELETE_PODS") {
+    let fallback = settings.get("MILLRACE_REPAIR_FALLBACK").map_or("none", String::as_str);
+    let (deletes, labels) = match repairs {
+        true => (fallback == "delete", fallback == "label"),
+        false => (on("REPAIR_DELETE_PODS"), on("REPAIR_LABEL_PODS")),
+    };
+    if deletes {
         grants.push(Grant::new(Verb::Delete, "pods"));
-    } else if !repairs && on("REPAIR_LABEL_PODS") {
+    } else if labels {
         grants.extend([Verb::Patch, Verb::Update].map(|verb| Grant::new(verb, "pods/status")));
     }
     grants

@@ -1,0 +1,31 @@
+@real-kernel @install-cni
+Feature: Pods that repair cannot help
+  Nothing starts the containers of a pod with restartPolicy Never again: it is told so, and gets what the operator chose for such pods.
+
+  Background:
+    Given a node without the plugin
+    And pod "job" of the mesh
+    And an init container checks its rules
+    And its containers are started once only
+    And it came up unredirected
+
+  @mutant:jobs-repaired
+  Scenario: It is told to be unrepairable
+    When the node agent is deployed
+    Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"
+    And the node agent counts 1 of `millrace_unrepairable_pods_total{reason="restart_policy_never"}`
+    And the node agent tells of it no RepairedBrokenPod
+    And the node agent has written pods' "nothing"
+
+  @mutant:jobs-repaired
+  Scenario Outline: It gets the fallback <fallback>
+    Given the node agent's setting "MILLRACE_REPAIR_FALLBACK" is "<fallback>"
+    When the node agent is deployed
+    Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"
+    And the node agent tells of it: <reason>
+    And the node agent has written pods' "<writes>"
+
+    Examples:
+      | fallback | reason          | writes            |
+      | delete   | DeleteBrokenPod | delete pods       |
+      | label    | LabelBrokenPod  | patch pods/status |

@@ -1,0 +1,17 @@
+@real-kernel @install-cni
+Feature: A sandbox without a process
+  Runtimes need not keep a process in a sandbox, and a validation that waits for its next run is none. The runtime's cache says which
+  namespace is the pod's.
+
+  Background:
+    Given a node without the plugin
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+
+  @mutant:cache-unread
+  Scenario: It is found by the runtime's cache
+    Given no process is in its namespace
+    When the node agent is deployed
+    Then the node agent tells of it: RepairedBrokenPod
+    And it comes up within 60 s

@@ -1,0 +1,31 @@
+@real-kernel @install-cni
+Feature: What the agent does with a pod that came up unredirected
+  A pod that starts before the plugin is there fails its validation, again and again. Of the policies that are on, the first of repair,
+  delete and label counts, and the agent writes what belongs to that one, with the rights of that one.
+
+  Background:
+    Given a node without the plugin
+    And pod "cart" of the mesh
+    And an init container checks its rules
+
+  @mutant:priority-swapped @mutant:label-on-pod
+  Scenario Outline: repair <repair>, delete <delete>, label <label>
+    Given the node agent's setting "REPAIR_REPAIR_PODS" is "<repair>"
+    And the node agent's setting "REPAIR_DELETE_PODS" is "<delete>"
+    And the node agent's setting "REPAIR_LABEL_PODS" is "<label>"
+    And it came up unredirected
+    When the node agent is deployed
+    Then the node agent tells of it: <reason>, "<text>"
+    And the node agent has written pods' "<writes>"
+    And the node agent was denied nothing and used its rights on pods
+
+    Examples:
+      | repair | delete | label | reason            | text                               | writes            |
+      | true   | true   | true  | RepairedBrokenPod | is redirected to port 15001        | nothing           |
+      | true   | true   | false | RepairedBrokenPod | is redirected to port 15001        | nothing           |
+      | true   | false  | true  | RepairedBrokenPod | is redirected to port 15001        | nothing           |
+      | true   | false  | false | RepairedBrokenPod | is redirected to port 15001        | nothing           |
+      | false  | true   | true  | DeleteBrokenPod   | pod detected as broken, deleted    | delete pods       |
+      | false  | true   | false | DeleteBrokenPod   | pod detected as broken, deleted    | delete pods       |
+      | false  | false  | true  | LabelBrokenPod    | pod detected as broken, labeled    | patch pods/status |
+      | false  | false  | false | UnredirectedPod   | no repair policy is on             | nothing           |

@@ -1,0 +1,26 @@
+@real-kernel @install-cni
+Feature: Pods without validation that are not redirected
+  A pod that has nothing that checks its rules runs on without them. The agent reads the rules of every pod of the mesh, tells of those
+  that lack them, and acts only if it was asked to.
+
+  Background:
+    Given a node without the plugin
+    And pod "cart" of the mesh
+    And it runs
+
+  @mutant:survey-blind
+  Scenario: It is told and counted, and left alone
+    When the node agent is deployed
+    Then the node agent tells of it: UnredirectedPod, "is not redirected as it should be"
+    And the node agent counts 1 of `millrace_unredirected_pods`
+    And its namespace holds no rule
+
+  @mutant:survey-blind
+  Scenario: It is repaired if somebody asked for that
+    Given the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
+    And pod "outside" outside the mesh
+    When the node agent is deployed
+    Then "cart" is meant
+    And the node agent tells of it: RepairedBrokenPod
+    And the node agent counts 0 of `millrace_unredirected_pods`
+    And TCP from "cart" to "outside" port 8080 passes 15001

@@ -1,0 +1,17 @@
+@real-kernel @install-cni
+Feature: Repaired is what was seen to redirect
+  That rules were written does not mean that packets follow them. A packet sent in the pod decides what the agent says of it.
+
+  Background:
+    Given a node without the plugin
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+
+  @mutant:repair-believes
+  Scenario: Rules that do not redirect are no repair
+    Given its namespace keeps packets from being redirected
+    When the node agent is deployed
+    Then the node agent tells of it: RepairFailed, "did not meet the rule"
+    And the node agent tells of it no RepairedBrokenPod
+    And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`

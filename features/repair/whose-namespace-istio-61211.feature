@@ -1,0 +1,23 @@
+@real-kernel @install-cni
+Feature: Whose a namespace is
+  Addresses and names are used again, and a sandbox need not hold a process. Rules are written only where address and sandbox both say
+  that the namespace is the pod's.
+
+  Background:
+    Given a node without the plugin
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+
+  @mutant:address-is-enough
+  Scenario: An address alone says nothing
+    Given the runtime's cache does not know it
+    When the node agent is deployed
+    Then the node agent tells of it: RepairFailed, "neither the CNI result cache nor a process says whose it is"
+    And the node agent tells of it no RepairedBrokenPod
+
+  @mutant:names-are-enough
+  Scenario: What is left of a former pod of its name is not the pod's
+    Given a sandbox of its name and address is left of a former pod
+    When the node agent is deployed
+    Then the node agent tells of it: RepairedBrokenPod

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the node agent does about pods that came up without redirection: what it writes, tells and counts.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given it came up unredirected` | starts a pod, whose validation fails with 126, and waits until it has failed before its present run |
+//! | `Given the runtime's cache does not know it` | its entries are removed |
+//! | `Given a sandbox of its name and address is left of a former pod` | a namespace that is kept, and an entry of another UID |
+//! | `Given no process is in its namespace` | waits for it |
+//! | `Given its namespace keeps packets from being redirected` | packets are exempt from connection tracking, and so from NAT |
+//! | `When its annotation "K" becomes "V"` | by somebody else, live |
+//! | `Then the node agent tells of it: REASON[, "…"]` | an event about the pod, waited for |
+//! | `Then the node agent tells of it no REASON` | none so far |
+//! | `Then the node agent has written pods' "VERB RESOURCE, …"` | exactly these writes succeeded or were tried; `nothing` for none |
+//! | `Then the node agent was denied nothing and used its rights on pods` | of those that change something |
+//! | `Then it gets the label "K" = "V"` | waited for |
+//! | `Then it goes` | deleted, or being deleted |
+//! | `Then the node agent counts N of `SERIES`` | a sample of its metrics, waited for |
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use apiserver::{Account, Grant, Verb};
+use cluster::{Cluster as _, Errand, PodStart};
+use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use kubelet::NetnsCluster;
+use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use netfilter::Netns;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::agent::{agent, eventually, paths};
+use crate::stop::{Step, Stop};
+use crate::world::LabWorld;
+
+/// How long the agent may take for anything here.
+const SOON: Duration = Duration::from_secs(30);
+/// Where the agent is scraped.
+const METRICS: u16 = 15014;
+/// What changes a pod.
+const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
+
+/// The pod that `it` means, as the API has it.
+async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    Ok(world.cluster().await?.api().pod(&namespace, &name))
+}
+
+#[given("it came up unredirected")]
+#[when("it came up unredirected")]
+async fn unredirected(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    match world.start(&name).await? {
+        PodStart::ContainerFailed { container, exit: Some(126), .. } if container == "istio-validation" => {}
+        other => return Err(Stop::wrong(format!("its start ended with {other:?}"))),
+    }
+    let once = world.it()?.starts_once;
+    eventually(SOON, async || {
+        let pod = object(world).await?.unwrap_or_default();
+        let states = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
+        let field = if once { "state" } else { "lastState" };
+        let mut codes = states.map(|one| &one[field]["terminated"]["exitCode"]);
+        if codes.any(|code| *code == 126) { Ok(()) } else { Err(Stop::wrong(pod["status"].to_string())) }
+    })
+    .await
+}
+
+#[given("the runtime's cache does not know it")]
+async fn unknown(world: &mut LabWorld) -> Step {
+    let results = paths(world).await?.cache_dir.join("results");
+    let name = world.it.clone();
+    let entries = std::fs::read_dir(&results).map_err(Stop::harness)?.flatten();
+    let its = entries.filter(|entry| {
+        std::fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(&format!("\"{name}\"")))
+    });
+    let its: Vec<_> = its.map(|entry| entry.path()).collect();
+    if its.is_empty() {
+        return Err(Stop::harness(format!("{} has no entry of it", results.display())));
+    }
+    its.iter().try_for_each(std::fs::remove_file).map_err(Stop::harness)
+}
+
+#[given("a sandbox of its name and address is left of a former pod")]
+async fn former(world: &mut LabWorld) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let pod = object(world).await?.ok_or_else(|| Stop::harness("it is not there"))?;
+    let address = pod["status"]["podIP"].as_str().ok_or_else(|| Stop::harness("it has no address"))?;
+    let entry = json!({
+        "kind": "cniCacheV1", "containerId": "former", "ifName": "eth0", "networkName": "lab-net",
+        "netns": "/var/run/netns/former", "cniArgs": [["K8S_POD_NAMESPACE", namespace], ["K8S_POD_NAME", name], ["K8S_POD_UID", "former"]],
+        "result": { "cniVersion": "1.0.0", "ips": [{ "address": format!("{address}/24") }] },
+    });
+    let file = paths(world).await?.cache_dir.join("results/lab-net-former-eth0");
+    std::fs::write(file, entry.to_string()).map_err(Stop::harness)?;
+    let file = paths(world).await?.netns_dir.join("former");
+    std::fs::write(&file, "").map_err(Stop::harness)?;
+    let script = format!("ip link set lo up && ip address add {address}/32 dev lo");
+    let mut command = Command::new("unshare");
+    command.arg(format!("--net={}", file.display())).args(["sh", "-c", &script]).kill_on_drop(true);
+    world.mounts.push(file);
+    let made = command.output().await.map_err(Stop::harness)?;
+    if made.status.success() { Ok(()) } else { Err(Stop::harness(format!("unshare answered {made:?}"))) }
+}
+
+#[given("no process is in its namespace")]
+async fn no_process(world: &mut LabWorld) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let path = world.cluster().await?.starting(&namespace, &name).await?.netns();
+    let wanted = Netns::open(path).map_err(Stop::harness)?.id();
+    eventually(SOON, async || {
+        let processes = std::fs::read_dir("/proc").map_err(Stop::harness)?.flatten();
+        let mut there = processes.filter(|process| {
+            std::fs::metadata(process.path().join("ns/net")).is_ok_and(|about| about.ino() == wanted.ino)
+        });
+        match there.next() {
+            None => Ok(()),
+            Some(process) => Err(Stop::wrong(format!("{} is in it", process.path().display()))),
+        }
+    })
+    .await
+}
+
+#[given("its namespace keeps packets from being redirected")]
+async fn untracked(world: &mut LabWorld) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let tier = world.cluster().await?;
+    let workload = tier.starting(&namespace, &name).await?;
+    let rules = "add table ip stranger\nadd chain ip stranger out { type filter hook output priority -300 ; }\nadd rule ip stranger out notrack\n";
+    let errand = Errand {
+        words: ["nft", "-f", "-"].map(str::to_owned).to_vec(),
+        stdin: rules.as_bytes().to_vec(),
+        netns: Some(workload.netns()),
+        ..Errand::default()
+    };
+    let answer = tier.node()?.run(errand).await?;
+    if answer.exit == Some(0) { Ok(()) } else { Err(Stop::harness(format!("nft answered {answer:?}"))) }
+}
+
+#[when(regex = r#"^its annotation "([^"]+)" becomes "([^"]*)"$"#)]
+async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), &namespace);
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": { key: value } } }));
+    pods.patch(&name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+/// Reason and text of all events about the pod that `it` means.
+async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), &namespace);
+    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
+    let about = all.items.into_iter().filter(|one| one.involved_object.name.as_ref() == Some(&name));
+    Ok(about.map(|one| (one.reason.unwrap_or_default(), one.message.unwrap_or_default())).collect())
+}
+
+#[then(regex = r#"^the node agent tells of it: ([A-Za-z]+)(?:, "(.*)")?$"#)]
+async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
+    eventually(SOON, async || {
+        let told = events(world).await?;
+        let is_it = |(why, what): &(String, String)| *why == reason && what.contains(&text);
+        if told.iter().any(is_it) { Ok(()) } else { Err(Stop::wrong(format!("it told {told:?}"))) }
+    })
+    .await
+}
+
+#[then(regex = r"^the node agent tells of it no ([A-Za-z]+)$")]
+async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
+    let told = events(world).await?;
+    match told.iter().find(|(why, _)| *why == reason) {
+        None => Ok(()),
+        Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),
+    }
+}
+
+#[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
+async fn written(world: &mut LabWorld, wanted: String) -> Step {
+    let user = NetnsCluster::plugin_user();
+    let requests = world.cluster().await?.api().requests();
+    let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));
+    let writes: BTreeSet<String> = writes
+        .filter_map(|one| {
+            let resource = one.resource.filter(|resource| resource.split('/').next() == Some("pods"))?;
+            Some(format!("{} {resource}", one.verb))
+        })
+        .collect();
+    let wanted: BTreeSet<String> =
+        wanted.split(", ").filter(|word| *word != "nothing").map(str::to_owned).collect();
+    if writes == wanted { Ok(()) } else { Err(Stop::wrong(format!("it wrote {writes:?}"))) }
+}
+
+#[then("the node agent was denied nothing and used its rights on pods")]
+async fn rights(world: &mut LabWorld) -> Step {
+    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
+    let user = NetnsCluster::plugin_user();
+    let tier = world.cluster().await?;
+    let denied: Vec<_> =
+        tier.api().requests().into_iter().filter(|one| one.user == user && one.missing.is_some()).collect();
+    let about_pods = |grant: &Grant| {
+        let resources = grant.rule.resources.iter().flatten();
+        // A patch is all that a label takes; upstream's chart grants the update as well.
+        let changes = ["delete", "patch"].iter().any(|verb| grant.rule.verbs.iter().any(|one| one == verb));
+        changes && resources.into_iter().any(|one| one.split('/').next() == Some("pods"))
+    };
+    let unused: Vec<_> = tier.api().unused(&account).into_iter().filter(about_pods).collect();
+    if denied.is_empty() && unused.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::wrong(format!("denied: {denied:?}; never used: {unused:?}")))
+}
+
+#[then(regex = r#"^it gets the label "([^"]+)" = "([^"]*)"$"#)]
+async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
+    eventually(SOON, async || {
+        let pod = object(world).await?.unwrap_or_default();
+        let labels = &pod["metadata"]["labels"];
+        if labels[&key] == value.as_str() {
+            Ok(())
+        } else {
+            Err(Stop::wrong(format!("its labels are {labels}")))
+        }
+    })
+    .await
+}
+
+#[then("it goes")]
+async fn goes(world: &mut LabWorld) -> Step {
+    eventually(SOON, async || match object(world).await? {
+        Some(pod) if pod["metadata"]["deletionTimestamp"].is_null() => Err(Stop::wrong("it stays")),
+        _ => Ok(()),
+    })
+    .await
+}
+
+/// The agent's metrics, from inside its pod.
+async fn scrape(world: &mut LabWorld) -> Result<String, Stop> {
+    let pod = agent(world).await?;
+    let path = PathBuf::from(world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns());
+    let get = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, METRICS))?;
+        stream.set_read_timeout(Some(SOON))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let done = tokio::task::spawn_blocking(move || Netns::open(path)?.enter(get));
+    done.await.map_err(Stop::harness)?.map_err(Stop::harness)?.map_err(Stop::harness)
+}
+
+#[then(regex = r"^the node agent counts (\d+) of `(.+)`$")]
+async fn counts(world: &mut LabWorld, wanted: String, series: String) -> Step {
+    eventually(SOON, async || {
+        let text = scrape(world).await?;
+        let found = text.lines().find_map(|line| line.strip_prefix(&series)?.strip_prefix(' '));
+        match found {
+            Some(value) if value == wanted => Ok(()),
+            other => Err(Stop::wrong(format!("{series} is {other:?}"))),
+        }
+    })
+    .await
+}
+
+#[when(regex = r#"^"([^"]+)" is meant$"#)]
+#[then(regex = r#"^"([^"]+)" is meant$"#)]
+fn meant(world: &mut LabWorld, name: String) {
+    world.it = name;
+}
+
+#[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)$")]
+async fn asks(world: &mut LabWorld, verb: String, resource: String) -> Step {
+    let user = NetnsCluster::plugin_user();
+    eventually(SOON, async || {
+        let meant = |one: &apiserver::Logged| {
+            one.user == user && one.verb.to_string() == verb && one.resource.as_deref() == Some(&*resource)
+        };
+        match world.cluster().await?.api().count(meant) {
+            0 => Err(Stop::wrong("it did not ask")),
+            _ => Ok(()),
+        }
+    })
+    .await
+}
