@@ -8,7 +8,6 @@ Feature: What the agent does with a pod that came up unredirected
     And pod "cart" of the mesh
     And an init container checks its rules
 
-  @mutant:priority-swapped @mutant:label-on-pod
   Scenario Outline: repair <repair>, delete <delete>, label <label>
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "<repair>"
     And the node agent's setting "REPAIR_DELETE_PODS" is "<delete>"
@@ -19,13 +18,15 @@ Feature: What the agent does with a pod that came up unredirected
     And the node agent has written pods' "<writes>"
     And the node agent was denied nothing and used its rights on pods
 
+    @mutant:priority-swapped
     Examples:
       | repair | delete | label | reason            | text                               | writes            |
       | true   | true   | true  | RepairedBrokenPod | is redirected to port 15001        | nothing           |
       | true   | true   | false | RepairedBrokenPod | is redirected to port 15001        | nothing           |
       | true   | false  | true  | RepairedBrokenPod | is redirected to port 15001        | nothing           |
-      | true   | false  | false | RepairedBrokenPod | is redirected to port 15001        | nothing           |
       | false  | true   | true  | DeleteBrokenPod   | pod detected as broken, deleted    | delete pods       |
-      | false  | true   | false | DeleteBrokenPod   | pod detected as broken, deleted    | delete pods       |
+
+    @mutant:label-on-pod
+    Examples:
+      | repair | delete | label | reason            | text                               | writes            |
       | false  | false  | true  | LabelBrokenPod    | pod detected as broken, labeled    | patch pods/status |
-      | false  | false  | false | UnredirectedPod   | no repair policy is on             | nothing           |
