@@ -1,7 +1,7 @@
 @real-kernel @install-cni
 Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (installer faults 4, 5, 6 and 8)
 
-  @mutant:first-file-ignored @mutant:readiness-believed
+  @mutant:first-file-ignored
   Scenario: Runtimes read another file first
     Given somebody writes "05-other.conflist":
       """
