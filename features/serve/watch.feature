@@ -33,14 +33,6 @@ Feature: The plugin is answered from what the agent watches
       | hangs       |
       | answers 401 |
 
-  @mutant:gone-ignored
-  Scenario: A version that the server has forgotten is followed by a list
-    When the API server reports an ERROR event 410 on a watch of the node's pods the first time
-    Then the node agent says "has forgotten that version"
-    When "cart" starts
-    Then it runs
-    And the API server was asked for a list of the node's pods between 2 and 2 times
-
   Scenario: An agent that was killed knows the node's pods again
     When the node agent is killed
     Then the node agent becomes ready within 30 s

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use protocol::mutant;
-
 use super::super::error::ApiError;
 use super::super::resource::Freshness;
 use crate::metrics::RestartReason;
@@ -154,7 +152,6 @@ impl Course {
             }
             Outcome::Broken | Outcome::Stalled if good => self.failures = 0,
             Outcome::Ended | Outcome::Broken | Outcome::Stalled => {}
-            Outcome::Failed(ApiError::Gone(_)) if mutant!("gone-ignored") => {}
             Outcome::Failed(ApiError::Gone(_)) => self.anew(),
             Outcome::Failed(ApiError::Malformed(_)) => {
                 self.unreadable += 1;
