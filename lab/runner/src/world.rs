@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use cluster::{Answer, ChainFailure, Cluster as _, CniAnswer, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
+use kubelet::netns::Namespace;
 use netfilter::Snapshot;
 use nix::fcntl::Flock;
-use nix::mount::{MntFlags, umount2};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -108,8 +107,8 @@ pub struct LabWorld {
     pub agent: AgentPlan,
     /// What steps about the agent's own word keep.
     pub observed: Observed,
-    /// Namespaces that steps made beside the pods' own, where they are mounted.
-    pub mounts: Vec<PathBuf>,
+    /// Namespaces that steps made beside the pods' own.
+    pub namespaces: Vec<Namespace>,
     /// All traffic so far.
     pub traffic: Vec<Sent>,
     /// Objects that steps created.
@@ -198,11 +197,7 @@ impl LabWorld {
 
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<(), String> {
-        for mounted in self.mounts.drain(..) {
-            umount2(&mounted, MntFlags::MNT_DETACH)
-                .map_err(|error| format!("{}: {error}", mounted.display()))?;
-            std::fs::remove_file(&mounted).map_err(|error| format!("{}: {error}", mounted.display()))?;
-        }
+        self.namespaces.clear();
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
         self.notes.extend(cluster.end().await.map_err(|error| error.to_string())?);

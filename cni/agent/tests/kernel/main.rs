@@ -16,7 +16,7 @@ mod node;
 mod proof;
 mod whose;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -57,6 +57,9 @@ fn reason() -> Option<String> {
         // The probe takes the identity of a user without privileges.
         Rights::OneUser => return Some("needs root: a user without privileges".to_owned()),
         Rights::None(reason) => return Some(reason),
+    }
+    if let Err(error) = Command::new("ip").arg("-V").output() {
+        return Some(format!("needs ip: {error}"));
     }
     let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
     unshare(CloneFlags::CLONE_NEWNS)

@@ -31,10 +31,10 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kubelet::NetnsCluster;
+use kubelet::netns::{Namespace, Role, add_addresses};
 use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use netfilter::Netns;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::agent::{agent, eventually, paths};
 use crate::stop::{Step, Stop};
@@ -100,13 +100,10 @@ async fn former(world: &mut LabWorld) -> Step {
     let file = paths(world).await?.cache_dir.join("results/lab-net-former-eth0");
     std::fs::write(file, entry.to_string()).map_err(Stop::harness)?;
     let file = paths(world).await?.netns_dir.join("former");
-    std::fs::write(&file, "").map_err(Stop::harness)?;
-    let script = format!("ip link set lo up && ip address add {address}/32 dev lo");
-    let mut command = Command::new("unshare");
-    command.arg(format!("--net={}", file.display())).args(["sh", "-c", &script]).kill_on_drop(true);
-    world.mounts.push(file);
-    let made = command.output().await.map_err(Stop::harness)?;
-    if made.status.success() { Ok(()) } else { Err(Stop::harness(format!("unshare answered {made:?}"))) }
+    let left = Namespace::create(&file, Role::Pod).await.map_err(Stop::harness)?;
+    let address = address.parse().map_err(Stop::harness)?;
+    world.namespaces.push(left);
+    add_addresses(&file, &[address]).await.map_err(Stop::harness)
 }
 
 #[given("no process is in its namespace")]
