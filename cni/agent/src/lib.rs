@@ -23,6 +23,7 @@
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
+//! | [`taint`] | nodes that carry a taint until the plugin is ready there |
 
 pub mod api;
 pub mod cli;
@@ -41,4 +42,5 @@ pub mod run;
 pub mod serve;
 pub mod settings;
 pub mod status;
+pub mod taint;
 pub mod watch;

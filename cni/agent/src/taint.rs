@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Nodes that carry a taint until the plugin is ready there. One small controller, `install-cni taint`, with two modes, and a variant without
+//! anything central: each agent minds the taint of its own node.
+//!
+//! | mode | taint | does |
+//! |---|---|---|
+//! | `readiness` | `NodeReadiness:NoSchedule` | adds it while any of the configured pods is missing on a node, removes it when all are ready |
+//! | `untaint` | `cni.istio.io/not-ready`, any effect | only removes it, once the node's agent is ready |
+//! | node (in the agent) | `cni.istio.io/not-ready` | removes it once the installation is right, restores it when that is lost or uninstalled |
+//!
+//! # What each mode may do
+//! [`rights`] is the same as a table that tests compare with. Nothing here can be narrowed to one node by RBAC, as nobody knows the names of
+//! nodes beforehand: for the variant in the agent an admission policy does it.
+//!
+//! | mode | verbs | resource | where | names |
+//! |---|---|---|---|---|
+//! | readiness, untaint | get, list, watch, patch | nodes | cluster | any |
+//! | readiness | list, watch | pods | each namespace that its configuration names; the cluster if an entry has none | any |
+//! | readiness | list, watch | configmaps | `--configmap-namespace` | `--configmap-name` |
+//! | untaint | list, watch | pods | `--cni-namespace` | any |
+//! | readiness, untaint | get, update | leases.coordination.k8s.io | `--lease-namespace` | `--lease-name` |
+//! | readiness, untaint | create | leases.coordination.k8s.io | `--lease-namespace` | any, as it has no name before |
+//! | all | create, patch | events | `default`, where events of nodes are kept | any |
+//! | node | get, list, watch, patch | nodes | cluster | its own, by admission |
+//!
+//! Only `/spec/taints` of a node is ever patched.
+
+mod rights;
+
+pub use rights::{Names, Place, Right, Role, rights};
