@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Checks what an operator gives against the table of fields, all of it at once.
+
+use serde_json::Value;
+
+use crate::field::{Field, Kind};
+use crate::fields;
+use crate::mistake::{Given, Mistake, Mistakes};
+
+/// The part that other charts read as well: what we do not know there is not ours.
+const SHARED: &str = "global";
+
+/// Where values stand in a document: what goes in front of their names when they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a>(pub &'a str);
+
+/// Checks values (each in the spelling without `cni.`) and takes out what is not ours to know.
+///
+/// # Errors
+/// Every unknown key and every value that its field cannot hold.
+pub fn check(values: &mut Value, place: Place<'_>) -> Result<(), Mistakes> {
+    let mut mistakes = Mistakes::default();
+    if !values.is_object() {
+        let name = place.0.trim_end_matches('.').to_owned();
+        let given = Given { field: name, value: values.clone() };
+        return Err(Mistake::Wrong { given, wanted: Kind::Open.wanted() }.into());
+    }
+    walk(values, "", place, &mut mistakes);
+    mistakes.none()
+}
+
+fn walk(values: &mut Value, at: &str, place: Place<'_>, mistakes: &mut Mistakes) {
+    let Value::Object(map) = values else { return };
+    map.retain(|key, value| {
+        let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+        let given = || Given { field: format!("{}{path}", place.0), value: value.clone() };
+        match fields::find(&path) {
+            Some(Field { kind: Kind::Elsewhere, .. }) => return false,
+            Some(field) if field.kind.holds(value) => {}
+            Some(field) => mistakes.0.push(Mistake::Wrong { given: given(), wanted: field.kind.wanted() }),
+            None if is_group(&path) && value.is_object() => walk(value, &path, place, mistakes),
+            None if is_group(&path) => {
+                mistakes.0.push(Mistake::Wrong { given: given(), wanted: Kind::Open.wanted() });
+            }
+            None if path.starts_with("global.") => return protocol::mutant!("unknown-key-passed"),
+            None if RESERVED.contains(&path.as_str()) => {
+                let instead = "set the value itself, at the root";
+                mistakes.0.push(Mistake::Reserved { field: given().field, instead });
+            }
+            None if protocol::mutant!("unknown-key-passed") => return false,
+            None => mistakes.0.push(Mistake::Unknown { given: given(), nearest: nearest(&path) }),
+        }
+        true
+    });
+}
+
+/// Keys that are the chart's own.
+const RESERVED: [&str; 2] = ["_internal_defaults_do_not_set", "defaults"];
+
+/// Whether values stand below this path.
+fn is_group(path: &str) -> bool {
+    path == SHARED
+        || fields::ALL
+            .iter()
+            .any(|field| field.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// The known path that differs least, if it differs little. A last key that is the same counts as near, too: it stands at another place.
+fn nearest(path: &str) -> Option<String> {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let ours = || fields::ALL.iter().filter(|field| field.kind != Kind::Elsewhere).map(|field| field.path);
+    let (least, near) = ours()
+        .map(|known| (distance(&path.to_ascii_lowercase(), &known.to_ascii_lowercase()), known))
+        .min()?;
+    if least <= 2.max(path.len() / 4) {
+        return Some(near.to_owned());
+    }
+    ours().find(|known| last(known) == last(path)).map(str::to_owned)
+}
+
+/// How many letters must be changed, put in or taken out.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(mut values: Value) -> Vec<String> {
+        match check(&mut values, Place("values.")) {
+            Ok(()) => Vec::new(),
+            Err(mistakes) => mistakes.0.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn distances_are_those_of_levenshtein() {
+        for (one, other, want) in
+            [("", "abc", 3), ("kitten", "sitting", 3), ("chained", "chained", 0), ("ab", "ba", 2)]
+        {
+            assert_eq!(distance(one, other), want, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_field_and_value() {
+        let wrong = json!({
+            "chaind": true, "chained": "yes", "cniBinDir": "opt", "provider": "calico", "repair": {"enable": 1},
+            "taint": [], "env": {"A": 1}, "defaults": {}, "enabled": {"x": 1},
+        });
+        assert_eq!(
+            told(wrong),
+            [
+                r#"values.chaind: true: there is no such value; did you mean chained?"#,
+                r#"values.chained: "yes": must be true or false"#,
+                r#"values.cniBinDir: "opt": must be an absolute path, or """#,
+                r#"values.defaults: not to be set; set the value itself, at the root"#,
+                r#"values.enabled: {"x":1}: there is no such value; did you mean ambient.enabled?"#,
+                r#"values.env: {"A":1}: must be a map of texts (numbers and truth values in quotes)"#,
+                r#"values.provider: "calico": must be one of "default", "multus""#,
+                r#"values.repair.enable: 1: there is no such value; did you mean repair.enabled?"#,
+                r#"values.taint: []: must be a map"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_ours_is_taken_out() {
+        let mut values = json!({"global": {"hub": "h", "meshID": "m", "proxy": {}}, "pilot": {"x": 1}, "affinity": {"any": [1]}});
+        check(&mut values, Place("")).unwrap();
+        assert_eq!(values, json!({"global": {"hub": "h"}, "affinity": {"any": [1]}}));
+    }
+}

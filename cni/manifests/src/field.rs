@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a value is: its path, its kind, its default, what it is for. The chart's `values.yaml` and `values.schema.json` and
+//! `docs/values.md` are written from this, and what an operator gives is checked by it.
+
+use serde_json::Value;
+
+/// What a value may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A directory of the node, absolute. `""` where the default is not the operator's to choose.
+    Directory,
+    /// The name of a file in a directory that another value names, or `""`.
+    FileName,
+    /// A file mode, octal with a leading 0.
+    Mode,
+    /// true or false.
+    Bool,
+    /// A whole number that is not negative.
+    Count,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A list of texts.
+    Texts,
+    /// Names that the operator chooses, each with a text.
+    TextMap,
+    /// An object of Kubernetes, as it is.
+    Open,
+    /// A list of objects of Kubernetes, as they are.
+    OpenList,
+    /// A list of `{name, namespace, selector}`.
+    Selectors,
+    /// Values of another chart: accepted, so that one file can serve both, and not read.
+    Elsewhere,
+}
+
+/// A value that an operator can give.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its keys, joined by dots.
+    pub path: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// What it holds if nobody says anything: the word itself for what is text, else JSON.
+    pub default: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+}
+
+impl Kind {
+    /// Whether it is a text in YAML.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Directory | Self::FileName | Self::Mode | Self::OneOf(_))
+    }
+
+    /// Whether its keys are not ours to know.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::TextMap | Self::Elsewhere)
+    }
+
+    /// What it must be, for a person who gave something else.
+    #[must_use]
+    pub fn wanted(self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Directory => "an absolute path, or \"\"".to_owned(),
+            Self::FileName => "a file name without a directory, or \"\"".to_owned(),
+            Self::Mode => "a mode in quotes, octal with a leading 0, such as \"0600\"".to_owned(),
+            Self::Bool => "true or false".to_owned(),
+            Self::Count => "a whole number".to_owned(),
+            Self::OneOf(words) => {
+                let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Self::Texts => "a list of texts".to_owned(),
+            Self::TextMap => "a map of texts (numbers and truth values in quotes)".to_owned(),
+            Self::Open | Self::Elsewhere => "a map".to_owned(),
+            Self::OpenList => "a list of maps".to_owned(),
+            Self::Selectors => "a list of {name, namespace, selector}, all of them texts".to_owned(),
+        }
+    }
+
+    /// Whether it may hold this.
+    #[must_use]
+    pub fn holds(self, value: &Value) -> bool {
+        let text = || value.as_str().unwrap_or_default();
+        match self {
+            Self::Text => value.is_string(),
+            Self::Directory => value.is_string() && (text().is_empty() || text().starts_with('/')),
+            Self::FileName => value.is_string() && !text().contains('/'),
+            Self::Mode => {
+                let digits = text().strip_prefix('0').unwrap_or_default();
+                digits.len() == 3 && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte))
+            }
+            Self::Bool => value.is_boolean(),
+            Self::Count => value.is_u64(),
+            Self::OneOf(words) => value.as_str().is_some_and(|text| words.contains(&text)),
+            Self::Texts => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+            Self::TextMap => value.as_object().is_some_and(|map| map.values().all(Value::is_string)),
+            Self::Open | Self::Elsewhere => value.is_object(),
+            Self::OpenList => value.as_array().is_some_and(|list| list.iter().all(Value::is_object)),
+            Self::Selectors => value.as_array().is_some_and(|list| list.iter().all(is_selector)),
+        }
+    }
+}
+
+/// The keys of an entry of [`Kind::Selectors`].
+pub const SELECTOR_KEYS: [&str; 3] = ["name", "namespace", "selector"];
+
+fn is_selector(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| {
+        map.iter().all(|(key, value)| SELECTOR_KEYS.contains(&key.as_str()) && value.is_string())
+            && map.contains_key("selector")
+    })
+}
+
+impl Field {
+    /// Its default as a value; nothing for what is not read.
+    #[must_use]
+    pub fn default_value(&self) -> Value {
+        match self.kind {
+            Kind::Elsewhere => Value::Null,
+            kind if kind.is_text() => self.default.into(),
+            _ => serde_json::from_str(self.default).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_kind_holds_what_it_says_and_no_more() {
+        let table = [
+            (Kind::Text, json!("x"), json!(1)),
+            (Kind::Directory, json!("/a"), json!("a")),
+            (Kind::FileName, json!("a.conf"), json!("/a.conf")),
+            (Kind::Mode, json!("0640"), json!("640")),
+            (Kind::Mode, json!("0600"), json!("0800")),
+            (Kind::Bool, json!(false), json!("false")),
+            (Kind::Count, json!(0), json!(-1)),
+            (Kind::OneOf(&["", "a"]), json!(""), json!("b")),
+            (Kind::Texts, json!(["a"]), json!("a")),
+            (Kind::Texts, json!([]), json!([1])),
+            (Kind::TextMap, json!({"a": "1"}), json!({"a": 1})),
+            (Kind::Open, json!({"a": [1]}), json!([1])),
+            (Kind::OpenList, json!([{}]), json!(["a"])),
+            (Kind::Selectors, json!([{"name": "a", "selector": "b=c"}]), json!([{"name": "a"}])),
+            (Kind::Selectors, json!([]), json!([{"selector": "a", "labels": "b"}])),
+        ];
+        for (kind, good, bad) in table {
+            assert!(kind.holds(&good), "{kind:?} {good}");
+            assert!(!kind.holds(&bad), "{kind:?} {bad}");
+        }
+    }
+}

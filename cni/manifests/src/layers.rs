@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Layers of values, one over the other: the defaults and what the chart's files say of platforms, profiles and releases.
+
+use serde_json::{Map, Value};
+
+use crate::field::Kind;
+use crate::fields;
+
+/// A family of the chart's files, of which an installation takes one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// `files/platform-*.yaml`
+    Platform,
+    /// `files/profile-*.yaml`
+    Profile,
+    /// `files/compat-*.yaml`
+    Compat,
+}
+
+macro_rules! files {
+    ($family:literal, $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../chart/files/", $family, "-", $name, ".yaml")))),*]
+    };
+}
+
+const PLATFORMS: &[(&str, &str)] =
+    files!("platform", "gke" "huawei-cce" "k3d" "k3s" "microk8s" "minikube" "openshift");
+const PROFILES: &[(&str, &str)] =
+    files!("profile", "ambient" "default" "demo" "empty" "minimal" "preview" "remote" "stable");
+const COMPATS: &[(&str, &str)] = files!("compat", "1.26" "1.27" "1.28" "1.29" "1.30" "1.31");
+
+impl Family {
+    fn files(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Platform => PLATFORMS,
+            Self::Profile => PROFILES,
+            Self::Compat => COMPATS,
+        }
+    }
+
+    /// The value that names one.
+    #[must_use]
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Platform => "platform",
+            Self::Profile => "profile",
+            Self::Compat => "compatibilityVersion",
+        }
+    }
+
+    /// The names that there are.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.files().iter().map(|(name, _)| *name)
+    }
+
+    /// The values of one; nothing if there is none of that name.
+    #[must_use]
+    pub fn layer(self, name: &str) -> Option<Value> {
+        let (_, text) = self.files().iter().find(|(known, _)| *known == name)?;
+        let values: Value = serde_saphyr::from_str(text).ok()?;
+        Some(if values.is_null() { Value::Object(Map::new()) } else { values })
+    }
+}
+
+/// The defaults of all values that are read.
+#[must_use]
+pub fn defaults() -> Value {
+    let mut all = Value::Object(Map::new());
+    for field in fields::ALL.iter().filter(|field| field.kind != Kind::Elsewhere) {
+        put(&mut all, field.path, field.default_value());
+    }
+    all
+}
+
+/// Puts a value at a path, and makes the maps on the way to it.
+pub fn put(all: &mut Value, path: &str, value: Value) {
+    let mut at = all;
+    for key in path.split('.') {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        at = &mut at[key];
+    }
+    *at = value;
+}
+
+/// The value at a path.
+#[must_use]
+pub fn get<'a>(all: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(all, |at, key| at.get(key))
+}
+
+/// Puts one layer over another: maps are merged, everything else is replaced.
+pub fn overlay(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (key, value) in above {
+                overlay(below.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
+    }
+}
+
+/// Takes out what is null, which says nothing: the value keeps its default.
+pub fn without_null(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.retain(|_, value| !value.is_null());
+        map.values_mut().for_each(without_null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn maps_merge_and_lists_are_replaced() {
+        let mut below = json!({"a": {"b": 1, "c": [1, 2]}, "d": 1});
+        overlay(&mut below, &json!({"a": {"c": [3]}, "d": {"e": 1}}));
+        assert_eq!(below, json!({"a": {"b": 1, "c": [3]}, "d": {"e": 1}}));
+    }
+
+    #[test]
+    fn null_says_nothing_at_any_depth() {
+        let mut value = json!({"a": null, "b": {"c": null, "d": 1}});
+        without_null(&mut value);
+        assert_eq!(value, json!({"b": {"d": 1}}));
+    }
+
+    #[test]
+    fn every_file_of_the_chart_is_known_and_no_other() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../chart/files");
+        let mut there: Vec<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".yaml"))
+            .collect();
+        there.sort();
+        let families =
+            [("compat", Family::Compat), ("platform", Family::Platform), ("profile", Family::Profile)];
+        let known: Vec<String> = families
+            .iter()
+            .flat_map(|(word, family)| family.names().map(move |name| format!("{word}-{name}.yaml")))
+            .collect();
+        assert_eq!(there, known);
+    }
+
+    fn tree() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..9u8).prop_map(Value::from)];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop::collection::btree_map("[a-c]", inner, 0..4).prop_map(|map| json!(map))
+        })
+    }
+
+    fn leaves(at: &str, value: &Value) -> Vec<(String, Value)> {
+        match value.as_object().filter(|map| !map.is_empty()) {
+            None => vec![(at.to_owned(), value.clone())],
+            Some(map) => map.iter().flat_map(|(key, value)| leaves(&format!("{at}{key}."), value)).collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_upper_layer_always_wins(mut below in tree(), above in tree()) {
+            overlay(&mut below, &above);
+            for (path, value) in leaves("", &above).into_iter().filter(|(_, value)| !value.is_object()) {
+                let found = match path.trim_end_matches('.') {
+                    "" => Some(&below),
+                    path => get(&below, path),
+                };
+                prop_assert_eq!(found, Some(&value));
+            }
+        }
+
+        #[test]
+        fn a_layer_over_itself_changes_nothing(value in tree()) {
+            let mut twice = value.clone();
+            overlay(&mut twice, &value);
+            prop_assert_eq!(twice, value);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator applies. Every input becomes one typed set of [`Values`], and from that come the objects. Text in, values out:
+//! nothing here reads a file, asks a cluster or knows the time.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`field`], [`fields`] | what each value is, its default, what it is for |
+//! | [`layers`] | defaults, and what the chart's files say of platforms, profiles and releases |
+//! | [`spelling`] | `cni.x` and `x` are one value |
+//! | [`check`] | unknown keys, wrong kinds |
+//! | [`resolve`] | all of that in order: the operator wins |
+//! | [`values`] | the result |
+//! | [`mistake`] | what is wrong, all of it at once |
+//! | [`document`] | YAML text |
+
+pub mod check;
+pub mod document;
+pub mod field;
+pub mod fields;
+pub mod layers;
+pub mod mistake;
+pub mod resolve;
+pub mod spelling;
+pub mod values;
+
+pub use mistake::{Mistake, Mistakes};
+pub use resolve::Context;
+pub use values::{Release, Values};

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what an operator gives to [`Values`]: defaults, then profile, release, platform, and over all of them the operator.
+
+use serde_json::Value;
+
+use crate::check::{self, Place};
+use crate::layers::{Family, defaults, get, overlay, put, without_null};
+use crate::mistake::{Given, Mistake, Mistakes};
+use crate::spelling;
+use crate::values::{Provider, Release, StatusGate, Values};
+
+/// What is known besides the values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Which installation it is.
+    pub release: Release,
+    /// The API server's version, if it is known.
+    pub kube_version: Option<String>,
+    /// The platform that was asked for besides the values.
+    pub platform: Option<String>,
+    /// The profile that was asked for besides the values.
+    pub profile: Option<String>,
+}
+
+/// Where GKE's nodes have their plugins.
+const GKE_BIN_DIR: &str = "/home/kubernetes/bin";
+/// Where other nodes have them.
+const BIN_DIR: &str = "/opt/cni/bin";
+
+impl Values {
+    /// Fills in what the operator did not give. A value that is null or missing is not given.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the values.
+    pub fn resolve(user: &Value, context: &Context) -> Result<Self, Mistakes> {
+        let mut user = user.clone();
+        if user.is_null() {
+            user = Value::Object(serde_json::Map::new());
+        }
+        without_null(&mut user);
+        let mut user = spelling::one(&user)?;
+        let mut mistakes = Mistakes::default();
+        mistakes.keep(check::check(&mut user, Place("")));
+
+        let mut all = defaults();
+        let mut last = Value::Object(serde_json::Map::new());
+        for family in [Family::Profile, Family::Compat, Family::Platform] {
+            let asked = match family {
+                Family::Platform => context.platform.as_deref(),
+                Family::Profile => context.profile.as_deref(),
+                Family::Compat => None,
+            };
+            if let Some((name, layer)) = mistakes.keep(choose(family, &user, asked)).flatten() {
+                overlay(&mut all, &layer);
+                put(&mut user, family.field(), name.into());
+                last = layer;
+            }
+        }
+        mistakes.none()?;
+        overlay(&mut all, &user);
+        if protocol::mutant!("user-loses-to-platform") {
+            overlay(&mut all, &last);
+        }
+        Self::typed(all, context)
+    }
+
+    fn typed(all: Value, context: &Context) -> Result<Self, Mistakes> {
+        let mut values: Self = serde_json::from_value(all).map_err(|error| {
+            Mistakes::from(Mistake::Document { what: "values".to_owned(), why: error.to_string() })
+        })?;
+        if values.cni_bin_dir.is_empty() {
+            let gke = context.kube_version.as_deref().is_some_and(|version| version.contains("-gke"));
+            values.cni_bin_dir = if gke { GKE_BIN_DIR } else { BIN_DIR }.to_owned();
+        }
+        values.release = context.release.clone();
+        contradictions(&values).none()?;
+        Ok(values)
+    }
+}
+
+/// The file of a family that the values name, at the root or else in `global`, or that was asked for besides them.
+fn choose(family: Family, user: &Value, asked: Option<&str>) -> Result<Option<(String, Value)>, Mistakes> {
+    let paths = [family.field().to_owned(), format!("global.{}", family.field())];
+    let named = paths.iter().find_map(|path| {
+        let name = get(user, path)?.as_str().filter(|name| !name.is_empty())?;
+        Some(Given::new(path.clone(), name))
+    });
+    let asked = asked.map(|name| Given::new(format!("--{}", family.field()), name));
+    let given = match (named, asked) {
+        (Some(one), Some(other)) if one.value != other.value => {
+            return Err(Mistake::Both { one, other }.into());
+        }
+        (Some(given), _) | (None, Some(given)) => given,
+        (None, None) => return Ok(None),
+    };
+    let name = given.value.as_str().unwrap_or_default();
+    match family.layer(name) {
+        Some(layer) => Ok(Some((name.to_owned(), layer))),
+        None => Err(Mistake::Name { given, known: family.names().collect() }.into()),
+    }
+}
+
+/// Values that cannot stand together, wherever each came from.
+fn contradictions(values: &Values) -> Mistakes {
+    let mut mistakes = Mistakes::default();
+    let multus_accepted = protocol::mutant!("multus-chained-accepted");
+    if values.provider == Provider::Multus && values.chained && !multus_accepted {
+        mistakes.0.push(Mistake::Contradiction {
+            one: Given::new("chained", true),
+            other: Given::new("provider", "multus"),
+            why: "Multus runs the plugin from a file of its own; set chained: false, or provider: default"
+                .to_owned(),
+        });
+    }
+    let on_host =
+        values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace);
+    if values.status_gate == StatusGate::Agent && !on_host {
+        mistakes.0.push(Mistake::Contradiction {
+            one: Given::new("statusGate", "agent"),
+            other: Given::new("hostNetwork", false),
+            why: "an agent that needs the pod network would wait for itself; set hostNetwork: true"
+                .to_owned(),
+        });
+    }
+    mistakes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values that stand in groups, and those that are one of a few words.
+#![expect(missing_docs, reason = "each has its help in the table of fields, which a test compares with this")]
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `logging`, at the root and in `global`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Logging {
+    pub level: String,
+}
+
+/// Who runs the plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provider {
+    Default,
+    Multus,
+}
+
+/// What writes rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    Auto,
+    NftCompat,
+    Nft,
+    IptablesNft,
+    IptablesLegacy,
+}
+
+/// Whether the node waits for the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StatusGate {
+    #[serde(rename = "")]
+    Off,
+    #[serde(rename = "agent")]
+    Agent,
+}
+
+/// `ambient`
+#[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ambient {
+    pub enabled: bool,
+    pub config_dir: String,
+    pub dns_capture: bool,
+    pub ipv6: bool,
+    pub reconcile_iptables_on_startup: bool,
+    pub share_host_network_namespace: bool,
+    pub enable_ambient_detection_retry: bool,
+    pub enablement_selectors: Vec<Value>,
+}
+
+/// What becomes of a pod that cannot be repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fallback {
+    None,
+    Delete,
+    Label,
+}
+
+/// `repair`
+#[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Repair {
+    pub enabled: bool,
+    pub repair_pods: bool,
+    pub delete_pods: bool,
+    pub label_pods: bool,
+    pub fallback: Fallback,
+    pub unredirected: bool,
+    pub init_container_name: String,
+    pub broken_pod_label_key: String,
+    pub broken_pod_label_value: String,
+    pub hub: String,
+    pub tag: String,
+}
+
+/// Who keeps pods away from nodes that are not set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaintMode {
+    #[serde(rename = "")]
+    Off,
+    Node,
+    Readiness,
+    Untaint,
+}
+
+/// Pods that must be ready on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodSelector {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub namespace: String,
+    pub selector: String,
+}
+
+/// `taint`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Taint {
+    pub mode: TaintMode,
+    pub name: String,
+    pub config: Vec<PodSelector>,
+    pub replicas: u64,
+}
+
+/// `admissionPolicy`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AdmissionPolicy {
+    pub enabled: bool,
+}
+
+/// `resourceQuotas`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResourceQuotas {
+    pub enabled: bool,
+    pub pods: u64,
+}
+
+/// `global.networkPolicy`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NetworkPolicy {
+    pub enabled: bool,
+}
+
+/// Which objects are rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    All,
+    Cluster,
+    Namespace,
+}
+
+/// `global`, of which other charts read more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Global {
+    pub hub: String,
+    pub tag: String,
+    pub variant: String,
+    pub image_pull_policy: String,
+    pub image_pull_secrets: Vec<String>,
+    pub logging: Logging,
+    pub log_as_json: bool,
+    pub native_nftables: bool,
+    pub network_policy: NetworkPolicy,
+    pub resource_scope: Scope,
+    pub platform: String,
+    pub profile: String,
+}
