@@ -9,8 +9,10 @@ use serde_json::Value;
 pub enum Kind {
     /// Any text.
     Text,
-    /// A directory of the node, absolute. `""` where the default is not the operator's to choose.
+    /// A directory of the node, absolute.
     Directory,
+    /// The same, or `""`: which one follows from the cluster.
+    AutoDirectory,
     /// The name of a file in a directory that another value names, or `""`.
     FileName,
     /// A file mode, octal with a leading 0.
@@ -52,13 +54,10 @@ impl Kind {
     /// Whether it is a text in YAML.
     #[must_use]
     pub fn is_text(self) -> bool {
-        matches!(self, Self::Text | Self::Directory | Self::FileName | Self::Mode | Self::OneOf(_))
-    }
-
-    /// Whether its keys are not ours to know.
-    #[must_use]
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Open | Self::TextMap | Self::Elsewhere)
+        matches!(
+            self,
+            Self::Text | Self::Directory | Self::AutoDirectory | Self::FileName | Self::Mode | Self::OneOf(_)
+        )
     }
 
     /// What it must be, for a person who gave something else.
@@ -66,7 +65,8 @@ impl Kind {
     pub fn wanted(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
-            Self::Directory => "an absolute path, or \"\"".to_owned(),
+            Self::Directory => "an absolute path".to_owned(),
+            Self::AutoDirectory => "an absolute path, or \"\"".to_owned(),
             Self::FileName => "a file name without a directory, or \"\"".to_owned(),
             Self::Mode => "a mode in quotes, octal with a leading 0, such as \"0600\"".to_owned(),
             Self::Bool => "true or false".to_owned(),
@@ -89,7 +89,8 @@ impl Kind {
         let text = || value.as_str().unwrap_or_default();
         match self {
             Self::Text => value.is_string(),
-            Self::Directory => value.is_string() && (text().is_empty() || text().starts_with('/')),
+            Self::Directory => text().starts_with('/'),
+            Self::AutoDirectory => value.is_string() && (text().is_empty() || text().starts_with('/')),
             Self::FileName => value.is_string() && !text().contains('/'),
             Self::Mode => {
                 let digits = text().strip_prefix('0').unwrap_or_default();
@@ -138,7 +139,8 @@ mod tests {
     fn each_kind_holds_what_it_says_and_no_more() {
         let table = [
             (Kind::Text, json!("x"), json!(1)),
-            (Kind::Directory, json!("/a"), json!("a")),
+            (Kind::Directory, json!("/a"), json!("")),
+            (Kind::AutoDirectory, json!(""), json!("a")),
             (Kind::FileName, json!("a.conf"), json!("/a.conf")),
             (Kind::Mode, json!("0640"), json!("640")),
             (Kind::Mode, json!("0600"), json!("0800")),

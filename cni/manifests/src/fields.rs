@@ -44,7 +44,7 @@ pub static ALL: &[Field] = &[
     text("logging.level", "", "LEVEL or SCOPE:LEVEL,… (default: global.logging.level)"),
     field(
         "cniBinDir",
-        Kind::Directory,
+        Kind::AutoDirectory,
         "/opt/cni/bin",
         "Where the runtime looks for CNI plugins on the node. \"\": /home/kubernetes/bin if the server's version has -gke in it, else /opt/cni/bin",
     ),

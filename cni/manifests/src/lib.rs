@@ -11,7 +11,9 @@
 //! | [`resolve`] | all of that in order: the operator wins |
 //! | [`values`] | the result |
 //! | [`mistake`] | what is wrong, all of it at once |
-//! | [`document`] | YAML text |
+//! | [`document`] | YAML text, read |
+//! | [`yaml`] | and written |
+//! | [`papers`] | what is written from the table of fields |
 
 pub mod check;
 pub mod document;
@@ -19,9 +21,11 @@ pub mod field;
 pub mod fields;
 pub mod layers;
 pub mod mistake;
+pub mod papers;
 pub mod resolve;
 pub mod spelling;
 pub mod values;
+pub mod yaml;
 
 pub use mistake::{Mistake, Mistakes};
 pub use resolve::Context;

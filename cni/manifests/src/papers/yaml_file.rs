@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The chart's `values.yaml`: the defaults, apart from what the operator sets.
+
+use std::fmt::Write as _;
+
+use super::{Node, tree};
+use crate::field::Kind;
+use crate::yaml;
+
+const HEAD: &str = "\
+# The defaults. Set the values themselves, at the root (`--set chained=false`) or below `cni` (`--set cni.chained=false`): kept apart from
+# them, the defaults can be told from what you set, which always wins over a profile and a platform.
+# This file is written from the table in cni/manifests/src/fields.rs. docs/values.md has the same as a table.
+_internal_defaults_do_not_set:
+";
+
+/// The file.
+#[must_use]
+pub fn values_file() -> String {
+    let mut text = HEAD.to_owned();
+    nodes(&mut text, &tree(), 1);
+    text
+}
+
+fn nodes(text: &mut String, all: &[(&'static str, Node)], depth: usize) {
+    let pad = "  ".repeat(depth);
+    for (key, node) in all {
+        match node {
+            Node::Field(field) if field.kind == Kind::Elsewhere => {}
+            Node::Field(field) => {
+                let _ = writeln!(text, "{pad}# {}", field.help);
+                let entry = yaml::write(&serde_json::json!({ *key: field.default_value() }));
+                for line in entry.lines() {
+                    let _ = writeln!(text, "{pad}{line}");
+                }
+            }
+            Node::Group(group) => {
+                let _ = writeln!(text, "{pad}{key}:");
+                nodes(text, group, depth + 1);
+            }
+        }
+    }
+}
