@@ -10,6 +10,7 @@
 //! | [`check`] | unknown keys, wrong kinds |
 //! | [`resolve`] | all of that in order: the operator wins |
 //! | [`values`] | the result |
+//! | [`mod@render`] | the objects |
 //! | [`mistake`] | what is wrong, all of it at once |
 //! | [`document`] | YAML text, read |
 //! | [`yaml`] | and written |
@@ -22,11 +23,13 @@ pub mod fields;
 pub mod layers;
 pub mod mistake;
 pub mod papers;
+pub mod render;
 pub mod resolve;
 pub mod spelling;
 pub mod values;
 pub mod yaml;
 
 pub use mistake::{Mistake, Mistakes};
+pub use render::render;
 pub use resolve::Context;
 pub use values::{Release, Values};

@@ -1,0 +1,117 @@
+{{- /*
+SPDX-License-Identifier: Apache-2.0
+
+The agent's container and its volumes: what the mode needs, and no more.
+*/ -}}
+
+{{- define "istio-cni.container" -}}
+image: {{ include "istio-cni.image" .v | quote }}
+{{- with .v.pullPolicy | default .v.global.imagePullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
+command: [install-cni]
+ports:
+  - name: metrics
+    containerPort: 15014
+    protocol: TCP
+# No liveness probe: with a port that another process of the node holds, an agent that works would be killed.
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: 8000
+securityContext:
+  {{- include "istio-cni.securityContext" .v | nindent 2 }}
+envFrom:
+  - configMapRef:
+      name: istio-cni-config
+env:
+  {{- range $name, $path := dict
+    "NODE_NAME" "spec.nodeName"
+    "POD_NAME" "metadata.name"
+    "POD_NAMESPACE" "metadata.namespace"
+    "REPAIR_NODE_NAME" "spec.nodeName"
+  }}
+  - name: {{ $name }}
+    valueFrom:
+      fieldRef:
+        fieldPath: {{ $path }}
+  {{- end }}
+  {{- range $name, $value := .v.env }}
+  - name: {{ $name }}
+    value: {{ $value | quote }}
+  {{- end }}
+volumeMounts:
+  - name: cni-bin-dir
+    mountPath: /host/opt/cni/bin
+  - name: cni-net-dir
+    mountPath: /host/etc/cni/net.d
+  - name: cni-socket-dir
+    mountPath: /var/run/istio-cni
+  - name: cni-cache-dir
+    mountPath: /host/var/lib/cni
+    readOnly: true
+  {{- if .v.repair.enabled }}
+  - name: cni-host-procfs
+    mountPath: /host/proc
+    readOnly: true
+  - name: cni-netns-dir
+    mountPath: /host/var/run/netns
+    mountPropagation: HostToContainer
+  {{- end }}
+{{- with .v.resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Root and DAC_OVERRIDE write the runtime's directories, whoever owns them; the others are for namespaces of pods. */ -}}
+{{- define "istio-cni.securityContext" -}}
+privileged: false
+readOnlyRootFilesystem: true
+runAsUser: 0
+runAsGroup: 0
+runAsNonRoot: false
+{{- if not .repair.enabled }}
+allowPrivilegeEscalation: false
+{{- end }}
+{{- if not .useAppArmorAnnotation }}
+appArmorProfile:
+  type: Unconfined
+{{- end }}
+{{- with .seLinuxOptions }}
+seLinuxOptions:
+  {{- mergeOverwrite (dict "type" "spc_t") . | toYaml | nindent 2 }}
+{{- end }}
+capabilities:
+  drop: [ALL]
+  add: {{ ternary "[NET_ADMIN, NET_RAW, SYS_PTRACE, SYS_ADMIN, DAC_OVERRIDE]" "[DAC_OVERRIDE]" .repair.enabled }}
+{{- end -}}
+
+{{- define "istio-cni.volumes" -}}
+- name: cni-bin-dir
+  hostPath:
+    path: {{ include "istio-cni.binDir" . }}
+    type: DirectoryOrCreate
+- name: cni-net-dir
+  hostPath:
+    path: {{ .v.cniConfDir }}
+    type: DirectoryOrCreate
+- name: cni-socket-dir
+  hostPath:
+    path: /var/run/istio-cni
+    type: DirectoryOrCreate
+- name: cni-cache-dir
+  hostPath:
+    path: {{ .v.cniCacheDir }}
+    type: DirectoryOrCreate
+{{- if .v.repair.enabled }}
+- name: cni-host-procfs
+  hostPath:
+    path: /proc
+    type: Directory
+- name: cni-netns-dir
+  hostPath:
+    path: {{ .v.cniNetnsDir }}
+    type: DirectoryOrCreate
+{{- end }}
+{{- end -}}

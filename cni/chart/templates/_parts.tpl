@@ -1,0 +1,64 @@
+{{- /*
+SPDX-License-Identifier: Apache-2.0
+
+Parts that several objects share. Those that take values get them as `.v`, and the chart's own context as `.root`.
+*/ -}}
+
+{{- /* Labels of every object. Helm itself adds who manages it. */ -}}
+{{- define "istio-cni.labels" -}}
+app: istio-cni
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/name: istio-cni
+app.kubernetes.io/part-of: istio
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+install.operator.istio.io/owning-resource: {{ .v.ownerName | default "unknown" | quote }}
+istio.io/rev: {{ .v.revision | default "default" | quote }}
+operator.istio.io/component: Cni
+release: {{ .root.Release.Name | quote }}
+{{- end -}}
+
+{{- define "istio-cni.image" -}}
+{{- if contains "/" .image -}}
+{{- .image -}}
+{{- else -}}
+{{- .hub | default .global.hub }}/{{ .image }}:{{ .tag | default .global.tag }}{{ with .variant | default .global.variant }}-{{ . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Where the runtime looks for plugins. On GKE /opt/cni/bin cannot be written. */ -}}
+{{- define "istio-cni.binDir" -}}
+{{- $gke := or (eq .v.platform "gke") (contains "-gke" .root.Capabilities.KubeVersion.Version) -}}
+{{- .v.cniBinDir | default (ternary "/home/kubernetes/bin" "/opt/cni/bin" $gke) -}}
+{{- end -}}
+
+{{- /* What is done about broken pods needs this right: "delete", "label" or nothing. The first policy that is on counts. */ -}}
+{{- define "istio-cni.repairRight" -}}
+{{- with .repair -}}
+{{- if not .enabled -}}
+{{- else if .repairPods -}}{{ ternary "" .fallback (eq .fallback "none") }}
+{{- else if .deletePods -}}delete
+{{- else if .labelPods -}}label
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "istio-cni.taintName" -}}
+{{- .taint.name | default (ternary "NodeReadiness" "cni.istio.io/not-ready" (eq .taint.mode "readiness")) -}}
+{{- end -}}
+
+{{- /* Whether a controller of its own looks after taints. */ -}}
+{{- define "istio-cni.taintController" -}}
+{{- if has .taint.mode (list "readiness" "untaint") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "istio-cni.hostNetwork" -}}
+{{- if or .hostNetwork (and .ambient.enabled .ambient.shareHostNetworkNamespace) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* The variables with which an expression of admission knows the node of whoever asks, and taints that are not ours. */ -}}
+{{- define "istio-cni.callersNode" -}}
+- name: node
+  expression: >-
+    has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra
+    ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
+{{- end -}}

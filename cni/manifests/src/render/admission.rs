@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Roles cannot say "of its own node". These policies do, by the node's name that the API server puts into a pod's token.
+
+use serde_json::{Value, json};
+
+use super::make::{BINDING, Maker, POLICY};
+use super::rights::{AGENT, Right, TAINT};
+use super::taint;
+use crate::values::TaintMode;
+
+/// Where the API server says on which node the caller's pod is.
+const NODE: &str = "authentication.kubernetes.io/node-name";
+
+/// Whose requests a policy is about.
+#[derive(Clone, Copy)]
+struct Caller {
+    /// What it is called in the policy.
+    name: &'static str,
+    account: &'static str,
+}
+
+const THE_AGENT: Caller = Caller { name: "agent", account: AGENT };
+const THE_CONTROLLER: Caller = Caller { name: "controller", account: TAINT };
+
+/// What the policy is about, and what holds there.
+struct Policy {
+    name: &'static str,
+    caller: Caller,
+    operation: &'static str,
+    resource: &'static str,
+    variables: Vec<Value>,
+    validations: Vec<Value>,
+}
+
+/// The policies and their bindings.
+pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
+    let values = make.values;
+    if !values.admission_policy.enabled {
+        return Vec::new();
+    }
+    let pods = Right::of(&values.repair).map(own_pods);
+    let nodes = match values.taint.mode {
+        TaintMode::Off => None,
+        TaintMode::Node => Some(own_taint("istio-cni-own-node", THE_AGENT, taint::name(&values.taint))),
+        TaintMode::Readiness | TaintMode::Untaint => {
+            Some(own_taint("istio-cni-taint", THE_CONTROLLER, taint::name(&values.taint)))
+        }
+    };
+    pods.into_iter().chain(nodes).flat_map(|policy| policy.objects(make)).collect()
+}
+
+fn own_pods(right: Right) -> Policy {
+    let mut validations = vec![validation(
+        "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node",
+        "the node agent may change pods of its own node only",
+    )];
+    if right == Right::Label {
+        let message = "the node agent may label a pod, not change its status";
+        validations.push(validation("object.status == oldObject.status", message));
+    }
+    let (operation, resource) = match right {
+        Right::Delete => ("DELETE", "pods"),
+        Right::Label => ("UPDATE", "pods/status"),
+    };
+    let variables = vec![callers_node()];
+    Policy { name: "istio-cni-own-pods", caller: THE_AGENT, operation, resource, variables, validations }
+}
+
+/// Who may change nodes for a taint's sake may change nothing else of them; the agent only of its own.
+fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
+    let taints =
+        |object| format!("has({object}.spec.taints) ? {object}.spec.taints.filter(t, t.key != '{key}') : []");
+    let cordoned = |object| format!("has({object}.spec.unschedulable) && {object}.spec.unschedulable");
+    let of_metadata =
+        |object, what| format!("has({object}.metadata.{what}) ? {object}.metadata.{what} : {{}}");
+    let mut variables = vec![
+        variable("before", &taints("oldObject")),
+        variable("after", &taints("object")),
+        variable("wasCordoned", &cordoned("oldObject")),
+        variable("isCordoned", &cordoned("object")),
+        variable("labelsBefore", &of_metadata("oldObject", "labels")),
+        variable("labelsAfter", &of_metadata("object", "labels")),
+        variable("annotationsBefore", &of_metadata("oldObject", "annotations")),
+        variable("annotationsAfter", &of_metadata("object", "annotations")),
+    ];
+    let mut validations = vec![
+        validation("variables.before == variables.after", &format!("only the taint {key} may be changed")),
+        validation(
+            "variables.labelsBefore == variables.labelsAfter && variables.annotationsBefore == variables.annotationsAfter",
+            "labels and annotations of nodes may not be changed",
+        ),
+        validation(
+            "variables.wasCordoned == variables.isCordoned",
+            "nodes may not be cordoned or uncordoned",
+        ),
+    ];
+    if caller.account == AGENT {
+        variables.insert(0, callers_node());
+        let own = "variables.node != '' && oldObject.metadata.name == variables.node";
+        validations.insert(0, validation(own, "the node agent may change its own node only"));
+    }
+    Policy { name, caller, operation: "UPDATE", resource: "nodes", variables, validations }
+}
+
+fn callers_node() -> Value {
+    let extra = "request.userInfo.extra";
+    variable("node", &format!("has({extra}) && '{NODE}' in {extra} ? {extra}['{NODE}'][0] : ''"))
+}
+
+fn variable(name: &str, expression: &str) -> Value {
+    json!({ "name": name, "expression": expression })
+}
+
+fn validation(expression: &str, message: &str) -> Value {
+    json!({ "expression": expression, "message": message })
+}
+
+impl Policy {
+    fn objects(self, make: &Maker<'_>) -> [Value; 2] {
+        let user = format!("system:serviceaccount:{}:{}", make.namespace(), self.caller.account);
+        let rule = json!({
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": [self.operation],
+            "resources": [self.resource],
+        });
+        let spec = json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [rule] },
+            "matchConditions": [{
+                "name": self.caller.name,
+                "expression": format!("request.userInfo.username == '{user}'"),
+            }],
+            "variables": self.variables,
+            "validations": self.validations,
+        });
+        let binding = json!({ "policyName": self.name, "validationActions": ["Deny"] });
+        [
+            make.cluster(POLICY, self.name, json!({ "spec": spec })),
+            make.cluster(BINDING, self.name, json!({ "spec": binding })),
+        ]
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node agent's DaemonSet.
+
+use serde_json::{Value, json};
+
+use super::container::{container, volumes};
+use super::make::{DAEMON_SET, Labels, Maker, fixed, merged, put_unless_empty};
+use super::rights::AGENT;
+use crate::values::Values;
+
+/// The plugin lets pods of this name start before it asks anybody.
+const NAME: &str = "istio-cni-node";
+
+/// The DaemonSet.
+pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
+    let values = make.values;
+    let own = fixed([("k8s-app", NAME)]);
+    let apart = fixed([("sidecar.istio.io/inject", "false"), ("istio.io/dataplane-mode", "none")]);
+    let mut set = make.local(
+        DAEMON_SET,
+        NAME,
+        json!({
+            "spec": {
+                "selector": { "matchLabels": own },
+                "updateStrategy": values.update_strategy,
+                "template": {
+                    "metadata": {
+                        "labels": merged([&make.labels, &apart, &values.pod_labels, &own]),
+                        "annotations": annotations(values),
+                    },
+                    "spec": pod(values),
+                },
+            },
+        }),
+    );
+    set["metadata"]["labels"] = json!(merged([&make.labels, &values.daemon_set_labels, &own]));
+    set
+}
+
+fn annotations(values: &Values) -> Labels {
+    let mut annotations = fixed([
+        ("sidecar.istio.io/inject", "false"),
+        ("prometheus.io/path", "/metrics"),
+        ("prometheus.io/port", "15014"),
+        ("prometheus.io/scrape", "true"),
+    ]);
+    if values.use_app_armor_annotation {
+        let key = "container.apparmor.security.beta.kubernetes.io/install-cni";
+        annotations.insert(key.to_owned(), "unconfined".to_owned());
+    }
+    merged([&annotations, &values.pod_annotations])
+}
+
+fn pod(values: &Values) -> Value {
+    let mut pod = json!({
+        "nodeSelector": { "kubernetes.io/os": "linux" },
+        "tolerations": values.tolerations,
+        "priorityClassName": "system-node-critical",
+        "serviceAccountName": AGENT,
+        "terminationGracePeriodSeconds": values.termination_grace_period_seconds,
+        "containers": [container(values)],
+        "volumes": volumes(values),
+    });
+    if values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace) {
+        pod["hostNetwork"] = true.into();
+        pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
+    }
+    put_unless_empty(&mut pod, "affinity", values.affinity.clone().into());
+    if !values.seccomp_profile.is_empty() {
+        pod["securityContext"] = json!({ "seccompProfile": values.seccomp_profile });
+    }
+    pod
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node agent's container and its volumes: what the mode needs, and no more.
+
+use serde_json::{Value, json};
+
+use super::make::put_unless_empty;
+use crate::values::Values;
+
+/// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
+const WRITING: [&str; 1] = ["DAC_OVERRIDE"];
+/// In pods' namespaces one needs more.
+const ENTERING: [&str; 5] = ["NET_ADMIN", "NET_RAW", "SYS_PTRACE", "SYS_ADMIN", "DAC_OVERRIDE"];
+
+/// A directory of the node, as the agent sees it.
+struct Mount {
+    name: &'static str,
+    inside: &'static str,
+    how: How,
+}
+
+#[derive(PartialEq, Eq)]
+enum How {
+    Written,
+    Read,
+    /// Read, together with what is mounted there later.
+    Followed,
+}
+
+/// What every mode needs.
+const ALWAYS: [Mount; 4] = [
+    Mount { name: "cni-bin-dir", inside: "/host/opt/cni/bin", how: How::Written },
+    Mount { name: "cni-net-dir", inside: "/host/etc/cni/net.d", how: How::Written },
+    Mount { name: "cni-socket-dir", inside: "/var/run/istio-cni", how: How::Written },
+    Mount { name: "cni-cache-dir", inside: "/host/var/lib/cni", how: How::Read },
+];
+/// With these, namespaces of pods are found.
+const TO_ENTER: [Mount; 2] = [
+    Mount { name: "cni-host-procfs", inside: "/host/proc", how: How::Read },
+    Mount { name: "cni-netns-dir", inside: "/host/var/run/netns", how: How::Followed },
+];
+
+fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
+    let to_enter: &[Mount] = if values.repair.enabled { &TO_ENTER } else { &[] };
+    ALWAYS.iter().chain(to_enter)
+}
+
+/// The volumes of the pod.
+pub(super) fn volumes(values: &Values) -> Vec<Value> {
+    let path = |name| match name {
+        "cni-bin-dir" => values.cni_bin_dir.as_str(),
+        "cni-net-dir" => &values.cni_conf_dir,
+        "cni-socket-dir" => "/var/run/istio-cni",
+        "cni-cache-dir" => &values.cni_cache_dir,
+        "cni-netns-dir" => &values.cni_netns_dir,
+        _ => "/proc",
+    };
+    let volume = |mount: &Mount| {
+        let kind = if mount.name == "cni-host-procfs" { "Directory" } else { "DirectoryOrCreate" };
+        json!({ "name": mount.name, "hostPath": { "path": path(mount.name), "type": kind } })
+    };
+    mounts(values).map(volume).collect()
+}
+
+/// The agent's container.
+pub(super) fn container(values: &Values) -> Value {
+    let mut container = json!({
+        "name": "install-cni",
+        "image": image(values),
+        "command": ["install-cni"],
+        "ports": [{ "name": "metrics", "containerPort": 15014, "protocol": "TCP" }],
+        // No liveness probe: with a port that another process of the node holds, an agent that works would be killed.
+        "readinessProbe": { "httpGet": { "path": "/readyz", "port": 8000 } },
+        "securityContext": security_context(values),
+        "envFrom": [{ "configMapRef": { "name": "istio-cni-config" } }],
+        "env": variables(values),
+        "volumeMounts": mounts(values).map(mounted).collect::<Vec<_>>(),
+    });
+    put_unless_empty(&mut container, "imagePullPolicy", pull_policy(values).into());
+    put_unless_empty(&mut container, "resources", values.resources.clone().into());
+    container
+}
+
+/// The image's reference.
+pub(super) fn image(values: &Values) -> String {
+    if values.image.contains('/') {
+        return values.image.clone();
+    }
+    let or = |own: &'_ str, global: &'_ str| if own.is_empty() { global.to_owned() } else { own.to_owned() };
+    let global = &values.global;
+    let (hub, tag) = (or(&values.hub, &global.hub), or(&values.tag, &global.tag));
+    let variant = or(&values.variant, &global.variant);
+    let variant = if variant.is_empty() { variant } else { format!("-{variant}") };
+    format!("{hub}/{}:{tag}{variant}", values.image)
+}
+
+/// When the image is pulled; nothing where Kubernetes decides.
+pub(super) fn pull_policy(values: &Values) -> &str {
+    if values.pull_policy.is_empty() { &values.global.image_pull_policy } else { &values.pull_policy }
+}
+
+fn mounted(mount: &Mount) -> Value {
+    let mut mounted = json!({ "name": mount.name, "mountPath": mount.inside });
+    match mount.how {
+        How::Written => {}
+        How::Read => mounted["readOnly"] = true.into(),
+        How::Followed => mounted["mountPropagation"] = "HostToContainer".into(),
+    }
+    mounted
+}
+
+fn security_context(values: &Values) -> Value {
+    let enters = values.repair.enabled;
+    let capabilities: &[_] = if enters { &ENTERING } else { &WRITING };
+    let mut context = json!({
+        "privileged": false,
+        "readOnlyRootFilesystem": true,
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "runAsNonRoot": false,
+        "capabilities": { "drop": ["ALL"], "add": capabilities },
+    });
+    if !enters {
+        // Not with SYS_ADMIN: the API server takes that for a contradiction.
+        context["allowPrivilegeEscalation"] = false.into();
+    }
+    if !values.use_app_armor_annotation {
+        context["appArmorProfile"] = json!({ "type": "Unconfined" });
+    }
+    if !values.se_linux_options.is_empty() {
+        let mut options = values.se_linux_options.clone();
+        options.entry("type").or_insert_with(|| "spc_t".into());
+        context["seLinuxOptions"] = options.into();
+    }
+    context
+}
+
+fn variables(values: &Values) -> Vec<Value> {
+    let fields = [
+        ("NODE_NAME", "spec.nodeName"),
+        ("POD_NAME", "metadata.name"),
+        ("POD_NAMESPACE", "metadata.namespace"),
+        ("REPAIR_NODE_NAME", "spec.nodeName"),
+    ];
+    let given = values.env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+    fields.into_iter().map(|(name, path)| field(name, path)).chain(given).collect()
+}
+
+/// A variable that tells the pod of itself.
+pub(super) fn field(name: &str, path: &str) -> Value {
+    json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}

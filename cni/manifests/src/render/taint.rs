@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The controller of `taint.mode` `readiness` and `untaint`. It needs no root, no capability and no volume.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::config::word;
+use super::container::{field, image, pull_policy};
+use super::make::{CONFIG_MAP, DEPLOYMENT, Labels, Maker, fixed, merged, put_unless_empty};
+use super::rights::{Names, TAINT, account, named, of_cluster, of_namespace, rule};
+use crate::values::{PodSelector, Taint, TaintMode, Values};
+
+/// What tells it whose pods must be ready.
+const CONFIG: &str = "istio-cni-taint-configmap";
+/// A user that owns nothing.
+const NOBODY: u32 = 65532;
+
+/// The key of the taint.
+pub(super) fn name(taint: &Taint) -> &str {
+    match (taint.name.as_str(), taint.mode) {
+        ("", TaintMode::Readiness) => "NodeReadiness",
+        ("", TaintMode::Off | TaintMode::Node | TaintMode::Untaint) => "cni.istio.io/not-ready",
+        (name, _) => name,
+    }
+}
+
+/// The controller's objects, in the modes that have one.
+pub(super) fn controller(values: &Values) -> Vec<Value> {
+    let make = Maker::taint(values);
+    let (lease, selectors) = match values.taint.mode {
+        TaintMode::Off | TaintMode::Node => return Vec::new(),
+        TaintMode::Readiness => ("istio-taint-lock", Some(selectors(values))),
+        TaintMode::Untaint => ("istio-node-untaint", None),
+    };
+    let mut objects = vec![account(&make, TAINT)];
+    objects.extend(rights(&make, lease, selectors.as_deref()));
+    if let Some(selectors) = &selectors {
+        let data = json!({ "config": json!(selectors).to_string() });
+        objects.push(make.local(CONFIG_MAP, CONFIG, json!({ "data": data })));
+    }
+    objects.push(deployment(&make, lease));
+    objects
+}
+
+/// Whose pods must be ready; the agent's, if nobody says so.
+fn selectors(values: &Values) -> Vec<PodSelector> {
+    let mut selectors = values.taint.config.clone();
+    if selectors.is_empty() {
+        let selector = "k8s-app=istio-cni-node".to_owned();
+        selectors.push(PodSelector { name: "istio-cni".to_owned(), namespace: String::new(), selector });
+    }
+    for one in &mut selectors {
+        if one.namespace.is_empty() {
+            one.namespace.clone_from(&values.release.namespace);
+        }
+    }
+    selectors
+}
+
+fn rights(make: &Maker<'_>, lease: &str, selectors: Option<&[PodSelector]>) -> Vec<Value> {
+    let mut local = vec![
+        rule("coordination.k8s.io", "leases", &["create"]),
+        named("coordination.k8s.io", "leases", lease, &["get", "update"]),
+    ];
+    let namespaces: BTreeSet<&str> = match selectors {
+        None => [make.namespace()].into(),
+        Some(selectors) => {
+            local.push(named("", "configmaps", CONFIG, &["list", "watch"]));
+            selectors.iter().map(|one| one.namespace.as_str()).collect()
+        }
+    };
+    let nodes = [rule("", "nodes", &["get", "list", "watch", "patch"])];
+    let mut objects = Vec::from(of_cluster(make, Names::same(TAINT), &nodes));
+    objects.extend(of_namespace(make, make.namespace(), Names::same(TAINT), &local));
+    for namespace in namespaces {
+        let pods = [rule("", "pods", &["list", "watch"])];
+        let names = Names { role: "istio-cni-taint-pods", binding: "istio-cni-taint-pods", account: TAINT };
+        objects.extend(of_namespace(make, namespace, names, &pods));
+    }
+    let events = [rule("", "events", &["create", "patch"])];
+    let names = Names { role: "istio-cni-taint-events", binding: "istio-cni-taint-events", account: TAINT };
+    // Events of nodes are kept there.
+    objects.extend(of_namespace(make, "default", names, &events));
+    objects
+}
+
+fn deployment(make: &Maker<'_>, lease: &str) -> Value {
+    let values = make.values;
+    let apart = fixed([("sidecar.istio.io/inject", "false"), ("istio.io/dataplane-mode", "none")]);
+    let labels: Labels = merged([&make.labels, &apart]);
+    let spec = json!({
+        "replicas": values.taint.replicas,
+        "selector": { "matchLabels": { "k8s-app": TAINT } },
+        "template": {
+            "metadata": { "labels": labels, "annotations": { "sidecar.istio.io/inject": "false" } },
+            "spec": {
+                "nodeSelector": { "kubernetes.io/os": "linux" },
+                // It has to start where nothing else may, yet.
+                "tolerations": values.tolerations,
+                "priorityClassName": "system-node-critical",
+                "serviceAccountName": TAINT,
+                "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
+                "containers": [container(make, lease)],
+            },
+        },
+    });
+    make.local(DEPLOYMENT, TAINT, json!({ "spec": spec }))
+}
+
+fn container(make: &Maker<'_>, lease: &str) -> Value {
+    let (values, namespace) = (make.values, make.namespace());
+    let mut arguments = vec![
+        format!("--mode={}", word(values.taint.mode)),
+        format!("--taint-name={}", name(&values.taint)),
+        format!("--lease-name={lease}"),
+        format!("--lease-namespace={namespace}"),
+    ];
+    if values.taint.mode == TaintMode::Readiness {
+        arguments.push(format!("--configmap-name={CONFIG}"));
+        arguments.push(format!("--configmap-namespace={namespace}"));
+        arguments.push("--run-as-daemon=true".to_owned());
+    } else {
+        arguments.push(format!("--cni-namespace={namespace}"));
+    }
+    let mut container = json!({
+        "name": "taint-controller",
+        "image": image(values),
+        "command": ["install-cni", "taint"],
+        "args": arguments,
+        "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "privileged": false,
+            "readOnlyRootFilesystem": true,
+            "runAsNonRoot": true,
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "capabilities": { "drop": ["ALL"] },
+        },
+    });
+    put_unless_empty(&mut container, "imagePullPolicy", pull_policy(values).into());
+    put_unless_empty(&mut container, "resources", values.resources.clone().into());
+    container
+}
