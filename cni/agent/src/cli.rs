@@ -12,6 +12,7 @@ use clap::{
     Subcommand,
 };
 
+use crate::manifests::Request;
 use crate::settings::key::{self, Change, From, Key};
 use crate::settings::kind::Kind;
 use crate::status::Output;
@@ -24,10 +25,11 @@ Examples:
   install-cni                                     the node's agent, set up by its environment
   install-cni --log_output_level=default:info,cni-plugin:debug
   install-cni --chained-cni-plugin=false --cni-conf-name=istio-cni.conf    for Multus
-  install-cni status                              what is installed here, what is wrong, what to do";
+  install-cni status                              what is installed here, what is wrong, what to do
+  install-cni manifests --platform k3s            the objects that install it; see install-cni manifests --help";
 
 /// How a command ends whose words are a mistake.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 
 /// Installs the CNI plugin on a node and keeps it installed.
 #[derive(Debug, Parser)]
@@ -54,6 +56,8 @@ pub enum Command {
         #[arg(short = 'o', long, value_enum, default_value_t)]
         output: Output,
     },
+    /// Render the objects that install the agent, from values of the chart, from an IstioOperator or from a ServiceMesh.
+    Manifests(Box<Request>),
     /// Work in namespaces of pods, for the agent itself: a request on stdin, an answer on stdout.
     #[command(hide = true)]
     InPod,

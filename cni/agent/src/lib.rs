@@ -15,6 +15,7 @@
 //! | [`events`] | Kubernetes events: aggregated, bounded, never waited for |
 //! | [`http`] | `/metrics`, `/healthz` and `/readyz` |
 //! | [`log`] | the log, its levels and its lines |
+//! | [`mod@manifests`] | the objects that install it, for an operator |
 //! | [`metrics`] | what the agent counts |
 //! | [`install`] | the plugin on the node: installs, heals, uninstalls |
 //! | [`conflist`] | configurations of networks: what to change in them |
@@ -34,6 +35,7 @@ pub mod http;
 pub mod install;
 pub mod leave;
 pub mod log;
+pub mod manifests;
 pub mod metrics;
 pub mod pods;
 pub mod readiness;

@@ -21,6 +21,7 @@ use crate::install::task::{self, Context};
 use crate::install::uninstall::{Binary, Summary, uninstall};
 use crate::leave::Decision;
 use crate::log::{self, Format, Log};
+use crate::manifests;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::repair;
@@ -36,6 +37,10 @@ use crate::status;
 pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::InPod) = cli.command {
         return repair::inside::main();
+    }
+    if let Some(Command::Manifests(request)) = &cli.command {
+        let done = manifests::run(request, &mut io::stdout(), &mut io::stderr());
+        return done.unwrap_or(ExitCode::FAILURE);
     }
     let purge = cli.purge;
     let loaded = settings::load(cli.flags.0, &Process);

@@ -6,19 +6,16 @@ use serde_json::Value;
 use crate::field::{Field, Kind};
 use crate::fields;
 use crate::mistake::{Given, Mistake, Mistakes};
+use crate::place::Place;
 
 /// The part that other charts read as well: what we do not know there is not ours.
 const SHARED: &str = "global";
-
-/// Where values stand in a document: what goes in front of their names when they are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a>(pub &'a str);
 
 /// Checks values (each in the spelling without `cni.`) and takes out what is not ours to know.
 ///
 /// # Errors
 /// Every unknown key and every value that its field cannot hold.
-pub fn check(values: &mut Value, place: Place<'_>) -> Result<(), Mistakes> {
+pub fn check(values: &mut Value, place: Place) -> Result<(), Mistakes> {
     let mut mistakes = Mistakes::default();
     if !values.is_object() {
         let name = place.0.trim_end_matches('.').to_owned();
@@ -29,11 +26,11 @@ pub fn check(values: &mut Value, place: Place<'_>) -> Result<(), Mistakes> {
     mistakes.none()
 }
 
-fn walk(values: &mut Value, at: &str, place: Place<'_>, mistakes: &mut Mistakes) {
+fn walk(values: &mut Value, at: &str, place: Place, mistakes: &mut Mistakes) {
     let Value::Object(map) = values else { return };
     map.retain(|key, value| {
         let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-        let given = || Given { field: format!("{}{path}", place.0), value: value.clone() };
+        let given = || Given { field: place.name(&path), value: value.clone() };
         match fields::find(&path) {
             Some(Field { kind: Kind::Elsewhere, .. }) => return false,
             Some(field) if field.kind.holds(value) => {}
@@ -69,13 +66,17 @@ fn is_group(path: &str) -> bool {
 fn nearest(path: &str) -> Option<String> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     let ours = || fields::ALL.iter().filter(|field| field.kind != Kind::Elsewhere).map(|field| field.path);
-    let (least, near) = ours()
-        .map(|known| (distance(&path.to_ascii_lowercase(), &known.to_ascii_lowercase()), known))
-        .min()?;
-    if least <= 2.max(path.len() / 4) {
+    if let Some(near) = closest(path, ours()) {
         return Some(near.to_owned());
     }
     ours().find(|known| last(known) == last(path)).map(str::to_owned)
+}
+
+/// The known word that is nearest, if it is near.
+pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = word.to_ascii_lowercase();
+    let (least, near) = known.map(|known| (distance(&lower, &known.to_ascii_lowercase()), known)).min()?;
+    (least <= 2.max(word.len() / 4)).then_some(near)
 }
 
 /// How many letters must be changed, put in or taken out.

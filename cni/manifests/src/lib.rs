@@ -11,7 +11,9 @@
 //! | [`resolve`] | all of that in order: the operator wins |
 //! | [`values`] | the result |
 //! | [`mod@render`] | the objects |
-//! | [`mistake`] | what is wrong, all of it at once |
+//! | [`inputs`] | everything that may be handed in, translated |
+//! | [`skew`] | which releases go together |
+//! | [`mistake`], [`note`], [`place`] | what is wrong, all of it at once, and what is good to know; by which names |
 //! | [`document`] | YAML text, read |
 //! | [`yaml`] | and written |
 //! | [`papers`] | what is written from the table of fields |
@@ -20,11 +22,15 @@ pub mod check;
 pub mod document;
 pub mod field;
 pub mod fields;
+pub mod inputs;
 pub mod layers;
 pub mod mistake;
+pub mod note;
 pub mod papers;
+pub mod place;
 pub mod render;
 pub mod resolve;
+pub mod skew;
 pub mod spelling;
 pub mod values;
 pub mod yaml;

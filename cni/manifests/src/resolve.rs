@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use crate::check::{self, Place};
+use crate::check;
 use crate::layers::{Family, defaults, get, overlay, put, without_null};
 use crate::mistake::{Given, Mistake, Mistakes};
+use crate::place::Place;
 use crate::spelling;
 use crate::values::{Provider, Release, StatusGate, Values};
 
@@ -20,6 +21,8 @@ pub struct Context {
     pub platform: Option<String>,
     /// The profile that was asked for besides the values.
     pub profile: Option<String>,
+    /// What goes in front of a value's name when it is told.
+    pub place: Place,
 }
 
 /// Where GKE's nodes have their plugins.
@@ -40,7 +43,7 @@ impl Values {
         without_null(&mut user);
         let mut user = spelling::one(&user)?;
         let mut mistakes = Mistakes::default();
-        mistakes.keep(check::check(&mut user, Place("")));
+        mistakes.keep(check::check(&mut user, Place::default()));
 
         let mut all = defaults();
         let mut last = Value::Object(serde_json::Map::new());
@@ -73,7 +76,7 @@ impl Values {
             values.cni_bin_dir = if gke { GKE_BIN_DIR } else { BIN_DIR }.to_owned();
         }
         values.release = context.release.clone();
-        contradictions(&values).none()?;
+        contradictions(&values, context.place).none()?;
         Ok(values)
     }
 }
@@ -101,13 +104,14 @@ fn choose(family: Family, user: &Value, asked: Option<&str>) -> Result<Option<(S
 }
 
 /// Values that cannot stand together, wherever each came from.
-fn contradictions(values: &Values) -> Mistakes {
+fn contradictions(values: &Values, place: Place) -> Mistakes {
+    let given = |field: &str, value: Value| Given::new(place.name(field), value);
     let mut mistakes = Mistakes::default();
     let multus_accepted = protocol::mutant!("multus-chained-accepted");
     if values.provider == Provider::Multus && values.chained && !multus_accepted {
         mistakes.0.push(Mistake::Contradiction {
-            one: Given::new("chained", true),
-            other: Given::new("provider", "multus"),
+            one: given("chained", true.into()),
+            other: given("provider", "multus".into()),
             why: "Multus runs the plugin from a file of its own; set chained: false, or provider: default"
                 .to_owned(),
         });
@@ -116,8 +120,8 @@ fn contradictions(values: &Values) -> Mistakes {
         values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace);
     if values.status_gate == StatusGate::Agent && !on_host {
         mistakes.0.push(Mistake::Contradiction {
-            one: Given::new("statusGate", "agent"),
-            other: Given::new("hostNetwork", false),
+            one: given("statusGate", "agent".into()),
+            other: given("hostNetwork", false.into()),
             why: "an agent that needs the pod network would wait for itself; set hostNetwork: true"
                 .to_owned(),
         });

@@ -49,7 +49,7 @@ pub fn guide() -> String {
             let _ = writeln!(text, "| {name} | {} |", sets(&layer));
         }
     }
-    text
+    text + &crate::inputs::former_guide()
 }
 
 fn kind(field: &Field) -> String {

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `install-cni manifests`: the objects that install the agent, from whatever an operator has, without Helm. What is read, and what it
+//! means, is decided in the crate `manifests`; here are the files, the command line and the exit code.
+
+use std::io::{self, Read as _, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::manifests::inputs::install::{Source, Sources, install};
+use ::manifests::resolve::Context;
+use ::manifests::values::{Release, Values};
+use ::manifests::{Mistakes, render, yaml};
+use serde_json::{Value, json};
+
+const EXAMPLES: &str = "\
+Objects go to stdout, notes and warnings to stderr. Values win in this order: --set, --values, --from, --platform, --profile, defaults.
+Exit codes: 0 it is rendered; 1 values or a document are wrong, all that is wrong is told; 2 the command line is wrong.
+docs/values.md lists the values.
+
+Examples:
+  install-cni manifests --platform openshift | kubectl apply -f -
+  install-cni manifests --values my-values.yaml --set chained=false,provider=multus
+  install-cni manifests --from istiooperator.yaml --namespace kube-system
+  kubectl get servicemesh main -o yaml | install-cni manifests --from - --platform huawei-cce
+  install-cni manifests --values old-values.yaml --show-values    the values in their present spelling";
+
+/// Render the objects that install the agent, from values of the chart, from an IstioOperator or from a ServiceMesh.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Request {
+    /// A file with values of the chart, old or new; a later one wins; - is stdin.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub values: Vec<PathBuf>,
+    /// A value, as Helm writes it.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// A file with an IstioOperator or a ServiceMesh; several are read as one; - is stdin.
+    #[arg(long, value_name = "FILE")]
+    pub from: Vec<PathBuf>,
+    /// Where the cluster runs.
+    #[arg(long)]
+    pub platform: Option<String>,
+    /// A set of values for a purpose.
+    #[arg(long)]
+    pub profile: Option<String>,
+    /// The namespace of the agent [default: the document's; kube-system for a ServiceMesh, else istio-system].
+    #[arg(short = 'n', long)]
+    pub namespace: Option<String>,
+    /// The name of the installation, as Helm has one.
+    #[arg(long, default_value = "istio-cni")]
+    pub release: String,
+    /// The API server's version, such as v1.33.1-gke.100: where GKE is not named as the platform, an empty cniBinDir follows from it.
+    #[arg(long, value_name = "VERSION")]
+    pub kube_version: Option<String>,
+    /// How the objects are written.
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    pub output: Output,
+    /// Print the values, all of them, instead of the objects.
+    #[arg(long)]
+    pub show_values: bool,
+}
+
+/// How objects are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// One document each.
+    #[default]
+    Yaml,
+    /// One List.
+    Json,
+}
+
+/// Does what is asked for.
+///
+/// # Errors
+/// Its output cannot be written.
+pub fn run(request: &Request, out: &mut dyn Write, told: &mut dyn Write) -> io::Result<ExitCode> {
+    let values = match read(request).and_then(|sources| installation(request, &sources)) {
+        Ok((values, notes)) => {
+            notes.iter().try_for_each(|note| writeln!(told, "{note}"))?;
+            values
+        }
+        Err(Failure::Usage(what)) => {
+            writeln!(told, "install-cni manifests: {what}")?;
+            return Ok(ExitCode::from(crate::cli::USAGE));
+        }
+        Err(Failure::Wrong(what)) => {
+            writeln!(told, "{what}")?;
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if let Some(values) = values {
+        out.write_all(text(request, &values).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why nothing is rendered.
+enum Failure {
+    Usage(&'static str),
+    Wrong(String),
+}
+
+impl From<Mistakes> for Failure {
+    fn from(mistakes: Mistakes) -> Self {
+        Self::Wrong(mistakes.to_string())
+    }
+}
+
+fn read(request: &Request) -> Result<Sources, Failure> {
+    let stdin = |path: &&PathBuf| path.as_os_str() == "-";
+    if request.from.iter().chain(&request.values).filter(stdin).count() > 1 {
+        return Err(Failure::Usage("stdin (-) can be read once"));
+    }
+    Ok(Sources {
+        documents: request.from.iter().map(source).collect::<Result<_, _>>()?,
+        values: request.values.iter().map(source).collect::<Result<_, _>>()?,
+        set: request.set.clone(),
+        namespace: request.namespace.clone(),
+    })
+}
+
+fn source(path: &PathBuf) -> Result<Source, Failure> {
+    let name = path.display().to_string();
+    let text = if name == "-" {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    match text {
+        Ok(text) => Ok(Source { name, text }),
+        Err(error) => Err(Failure::Wrong(format!("{name}: cannot be read: {error}"))),
+    }
+}
+
+fn installation(
+    request: &Request,
+    sources: &Sources,
+) -> Result<(Option<Values>, Vec<::manifests::note::Note>), Failure> {
+    let context = Context {
+        release: Release { name: request.release.clone(), ..Release::default() },
+        kube_version: request.kube_version.clone(),
+        platform: request.platform.clone(),
+        profile: request.profile.clone(),
+        ..Context::default()
+    };
+    let installation = install(sources, &context)?;
+    Ok((installation.values, installation.notes))
+}
+
+fn text(request: &Request, values: &Values) -> String {
+    let objects = match request.show_values {
+        true => vec![json!(values)],
+        false => render(values),
+    };
+    match (request.output, request.show_values) {
+        (Output::Yaml, true) => objects.iter().map(yaml::write).collect(),
+        (Output::Yaml, false) => {
+            objects.iter().map(|object| format!("---\n{}", yaml::write(object))).collect()
+        }
+        (Output::Json, true) => objects.iter().map(pretty).collect(),
+        (Output::Json, false) => pretty(&json!({ "apiVersion": "v1", "kind": "List", "items": objects })),
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(request: &Request) -> (String, String, String) {
+        let (mut out, mut told) = (Vec::new(), Vec::new());
+        let code = run(request, &mut out, &mut told).unwrap();
+        (format!("{code:?}"), String::from_utf8(out).unwrap(), String::from_utf8(told).unwrap())
+    }
+
+    fn code(number: u8) -> String {
+        format!("{:?}", ExitCode::from(number))
+    }
+
+    fn file(dir: &tempfile::TempDir, text: &str) -> PathBuf {
+        let path = dir.path().join("file.yaml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn both_outputs_have_the_same_objects() {
+        let (code_of, text, told) = ran(&Request { release: "x".to_owned(), ..Request::default() });
+        assert_eq!((code_of, told.as_str()), (code(0), ""));
+        let documents = ::manifests::document::read("out", &text).unwrap();
+        let (_, list, _) =
+            ran(&Request { release: "x".to_owned(), output: Output::Json, ..Request::default() });
+        let list: Value = serde_json::from_str(&list).unwrap();
+        assert_eq!(list["items"], Value::from(documents));
+        assert!(list["items"].as_array().unwrap().iter().any(|object| object["kind"] == "DaemonSet"));
+    }
+
+    #[test]
+    fn the_values_that_are_shown_are_values_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |values: PathBuf| Request { values: vec![values], show_values: true, ..Request::default() };
+        let (_, shown, told) = ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n")));
+        assert!(told.contains("logging.level"), "{told}");
+        let (code_of, again, told) = ran(&of(file(&dir, &shown)));
+        assert_eq!((code_of, again.as_str(), told.as_str()), (code(0), shown.as_str(), ""));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once_and_nothing_is_rendered() {
+        let dir = tempfile::tempdir().unwrap();
+        let values = vec![file(&dir, "chaind: true\nprovider: x\n")];
+        let (code_of, out, told) = ran(&Request { values, ..Request::default() });
+        assert_eq!((code_of, out.as_str(), told.lines().count()), (code(1), "", 2), "{told}");
+        let values = vec![PathBuf::from("/nonexistent/values.yaml")];
+        let (code_of, _, told) = ran(&Request { values, ..Request::default() });
+        assert!(
+            code_of == code(1) && told.starts_with("/nonexistent/values.yaml: cannot be read: "),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn stdin_is_read_once() {
+        let (code_of, _, told) =
+            ran(&Request { values: vec!["-".into()], from: vec!["-".into()], ..Request::default() });
+        assert!(code_of == code(2) && told.contains("stdin"), "{told}");
+    }
+}

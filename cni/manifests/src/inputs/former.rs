@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values that charts up to 1.25 had: what they are called now, and those that nothing reads any more.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::layers::{get, put};
+use crate::mistake::{Given, Mistake, Mistakes};
+use crate::note::Note;
+use crate::place::Place;
+
+/// Former spellings: the old path, the new one, and since when.
+const RENAMED: [(&str, &str, &str); 2] = [
+    ("logLevel", "logging.level", "1.24"),
+    ("rollingMaxUnavailable", "updateStrategy.rollingUpdate.maxUnavailable", "1.26"),
+];
+
+/// What nothing reads any more, and why.
+const UNREAD: [(&str, &str); 4] = [
+    ("privileged", "the agent has the capabilities that its mode needs, and no more"),
+    ("psp_cluster_role", "Kubernetes has no PodSecurityPolicy since 1.25"),
+    ("ambient.redirectMode", "this agent serves sidecars only"),
+    ("resourceQuotas.priorityClasses", "the agent has the class system-node-critical"),
+];
+
+/// `taint.enabled` of the charts 1.8 to 1.17.
+const TAINT: (&str, &str) = ("taint.enabled", "taint.mode");
+
+/// Translates former spellings in values without the prefix `cni.`; `place` goes in front of names that are told.
+///
+/// # Errors
+/// An old and a new spelling that differ.
+pub(super) fn translate(values: &mut Value, place: Place, notes: &mut Vec<Note>) -> Result<(), Mistakes> {
+    let mut mistakes = Mistakes::default();
+    for (old, new, _) in RENAMED {
+        if let Some(value) = take(values, old) {
+            mistakes.keep(rename(values, place, (old, new), value, notes));
+        }
+    }
+    match take(values, TAINT.0) {
+        None => {}
+        Some(Value::Bool(is_on)) => {
+            let mode = if is_on { "readiness" } else { "" };
+            mistakes.keep(rename(values, place, TAINT, mode.into(), notes));
+        }
+        Some(other) => mistakes.0.extend(super::wrong(&place.name(TAINT.0), &other, "true or false").0),
+    }
+    for (old, why) in UNREAD {
+        if let Some(value) = take(values, old) {
+            notes.push(Note::Unread { given: Given::new(place.name(old), value), why });
+        }
+    }
+    mistakes.none()
+}
+
+fn rename(
+    values: &mut Value,
+    place: Place,
+    (old, new): (&str, &str),
+    value: Value,
+    notes: &mut Vec<Note>,
+) -> Result<(), Mistakes> {
+    match get(values, new) {
+        Some(there) if *there != value => {
+            let one = Given::new(place.name(new), there.clone());
+            return Err(Mistake::Both { one, other: Given::new(place.name(old), value) }.into());
+        }
+        _ => put(values, new, value),
+    }
+    notes.push(Note::Former { old: place.name(old), new: new.to_owned() });
+    Ok(())
+}
+
+/// Takes a value out, if it is there and says anything.
+fn take(values: &mut Value, path: &str) -> Option<Value> {
+    let (group, key) = path.rsplit_once('.').map_or((None, path), |(group, key)| (Some(group), key));
+    let group = match group {
+        Some(group) => values.get_mut(group)?,
+        None => values,
+    };
+    group.as_object_mut()?.remove(key).filter(|value| !value.is_null())
+}
+
+/// The part of the page of values about them.
+#[must_use]
+pub fn guide() -> String {
+    let mut text = "\n## Former spellings\n\n`install-cni manifests` translates them and says so; the chart refuses them. `--show-values` \
+                    prints the values in the present spelling.\n\n| former | now |\n|---|---|\n"
+        .to_owned();
+    for (old, new, since) in RENAMED {
+        let _ = writeln!(text, "| `{old}` | `{new}`, since {since} |");
+    }
+    let _ = writeln!(text, "| `{}: true` | `{}: readiness` |", TAINT.0, TAINT.1);
+    for (old, why) in UNREAD {
+        let _ = writeln!(text, "| `{old}` | no effect: {why} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn former_spellings_become_the_present_ones_and_are_told() {
+        let mut values = json!({
+            "logLevel": "debug", "rollingMaxUnavailable": "10%", "taint": {"enabled": true}, "privileged": true, "psp_cluster_role": null,
+        });
+        let mut notes = Vec::new();
+        translate(&mut values, Place("cni."), &mut notes).unwrap();
+        let want = json!({
+            "logging": {"level": "debug"}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": "10%"}}, "taint": {"mode": "readiness"},
+        });
+        assert_eq!(values, want);
+        let told: Vec<_> = notes.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "note: cni.logLevel is logging.level now",
+                "note: cni.rollingMaxUnavailable is updateStrategy.rollingUpdate.maxUnavailable now",
+                "note: cni.taint.enabled is taint.mode now",
+                "note: cni.privileged: true has no effect: the agent has the capabilities that its mode needs, and no more",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_old_and_a_new_spelling_that_differ_are_named_both() {
+        let mut values =
+            json!({"logLevel": "debug", "logging": {"level": "info"}, "taint": {"enabled": "yes"}});
+        let told = translate(&mut values, Place::default(), &mut Vec::new()).unwrap_err().to_string();
+        let want = "logging.level: \"info\" and logLevel: \"debug\" are one value: give it once\n\
+                    taint.enabled: \"yes\": must be true or false";
+        assert_eq!(told, want);
+        let mut values = json!({"logLevel": "info", "logging": {"level": "info"}});
+        translate(&mut values, Place::default(), &mut Vec::new()).unwrap();
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All inputs of one call, together: documents, over them files of values, over those `--set`.
+
+use serde_json::{Map, Value};
+
+use super::{Translated, control_plane, helm, operator, servicemesh, set};
+use crate::document;
+use crate::layers::{get, overlay, put};
+use crate::mistake::{Mistake, Mistakes};
+use crate::note::Note;
+use crate::place::Place;
+use crate::resolve::Context;
+use crate::values::{Provider, Values};
+
+/// A text and the name by which people know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Its name: a path, or `-`.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// Everything that was handed in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// `ServiceMesh` and `IstioOperator` documents.
+    pub documents: Vec<Source>,
+    /// Values of the chart; a later file wins.
+    pub values: Vec<Source>,
+    /// Words of `--set`; they win over the files.
+    pub set: Vec<String>,
+    /// The namespace that was asked for besides them; it wins over that of a document.
+    pub namespace: Option<String>,
+}
+
+/// What comes of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Installation {
+    /// The values; nothing if no node agent is to be installed.
+    pub values: Option<Values>,
+    /// What the operator should know.
+    pub notes: Vec<Note>,
+}
+
+/// Puts all inputs together.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mistakes> {
+    let mut mistakes = Mistakes::default();
+    let documents = mistakes.keep(documents(&sources.documents)).unwrap_or_default();
+    let helm = mistakes.keep(charts(sources)).unwrap_or_default();
+    mistakes.none()?;
+
+    let is_mesh = documents.iter().any(|document| document.place == servicemesh::VALUES);
+    let mut all = Translated { installs: sources.documents.is_empty(), ..Translated::default() };
+    documents.into_iter().for_each(|document| all.absorb(document));
+    let asked = all.installs;
+    let place = if helm.values == Value::Object(Map::new()) { all.place } else { Place::default() };
+    let helm_installs = helm.installs;
+    all.absorb(helm);
+    all.installs = helm_installs && (asked || (is_mesh && on_openshift(&all, context)));
+    control_plane::agree(&all.claims)?;
+    if !all.installs {
+        let told = Note::Warning("nothing is installed: no input asks for the node agent".to_owned());
+        let notes = all.notes.into_iter().chain([told]).chain(control_plane::without_agent(&all.claims));
+        return Ok(Installation { values: None, notes: notes.collect() });
+    }
+    resolved(all, place, is_mesh, &sources.namespace, context)
+}
+
+fn resolved(
+    mut all: Translated,
+    place: Place,
+    is_mesh: bool,
+    namespace: &Option<String>,
+    context: &Context,
+) -> Result<Installation, Mistakes> {
+    if get(&all.values, "provider").is_none() && control_plane::claimed(&all.claims) == Some(Provider::Multus)
+    {
+        put(&mut all.values, "provider", "multus".into());
+    }
+    let mut context = Context { place, ..context.clone() };
+    let of_document = all.namespace.as_ref().and_then(|given| given.value.as_str());
+    let of_document = of_document
+        .or(is_mesh.then_some(servicemesh::NAMESPACE))
+        .filter(|_| !protocol::mutant!("namespace-ignored"));
+    if let Some(namespace) = namespace.as_deref().or(of_document) {
+        namespace.clone_into(&mut context.release.namespace);
+    }
+    let values = Values::resolve(&all.values, &context)?;
+    if is_mesh {
+        servicemesh::on_openshift(&values)?;
+    }
+    let mut notes = all.notes;
+    if !all.claims.is_empty() || place != Place::default() {
+        notes.extend(control_plane::fits(&all.claims, &values, place)?);
+    }
+    Ok(Installation { values: Some(values), notes })
+}
+
+/// On OpenShift a mesh has the node agent unless it says otherwise.
+fn on_openshift(all: &Translated, context: &Context) -> bool {
+    let named = get(&all.values, "platform").and_then(Value::as_str);
+    context.platform.as_deref().or(named) == Some("openshift")
+}
+
+fn documents(sources: &[Source]) -> Result<Vec<Translated>, Mistakes> {
+    let mut mistakes = Mistakes::default();
+    let mut all = Vec::new();
+    for source in sources {
+        let documents = mistakes.keep(document::read(&source.name, &source.text)).unwrap_or_default();
+        all.extend(documents.iter().filter_map(|document| mistakes.keep(one(&source.name, document))));
+    }
+    mistakes.none().map(|()| all)
+}
+
+fn one(name: &str, document: &Value) -> Result<Translated, Mistakes> {
+    let word = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    match (word("apiVersion"), word("kind")) {
+        (servicemesh::API_VERSION, servicemesh::KIND) => servicemesh::translate(document),
+        (operator::API_VERSION, operator::KIND) => operator::translate(document),
+        (version, kind) => Err(Mistake::Document {
+            what: name.to_owned(),
+            why: format!(
+                "apiVersion \"{version}\", kind \"{kind}\": neither {} {} nor {} {}; values of the chart go to --values",
+                servicemesh::API_VERSION,
+                servicemesh::KIND,
+                operator::API_VERSION,
+                operator::KIND
+            ),
+        }
+        .into()),
+    }
+}
+
+/// Files of values and `--set`, merged as Helm merges them before the chart sees them.
+fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
+    let mut mistakes = Mistakes::default();
+    let mut all = Value::Object(Map::new());
+    for source in &sources.values {
+        for document in mistakes.keep(document::read(&source.name, &source.text)).unwrap_or_default() {
+            if document.is_object() {
+                overlay(&mut all, &document);
+            } else {
+                let why = format!("{document}: values are a map");
+                mistakes.0.push(Mistake::Document { what: source.name.clone(), why });
+            }
+        }
+    }
+    for word in &sources.set {
+        mistakes.keep(set::apply(&mut all, word));
+    }
+    let translated = mistakes.keep(helm::translate(&all, Place::default()));
+    mistakes.none().map(|()| translated.unwrap_or_default())
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `IstioOperator` (install.istio.io/v1alpha1): the whole mesh, of which the component `cni` and its values are ours. What else it says
+//! is left to whoever installs the control plane.
+
+use serde_json::{Map, Value, json};
+
+use super::{Translated, helm, keys, map, text, truth};
+use crate::layers::{Family, get, put};
+use crate::mistake::{Given, Mistake, Mistakes};
+use crate::note::Note;
+use crate::place::Place;
+use crate::skew::{self, Minor, Skew};
+
+/// Its group and version.
+pub const API_VERSION: &str = "install.istio.io/v1alpha1";
+/// Its kind.
+pub const KIND: &str = "IstioOperator";
+
+/// What goes in front of the names of values.
+pub const VALUES: Place = Place("spec.values.cni.");
+const COMPONENT: &str = "spec.components.cni";
+
+/// Keys of the document's values that concern us; the others are the control plane's.
+const OURS: [&str; 8] =
+    ["cni", "global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];
+
+/// What the document itself may say; most of it is the control plane's.
+const SPEC: [&str; 17] = [
+    "addonComponents",
+    "compatibilityVersion",
+    "components",
+    "hub",
+    "installPackagePath",
+    "meshConfig",
+    "namespace",
+    "platform",
+    "profile",
+    "resourceSuffix",
+    "revision",
+    "rootNamespace",
+    "tag",
+    "unvalidatedValues",
+    "values",
+    "customComponents",
+    "variant",
+];
+
+/// Kubernetes settings of the component that have a value of ours.
+const SETTINGS: [(&str, &str); 6] = [
+    ("affinity", "affinity"),
+    ("imagePullPolicy", "pullPolicy"),
+    ("podAnnotations", "podAnnotations"),
+    ("resources", "resources"),
+    ("strategy", "updateStrategy"),
+    ("tolerations", "tolerations"),
+];
+
+/// Reads a document.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn translate(document: &Value) -> Result<Translated, Mistakes> {
+    let mut mistakes = Mistakes::default();
+    let spec = map(document.get("spec"), "spec")?;
+    mistakes.keep(keys(document.get("spec"), "spec", &SPEC));
+    let Some(values) = mistakes.keep(values(document, &spec)) else { return Err(mistakes) };
+    let Some(mut all) = mistakes.keep(helm::translate(&values, VALUES)) else { return Err(mistakes) };
+    mistakes.keep(whole(&spec, &mut all));
+    let components = mistakes.keep(map(spec.get("components"), "spec.components")).unwrap_or_default();
+    mistakes.keep(component(&spec, components.get("cni"), &mut all));
+    mistakes.none().map(|()| all)
+}
+
+/// The values that concern us. They stand in `spec`; beside it they are accepted, too, as people write them there.
+fn values(document: &Value, spec: &Map<String, Value>) -> Result<Value, Mistakes> {
+    let mut mistakes = Mistakes::default();
+    let mut all = Value::Object(Map::new());
+    for (place, values) in [
+        ("spec.unvalidatedValues", spec.get("unvalidatedValues")),
+        ("spec.values", spec.get("values")),
+        ("values", document.get("values")),
+    ] {
+        let mut values = mistakes.keep(map(values, place)).unwrap_or_default();
+        values.retain(|key, _| OURS.contains(&key.as_str()));
+        crate::layers::overlay(&mut all, &Value::Object(values));
+    }
+    mistakes.none().map(|()| all)
+}
+
+/// What the document says of the whole mesh.
+fn whole(spec: &Map<String, Value>, all: &mut Translated) -> Result<(), Mistakes> {
+    let mut mistakes = Mistakes::default();
+    for (key, path) in [
+        ("hub", "global.hub"),
+        ("tag", "global.tag"),
+        ("revision", "revision"),
+        ("compatibilityVersion", "compatibilityVersion"),
+    ] {
+        if let Some(given) = mistakes.keep(text(spec.get(key), &format!("spec.{key}"))).flatten() {
+            mistakes.keep(add(all, path, given));
+        }
+    }
+    if let Some(given) = mistakes.keep(text(spec.get("profile"), "spec.profile")).flatten() {
+        let name = given.value.as_str().unwrap_or_default().to_owned();
+        let (profile, platform) = match name.as_str() {
+            "openshift" => ("default", Some("openshift")),
+            "openshift-ambient" => ("ambient", Some("openshift")),
+            other => (other, None),
+        };
+        if Family::Profile.layer(profile).is_none() {
+            let known = Family::Profile.names().chain(["openshift", "openshift-ambient"]).collect();
+            return Err(Mistake::Name { given, known }.into());
+        }
+        mistakes.keep(add(all, "profile", Given::new("spec.profile", profile)));
+        if let Some(platform) = platform {
+            mistakes.keep(add(all, "platform", Given::new("spec.profile", platform)));
+        }
+    }
+    mistakes.none()
+}
+
+/// Sets a value that the document says outside of its values.
+fn add(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistakes> {
+    match get(&all.values, path) {
+        Some(there) if *there != given.value => {
+            let one = Given::new(VALUES.name(path), there.clone());
+            Err(Mistake::Both { one, other: given }.into())
+        }
+        _ => {
+            put(&mut all.values, path, given.value);
+            Ok(())
+        }
+    }
+}
+
+fn component(spec: &Map<String, Value>, cni: Option<&Value>, all: &mut Translated) -> Result<(), Mistakes> {
+    let mut mistakes = Mistakes::default();
+    let cni = keys(cni, COMPONENT, &["enabled", "namespace", "hub", "tag", "k8s", "spec"])?;
+    let by_profile = matches!(
+        spec.get("profile").and_then(Value::as_str),
+        Some("ambient" | "openshift" | "openshift-ambient")
+    );
+    let is_on = mistakes.keep(truth(cni.get("enabled"), &format!("{COMPONENT}.enabled"))).flatten();
+    all.installs = is_on.unwrap_or(by_profile);
+    for key in ["hub", "tag"] {
+        if let Some(given) = mistakes.keep(text(cni.get(key), &format!("{COMPONENT}.{key}"))).flatten() {
+            mistakes.keep(add(all, key, given));
+        }
+    }
+    mistakes.keep(kubernetes(cni.get("k8s"), all));
+    let namespace = mistakes.keep(text(cni.get("namespace"), &format!("{COMPONENT}.namespace"))).flatten();
+    all.namespace = namespace.or_else(|| {
+        let mesh = get(spec.get("values")?, "global.istioNamespace")?;
+        Some(Given::new("spec.values.global.istioNamespace", mesh.clone())).filter(|_| mesh.is_string())
+    });
+    if all.installs {
+        all.notes.extend(skew(all));
+        all.notes.extend(singleton(spec));
+    }
+    mistakes.none()
+}
+
+/// `k8s` of the component.
+fn kubernetes(k8s: Option<&Value>, all: &mut Translated) -> Result<(), Mistakes> {
+    let place = format!("{COMPONENT}.k8s");
+    let mut mistakes = Mistakes::default();
+    for (key, value) in map(k8s, &place)? {
+        let given = Given::new(format!("{place}.{key}"), value.clone());
+        if let Some((_, path)) = SETTINGS.iter().find(|(known, _)| *known == key) {
+            mistakes.keep(checked(all, path, given));
+        } else if key == "env" {
+            mistakes.keep(env(all, given));
+        } else {
+            let wanted = "left out: it has no value of ours; change the rendered object instead".to_owned();
+            mistakes.0.push(Mistake::Wrong { given, wanted });
+        }
+    }
+    mistakes.none()
+}
+
+fn checked(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistakes> {
+    let kind = crate::fields::find(path).map(|field| field.kind);
+    match kind {
+        Some(kind) if !kind.holds(&given.value) => {
+            Err(Mistake::Wrong { given, wanted: kind.wanted() }.into())
+        }
+        _ => add(all, path, given),
+    }
+}
+
+fn env(all: &mut Translated, given: Given) -> Result<(), Mistakes> {
+    let pairs: Option<Map<String, Value>> = given.value.as_array().and_then(|list| {
+        let pair = |entry: &Value| {
+            let value = entry.get("value").filter(|value| value.is_string())?;
+            Some((entry.get("name")?.as_str()?.to_owned(), value.clone()))
+        };
+        list.iter().map(pair).collect()
+    });
+    match pairs {
+        Some(pairs) => add(all, "env", Given { field: given.field, value: pairs.into() }),
+        None => {
+            Err(Mistake::Wrong { given, wanted: "a list of {name, value}, both texts".to_owned() }.into())
+        }
+    }
+}
+
+/// Tags that say that agent and control plane are too far apart.
+fn skew(all: &Translated) -> Option<Note> {
+    let tag = |path: &str| get(&all.values, path).and_then(Value::as_str);
+    let (agent, plane) = (tag("tag")?, tag("global.tag")?);
+    let judged = skew::judge(Minor::of(agent)?, Minor::of(plane)?);
+    (judged == Skew::Beyond).then(|| {
+        Note::Warning(format!(
+            "node agent {agent} with control plane {plane}: they go together up to one minor version apart; upgrade step by step"
+        ))
+    })
+}
+
+/// A revisioned control plane and a node agent in one document.
+fn singleton(spec: &Map<String, Value>) -> Option<Note> {
+    let revision = spec.get("revision")?.as_str().filter(|revision| !revision.is_empty())?;
+    Some(Note::Plain(format!(
+        "spec.revision: {}: the node agent is one per cluster, for all revisions; a document of its own with profile: empty keeps its upgrades apart",
+        json!(revision)
+    )))
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where values stand in a document, for telling their names as they were given.
+
+/// What goes in front of a value's name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place(pub &'static str);
+
+/// Groups that never stand below `cni`.
+const OUTSIDE: [&str; 7] =
+    ["global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];
+
+impl Place {
+    /// The name of a value as it was given.
+    #[must_use]
+    pub fn name(self, path: &str) -> String {
+        let first = path.split('.').next().unwrap_or_default();
+        match self.0.strip_suffix("cni.") {
+            Some(outer) if OUTSIDE.contains(&first) => format!("{outer}{path}"),
+            _ => format!("{}{path}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_global_stands_beside_the_component() {
+        assert_eq!(Place("spec.values.cni.").name("global.tag"), "spec.values.global.tag");
+        assert_eq!(Place("spec.values.cni.").name("repair.enabled"), "spec.values.cni.repair.enabled");
+        assert_eq!(Place("values.").name("global.tag"), "values.global.tag");
+        assert_eq!(Place("").name("chained"), "chained");
+    }
+}
