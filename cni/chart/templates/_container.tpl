@@ -90,11 +90,11 @@ capabilities:
 {{- define "istio-cni.volumes" -}}
 - name: cni-bin-dir
   hostPath:
-    path: {{ include "istio-cni.binDir" . }}
+    path: {{ include "istio-cni.binDir" . | quote }}
     type: DirectoryOrCreate
 - name: cni-net-dir
   hostPath:
-    path: {{ .v.cniConfDir }}
+    path: {{ .v.cniConfDir | quote }}
     type: DirectoryOrCreate
 - name: cni-socket-dir
   hostPath:
@@ -102,7 +102,7 @@ capabilities:
     type: DirectoryOrCreate
 - name: cni-cache-dir
   hostPath:
-    path: {{ .v.cniCacheDir }}
+    path: {{ .v.cniCacheDir | quote }}
     type: DirectoryOrCreate
 {{- if .v.repair.enabled }}
 - name: cni-host-procfs
@@ -111,7 +111,7 @@ capabilities:
     type: Directory
 - name: cni-netns-dir
   hostPath:
-    path: {{ .v.cniNetnsDir }}
+    path: {{ .v.cniNetnsDir | quote }}
     type: DirectoryOrCreate
 {{- end }}
 {{- end -}}

@@ -25,9 +25,9 @@ release: {{ .root.Release.Name | quote }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Where the runtime looks for plugins. On GKE /opt/cni/bin cannot be written. */ -}}
+{{- /* Where the runtime looks for plugins, for who leaves that to the server's version. */ -}}
 {{- define "istio-cni.binDir" -}}
-{{- $gke := or (eq .v.platform "gke") (contains "-gke" .root.Capabilities.KubeVersion.Version) -}}
+{{- $gke := contains "-gke" .root.Capabilities.KubeVersion.Version -}}
 {{- .v.cniBinDir | default (ternary "/home/kubernetes/bin" "/opt/cni/bin" $gke) -}}
 {{- end -}}
 
@@ -55,10 +55,10 @@ release: {{ .root.Release.Name | quote }}
 {{- if or .hostNetwork (and .ambient.enabled .ambient.shareHostNetworkNamespace) -}}true{{- end -}}
 {{- end -}}
 
-{{- /* The variables with which an expression of admission knows the node of whoever asks, and taints that are not ours. */ -}}
+{{- /* The variable with which a policy knows the node of whoever asks. */ -}}
 {{- define "istio-cni.callersNode" -}}
 - name: node
   expression: >-
-    has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra
-    ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
+    has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ?
+    request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
 {{- end -}}

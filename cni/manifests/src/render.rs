@@ -11,6 +11,7 @@ mod make;
 mod rights;
 mod taint;
 
+use protocol::mutant;
 use serde_json::Value;
 
 use crate::values::{Scope, Values};
@@ -30,8 +31,12 @@ pub fn render(values: &Values) -> Vec<Value> {
     objects.extend(extra::network(&make));
     objects.push(agent::daemon_set(&make));
     objects.extend(taint::controller(values));
+    let scope = match mutant!("scope-ignored") {
+        true => Scope::All,
+        false => values.global.resource_scope,
+    };
     let is_namespaced = |object: &Value| !object["metadata"]["namespace"].is_null();
-    objects.retain(|object| match values.global.resource_scope {
+    objects.retain(|object| match scope {
         Scope::All => true,
         Scope::Cluster => !is_namespaced(object),
         Scope::Namespace => is_namespaced(object),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Roles cannot say "of its own node". These policies do, by the node's name that the API server puts into a pod's token.
 
+use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{BINDING, Maker, POLICY};
@@ -50,10 +51,13 @@ pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
 }
 
 fn own_pods(right: Right) -> Policy {
-    let mut validations = vec![validation(
-        "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node",
-        "the node agent may change pods of its own node only",
-    )];
+    let own = match mutant!("pods-of-any-node") {
+        true => "variables.node != ''",
+        false => {
+            "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node"
+        }
+    };
+    let mut validations = vec![validation(own, "the node agent may change pods of its own node only")];
     if right == Right::Label {
         let message = "the node agent may label a pod, not change its status";
         validations.push(validation("object.status == oldObject.status", message));
@@ -116,7 +120,7 @@ fn validation(expression: &str, message: &str) -> Value {
 }
 
 impl Policy {
-    fn objects(self, make: &Maker<'_>) -> [Value; 2] {
+    fn objects(self, make: &Maker<'_>) -> Vec<Value> {
         let user = format!("system:serviceaccount:{}:{}", make.namespace(), self.caller.account);
         let rule = json!({
             "apiGroups": [""],
@@ -135,9 +139,10 @@ impl Policy {
             "validations": self.validations,
         });
         let binding = json!({ "policyName": self.name, "validationActions": ["Deny"] });
-        [
-            make.cluster(POLICY, self.name, json!({ "spec": spec })),
-            make.cluster(BINDING, self.name, json!({ "spec": binding })),
-        ]
+        let mut objects = vec![make.cluster(POLICY, self.name, json!({ "spec": spec }))];
+        if !mutant!("policy-unbound") {
+            objects.push(make.cluster(BINDING, self.name, json!({ "spec": binding })));
+        }
+        objects
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node agent's container and its volumes: what the mode needs, and no more.
 
+use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::put_unless_empty;
@@ -40,7 +41,11 @@ const TO_ENTER: [Mount; 2] = [
 ];
 
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
-    let to_enter: &[Mount] = if values.repair.enabled { &TO_ENTER } else { &[] };
+    let to_enter: &[Mount] = match values.repair.enabled {
+        true if mutant!("netns-not-mounted") => &TO_ENTER[..1],
+        true => &TO_ENTER,
+        false => &[],
+    };
     ALWAYS.iter().chain(to_enter)
 }
 
@@ -109,7 +114,7 @@ fn mounted(mount: &Mount) -> Value {
 }
 
 fn security_context(values: &Values) -> Value {
-    let enters = values.repair.enabled;
+    let enters = values.repair.enabled || mutant!("capabilities-kept");
     let capabilities: &[_] = if enters { &ENTERING } else { &WRITING };
     let mut context = json!({
         "privileged": false,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What only some clusters need.
 
+use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{Maker, NETWORK, NETWORK_POLICY, QUOTA};
@@ -33,5 +34,6 @@ pub(super) fn network_policy(make: &Maker<'_>) -> Option<Value> {
 /// Without a spec Multus looks on the node for a configuration that is named so. Pods of every namespace find it in `default`.
 pub(super) fn network(make: &Maker<'_>) -> Option<Value> {
     let is_multus = make.values.provider == Provider::Multus;
-    is_multus.then(|| make.within("default", NETWORK, "istio-cni", Value::Null))
+    let namespace = if mutant!("network-in-own-namespace") { make.namespace() } else { "default" };
+    is_multus.then(|| make.within(namespace, NETWORK, "istio-cni", Value::Null))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Accounts, and what they may do: the verbs that the chosen mode needs and no others.
 
+use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Maker, ROLE, ROLE_BINDING, put_unless_empty};
@@ -23,6 +24,9 @@ pub(super) enum Right {
 impl Right {
     /// The right that repair needs; none where rules are written from inside the node. The first policy that is on counts.
     pub(super) fn of(repair: &Repair) -> Option<Self> {
+        if mutant!("repair-may-always-delete") {
+            return Some(Self::Delete);
+        }
         match repair {
             Repair { enabled: false, .. } => None,
             Repair { repair_pods: true, fallback, .. } => match fallback {
@@ -60,8 +64,12 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
         TaintMode::Node => &["get", "list", "watch", "patch"],
         TaintMode::Off | TaintMode::Readiness | TaintMode::Untaint => &["get"],
     };
+    let of_pods: &[_] = match mutant!("verb-too-many") {
+        true => &["get", "list", "watch", "delete"],
+        false => &["get", "list", "watch"],
+    };
     let mut rules = vec![
-        rule("", "pods", &["get", "list", "watch"]),
+        rule("", "pods", of_pods),
         rule("", "nodes", of_nodes),
         rule("", "events", &["create", "patch"]),
     ];
@@ -129,6 +137,8 @@ pub(super) fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
 /// Verbs on one object of a resource.
 pub(super) fn named(group: &str, resource: &str, name: &str, verbs: &[&str]) -> Value {
     let mut rule = rule(group, resource, verbs);
-    rule["resourceNames"] = json!([name]);
+    if !mutant!("role-without-names") {
+        rule["resourceNames"] = json!([name]);
+    }
     rule
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::config::word;
@@ -133,7 +134,7 @@ fn container(make: &Maker<'_>, lease: &str) -> Value {
             "allowPrivilegeEscalation": false,
             "privileged": false,
             "readOnlyRootFilesystem": true,
-            "runAsNonRoot": true,
+            "runAsNonRoot": !mutant!("controller-as-root"),
             "runAsUser": NOBODY,
             "runAsGroup": NOBODY,
             "capabilities": { "drop": ["ALL"] },

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is rendered: every platform in every mode, and each value that changes an object.
+
+use manifests::layers::Family;
+use manifests::{Context, Release, Values, render};
+use serde_json::{Value, json};
+
+/// One rendering.
+pub(crate) struct Rendering {
+    pub(crate) name: String,
+    pub(crate) values: Value,
+    pub(crate) release: Release,
+}
+
+impl Rendering {
+    pub(crate) fn new(name: &str, values: Value) -> Self {
+        Self { name: name.to_owned(), values, release: Release::default() }
+    }
+
+    /// The objects as we render them.
+    pub(crate) fn ours(&self) -> Result<Vec<Value>, String> {
+        let context = Context { release: self.release.clone(), ..Context::default() };
+        match Values::resolve(&self.values, &context) {
+            Ok(values) => Ok(render(&values)),
+            Err(mistakes) => Err(format!("{}: {mistakes}", self.name)),
+        }
+    }
+}
+
+/// Every platform in every mode.
+pub(crate) fn product() -> Vec<Rendering> {
+    let platforms: Vec<_> = std::iter::once("").chain(Family::Platform.names()).collect();
+    let mut all = Vec::new();
+    for platform in platforms {
+        for (mode, values) in modes() {
+            let mut values = values.clone();
+            values["platform"] = platform.into();
+            let name = format!("{}-{mode}", if platform.is_empty() { "none" } else { platform });
+            all.push(Rendering::new(&name, values));
+        }
+    }
+    all
+}
+
+/// The modes of the agent, each with what else may depend on it.
+fn modes() -> [(&'static str, Value); 16] {
+    [
+        ("plain", json!({})),
+        ("repair-off", json!({ "repair": { "enabled": false } })),
+        ("repair-none", json!({ "repair": { "repairPods": false } })),
+        ("delete", json!({ "repair": { "repairPods": false, "deletePods": true, "labelPods": true } })),
+        (
+            "label",
+            json!({ "repair": { "repairPods": false, "labelPods": true }, "taint": { "mode": "node" } }),
+        ),
+        ("fallback-delete", json!({ "repair": { "fallback": "delete", "unredirected": true } })),
+        ("fallback-label", json!({ "repair": { "fallback": "label" } })),
+        ("taint-node", json!({ "taint": { "mode": "node", "name": "example.com/wait" } })),
+        ("taint-readiness", json!({ "taint": { "mode": "readiness" } })),
+        ("taint-untaint", json!({ "taint": { "mode": "untaint", "replicas": 2 } })),
+        ("multus", json!({ "provider": "multus", "chained": false, "cniConfFileName": "istio-cni.conf" })),
+        (
+            "owned",
+            json!({
+                "provider": "default", "chained": true, "istioOwnedCNIConfig": true,
+                "istioOwnedCNIConfigFileName": "00-istio.conflist",
+            }),
+        ),
+        ("cluster", json!({ "global": { "resourceScope": "cluster" }, "taint": { "mode": "readiness" } })),
+        (
+            "namespace",
+            json!({
+                "global": { "resourceScope": "namespace", "networkPolicy": { "enabled": true } },
+                "taint": { "mode": "untaint" }, "repair": { "fallback": "delete" },
+            }),
+        ),
+        ("gate", json!({ "hostNetwork": true, "statusGate": "agent", "global": { "nativeNftables": true } })),
+        (
+            "old-spelling",
+            json!({ "cni": { "chained": true, "provider": "default", "excludeNamespaces": [] } }),
+        ),
+    ]
+}
+
+/// What is rendered by one process each: names of the installation, and each value that the product does not change.
+pub(crate) fn single() -> Vec<Rendering> {
+    let mut all: Vec<_> = values().into_iter().map(|(name, values)| Rendering::new(name, values)).collect();
+    let everything = json!({ "taint": { "mode": "readiness" }, "repair": { "fallback": "label" } });
+    let mut elsewhere = Rendering::new("elsewhere", everything);
+    elsewhere.release = Release { name: "mesh".to_owned(), namespace: "kube-system".to_owned() };
+    all.push(elsewhere);
+    all
+}
+
+fn values() -> Vec<(&'static str, Value)> {
+    let mut all = vec![("nothing", json!({})), ("settings", settings()), ("pod", pod()), ("image", image())];
+    all.extend([
+        // What the server's version says cannot be tested with `helm template`: its --kube-version drops "-gke".
+        ("no-directory", json!({ "cniBinDir": "" })),
+        ("null", json!({ "chained": null, "repair": { "enabled": null }, "cni": { "platform": null } })),
+        ("global-platform", json!({ "global": { "platform": "k3s" }, "cni": { "cniBinDir": "/k/bin" } })),
+        ("two-platforms", json!({ "platform": "k3d", "global": { "platform": "k3s" } })),
+        ("whole-image", json!({ "image": "example.com/a/install-cni@sha256:00", "hub": "not.read" })),
+        ("no-policy", json!({ "admissionPolicy": { "enabled": false }, "taint": { "mode": "node" } })),
+        (
+            "selectors",
+            json!({ "taint": { "mode": "readiness", "config": [
+                { "selector": "app=a,tier in (x)" },
+                { "name": "b", "namespace": "z", "selector": "app=b" },
+                { "name": "c", "namespace": "b", "selector": "app=c" },
+                { "name": "d", "namespace": "z", "selector": "app=d" },
+            ] } }),
+        ),
+        ("ambient", json!({ "profile": "ambient", "ambient": { "shareHostNetworkNamespace": true } })),
+        ("demo", json!({ "global": { "profile": "demo" }, "resources": { "limits": { "cpu": "1" } } })),
+        ("compat", json!({ "compatibilityVersion": "1.28", "cni": { "profile": "demo" } })),
+        ("others", json!({ "pilot": { "cni": { "enabled": true } }, "global": { "meshID": "m" } })),
+    ]);
+    all
+}
+
+fn settings() -> Value {
+    json!({
+        "logging": { "level": "default:debug,cni-plugin:debug" },
+        "cniConfFileName": "10-calico.conflist", "cniNetnsDir": "/run/netns", "cniCacheDir": "/var/cache/cni",
+        "excludeNamespaces": ["a", "b"], "kubeconfigMode": "0640", "cniConfGroupRead": true,
+        "raiseCniVersion": true, "backend": "iptables-nft",
+        "repair": { "initContainerName": "v", "brokenPodLabelKey": "k/l", "brokenPodLabelValue": "yes" },
+        "env": { "LOG_AS_JSON": "true", "B": "quoted \"x\": # {{ y }}", "A": "" },
+        "resourceQuotas": { "enabled": true, "pods": 12_000_000 },
+        "global": {
+            "logAsJson": true, "networkPolicy": { "enabled": true }, "imagePullSecrets": ["one", "two"],
+        },
+        "ambient": { "dnsCapture": false, "enablementSelectors": [{ "podSelector": { "matchLabels": { "a": "<b>&" } } }] },
+    })
+}
+
+fn pod() -> Value {
+    let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "a", "operator": "In", "values": ["b"] }] }],
+    } } });
+    json!({
+        "affinity": affinity, "tolerations": [], "seccompProfile": { "type": "RuntimeDefault" },
+        "seLinuxOptions": { "level": "s0" }, "useAppArmorAnnotation": false,
+        "resources": { "requests": { "cpu": "50m" }, "limits": { "memory": "200Mi" } },
+        "updateStrategy": { "rollingUpdate": { "maxUnavailable": "10%" } },
+        "terminationGracePeriodSeconds": 5,
+        "podAnnotations": { "prometheus.io/scrape": "false", "x": "y" },
+        "podLabels": { "app": "mine", "k8s-app": "not-mine", "z": "1" },
+        "daemonSetLabels": { "team": "net", "istio.io/rev": "own" },
+        "revision": "1-27", "ownerName": "operator",
+    })
+}
+
+fn image() -> Value {
+    json!({
+        "hub": "example.com/mesh", "tag": "1.2.3", "variant": "debug", "pullPolicy": "Always",
+        "global": { "hub": "x", "tag": "y", "variant": "z", "imagePullPolicy": "Never" },
+    })
+}

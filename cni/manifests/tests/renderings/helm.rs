@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A real helm, which costs a tenth of a second for each start: many renderings go into one, as aliases of the chart below another one.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use manifests::layers::Family;
+use serde_json::{Map, Value, json};
+
+use crate::cases::Rendering;
+
+/// The chart.
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../chart");
+
+/// Whether there is a helm.
+pub(crate) fn is_there() -> bool {
+    Command::new("helm").arg("version").output().is_ok_and(|output| output.status.success())
+}
+
+fn run(arguments: &[&str], values: &Value) -> Output {
+    let dir = tempfile::tempdir().unwrap();
+    // Its caches and settings are not those of whoever runs the tests.
+    let file = dir.path().join("values.json");
+    std::fs::write(&file, values.to_string()).unwrap();
+    let home = |name: &str| dir.path().join(name);
+    Command::new("helm")
+        .args(arguments)
+        .arg("--values")
+        .arg(&file)
+        .env("HELM_CACHE_HOME", home("cache"))
+        .env("HELM_CONFIG_HOME", home("config"))
+        .env("HELM_DATA_HOME", home("data"))
+        .output()
+        .unwrap()
+}
+
+/// What `helm template` says of the chart at `path`, in one document.
+fn template(path: &str, rendering: &Rendering, values: &Value) -> Result<String, String> {
+    let release = &rendering.release;
+    let arguments = ["template", &release.name, path, "--namespace", &release.namespace];
+    let output = run(&arguments, values);
+    if output.status.success() {
+        return Ok(String::from_utf8(output.stdout).unwrap());
+    }
+    Err(String::from_utf8(output.stderr).unwrap())
+}
+
+/// The objects of one rendering.
+pub(crate) fn render(rendering: &Rendering) -> Result<Vec<Value>, String> {
+    let text = template(CHART, rendering, &rendering.values)?;
+    manifests::document::read(&rendering.name, &text).map_err(|mistakes| mistakes.to_string())
+}
+
+/// The objects of many renderings that differ in nothing but their values, in the same order.
+pub(crate) fn render_all(renderings: &[Rendering]) -> Result<Vec<Vec<Value>>, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let alias = |index: usize| format!("rendering{index}");
+    let copy = dir.path().join("charts/istio-cni");
+    copy_dir(Path::new(CHART), &copy);
+    let dependencies: Vec<_> = (0..renderings.len())
+        .map(|index| json!({ "name": "istio-cni", "version": "*", "alias": alias(index) }))
+        .collect();
+    let chart =
+        json!({ "apiVersion": "v2", "name": "all", "version": "0.0.0", "dependencies": dependencies });
+    std::fs::write(dir.path().join("Chart.yaml"), chart.to_string()).unwrap();
+    let values: Map<_, _> =
+        renderings.iter().enumerate().map(|(index, one)| (alias(index), one.values.clone())).collect();
+    let Some(first) = renderings.first() else { return Ok(Vec::new()) };
+    let text = template(dir.path().to_str().unwrap(), first, &values.into())?;
+    let mut all = vec![Vec::new(); renderings.len()];
+    for part in text
+        .split("\n---\n# Source: all/charts/rendering")
+        .map(|part| part.trim_start_matches("---\n# Source: all/charts/rendering"))
+    {
+        let (index, _) = part.split_once('/').ok_or_else(|| format!("no source: {part}"))?;
+        let index: usize = index.parse().map_err(|_| format!("no rendering: {part}"))?;
+        let (_, body) = part.split_once('\n').ok_or("no object")?;
+        all[index].extend(manifests::document::read("helm", body).map_err(|mistakes| mistakes.to_string())?);
+    }
+    Ok(all)
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// `helm lint --strict` on every platform.
+pub(crate) fn lint() -> Result<String, String> {
+    let platforms: Vec<_> = std::iter::once("").chain(Family::Platform.names()).collect();
+    for platform in &platforms {
+        let output = run(&["lint", CHART, "--strict", "--quiet"], &json!({ "platform": platform }));
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complained = told.contains("[WARNING]") || told.contains("[ERROR]");
+        if !output.status.success() || complained {
+            return Err(format!("{platform}: {told}{}", String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    Ok(format!("{} platforms", platforms.len()))
+}

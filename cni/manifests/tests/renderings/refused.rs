@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What cannot be right is refused by both, and both name it.
+
+use manifests::{Context, Values};
+use serde_json::{Value, json};
+
+use crate::cases::Rendering;
+use crate::helm;
+
+fn wrong() -> [(&'static str, Value); 14] {
+    [
+        ("chaind", json!({ "chaind": true })),
+        ("chained", json!({ "chained": "yes" })),
+        ("provider", json!({ "provider": "calico" })),
+        ("cniBinDir", json!({ "cniBinDir": "opt/bin" })),
+        ("cniConfFileName", json!({ "cniConfFileName": "/etc/x.conf" })),
+        ("kubeconfigMode", json!({ "kubeconfigMode": "600" })),
+        ("enable", json!({ "repair": { "enable": true } })),
+        ("enable", json!({ "cni": { "repair": { "enable": true } } })),
+        ("platform", json!({ "platform": "eks" })),
+        ("profile", json!({ "profile": "huge" })),
+        ("compatibilityVersion", json!({ "compatibilityVersion": "0.1" })),
+        (
+            "repair.enabled",
+            json!({ "repair": { "enabled": false }, "cni": { "repair": { "enabled": true } } }),
+        ),
+        ("chained", json!({ "provider": "multus" })),
+        ("statusGate", json!({ "statusGate": "agent" })),
+    ]
+}
+
+/// Whether both refuse them, by name.
+pub(crate) fn check() -> Result<String, String> {
+    let wrong = wrong();
+    let mut passed = Vec::new();
+    for (field, values) in &wrong {
+        let ours = Values::resolve(values, &Context::default()).err().map(|mistakes| mistakes.to_string());
+        let theirs = helm::render(&Rendering::new("wrong", values.clone())).err();
+        for (who, told) in [("we", ours), ("helm", theirs)] {
+            match told {
+                None => passed.push(format!("{values}: {who} took it")),
+                Some(told) if !told.contains(field) => passed.push(format!("{values}: {who} said {told:?}")),
+                Some(_) => {}
+            }
+        }
+    }
+    if passed.is_empty() { Ok(format!("{} mistakes", wrong.len())) } else { Err(passed.join("\n")) }
+}
