@@ -17,6 +17,14 @@ operator.istio.io/component: Cni
 release: {{ .root.Release.Name | quote }}
 {{- end -}}
 
+{{- /* Annotations of every pod. */ -}}
+{{- define "istio-cni.annotations" -}}
+prometheus.io/path: /metrics
+prometheus.io/port: "15014"
+prometheus.io/scrape: "true"
+sidecar.istio.io/inject: "false"
+{{- end -}}
+
 {{- define "istio-cni.image" -}}
 {{- if contains "/" .image -}}
 {{- .image -}}

@@ -27,7 +27,7 @@ pub fn render(values: &Values) -> Vec<Value> {
     objects.extend(rights::agent(&make));
     objects.push(config::config_map(&make));
     objects.extend(admission::policies(&make));
-    objects.extend(extra::network_policy(&make));
+    objects.extend(extra::network_policy(&make, rights::AGENT, agent::NAME));
     objects.extend(extra::network(&make));
     objects.push(agent::daemon_set(&make));
     objects.extend(taint::controller(values));

@@ -9,7 +9,7 @@ use super::rights::AGENT;
 use crate::values::Values;
 
 /// The plugin lets pods of this name start before it asks anybody.
-const NAME: &str = "istio-cni-node";
+pub(super) const NAME: &str = "istio-cni-node";
 
 /// The DaemonSet.
 pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
@@ -26,7 +26,7 @@ pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
                 "template": {
                     "metadata": {
                         "labels": merged([&make.labels, &apart, &values.pod_labels, &own]),
-                        "annotations": annotations(values),
+                        "annotations": own_annotations(values),
                     },
                     "spec": pod(values),
                 },
@@ -37,13 +37,18 @@ pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
     set
 }
 
-fn annotations(values: &Values) -> Labels {
-    let mut annotations = fixed([
+/// Annotations of every pod.
+pub(super) fn annotations() -> Labels {
+    fixed([
         ("sidecar.istio.io/inject", "false"),
         ("prometheus.io/path", "/metrics"),
         ("prometheus.io/port", "15014"),
         ("prometheus.io/scrape", "true"),
-    ]);
+    ])
+}
+
+fn own_annotations(values: &Values) -> Labels {
+    let mut annotations = annotations();
     if values.use_app_armor_annotation {
         let key = "container.apparmor.security.beta.kubernetes.io/install-cni";
         annotations.insert(key.to_owned(), "unconfined".to_owned());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use protocol::mutant;
 use serde_json::{Value, json};
 
-use super::make::{CONFIG_MAP, Maker};
+use super::make::{CONFIG_MAP, Maker, or};
 use super::taint;
 use crate::values::{StatusGate, TaintMode, Values};
 
@@ -66,7 +66,6 @@ fn switches(values: &Values) -> [(&'static str, bool); 15] {
 
 fn texts(values: &Values) -> [(&'static str, String); 11] {
     let (repair, global) = (&values.repair, &values.global);
-    let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
     [
         ("CURRENT_AGENT_VERSION", or(&values.tag, &global.tag)),
         ("AMBIENT_ENABLEMENT_SELECTOR", json!(values.ambient.enablement_selectors).to_string()),

@@ -4,7 +4,7 @@
 use protocol::mutant;
 use serde_json::{Value, json};
 
-use super::make::put_unless_empty;
+use super::make::{or, put_unless_empty};
 use crate::values::Values;
 
 /// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
@@ -72,9 +72,9 @@ pub(super) fn container(values: &Values) -> Value {
         "name": "install-cni",
         "image": image(values),
         "command": ["install-cni"],
-        "ports": [{ "name": "metrics", "containerPort": 15014, "protocol": "TCP" }],
+        "ports": ports(),
         // No liveness probe: with a port that another process of the node holds, an agent that works would be killed.
-        "readinessProbe": { "httpGet": { "path": "/readyz", "port": 8000 } },
+        "readinessProbe": readiness(),
         "securityContext": security_context(values),
         "envFrom": [{ "configMapRef": { "name": "istio-cni-config" } }],
         "env": variables(values),
@@ -85,12 +85,21 @@ pub(super) fn container(values: &Values) -> Value {
     container
 }
 
+/// What others may connect to; the kubelet needs no declaration.
+pub(super) fn ports() -> Value {
+    json!([{ "name": "metrics", "containerPort": 15014, "protocol": "TCP" }])
+}
+
+/// What the kubelet asks.
+pub(super) fn readiness() -> Value {
+    json!({ "httpGet": { "path": "/readyz", "port": 8000 } })
+}
+
 /// The image's reference.
 pub(super) fn image(values: &Values) -> String {
     if values.image.contains('/') {
         return values.image.clone();
     }
-    let or = |own: &'_ str, global: &'_ str| if own.is_empty() { global.to_owned() } else { own.to_owned() };
     let global = &values.global;
     let (hub, tag) = (or(&values.hub, &global.hub), or(&values.tag, &global.tag));
     let variant = or(&values.variant, &global.variant);

@@ -19,16 +19,16 @@ pub(super) fn quota(make: &Maker<'_>) -> Option<Value> {
 }
 
 /// Metrics and the kubelet's probe come in; the API server has no address that could be named here.
-pub(super) fn network_policy(make: &Maker<'_>) -> Option<Value> {
+pub(super) fn network_policy(make: &Maker<'_>, name: &str, pods: &str) -> Option<Value> {
     let port = |port: u16| json!({ "protocol": "TCP", "port": port });
     let spec = json!({
-        "podSelector": { "matchLabels": { "k8s-app": "istio-cni-node" } },
+        "podSelector": { "matchLabels": { "k8s-app": pods } },
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{ "ports": [port(15014), port(8000)] }],
         "egress": [{}],
     });
     let enabled = make.values.global.network_policy.enabled;
-    enabled.then(|| make.local(NETWORK_POLICY, "istio-cni", json!({ "spec": spec })))
+    enabled.then(|| make.local(NETWORK_POLICY, name, json!({ "spec": spec })))
 }
 
 /// Without a spec Multus looks on the node for a configuration that is named so. Pods of every namespace find it in `default`.

@@ -39,7 +39,6 @@ pub(super) struct Maker<'a> {
 impl<'a> Maker<'a> {
     /// For the agent's objects.
     pub(super) fn agent(values: &'a Values) -> Self {
-        let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
         let release = &values.release.name;
         let labels = [
             ("app", "istio-cni".to_owned()),
@@ -118,4 +117,9 @@ pub(super) fn put_unless_empty(object: &mut Value, key: &str, value: Value) {
     if !is_empty {
         object[key] = value;
     }
+}
+
+/// A text, or another one where it says nothing.
+pub(super) fn or(text: &str, other: &str) -> String {
+    if text.is_empty() { other.to_owned() } else { text.to_owned() }
 }

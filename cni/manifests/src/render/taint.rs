@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use protocol::mutant;
 use serde_json::{Value, json};
 
+use super::agent::annotations;
 use super::config::word;
-use super::container::{field, image, pull_policy};
-use super::make::{CONFIG_MAP, DEPLOYMENT, Labels, Maker, fixed, merged, put_unless_empty};
+use super::container::{field, image, ports, pull_policy, readiness};
+use super::extra::network_policy;
+use super::make::{CONFIG_MAP, DEPLOYMENT, Labels, Maker, fixed, merged, or, put_unless_empty};
 use super::rights::{Names, TAINT, account, named, of_cluster, of_namespace, rule};
 use crate::values::{PodSelector, Taint, TaintMode, Values};
 
@@ -40,6 +42,7 @@ pub(super) fn controller(values: &Values) -> Vec<Value> {
         let data = json!({ "config": json!(selectors).to_string() });
         objects.push(make.local(CONFIG_MAP, CONFIG, json!({ "data": data })));
     }
+    objects.extend(network_policy(&make, TAINT, TAINT));
     objects.push(deployment(&make, lease));
     objects
 }
@@ -94,7 +97,7 @@ fn deployment(make: &Maker<'_>, lease: &str) -> Value {
         "replicas": values.taint.replicas,
         "selector": { "matchLabels": { "k8s-app": TAINT } },
         "template": {
-            "metadata": { "labels": labels, "annotations": { "sidecar.istio.io/inject": "false" } },
+            "metadata": { "labels": labels, "annotations": annotations() },
             "spec": {
                 "nodeSelector": { "kubernetes.io/os": "linux" },
                 // It has to start where nothing else may, yet.
@@ -129,7 +132,14 @@ fn container(make: &Maker<'_>, lease: &str) -> Value {
         "image": image(values),
         "command": ["install-cni", "taint"],
         "args": arguments,
-        "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
+        "ports": ports(),
+        "readinessProbe": readiness(),
+        "env": [
+            { "name": "LOG_AS_JSON", "value": values.global.log_as_json.to_string() },
+            { "name": "LOG_OUTPUT_LEVEL", "value": or(&values.logging.level, &values.global.logging.level) },
+            field("POD_NAME", "metadata.name"),
+            field("POD_NAMESPACE", "metadata.namespace"),
+        ],
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "privileged": false,

@@ -57,7 +57,13 @@ fn modes() -> [(&'static str, Value); 16] {
         ("fallback-label", json!({ "repair": { "fallback": "label" } })),
         ("taint-node", json!({ "taint": { "mode": "node", "name": "example.com/wait" } })),
         ("taint-readiness", json!({ "taint": { "mode": "readiness" } })),
-        ("taint-untaint", json!({ "taint": { "mode": "untaint", "replicas": 2 } })),
+        (
+            "taint-untaint",
+            json!({
+                "taint": { "mode": "untaint", "replicas": 2 }, "logging": { "level": "all:debug" },
+                "global": { "logAsJson": true, "networkPolicy": { "enabled": true } },
+            }),
+        ),
         ("multus", json!({ "provider": "multus", "chained": false, "cniConfFileName": "istio-cni.conf" })),
         (
             "owned",

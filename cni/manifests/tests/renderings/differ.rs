@@ -13,35 +13,35 @@ pub(crate) fn key(object: &Value) -> String {
 }
 
 /// Each difference in a line; none if they are equal.
-pub(crate) fn objects(ours: &[Value], theirs: &[Value]) -> Vec<String> {
+pub(crate) fn objects(first: &[Value], second: &[Value]) -> Vec<String> {
     let index =
         |objects: &[Value]| objects.iter().map(|one| (key(one), one.clone())).collect::<BTreeMap<_, _>>();
-    let (mine, other) = (index(ours), index(theirs));
+    let (mine, other) = (index(first), index(second));
     let mut lines = Vec::new();
-    if mine.len() != ours.len() || other.len() != theirs.len() {
+    if mine.len() != first.len() || other.len() != second.len() {
         lines.push("an object is there twice".to_owned());
     }
     for key in mine.keys().filter(|key| !other.contains_key(*key)) {
-        lines.push(format!("{key}: Helm has none"));
+        lines.push(format!("{key}: only the first has it"));
     }
     for (key, object) in &other {
         match mine.get(key) {
-            None => lines.push(format!("{key}: only Helm has it")),
+            None => lines.push(format!("{key}: only the second has it")),
             Some(own) => values(key, own, object, &mut lines),
         }
     }
     lines
 }
 
-fn values(at: &str, ours: &Value, theirs: &Value, lines: &mut Vec<String>) {
-    match (ours, theirs) {
+fn values(at: &str, first: &Value, second: &Value, lines: &mut Vec<String>) {
+    match (first, second) {
         (Value::Object(mine), Value::Object(other)) => {
             let keys: std::collections::BTreeSet<_> = mine.keys().chain(other.keys()).collect();
             for key in keys {
                 let at = format!("{at}.{key}");
                 match (mine.get(key), other.get(key)) {
                     (Some(one), Some(two)) => values(&at, one, two, lines),
-                    (one, two) => lines.push(format!("{at}: ours {one:?}, Helm's {two:?}")),
+                    (one, two) => lines.push(format!("{at}: first {one:?}, second {two:?}")),
                 }
             }
         }
@@ -51,6 +51,6 @@ fn values(at: &str, ours: &Value, theirs: &Value, lines: &mut Vec<String>) {
             }
         }
         (mine, other) if mine == other => {}
-        (mine, other) => lines.push(format!("{at}: ours {mine}, Helm's {other}")),
+        (mine, other) => lines.push(format!("{at}: first {mine}, second {other}")),
     }
 }

@@ -41,5 +41,5 @@ fn compare<'a>(pairs: impl Iterator<Item = (&'a Rendering, Theirs)>) -> Result<S
         return Ok(format!("manifests: {compared} renderings compared with helm, {objects} objects"));
     }
     wrong.truncate(40);
-    Err(wrong.join("\n"))
+    Err(format!("the first is ours, the second Helm's\n{}", wrong.join("\n")))
 }
