@@ -5,15 +5,21 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
   Background:
     Given the node agent is ready
 
+  @mutant:watch-blind
   Scenario: The primary writes its list again
     When somebody restores "10-lab.conflist"
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 1000 ms
 
-  Scenario: The list is renamed
-    When somebody renames "10-lab.conflist" to "00-lab.conflist"
-    And somebody restores "10-lab.conflist"
-    Then the conflist "00-lab.conflist" lists "lab-net, istio-cni" within 1000 ms
+  @mutant:watch-blind
+  Scenario: Another list takes its place, and is read first
+    When somebody renames "10-lab.conflist" to "20-lab.conflist"
+    And somebody writes "05-other.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "other"}]}
+      """
+    Then the conflist "05-other.conflist" lists "other, istio-cni" within 1000 ms
 
+  @mutant:readiness-believed
   Scenario: The list goes and comes back
     When somebody removes "10-lab.conflist"
     Then the node agent is not ready: "no runtime would find a valid network configuration"
@@ -21,6 +27,7 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     Then the node agent becomes ready within 10 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
 
+  @mutant:readiness-believed
   Scenario: A broken list is left alone until it is corrected
     When somebody writes "10-lab.conflist":
       """
@@ -30,12 +37,27 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     When somebody restores "10-lab.conflist"
     Then the node agent becomes ready within 10 s
 
+  @mutant:fight-untold
   Scenario: Somebody who does it again and again is told how to stop, and met less often
     When somebody restores "10-lab.conflist" 5 times, as soon as it is changed
     Then the node agent says "somebody else keeps removing our entry from 10-lab.conflist"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
+  @mutant:orphan-stays
   Scenario: The directory is deleted and made again
     When the CNI directory is deleted and made again
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
     And the node agent becomes ready within 20 s
+
+  @mutant:credentials-held
+  Scenario: Credentials follow while a fight is waited out (installer fault 9)
+    When somebody restores "10-lab.conflist" 8 times, as soon as it is changed
+    And the kubelet renews the node agent's token
+    Then the kubeconfig holds the node agent's token within 900 ms
+
+  @mutant:watches-leak
+  Scenario: Bursts of changes leave nothing behind in the agent (installer fault 15)
+    When the CNI directory changes in 10 bursts
+    Given what the node agent uses is remembered
+    When the CNI directory changes in 40 bursts
+    Then the node agent uses no more than then

@@ -26,6 +26,7 @@ Feature: A .conf of one plugin becomes a .conflist (installer faults 1 and 8; cr
     And the conflist "10-lab.conf.conflist" lists "lab-net, istio-cni"
     And the conflist "10-lab.conflist" is as it was
 
+  @mutant:conf-left-behind
   Scenario: A .conf that its writer writes again is followed
     Given the node agent is ready
     When somebody restores "10-lab.conf"

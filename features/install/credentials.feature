@@ -3,6 +3,7 @@ Feature: The plugin's credentials follow the agent's (istio-38077)
   The kubeconfig holds a token that the kubelet renews beneath the agent. Whoever reads the old one is refused, so it has to be replaced
   before anybody has to wait.
 
+  @mutant:token-kept
   Scenario: A renewed token reaches the kubeconfig before the next pod needs it
     Given the node agent is ready
     And pod "outside" outside the mesh

@@ -6,6 +6,7 @@ Feature: The agent's first start on a node
   Background:
     Given a node without the plugin
 
+  @mutant:gone-keeps
   Scenario: From nothing to redirected pods, and back
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh

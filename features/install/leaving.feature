@@ -15,6 +15,7 @@ Feature: Who leaves takes nothing away that is still needed (istio-59846, istio-
     Then the conflist "10-lab.conflist" is as it was
     And the plugin's binary is on the node
 
+  @mutant:binary-always-kept
   Scenario: Without any pod nothing stays
     Given the node agent is ready
     When the DaemonSet is deleted

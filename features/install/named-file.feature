@@ -16,6 +16,7 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
     When somebody removes "05-other.conflist"
     Then the node agent becomes ready within 15 s
 
+  @mutant:name-ignored
   Scenario: It is not there yet
     Given the node agent's setting "CNI_CONF_NAME" is "05-late.conflist"
     When the node agent is deployed
@@ -27,6 +28,7 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
     Then the node agent becomes ready within 15 s
     And the conflist "05-late.conflist" lists "late, istio-cni"
 
+  @mutant:name-ignored
   Scenario: Another one is named while the agent runs
     Given the node agent is ready
     When its ConfigMap sets "CNI_CONF_NAME" to "20-other.conflist"

@@ -5,6 +5,7 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
     Given the node agent's setting "ISTIO_OWNED_CNI_CONFIG" is "true"
     And the node agent is ready
 
+  @mutant:owned-in-primary
   Scenario: The primary's stays as it is, also when the agent leaves
     Then the conflist "02-istio-cni.conflist" lists "lab-net, istio-cni"
     And the conflist "10-lab.conflist" is as it was
@@ -12,6 +13,7 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
     Then nothing of ours is left on the node
     And the conflist "10-lab.conflist" is as it was
 
+  @mutant:primary-not-followed
   Scenario: What the primary changes, ours has as well
     When somebody adds "x-more" = 1 to "10-lab.conflist"
     Then the configuration "02-istio-cni.conflist" contains "'x-more': 1"

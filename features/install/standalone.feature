@@ -4,6 +4,7 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
   Background:
     Given the node agent's setting "CHAINED_CNI_PLUGIN" is "false"
 
+  @mutant:single-left
   Scenario: It is written beside the primary's, and goes with the agent
     When the node agent is deployed
     Then the node agent becomes ready within 10 s
@@ -21,6 +22,7 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was
 
+  @mutant:ours-forgotten
   Scenario: After a crash it is known as ours
     Given the node agent is ready
     When the node agent is killed

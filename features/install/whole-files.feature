@@ -22,6 +22,7 @@ Feature: What is in a list stays as its writer wrote it (istio-27771; installer 
     Then the conflist "10-lab.conflist" is as it was
     And at every moment it held a whole network
 
+  @mutant:entry-unread
   Scenario: A changed setting reaches the list without a restart
     Given the node agent is ready
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "kube-system,builds"

@@ -2,6 +2,22 @@
 Feature: The agent says what keeps it from being ready
   Readiness is true only when runtimes see what they need, and whoever asks is told what is missing.
 
+  @mutant:readyz-always
+  Scenario: A node without a network has no ready agent, even where the agent needs none itself
+    Given the node has no network yet
+    And the node agent is on the host's network
+    And the node agent is deployed
+    Then the node agent is not ready: "conflist: "
+    And its port 8000 answers "/readyz" with 503
+    And its port 8000 answers "/healthz" with 200
+    And its metrics have "istio_cni_install_ready 0"
+    And its metrics have "millrace_part_right{part='conflist'} 0"
+    And its metrics have "millrace_part_right{part='binaries'} 1"
+    When the network comes
+    Then the node agent becomes ready within 5 s
+    And its port 8000 answers "/readyz" with 200
+    And its metrics have "istio_cni_install_ready 1"
+
   @mutant:settings-told-to-all
   Scenario: Its settings are told within its own network alone
     Given the node agent is ready

@@ -1,5 +1,5 @@
 @real-kernel
-Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the answers
+Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the answers (field S24)
 
   @mutant:second-add-fails
   Scenario: A second ADD changes nothing

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: What the agent does with a pod that came up unredirected
+Feature: What the agent does with a pod that came up unredirected (field S4)
   A pod that starts before the plugin is there fails its validation, again and again. Of the policies that are on, the first of repair,
   delete and label counts, and the agent writes what belongs to that one, with the rights of that one.
 
@@ -20,13 +20,28 @@ Feature: What the agent does with a pod that came up unredirected
 
     @mutant:priority-swapped
     Examples:
-      | repair | delete | label | reason            | text                               | writes            |
-      | true   | true   | true  | RepairedBrokenPod | is redirected to port 15001        | nothing           |
-      | true   | true   | false | RepairedBrokenPod | is redirected to port 15001        | nothing           |
-      | true   | false  | true  | RepairedBrokenPod | is redirected to port 15001        | nothing           |
-      | false  | true   | true  | DeleteBrokenPod   | pod detected as broken, deleted    | delete pods       |
+      | repair | delete | label | reason            | text                            | writes      |
+      | true   | true   | true  | RepairedBrokenPod | is redirected to port 15001     | nothing     |
+      | true   | true   | false | RepairedBrokenPod | is redirected to port 15001     | nothing     |
+      | true   | false  | true  | RepairedBrokenPod | is redirected to port 15001     | nothing     |
+      | false  | true   | true  | DeleteBrokenPod   | pod detected as broken, deleted | delete pods |
+
+    @mutant:repair-believes
+    Examples:
+      | repair | delete | label | reason            | text                        | writes  |
+      | true   | false  | false | RepairedBrokenPod | is redirected to port 15001 | nothing |
+
+    @mutant:policies-need-repair
+    Examples:
+      | repair | delete | label | reason          | text                            | writes      |
+      | false  | true   | false | DeleteBrokenPod | pod detected as broken, deleted | delete pods |
 
     @mutant:label-on-pod
     Examples:
-      | repair | delete | label | reason            | text                               | writes            |
-      | false  | false  | true  | LabelBrokenPod    | pod detected as broken, labeled    | patch pods/status |
+      | repair | delete | label | reason         | text                            | writes            |
+      | false  | false  | true  | LabelBrokenPod | pod detected as broken, labeled | patch pods/status |
+
+    @mutant:no-policy-repairs
+    Examples:
+      | repair | delete | label | reason          | text                     | writes  |
+      | false  | false  | false | UnredirectedPod | no repair policy is on   | nothing |

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: Repaired is what was seen to redirect
+Feature: Repaired is what was seen to redirect (istio-56587; field S5)
   That rules were written does not mean that packets follow them. A packet sent in the pod decides what the agent says of it.
 
   Background:

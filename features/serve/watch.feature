@@ -10,6 +10,7 @@ Feature: The plugin is answered from what the agent watches
     And pod "cart" of the mesh
     And pod "till" of the mesh
 
+  @mutant:asked-each-time
   Scenario: Pods cost the API server nothing, and the agent's log says what became of them
     When "cart" starts
     Then it runs
@@ -21,6 +22,7 @@ Feature: The plugin is answered from what the agent watches
     And the API server was asked for a get of pods between 0 and 0 times
     And the node agent says "traffic is redirected"
 
+  @mutant:asked-each-time
   Scenario Outline: Not even where the API server <fault> when it is asked for a pod
     Given the API server <fault> on a get of pods
     When "cart" starts
@@ -33,13 +35,16 @@ Feature: The plugin is answered from what the agent watches
       | hangs       |
       | answers 401 |
 
+  @mutant:asked-each-time
   Scenario: An agent that was killed knows the node's pods again
     When the node agent is killed
-    Then the node agent becomes ready within 30 s
+    Then the node agent follows the node's pods again
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And the API server was asked for a get of pods between 0 and 0 times
 
+  @mutant:reused-name-kept
   Scenario: A pod that was made again under its name is told as it is now
     When "outside" starts
     Then it runs

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: A node that the DaemonSet no longer wants is uninstalled (istio-58768)
+Feature: A node that the DaemonSet no longer wants is uninstalled (istio-58768; field S13)
   The DaemonSet is there and its pod on this node goes: that is no upgrade, because no other agent will come.
 
   Background:

@@ -24,6 +24,7 @@ Feature: An API server that does not answer is no uninstall (istio-57316)
       | fault       |
       | answers 401 |
 
+  @mutant:own-pod-asked
   Scenario: The API server resets every new connection
     When the API server resets connections
     And the node agent's pod is evicted

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: An upgrade of the agent takes no redirection away
+Feature: An upgrade of the agent takes no redirection away (field S11)
   While one agent goes and the next one comes, everything that the first has installed stays where it is. The plugin asks the API server
   itself meanwhile; if it cannot, the pod waits. No pod ever runs without rules.
 
@@ -26,6 +26,7 @@ Feature: An upgrade of the agent takes no redirection away
     Then what is installed was not touched
     And another pod of the node agent is ready within 40 s
 
+  @mutant:copied-at-start
   Scenario: The agent is killed and begins where it was
     When the node agent is killed
     Then the node agent's metric "istio_cni_install_ready" is 1

@@ -32,6 +32,7 @@ Feature: A changed setting reaches the node without a restart
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = null within 1000 ms
     And the node agent runs since its start
 
+  @mutant:plugin-level-fixed
   Scenario: The plugin's log level follows
     Given the node agent has no flags
     And the node agent is ready
@@ -75,3 +76,37 @@ Feature: A changed setting reaches the node without a restart
     When its ConfigMap sets "MILLRACE_REPAIR_FALLBACK" to "delete"
     Then an event "SettingRefused" says "the verb delete on pods"
     And the node agent runs since its start
+
+  @mutant:own-level-fixed
+  Scenario: The agent's own log level follows
+    Given the node agent has no flags
+    And the node agent is ready
+    When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:error,cni-plugin:error"
+    Then our entry in "10-lab.conflist" has "plugin_log_level" = "error" within 1000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "shop"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
+    And the node agent never said "exclude-namespaces"
+    And the node agent runs since its start
+
+  @mutant:policy-fixed
+  Scenario: A repair policy follows
+    Given a node without the plugin
+    And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+    When the node agent is deployed
+    Then the node agent tells of it: UnredirectedPod, "no repair policy is on"
+    When its ConfigMap sets "REPAIR_REPAIR_PODS" to "true"
+    Then the node agent tells of it: RepairedBrokenPod
+    And the node agent runs since its start
+
+  @mutant:rights-unasked
+  Scenario: A policy whose right the agent lacks is refused from the start on
+    Given a node without the plugin
+    And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    And the node agent has no rights to change pods
+    When the node agent is deployed
+    Then an event "SettingRefused" says "the verb delete on pods"
+    And the node agent becomes ready within 10 s

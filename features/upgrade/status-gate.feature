@@ -10,6 +10,7 @@ Feature: The STATUS gate is for agents on the node's network only
     Then an event "SettingRefused" says "hostNetwork"
     And our entry in "10-lab.conflist" has no "millrace_status_gate"
 
+  @mutant:gate-never
   Scenario: On the node's network it holds
     Given the node agent is on the host's network
     And the node agent is ready

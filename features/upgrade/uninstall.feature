@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846)
+Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846; field S12 and S24)
   The entry goes before the credentials and the binary, so that no configuration names what is not there. The binary stays as long as the
   runtime has pods that it set up with it: it will call it once more for each.
 
@@ -33,6 +33,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846)
     Then the conflist "10-lab.conflist" is as it was
     And nothing of ours is left on the node
 
+  @mutant:binary-not-kept
   Scenario: An agent that was set up with its own plugin takes that back as well
     Given what is installed is remembered
     When the node agent's pod is evicted
@@ -44,6 +45,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846)
     When install-cni --purge is run on the node
     Then nothing of ours is left on the node
 
+  @mutant:gone-keeps
   Scenario: Pods start again as if we had never been there
     Given pod "web" outside the mesh
     When the DaemonSet is deleted

@@ -31,10 +31,14 @@ const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Du
 /// Why an event is recorded: what `kubectl get events` has in its column `REASON`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// A broken pod was deleted, or could not be; upstream's.
+    /// A broken pod was deleted; upstream's.
     DeleteBrokenPod,
-    /// A broken pod was labelled, or could not be; upstream's.
+    /// A broken pod could not be deleted. Upstream's name for it is the same; counted apart, so that what came of it is told at once.
+    DeleteFailed,
+    /// A broken pod was labelled; upstream's.
     LabelBrokenPod,
+    /// A broken pod could not be labelled; named and counted as a deletion that failed.
+    LabelFailed,
     /// A broken pod's rules were written and a probe saw them redirect.
     RepairedBrokenPod,
     /// A broken pod's rules were written and read back, and no packet could be sent that proves all of them.
@@ -59,9 +63,11 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::DeleteBrokenPod,
+        Self::DeleteFailed,
         Self::LabelBrokenPod,
+        Self::LabelFailed,
         Self::RepairedBrokenPod,
         Self::RepairUnproven,
         Self::AlreadyRedirected,
@@ -78,8 +84,8 @@ impl Reason {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::DeleteBrokenPod => "DeleteBrokenPod",
-            Self::LabelBrokenPod => "LabelBrokenPod",
+            Self::DeleteBrokenPod | Self::DeleteFailed => "DeleteBrokenPod",
+            Self::LabelBrokenPod | Self::LabelFailed => "LabelBrokenPod",
             Self::RepairedBrokenPod => "RepairedBrokenPod",
             Self::RepairUnproven => "RepairUnproven",
             Self::AlreadyRedirected => "AlreadyRedirected",

@@ -140,7 +140,7 @@ fn directory(of: &Path) -> &Path {
 
 /// Where a path leads if it is a symbolic link, even to nothing; else the path.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    let link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && !mutant!("link-replaced");
     match (link, fs::canonicalize(path)) {
         (false, _) => Ok(path.to_owned()),
         (true, Ok(target)) => Ok(target),
@@ -176,7 +176,8 @@ pub fn remove_stale_temporaries(directory: &Path, names: &dyn Fn(&str) -> bool) 
 }
 
 /// The file that a temporary was to become; `None` for other names.
-fn written_name(temporary: &str) -> Option<&str> {
+#[must_use]
+pub fn written_name(temporary: &str) -> Option<&str> {
     let (name, random) = temporary.rsplit_once(TEMPORARY)?;
     (!random.is_empty() && random.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use protocol::mutant;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -29,7 +30,7 @@ use crate::serve::Sockets;
 use crate::serve::lookup::Lookup;
 use crate::settings::follow::Live;
 use crate::settings::layers::Process;
-use crate::settings::{self, Loaded, Settings};
+use crate::settings::{self, Loaded, Network, Settings};
 use crate::status;
 
 /// Runs the agent, or the command that was asked for.
@@ -71,8 +72,9 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     for mistake in &loaded.mistakes {
         tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
     }
-    if let Some(name) = loaded.settings.own.unknown_name() {
-        tracing::warn!(target: "cni-agent", name, "the plugin does not know the agent's pod by this name: off the node's network it waits for an agent after a reboot, as every pod; its DaemonSet should be called istio-cni-node");
+    let network = Network::of_this_process(&loaded.settings.places.proc_dir);
+    if let Some(name) = loaded.settings.own.unknown_name(network) {
+        tracing::warn!(target: "cni-agent", name, "the plugin does not know the agent's pod by this name: it waits for an agent after a reboot, as every pod; its DaemonSet should be called istio-cni-node");
     }
     let live = Live::new(loaded);
     let receiver = live.settings();
@@ -135,6 +137,9 @@ fn begin_log(loaded: &Loaded) -> io::Result<Log> {
 /// The log has the levels that the settings have.
 async fn follow_levels(log: Log, mut settings: watch::Receiver<Arc<Settings>>) {
     while settings.changed().await.is_ok() {
+        if mutant!("own-level-fixed") {
+            continue;
+        }
         let levels = settings.borrow_and_update().log.levels.clone();
         log.set_levels(levels);
     }

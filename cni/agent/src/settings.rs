@@ -14,8 +14,10 @@
 //! | [`effective`] | the same, for another process |
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use netfilter::Wish;
 use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
@@ -207,11 +209,38 @@ pub struct OwnPod {
     pub node_addresses: Vec<IpAddr>,
 }
 
-impl OwnPod {
-    /// The agent's pod, or pods of its DaemonSet, by a name that the plugin does not know: it then holds the agent's own pod up as any other
-    /// until an agent answers, which after a reboot nobody does.
+/// Which network this process is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// The node's: no plugin is asked for the pod.
+    Node,
+    /// One of its own, or nobody can tell.
+    Own,
+}
+
+impl Network {
+    /// That of this process, by the node's first one.
     #[must_use]
-    pub fn unknown_name(&self) -> Option<String> {
+    pub fn of_this_process(proc_dir: &Path) -> Self {
+        let of = |process: &Path| {
+            let found = fs::metadata(process.join("ns/net")).ok()?;
+            Some((found.dev(), found.ino()))
+        };
+        match (of(Path::new("/proc/self")), of(&proc_dir.join("1"))) {
+            (Some(own), Some(first)) if own == first => Self::Node,
+            _ => Self::Own,
+        }
+    }
+}
+
+impl OwnPod {
+    /// The agent's pod, or pods of its DaemonSet, by a name that the plugin does not know: off the node's network it then holds the agent's
+    /// own pod up as any other until an agent answers, which after a reboot nobody does.
+    #[must_use]
+    pub fn unknown_name(&self, network: Network) -> Option<String> {
+        if network == Network::Node {
+            return None;
+        }
         let of_set = || format!("{}-", self.daemonset);
         let name = Some(self.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(of_set);
         let pod = NamedPod { name: &name, namespace: &self.namespace };
@@ -231,17 +260,27 @@ impl EntrySettings {
 
 #[cfg(test)]
 mod tests {
-    use super::OwnPod;
+    use super::{Network, OwnPod};
 
     #[test]
     fn a_pod_whose_name_the_plugin_does_not_know_is_told() {
         let own = |name: &str, daemonset: &str| {
             let (name, daemonset) = (name.to_owned(), daemonset.to_owned());
-            OwnPod { namespace: "mesh".to_owned(), name, daemonset, ..OwnPod::default() }.unknown_name()
+            OwnPod { namespace: "mesh".to_owned(), name, daemonset, ..OwnPod::default() }
         };
-        assert_eq!(own("istio-cni-node-x7k2p", "other"), None);
-        assert_eq!(own("", "istio-cni-node"), None);
-        assert_eq!(own("mesh-cni-x7k2p", "istio-cni-node").as_deref(), Some("mesh-cni-x7k2p"));
-        assert_eq!(own("", "mesh-cni").as_deref(), Some("mesh-cni-"));
+        let unknown = |name: &str, daemonset: &str| own(name, daemonset).unknown_name(Network::Own);
+        assert_eq!(unknown("istio-cni-node-x7k2p", "other"), None);
+        assert_eq!(unknown("", "istio-cni-node"), None);
+        assert_eq!(unknown("mesh-cni-x7k2p", "istio-cni-node").as_deref(), Some("mesh-cni-x7k2p"));
+        assert_eq!(unknown("", "mesh-cni").as_deref(), Some("mesh-cni-"));
+        assert_eq!(own("mesh-cni-x7k2p", "mesh-cni").unknown_name(Network::Node), None, "nobody asks");
+    }
+
+    #[test]
+    fn the_nodes_network_is_that_of_its_first_process() {
+        let proc_dir = tempfile::tempdir().unwrap();
+        assert_eq!(Network::of_this_process(proc_dir.path()), Network::Own, "nobody can tell");
+        std::os::unix::fs::symlink("/proc/self", proc_dir.path().join("1")).unwrap();
+        assert_eq!(Network::of_this_process(proc_dir.path()), Network::Node);
     }
 }

@@ -112,7 +112,10 @@ impl Metadata {
     pub fn has_uid(&self, uid: &str) -> bool {
         uid.is_empty()
             || self.uid == uid
-            || self.annotations.get(MIRROR_ANNOTATION).is_some_and(|mirror| mirror == uid)
+            || self
+                .annotations
+                .get(MIRROR_ANNOTATION)
+                .is_some_and(|mirror| mirror == uid && !crate::mutant!("mirror-unknown"))
     }
 }
 

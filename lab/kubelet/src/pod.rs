@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cluster::PodName;
 use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext};
-use protocol::pod::PodFacts;
+use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
 use serde_json::Value;
 
 use crate::env::Sources;
@@ -109,6 +109,8 @@ pub struct Plan {
     pub pod: PodName,
     /// `metadata.uid`
     pub uid: String,
+    /// What the runtime is told: of a static pod the one that the kubelet made up, which its object in the API has as an annotation.
+    pub runtime_uid: String,
     /// Annotations, which some plugins ask the runtime for.
     pub annotations: BTreeMap<String, String>,
     /// The node that it was given to.
@@ -165,6 +167,12 @@ impl Plan {
         Ok(Self {
             pod: PodName::new(&facts.metadata.namespace, &facts.metadata.name),
             uid: facts.metadata.uid.clone(),
+            runtime_uid: facts
+                .metadata
+                .annotations
+                .get(MIRROR_ANNOTATION)
+                .unwrap_or(&facts.metadata.uid)
+                .clone(),
             annotations: facts.metadata.annotations.clone(),
             node: spec.node_name.clone().unwrap_or_default(),
             service_account: spec.service_account_name.clone().unwrap_or_default(),

@@ -127,7 +127,7 @@ fn attachment(plan: &Plan, attempt: u32, netns: &Path) -> Attachment {
         ("K8S_POD_NAMESPACE", &plan.pod.namespace),
         ("K8S_POD_NAME", &plan.pod.name),
         ("K8S_POD_INFRA_CONTAINER_ID", &container_id),
-        ("K8S_POD_UID", &plan.uid),
+        ("K8S_POD_UID", &plan.runtime_uid),
     ];
     let args = args.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
     let annotations = plan.annotations.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));

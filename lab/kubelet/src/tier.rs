@@ -4,9 +4,9 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,6 +151,15 @@ impl NetnsCluster {
         Ok(node.reboot().await?)
     }
 
+    /// Where the lab keeps a path of the first node.
+    ///
+    /// # Errors
+    /// There is no node.
+    pub fn host_path(&self, path: &Path) -> Result<PathBuf, LabError> {
+        let node = self.nodes.first().ok_or_else(|| Error::Missing("node".to_owned()))?;
+        Ok(node.host.find(path))
+    }
+
     /// The credentials that a pod's containers find.
     ///
     /// # Errors
@@ -201,7 +210,8 @@ impl NetnsCluster {
         path: &str,
     ) -> Result<(Option<u16>, String), LabError> {
         let found = self.seen(pod).await?;
-        let address = found.slot.shown().addresses.first().copied();
+        let on_nodes_network = || found.slot.plan.host_network.then_some(IpAddr::from(Ipv4Addr::LOCALHOST));
+        let address = found.slot.shown().addresses.first().copied().or_else(on_nodes_network);
         let address = address.ok_or_else(|| Error::Missing(format!("address of pod {}", pod.name)))?;
         let path = path.to_owned();
         let asked =

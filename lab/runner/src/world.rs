@@ -198,6 +198,7 @@ impl LabWorld {
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<(), String> {
         self.namespaces.clear();
+        self.agent.disk = None;
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
         self.notes.extend(cluster.end().await.map_err(|error| error.to_string())?);

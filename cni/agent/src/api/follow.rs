@@ -160,6 +160,8 @@ impl Following {
             let frame = frame.map_err(|error| ApiError::of_client(&error))?;
             let Ok(piece) = frame.into_data() else { continue };
             cutter.take(&piece, |item| all.extend(self.read(item))).map_err(malformed)?;
+            // A thousand pods take a while to read: readiness and the sockets are on this thread, too.
+            tokio::task::yield_now().await;
         }
         cutter.finish().map_err(malformed)
     }

@@ -2,6 +2,7 @@
 //! Our entry: what the plugin is told, generated from the settings or made of the operator's template.
 
 use netfilter::Wish;
+use protocol::mutant;
 use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
@@ -66,7 +67,7 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
         "type": OUR_TYPE,
         "ipam": {},
         "dns": {},
-        "plugin_log_level": entry.log_level,
+        "plugin_log_level": if mutant!("plugin-level-fixed") { "info" } else { entry.log_level.as_str() },
         "cni_agent_run_dir": settings.places.run_dir.display().to_string(),
         "ambient_enabled": entry.ambient_enabled,
         "enablement_selectors": selectors(&entry.enablement_selectors)?,

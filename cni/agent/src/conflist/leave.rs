@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides what to write and remove so that no configuration names our plugin any more, whoever put it there and whichever mode that was.
 
+use protocol::mutant;
+
 use super::document::Document;
 use super::plan::{Mode, OWNED, Step};
 use super::scan::Snapshot;
@@ -17,6 +19,7 @@ fn step(chain: &ChainSettings, name: &str, text: &str) -> Option<Step> {
     let document = Document::parse(text).ok()?;
     let remove = || Some(Step::Remove { name: name.to_owned() });
     match &document {
+        Document::Single(_) if mutant!("single-left") => None,
         Document::Single(_) => document.others().is_empty().then(remove)?,
         Document::List(_) if document.ours().is_empty() => None,
         Document::List(_) if document.others().is_empty() || owned(chain, name) => remove(),

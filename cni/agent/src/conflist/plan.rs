@@ -121,9 +121,9 @@ impl Wish<'_> {
     #[must_use]
     pub fn plan(&self, now: &Snapshot) -> Plan {
         let planned = match (self.chain.chained, self.chain.owned) {
-            (false, _) => self.standalone(now),
-            (true, true) => self.owned(now),
-            (true, false) => self.chained(now),
+            (false, _) if !mutant!("standalone-chained") => self.standalone(now),
+            (true, true) if !mutant!("owned-in-primary") => self.owned(now),
+            (_, _) => self.chained(now),
         };
         planned.unwrap_or_else(|(steps, why)| Plan { steps, then: Err(why) })
     }
@@ -139,7 +139,8 @@ impl Wish<'_> {
         if is.as_ref() == Some(&wanted) {
             return Ok(Plan { steps: Vec::new(), then: Ok(name.to_owned()) });
         }
-        let ours = now.text(name).is_some_and(is_ours_alone) || self.made.contains(name);
+        let known = now.text(name).is_some_and(is_ours_alone) && !mutant!("ours-forgotten");
+        let ours = known || self.made.contains(name);
         if now.files.contains_key(name) && !ours && !mutant!("foreign-overwritten") {
             return Err(nothing(NotRight::Foreign(name.to_owned())));
         }
@@ -168,7 +169,8 @@ impl Wish<'_> {
             return Err(nothing(NotRight::Foreign(ours.to_owned())));
         }
         let write = Step::Write { name: ours.to_owned(), text: text.clone(), mode: Mode::Ours };
-        let steps = if now.text(ours) == Some(&text) { Vec::new() } else { vec![write] };
+        let is_there = now.text(ours).is_some_and(|is| is == text || mutant!("primary-not-followed"));
+        let steps = if is_there { Vec::new() } else { vec![write] };
         let first = now.usable().map(|(name, _)| name).find(|name| *name < ours);
         let not_first =
             |first: &str| NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() };
@@ -189,7 +191,7 @@ impl Wish<'_> {
             // First the new one: at any moment a runtime finds the old file or the new one.
             steps.insert(0, Step::Write { name: target.clone(), text, mode });
         }
-        if target != primary {
+        if target != primary && !(mutant!("conf-left-behind") && steps.is_empty()) {
             let at = usize::from(!steps.is_empty() && !mutant!("removed-before-written"));
             steps.insert(at, Step::Remove { name: primary });
         }
@@ -200,7 +202,7 @@ impl Wish<'_> {
     /// The file that we are told to use, under the name that it has now.
     fn named(&self, now: &Snapshot) -> Result<Option<String>, Stopped> {
         let name = self.chain.conf_name.as_str();
-        if name.is_empty() {
+        if name.is_empty() || mutant!("name-ignored") {
             return Ok(None);
         }
         let list = list_name(name)
@@ -315,7 +317,8 @@ fn aside(name: &str) -> String {
 
 /// Multus hands on to other files: the one that we were told to use may be one of them.
 fn delegates(document: &Document<'_>) -> bool {
-    document.others().first().and_then(Option::as_deref).is_some_and(|kind| kind.starts_with("multus"))
+    let first = document.others().first().cloned().flatten();
+    first.is_some_and(|kind| kind.starts_with("multus") && !mutant!("multus-unknown"))
 }
 
 /// Whether a file holds our plugin and no other.

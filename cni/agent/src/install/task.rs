@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::mutant;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -74,7 +75,8 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Or
         if let Some(watcher) = &mut watcher {
             watcher.arm(&places);
         }
-        if let Some(place) = places.into_iter().find(|place| directory::is_orphaned(&place.directory)) {
+        let orphaned = places.into_iter().find(|place| directory::is_orphaned(&place.directory));
+        if let Some(place) = orphaned.filter(|_| !mutant!("orphan-stays")) {
             return Err(Orphaned(place.directory));
         }
         let begun = Instant::now();
@@ -88,6 +90,9 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Or
         context.metrics.token_expires(expires);
         keeper.installer = installer;
         let wait = keeper.judge(&report, begun, &context);
+        if let (Err(ConflistError::File(error)), true) = (&report.conflist, mutant!("error-ends")) {
+            return Err(Orphaned(error.path.clone()));
+        }
         let changed = async {
             match &mut watcher {
                 Some(watcher) => watcher.changed().await,
@@ -158,6 +163,7 @@ impl Keeper {
         }
         match &report.conflist {
             Ok(_) => readiness.right(Part::Conflist),
+            Err(_) if self.right.is_some() && mutant!("readiness-believed") => {}
             Err(error) => readiness.wrong(Part::Conflist, error.to_string()),
         }
         self.count(report, begun, context);
@@ -169,7 +175,7 @@ impl Keeper {
         let wrote = !report.steps.is_empty();
         if let (Ok(file), Some(before), true) = (&report.conflist, &self.right, wrote) {
             metrics.healed(begun.elapsed());
-            if before == file && self.fight.healed(begun).is_some() {
+            if before == file && self.fight.healed(begun).is_some() && !mutant!("fight-untold") {
                 context.tell_fight(file);
             }
         }

@@ -114,7 +114,7 @@ fn binaries(settings: &Settings, binary: Binary, summary: &mut Summary) {
     let places = &settings.places;
     if binary == Binary::WhileUnused && !mutant!("binary-not-kept") {
         let why = match cache::uses(&places.cache_dir) {
-            Ok(0) => None,
+            Ok(0) if !mutant!("binary-always-kept") => None,
             Ok(uses) => Some(format!(
                 "the runtime will call it once more for {uses} pods (install-cni --purge removes it)"
             )),

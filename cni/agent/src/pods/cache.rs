@@ -126,13 +126,17 @@ impl Pods {
             Change::Set(pod) => {
                 let (key, pod) = (key_of(&pod), Arc::new(pod));
                 state.asked.remove(&key);
-                state.watched.insert(key, Arc::clone(&pod));
+                if !(mutant!("reused-name-kept") && state.watched.contains_key(&key)) {
+                    state.watched.insert(key, Arc::clone(&pod));
+                }
                 Told::Set(pod)
             }
             Change::Removed(pod) => {
                 let key = key_of(&pod);
                 state.asked.remove(&key);
-                state.watched.remove(&key);
+                if !mutant!("reused-name-kept") {
+                    state.watched.remove(&key);
+                }
                 Told::Removed(Arc::new(pod))
             }
             Change::Alive | Change::Lost(_) => return,

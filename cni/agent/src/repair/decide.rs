@@ -252,7 +252,12 @@ impl Controller {
         if mutant!("priority-swapped") {
             order.reverse();
         }
-        order.into_iter().find(|policy| self.rules.settings.policies.contains(policy))
+        let policies = &self.rules.settings.policies;
+        if mutant!("policies-need-repair") && !policies.contains(&Policy::Repair) {
+            return None;
+        }
+        let first = order.into_iter().find(|policy| policies.contains(policy));
+        first.or_else(|| mutant!("no-policy-repairs").then_some(Policy::Repair))
     }
 
     /// A pod that has the label already is counted each time that it is seen, as upstream does.

@@ -2,12 +2,14 @@
 //! Drives repair: what becomes known of pods and settings goes to [`Controller`], what it wants is done, one action and one look at a time,
 //! each with a deadline.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
+use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -67,7 +69,7 @@ async fn work(mut context: Context) {
         rules,
         start: Instant::now(),
         work: JoinSet::new(),
-        seen: Vec::new(),
+        seen: BTreeSet::new(),
         context,
     };
     worker.run().await;
@@ -94,14 +96,16 @@ struct Worker {
     start: Instant,
     work: JoinSet<Event>,
     /// UIDs that the controller was told of.
-    seen: Vec<String>,
+    seen: BTreeSet<String>,
 }
 
 impl Worker {
     async fn run(&mut self) {
         let mut tidings = self.context.pods.subscribe();
         let mut settings = self.context.settings.clone();
-        self.everything();
+        if !mutant!("first-list-unseen") {
+            self.everything();
+        }
         loop {
             let wake = self.controller.wake().map(|wake| self.start + wake);
             let asleep = async {
@@ -114,6 +118,7 @@ impl Worker {
                 told = tidings.next() => match told {
                     Some(Told::Set(pod)) => self.set(pod),
                     Some(Told::Removed(pod)) => self.hear(Event::Gone(pod.metadata.facts.uid.clone())),
+                    Some(Told::All) if mutant!("first-list-unseen") => {}
                     Some(Told::All) => self.everything(),
                     None => return,
                 },
@@ -128,6 +133,9 @@ impl Worker {
     }
 
     fn changed(&mut self, settings: &Settings) {
+        if mutant!("policy-fixed") {
+            return;
+        }
         if let Some(rules) = self.context.rules(settings).filter(|rules| *rules != self.rules) {
             self.rules = rules.clone();
             self.hear(Event::Rules(Box::new(rules)));
@@ -135,17 +143,14 @@ impl Worker {
     }
 
     fn set(&mut self, pod: Arc<NodePod>) {
-        let uid = pod.metadata.facts.uid.clone();
-        if !self.seen.contains(&uid) {
-            self.seen.push(uid);
-        }
+        self.seen.insert(pod.metadata.facts.uid.clone());
         self.hear(Event::Pod(pod));
     }
 
     /// Tells the controller of all pods, and of those that are gone.
     fn everything(&mut self) {
         let pods = self.context.pods.all();
-        let uids: Vec<String> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
+        let uids: BTreeSet<String> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
         let gone = std::mem::replace(&mut self.seen, uids.clone());
         gone.into_iter().filter(|uid| !uids.contains(uid)).for_each(|uid| self.hear(Event::Gone(uid)));
         pods.into_iter().for_each(|pod| self.hear(Event::Pod(pod)));
@@ -153,7 +158,7 @@ impl Worker {
 
     fn hear(&mut self, event: Event) {
         if let Event::Gone(uid) = &event {
-            self.seen.retain(|seen| seen != uid);
+            self.seen.remove(uid);
         }
         for action in self.controller.decide(event, self.start.elapsed()) {
             self.act(action);
@@ -238,10 +243,10 @@ fn message(news: News) -> (Reason, String) {
             (Reason::RepairFailed, format!("pod detected as broken, not repaired yet, tried again: {why}"))
         }
         News::Failed(Policy::Delete, why) => {
-            (Reason::DeleteBrokenPod, format!("pod detected as broken, but failed to delete it: {why}"))
+            (Reason::DeleteFailed, format!("pod detected as broken, but failed to delete it: {why}"))
         }
         News::Failed(Policy::Label, why) => {
-            (Reason::LabelBrokenPod, format!("pod detected as broken, but failed to label it: {why}"))
+            (Reason::LabelFailed, format!("pod detected as broken, but failed to label it: {why}"))
         }
         News::Deleted => (Reason::DeleteBrokenPod, "pod detected as broken, deleted".to_owned()),
         News::Labelled => (Reason::LabelBrokenPod, "pod detected as broken, labeled".to_owned()),

@@ -3,6 +3,7 @@
 
 use netfilter::Wish;
 use netfilter::backend::{Record, choose, probe};
+use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 
 use crate::files;
@@ -10,6 +11,9 @@ use crate::settings::Settings;
 
 /// Probes and writes. A failure is logged and leaves no record: the plugin then finds out itself.
 pub(super) fn record(settings: &Settings) {
+    if mutant!("backend-unrecorded") {
+        return;
+    }
     let path = settings.places.run_dir.join(BACKEND_RECORD);
     let text = match text() {
         Ok(text) => text,

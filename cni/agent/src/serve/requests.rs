@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::agent::{Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line};
+use protocol::mutant;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -86,7 +87,7 @@ pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, canc
 /// The process at the other end, if it may ask: the kernel says who it was when it connected.
 fn admitted(stream: &UnixStream, limits: &Limits) -> Option<i32> {
     let peer = stream.peer_cred().ok()?;
-    if peer.uid() != limits.uid {
+    if peer.uid() != limits.uid && !mutant!("stranger-served") {
         tracing::warn!(target: "cni-agent", uid = peer.uid(), "a stranger is not answered");
         return None;
     }
@@ -125,8 +126,14 @@ async fn read_line(stream: &mut UnixStream, limit: usize) -> io::Result<Vec<u8>>
 /// The reply to a line, and what it was if it belongs to an ADD.
 async fn reply(line: &[u8], lookup: &Lookup) -> (Reply, Option<AddResult>) {
     let Ok(request) = decode_line::<Request>(line) else {
+        if mutant!("unknown-noted") {
+            return (Reply { version: VERSION, response: Response::Noted }, None);
+        }
         return (Reply { version: version(line), response: Response::Unsupported }, None);
     };
+    if mutant!("same-version-only") && request.version != VERSION {
+        return (Reply { version: VERSION, response: Response::Unsupported }, None);
+    }
     let (response, timed) = match &request.kind {
         RequestKind::Pod(key) => {
             let (response, result) = lookup.facts(key).await;

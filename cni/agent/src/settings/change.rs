@@ -160,14 +160,21 @@ fn refusal(key: &'static Key, wanted: &Value, abilities: Abilities) -> Option<Re
         .then_some(Refusal::Lacks(Need::HostNetwork, abilities.host_network))
 }
 
-/// The keys of the policy are applied together or not at all: a policy that lacks a right fails at each pod.
+/// The keys of the policy are applied together or not at all: a policy that lacks a right fails at each pod. A fallback that lacks one
+/// stands alone, since repair goes on without it.
 fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
     let before = needs(old);
-    let lacking = needs(&changes.values)
-        .into_iter()
-        .find(|need| !before.contains(need) && need.met(abilities) != Able::Yes);
-    let Some(need) = lacking.filter(|_| !mutant!("refused-setting-applied")) else { return };
-    let (policy, others): (Vec<_>, Vec<_>) = changes.applied.drain(..).partition(|key| of_policy(key));
+    let lacking = |values: &Values| {
+        needs(values).into_iter().find(|need| !before.contains(need) && need.met(abilities) != Able::Yes)
+    };
+    let Some(need) = lacking(&changes.values).filter(|_| !mutant!("refused-setting-applied")) else { return };
+    let mut without = changes.values.clone();
+    without.remove(&key::REPAIR_FALLBACK);
+    let of_it = |key: &Key| match lacking(&without) {
+        None => *key == key::REPAIR_FALLBACK,
+        Some(_) => of_policy(key),
+    };
+    let (policy, others): (Vec<_>, Vec<_>) = changes.applied.drain(..).partition(|key| of_it(key));
     changes.applied = others;
     for key in policy {
         let Some(wanted) = changes.values.get(key).cloned() else { continue };
@@ -306,6 +313,10 @@ mod tests {
         let new = values(&[("REPAIR_REPAIR_PODS", "true"), ("MILLRACE_REPAIR_FALLBACK", "delete")]);
         let refused = decide(&old, &new, Abilities { delete_pods: Able::No, ..ALL });
         assert_eq!(names(&refused).1, ["millrace-repair-fallback"]);
+        let off = values(&[("REPAIR_ENABLED", "false")]);
+        let begun = decide(&off, &new, Abilities { delete_pods: Able::No, ..ALL });
+        assert_eq!(names(&begun).1, ["millrace-repair-fallback"], "repair goes on without it");
+        assert_eq!(needs(&begun.values), [Need::EnterPods]);
     }
 
     #[test]

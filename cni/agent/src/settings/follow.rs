@@ -9,12 +9,14 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::mutant;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::build::{Found, build};
 use super::change::{Abilities, Able, Need, Refusal, Refused, decide, needs};
+use super::key::Key;
 use super::layers::{Data, Layers, Origin, Value, Values};
 use super::load::Loaded;
 use super::{Settings, key};
@@ -53,8 +55,12 @@ impl Live {
     #[must_use]
     pub fn new(loaded: Loaded) -> Self {
         let Loaded { layers, found, mut values, .. } = loaded;
-        let none = Value { text: String::new(), origin: Origin::Default };
-        values.insert(&key::STATUS_GATE, none);
+        let held_back = |text: &str| Value { text: text.to_owned(), origin: Origin::Default };
+        values.insert(&key::STATUS_GATE, held_back(""));
+        if !mutant!("rights-unasked") {
+            values.insert(&key::REPAIR, held_back("false"));
+            values.insert(&key::REPAIR_FALLBACK, held_back(key::REPAIR_FALLBACK.default));
+        }
         let (settings, _) = build(&values, &found);
         let report = Report { values, refused: vec![] };
         let mut live = Self {
@@ -64,7 +70,7 @@ impl Live {
             settings: watch::Sender::new(Arc::new(settings)),
             report: watch::Sender::new(report),
         };
-        live.decide();
+        live.apply();
         live
     }
 
@@ -99,17 +105,24 @@ impl Live {
 
     /// Applies what can be applied. What is refused and was not refused before is returned.
     pub fn decide(&mut self) -> Vec<Refused> {
-        let held = self.report.borrow().clone();
-        let changes = decide(&held.values, &self.layers.values(), self.abilities);
-        let news = changes.refused.iter().filter(|one| !held.refused.contains(one)).cloned().collect();
+        let before = self.report.borrow().refused.clone();
+        let applied = self.apply();
+        if !applied.is_empty() {
+            let names: Vec<_> = applied.iter().map(|key| key.name).collect();
+            tracing::info!(target: "cni-agent", keys = ?names, "settings changed");
+        }
+        self.report.borrow().refused.iter().filter(|one| !before.contains(one)).cloned().collect()
+    }
+
+    fn apply(&mut self) -> Vec<&'static Key> {
+        let held = self.report.borrow().values.clone();
+        let changes = decide(&held, &self.layers.values(), self.abilities);
         if !changes.applied.is_empty() {
             let (settings, _) = build(&changes.values, &self.found);
-            let names: Vec<_> = changes.applied.iter().map(|key| key.name).collect();
-            tracing::info!(target: "cni-agent", keys = ?names, "settings changed");
             self.settings.send_replace(Arc::new(settings));
         }
         self.report.send_replace(Report { values: changes.values, refused: changes.refused });
-        news
+        changes.applied
     }
 }
 
@@ -144,11 +157,13 @@ impl Follower {
     /// Follows until it is cancelled. Without a namespace there is no `ConfigMap` to follow, and the settings stay as they are.
     pub async fn run(mut self, cancel: CancellationToken) {
         let namespace = self.live.settings.borrow().own.namespace.clone();
+        let (said, hearing) = watch::channel(Heard::default());
         if namespace.is_empty() {
             tracing::warn!(target: "cni-agent", "POD_NAMESPACE is not set: the ConfigMap {CONFIG_MAP} is not followed");
-            return;
+            // What is said already still waits for its rights.
+            cancel.run_until_cancelled(self.act(hearing)).await;
+            return drop(said);
         }
-        let (said, hearing) = watch::channel(Heard::default());
         let resource = Resource::config_map(&namespace, CONFIG_MAP);
         let following = Following { client: self.client.clone(), resource, seed: std::process::id().into() };
         let metrics = self.metrics.clone();
@@ -160,10 +175,13 @@ impl Follower {
     async fn act(&mut self, mut hearing: watch::Receiver<Heard>) {
         loop {
             let facts = *self.own.borrow_and_update();
-            let processes = self.live.settings.borrow().places.proc_dir.join("1").exists();
+            let sees = {
+                let places = &self.live.settings.borrow().places;
+                places.proc_dir.join("1").exists() || places.netns_dir.is_dir()
+            };
             self.live.know(|abilities| {
-                abilities.host_network = able(facts.host_network);
-                abilities.enter_pods = able(Some(processes));
+                abilities.host_network = able(facts.host_network.filter(|_| !mutant!("gate-never")));
+                abilities.enter_pods = able(Some(sees));
             });
             {
                 let heard = hearing.borrow_and_update();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wrong, and what to do about it. Pure.
 
-use super::{Agent, Finding, Seen, Use};
+use super::{Agent, Content, Finding, Seen, Use};
 
 /// A token that expires this soon should have been renewed: the kubelet does that when a fifth of its hour is left.
 const SOON: u64 = 300;
@@ -55,16 +55,16 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
 
 fn of_binaries(seen: &Seen, find: &mut impl FnMut(String, &str)) {
     for binary in &seen.binaries {
-        match &binary.sha256 {
-            Err(why) => find(
+        match &binary.content {
+            Content::Unreadable(why) => find(
                 format!("no plugin at {}: {why}", binary.path),
                 "without it runtimes start no pod whose configuration names it; the agent puts it back if the directory can be written",
             ),
-            Ok(_) if !binary.current => find(
-                format!("the plugin at {} is not the one of this agent", binary.path),
+            Content::Other(sha256) => find(
+                format!("the plugin at {} is not the one of this agent (SHA-256 {sha256})", binary.path),
                 "the agent replaces it; if it does not, look at its log for `install`",
             ),
-            Ok(_) => {}
+            Content::Shipped | Content::Unjudged(_) => {}
         }
     }
 }

@@ -10,12 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 use sha2::{Digest as _, Sha256};
 
-use super::{Agent, Binary, Conflist, Credentials, JudgedBy, Seen, Setting, Socket, Use};
+use super::{Agent, Binary, Conflist, Content, Credentials, JudgedBy, Seen, Setting, Socket, Use};
 use crate::conflist::entry;
 use crate::conflist::plan::{Step, Wish};
+use crate::files;
 use crate::http::{HEALTH_PORT, Ready};
 use crate::install::kubeconfig::expiry;
 use crate::install::{BINARY, KUBECONFIG, directory};
@@ -23,7 +25,7 @@ use crate::serve::LOG_SOCKET;
 use crate::settings::build::build;
 use crate::settings::effective::Effective;
 use crate::settings::layers::Values;
-use crate::settings::{Loaded, Origin, Settings};
+use crate::settings::{Loaded, Network, Origin, Settings};
 
 /// What the agent's answer may take.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -34,11 +36,9 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, HEALTH_PORT));
     let Judgement { judged_by, settings, values, mistakes } = judgement(loaded, effective(address));
     let places = &settings.places;
-    let shipped = digest(&places.source_dir.join(BINARY)).ok();
-    let binary = |path: &Path| {
-        let sha256 = digest(path).map_err(|error| error.to_string());
-        let current = shipped.is_none() || sha256.as_ref().ok() == shipped.as_ref();
-        Binary { path: path.display().to_string(), sha256, current }
+    let binary = |path: &Path| Binary {
+        path: path.display().to_string(),
+        content: content(path, &places.source_dir.join(BINARY)),
     };
     let sockets = [(protocol::agent::SOCKET, Use::Questions), (LOG_SOCKET, Use::Lines)];
     Seen {
@@ -50,7 +50,7 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
             .ok()
             .map(|text| text.trim().to_owned()),
         agent: ask(address),
-        unknown_name: settings.own.unknown_name(),
+        unknown_name: settings.own.unknown_name(Network::of_this_process(&places.proc_dir)),
         judged_by,
         settings: given(&values),
         mistakes,
@@ -67,7 +67,7 @@ pub(super) struct Judgement {
 
 /// What the running agent goes by; else what this process was told, which lacks what the `ConfigMap` says.
 pub(super) fn judgement(loaded: &Loaded, effective: Option<Effective>) -> Judgement {
-    let Some(effective) = effective else {
+    let Some(effective) = effective.filter(|_| !mutant!("status-by-own-settings")) else {
         return Judgement {
             judged_by: JudgedBy::Surroundings,
             settings: loaded.settings.clone(),
@@ -119,6 +119,18 @@ fn given(values: &Values) -> Vec<Setting> {
     given
         .map(|(key, value)| Setting { key: key.variable(), value: line(&value.text), origin: value.origin })
         .collect()
+}
+
+/// What a binary of the node is, beside the one that this agent ships.
+pub(super) fn content(path: &Path, shipped: &Path) -> Content {
+    if shipped.is_file() && files::same_content(shipped, path).is_ok_and(|same| same) {
+        return Content::Shipped;
+    }
+    match digest(path) {
+        Ok(sha256) if shipped.is_file() => Content::Other(sha256),
+        Ok(sha256) => Content::Unjudged(sha256),
+        Err(error) => Content::Unreadable(error.to_string()),
+    }
 }
 
 fn digest(path: &Path) -> io::Result<String> {

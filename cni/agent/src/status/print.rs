@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::{Agent, Finding, JudgedBy, Output, Seen};
+use super::{Agent, Content, Finding, JudgedBy, Output, Seen};
 
 pub(super) fn print(
     seen: &Seen,
@@ -20,12 +20,13 @@ pub(super) fn print(
     }
     writeln!(out, "install-cni {}", env!("CARGO_PKG_VERSION"))?;
     for binary in &seen.binaries {
-        match &binary.sha256 {
-            Ok(hash) => {
-                writeln!(out, "plugin       {} sha256 {}", binary.path, hash.get(..12).unwrap_or(hash))?
-            }
-            Err(why) => writeln!(out, "plugin       {}: {why}", binary.path)?,
-        }
+        let what = match &binary.content {
+            Content::Shipped => "this agent's",
+            Content::Other(_) => "another one",
+            Content::Unjudged(sha256) => sha256,
+            Content::Unreadable(why) => why,
+        };
+        writeln!(out, "plugin       {}: {what}", binary.path)?;
     }
     let credentials = &seen.credentials;
     let mode = credentials.mode.map_or_else(|| "absent".to_owned(), |mode| format!("mode {mode:04o}"));

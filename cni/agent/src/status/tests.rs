@@ -17,7 +17,7 @@ fn token(claims: &str) -> String {
 
 fn well() -> Seen {
     Seen {
-        binaries: vec![Binary { path: "/bin/p".to_owned(), sha256: Ok("00".repeat(32)), current: true }],
+        binaries: vec![Binary { path: "/bin/p".to_owned(), content: Content::Shipped }],
         credentials: Credentials {
             path: "/run/k".to_owned(),
             mode: Some(0o600),
@@ -43,8 +43,12 @@ fn each_thing_wrong_is_one_finding_with_a_remedy() {
     assert_eq!(decide::decide(&well(), 1000), []);
     type Spoil = fn(&mut Seen);
     let spoils: [(&str, Spoil); 13] = [
-        ("no plugin at", |seen| seen.binaries[0].sha256 = Err("no such file".to_owned())),
-        ("not the one of this agent", |seen| seen.binaries[0].current = false),
+        ("no plugin at", |seen| {
+            seen.binaries[0].content = Content::Unreadable("no such file".to_owned());
+        }),
+        ("not the one of this agent", |seen| {
+            seen.binaries[0].content = Content::Other("00".repeat(32));
+        }),
         ("cannot be used", |seen| seen.credentials.problem = Some("no such file".to_owned())),
         ("token expired", |seen| seen.credentials.token_expires = Some(999)),
         ("about to expire", |seen| seen.credentials.token_expires = Some(1100)),
@@ -66,6 +70,20 @@ fn each_thing_wrong_is_one_finding_with_a_remedy() {
         assert_eq!(findings.len(), 1, "{word}: {findings:?}");
         assert!(findings[0].what.contains(word) && !findings[0].remedy.is_empty(), "{word}: {findings:?}");
     }
+}
+
+#[test]
+fn a_binary_is_compared_with_the_one_that_is_shipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let [shipped, there, none] = ["shipped", "there", "none"].map(|name| dir.path().join(name));
+    std::fs::write(&there, "abc").unwrap();
+    let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
+    assert_eq!(gather::content(&there, &shipped), Content::Unjudged(digest.clone()));
+    std::fs::write(&shipped, "abc").unwrap();
+    assert_eq!(gather::content(&there, &shipped), Content::Shipped);
+    std::fs::write(&shipped, "abd").unwrap();
+    assert_eq!(gather::content(&there, &shipped), Content::Other(digest));
+    assert!(matches!(gather::content(&none, &shipped), Content::Unreadable(_)));
 }
 
 #[test]

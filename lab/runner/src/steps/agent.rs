@@ -6,6 +6,8 @@
 //! | `Given a node without the plugin` | the node's network is the primary alone; nothing of ours is there |
 //! | `Given the node agent's setting "K" is "V"` | a key of the ConfigMap, before the agent is deployed |
 //! | `Given the node agent's environment has "K" = "V"` | a variable of the DaemonSet's container |
+//! | `Given the node agent has no rights to change pods` | whatever its policy needs |
+//! | `Given the node agent's CNI directory is "/…"` | where the volume is on the node |
 //! | `Given the node agent is on the host's network` | `hostNetwork` of its pods |
 //! | `Given/When the node agent is deployed` | account, rights, ConfigMap, DaemonSet; implies a node without the plugin |
 //! | `Given the node agent is ready` | the same, and waits until it is ready |
@@ -21,7 +23,10 @@
 //! | `Then the node agent says "…"` | a line of its log, waited for |
 //! | `Then it comes up within N s` | the pod that `it` means runs, however many starts that takes |
 
+pub mod asked;
+pub mod disk;
 pub mod leaving;
+pub mod load;
 pub mod node;
 pub mod objects;
 pub mod settings;
@@ -65,10 +70,20 @@ pub struct AgentPlan {
     pub host_network: bool,
     /// Whether the chart's flags are left out.
     pub no_flags: bool,
+    /// Whether its account lacks what its policy needs.
+    pub no_writes: bool,
+    /// Its CNI directory on the node, if not the usual one.
+    pub net_dir: Option<String>,
     /// The configuration directory before it was deployed.
     pub before: BTreeMap<String, Vec<u8>>,
     /// What a step remembered.
     pub remembered: leaving::Remembered,
+    /// What its socket answered last.
+    pub answered: asked::Answered,
+    /// The disk that the CNI directory is on, if it has one of its own.
+    pub disk: Option<disk::Disk>,
+    /// What it used when a step looked.
+    pub uses: Option<load::Uses>,
 }
 
 /// Looks until `found` finds something, or the deadline has passed: then what it saw last is the reason.
@@ -112,6 +127,16 @@ fn host_network(world: &mut LabWorld) {
     world.agent.host_network = true;
 }
 
+#[given("the node agent has no rights to change pods")]
+fn no_writes(world: &mut LabWorld) {
+    world.agent.no_writes = true;
+}
+
+#[given(regex = r#"^the node agent's CNI directory is "(/[^"]+)"$"#)]
+fn net_dir(world: &mut LabWorld, path: String) {
+    world.agent.net_dir = Some(path);
+}
+
 #[given("the node agent is deployed")]
 #[when("the node agent is deployed")]
 async fn deploy(world: &mut LabWorld) -> Step {
@@ -119,7 +144,9 @@ async fn deploy(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     world.agent.before = files(&paths(world).await?.conf_dir);
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    tier.api().allow(account, objects::grants(&world.agent.settings));
+    let mut grants = objects::grants(&world.agent.settings);
+    grants.retain(|grant| !(world.agent.no_writes && objects::changes_pods(grant)));
+    tier.api().allow(account, grants);
     let agent = &world.agent;
     tier.apply(objects::config_map(&agent.settings)).await?;
     tier.apply(objects::daemon_set(agent)).await?;

@@ -5,15 +5,18 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use cluster::{CniAnswer, Entering, Files, Kernel};
 use cucumber::gherkin::Step as Line;
 use cucumber::{given, then, when};
+use netfilter::backend::Choice;
 use netfilter::snapshot::NfFamily;
 use netfilter::{Backend, Snapshot, has_rules_of_ours, legacy};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
+use super::agent::{eventually, paths};
 use super::rules::{inside, recorded_add, snapshot};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::PLUGIN;
@@ -26,6 +29,8 @@ const NATIVE: &str = "native_nftables";
 const BACK_END: &str = "millrace_backend";
 /// The file name of the agent's record in the run directory.
 const RECORD: &str = "backend";
+/// How long the agent may take to look.
+const RECORDED: Duration = Duration::from_secs(10);
 /// The lock that the legacy tools take if they are told no other.
 const NODE_LOCK: &str = "/run/xtables.lock";
 /// Where tools are, in a `PATH` or not.
@@ -216,6 +221,23 @@ async fn took(world: &mut LabWorld, name: String, reason: String) -> Step {
             Ok(())
         }
         taken => Err(Stop::wrong(format!("it took {taken:?}; standard error {:?}", answer.stderr))),
+    }
+}
+
+#[then("the node agent records the back end that pods then get")]
+async fn recorded(world: &mut LabWorld) -> Step {
+    let path = paths(world).await?.run_dir.join(RECORD);
+    let choice = eventually(RECORDED, async || {
+        let text = std::fs::read_to_string(&path).map_err(|error| Stop::wrong(error.to_string()))?;
+        Choice::from_record(&text).ok_or_else(|| Stop::wrong(format!("the record says {text:?}")))
+    })
+    .await?;
+    let it = world.it.clone();
+    world.run_pod(&it).await?;
+    let answer = last_add(&*world.cluster().await?)?;
+    match taken(&answer) {
+        Some(taken) if taken.starts_with(&format!("{}: ", choice.backend.name())) => Ok(()),
+        taken => Err(Stop::wrong(format!("it took {taken:?}, recorded is {choice:?}"))),
     }
 }
 

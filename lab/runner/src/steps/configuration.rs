@@ -15,6 +15,7 @@
 //! | `Then at every moment it held a whole network` | no change left none, or a file half written |
 //! | `Then the configuration "F" is not there` | |
 //! | `Then the configuration "F" contains "…"` | text, waited for |
+//! | `Then "/path" of the node contains "…"`, `… is not there` | anywhere on the node |
 //! | `Then the node agent never said "…"` | in any line so far |
 
 use std::collections::BTreeSet;
@@ -212,6 +213,19 @@ async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
         found => Err(Stop::wrong(format!("it is {found}"))),
     })
     .await
+}
+
+#[then(regex = r#"^"(/[^"]+)" of the node contains "(.+)"$"#)]
+async fn of_the_node(world: &mut LabWorld, path: String, text: String) -> Step {
+    let path = world.cluster().await?.host_path(Path::new(&path))?;
+    let (found, text) = (read(&path)?, text.replace('\'', "\""));
+    if found.contains(&text) { Ok(()) } else { Err(Stop::wrong(format!("it is {found}"))) }
+}
+
+#[then(regex = r#"^"(/[^"]+)" of the node is not there$"#)]
+async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
+    let path = world.cluster().await?.host_path(Path::new(&path))?;
+    if path.exists() { Err(Stop::wrong(format!("{} is there", path.display()))) } else { Ok(()) }
 }
 
 #[then(regex = r#"^the node agent never said "(.+)"$"#)]

@@ -120,6 +120,14 @@ fn is_part(rule: &Rule, part: &str) -> bool {
     }
 }
 
+/// Whoever flushes a pod's tables does it, and nobody hears of it.
+#[when("its namespace loses its rules")]
+async fn lose_rules(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    let workload = world.workload(&name).await?;
+    program(&*workload, Ruleset { dialect: Dialect::IPTABLES.0, ipv6: true, rules: Vec::new() }).await
+}
+
 #[given("its namespace loses its policy routes")]
 #[when("its namespace loses its policy routes")]
 async fn loses_routes(world: &mut LabWorld) -> Step {

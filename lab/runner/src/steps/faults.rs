@@ -193,6 +193,16 @@ async fn follows(world: &mut LabWorld) -> Step {
     .await
 }
 
+/// After it was started again: it had followed them before.
+#[then("the node agent follows the node's pods again")]
+async fn follows_again(world: &mut LabWorld) -> Step {
+    eventually(SOON, async || match count(world, "watch", NODES_PODS).await? {
+        0 | 1 => Err(Stop::wrong("it does not")),
+        _ => Ok(()),
+    })
+    .await
+}
+
 #[then(
     regex = r"^the API server was asked for an? ([a-z]+) of (the node's pods|[a-z./]+) between (\d+) and (\d+) times$"
 )]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cluster::PodStart;
 use cucumber::{given, then, when};
 use injector::Programming;
+use protocol::pod::MIRROR_ANNOTATION;
 
 use crate::pod::{Pod, Proxy};
 use crate::stop::{Step, Stop};
@@ -59,6 +60,17 @@ fn no_annotation(world: &mut LabWorld, key: String) -> Step {
 #[given(regex = r#"^its label "([^"]+)" is "([^"]*)"$"#)]
 fn label(world: &mut LabWorld, key: String, value: String) -> Step {
     world.it()?.labels.insert(key, value);
+    Ok(())
+}
+
+/// Its object in the API is a mirror: the kubelet, and with it the runtime, know it by another UID.
+#[given("it is a static pod")]
+fn static_pod(world: &mut LabWorld) -> Step {
+    let annotations = &mut world.it()?.annotations;
+    for key in [MIRROR_ANNOTATION, "kubernetes.io/config.hash"] {
+        annotations.insert(key.to_owned(), "6f1e0c2b8d4a4f7e9b3c5d6a7e8f9012".to_owned());
+    }
+    annotations.insert("kubernetes.io/config.source".to_owned(), "file".to_owned());
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 //! | `Given a sandbox of its name and address is left of a former pod` | a namespace that is kept, and an entry of another UID |
 //! | `Given no process is in its namespace` | waits for it |
 //! | `Given its namespace keeps packets from being redirected` | packets are exempt from connection tracking, and so from NAT |
+//! | `When its namespace lets packets be redirected` | again |
 //! | `When its annotation "K" becomes "V"` | by somebody else, live |
 //! | `Then the node agent tells of it: REASON[, "…"]` | an event about the pod, waited for |
 //! | `Then the node agent tells of it no REASON` | none so far |
@@ -24,7 +25,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver::{Account, Grant, Verb};
+use apiserver::{Account, Verb};
 use cluster::{Cluster as _, Errand, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -36,6 +37,7 @@ use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use netfilter::Netns;
 use serde_json::{Value, json};
 
+use super::agent::objects::changes_pods;
 use super::agent::{agent, eventually, paths};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
@@ -126,10 +128,19 @@ async fn no_process(world: &mut LabWorld) -> Step {
 
 #[given("its namespace keeps packets from being redirected")]
 async fn untracked(world: &mut LabWorld) -> Step {
+    let rules = "add table ip stranger\nadd chain ip stranger out { type filter hook output priority -300 ; }\nadd rule ip stranger out notrack\n";
+    nft(world, rules).await
+}
+
+#[when("its namespace lets packets be redirected")]
+async fn tracked(world: &mut LabWorld) -> Step {
+    nft(world, "delete table ip stranger\n").await
+}
+
+async fn nft(world: &mut LabWorld, rules: &str) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let tier = world.cluster().await?;
     let workload = tier.starting(&namespace, &name).await?;
-    let rules = "add table ip stranger\nadd chain ip stranger out { type filter hook output priority -300 ; }\nadd rule ip stranger out notrack\n";
     let errand = Errand {
         words: ["nft", "-f", "-"].map(str::to_owned).to_vec(),
         stdin: rules.as_bytes().to_vec(),
@@ -200,13 +211,7 @@ async fn rights(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let denied: Vec<_> =
         tier.api().requests().into_iter().filter(|one| one.user == user && one.missing.is_some()).collect();
-    let about_pods = |grant: &Grant| {
-        let resources = grant.rule.resources.iter().flatten();
-        // A patch is all that a label takes; upstream's chart grants the update as well.
-        let changes = ["delete", "patch"].iter().any(|verb| grant.rule.verbs.iter().any(|one| one == verb));
-        changes && resources.into_iter().any(|one| one.split('/').next() == Some("pods"))
-    };
-    let unused: Vec<_> = tier.api().unused(&account).into_iter().filter(about_pods).collect();
+    let unused: Vec<_> = tier.api().unused(&account).into_iter().filter(changes_pods).collect();
     if denied.is_empty() && unused.is_empty() {
         return Ok(());
     }

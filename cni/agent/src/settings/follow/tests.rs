@@ -32,10 +32,16 @@ fn map(data: &Json) -> Json {
 
 /// An agent whose `ConfigMap` says `data` at first.
 fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
+    started(said, data, None)
+}
+
+/// The same; between list and watch it gets an answer to what it asks at its start.
+fn started(said: &[(&str, &str)], data: &Json, answer: Option<Answer>) -> Agent {
     let live = Live::new(load(BTreeMap::new(), &environment(said)));
     let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});
     let (events_sender, watching) = Answer::streamed();
-    let script = Script::new([Answer::new(200, list.to_string()), watching]);
+    let list = Answer::new(200, list.to_string());
+    let script = Script::new([list].into_iter().chain(answer).chain([watching]));
     let metrics = Metrics::default();
     let (recorder, _writer) = events::channel(metrics.clone(), "n1");
     let (own, facts) = watch::channel(OwnFacts::default());
@@ -128,6 +134,22 @@ async fn a_policy_waits_for_the_word_of_the_api_server() {
         agent.refused(if deletes { &[] } else { &["repair-delete-pods"] }).await;
         let policies = agent.settings.borrow().repair.policies.clone();
         assert_eq!(!policies.is_empty(), deletes, "{policies:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_the_start_waits_for_the_same_word() {
+    let said = [("REPAIR_DELETE_PODS", "true")];
+    for (allowed, want) in [(true, &[][..]), (false, &["repair-enabled"][..])] {
+        let reply = Answer::new(201, format!(r#"{{"status": {{"allowed": {allowed}}}}}"#));
+        let mut agent = started(&said, &json!({}), Some(reply));
+        assert!(!agent.settings.borrow().repair.enabled, "nobody has said yet that it may delete");
+        let told = agent.report.wait_for(|report| {
+            !report.refused.iter().any(|one| matches!(one.why, Refusal::Lacks(_, Able::Unknown)))
+        });
+        tokio::time::timeout(Duration::from_secs(5), told).await.unwrap().unwrap();
+        agent.refused(want).await;
+        assert_eq!(agent.settings.borrow().repair.enabled, allowed);
     }
 }
 

@@ -56,8 +56,8 @@ type Mark = (u64, i64, i64);
 pub struct Remembered {
     files: BTreeMap<PathBuf, Mark>,
     pods: Vec<String>,
-    /// Pods that started during a roll, and how.
-    started: Vec<(String, PodStart)>,
+    /// Pods that started during a roll or at once, and how.
+    pub started: Vec<(String, PodStart)>,
 }
 
 async fn installed(world: &mut LabWorld) -> Result<BTreeMap<PathBuf, Mark>, Stop> {

@@ -65,7 +65,8 @@ pub fn daemon_set(agent: &AgentPlan) -> Value {
     let volumes: Vec<_> = VOLUMES
         .iter()
         .map(|(name, _, path, _)| {
-            let kind = if *path == "/proc" { "Directory" } else { "DirectoryOrCreate" };
+            let path = agent.net_dir.as_deref().filter(|_| *name == "cni-net-dir").unwrap_or(path);
+            let kind = if path == "/proc" { "Directory" } else { "DirectoryOrCreate" };
             json!({ "name": name, "hostPath": { "path": path, "type": kind } })
         })
         .collect();
@@ -175,4 +176,12 @@ pub fn grants(settings: &BTreeMap<String, String>) -> Vec<Grant> {
         grants.extend([Verb::Patch, Verb::Update].map(|verb| Grant::new(verb, "pods/status")));
     }
     grants
+}
+
+/// Whether a grant is about changing pods. A patch is all that a label takes; upstream's chart grants the update as well.
+#[must_use]
+pub fn changes_pods(grant: &Grant) -> bool {
+    let changes = ["delete", "patch"].iter().any(|verb| grant.rule.verbs.iter().any(|one| one == verb));
+    let mut resources = grant.rule.resources.iter().flatten();
+    changes && resources.any(|one| one.split('/').next() == Some("pods"))
 }

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: A node reboots without a drain
+Feature: A node reboots without a drain (istio-60882; field S3)
   What is below /run is gone, with every namespace and process; the network's configuration, the binaries and the runtime's cache stay. All
   pods start at once, the agent's own among them.
 

@@ -1,0 +1,15 @@
+@real-kernel @install-cni
+Feature: A configuration that is a symbolic link stays one (installer fault 14)
+  Who keeps the network's configuration elsewhere reads and writes it there. A link that became a file would be a second truth.
+
+  @mutant:link-replaced
+  Scenario: The file behind it gets our entry, and loses it again
+    Given "10-lab.conflist" is a symbolic link
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And the conflist "lab.data" lists "lab-net, istio-cni"
+    And "10-lab.conflist" is a symbolic link
+    When the DaemonSet is deleted
+    Then "10-lab.conflist" is a symbolic link
+    And the conflist "lab.data" is as it was

@@ -1,0 +1,28 @@
+@real-kernel @install-cni
+Feature: Multus is the first configuration and hands on (field S16)
+  Runtimes read Multus' file first. It delegates: to the file that CNI_CONF_NAME names, or, where networks are chosen by annotation, to a
+  file of our own in a directory of Multus'.
+
+  @mutant:multus-unknown
+  Scenario: Our entry is in the file that it hands on to
+    Given somebody writes "00-multus.conf":
+      """
+      {"cniVersion": "0.3.1", "name": "multus-cni-network", "type": "multus-shim"}
+      """
+    And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    And the node agent is on the host's network
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+
+  @mutant:standalone-chained
+  Scenario: A file of our own in its directory
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the node agent's setting "CHAINED_CNI_PLUGIN" is "false"
+    And the node agent's setting "CNI_CONF_NAME" is "istio-cni.conf"
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And "/etc/cni/multus/net.d/istio-cni.conf" of the node contains "'type': 'istio-cni'"
+    And the conflist "10-lab.conflist" is as it was
+    When the DaemonSet is deleted
+    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there

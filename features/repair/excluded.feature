@@ -1,0 +1,20 @@
+@real-kernel @install-cni
+Feature: Namespaces that the plugin leaves alone are left alone by repair
+  What would get no rules when it starts gets none afterwards, whatever its validation says.
+
+  @mutant:excluded-repaired
+  Scenario: A pod of an excluded namespace is not touched while another one is repaired
+    Given a node without the plugin
+    And the node agent's setting "EXCLUDE_NAMESPACES" is "kube-system,default"
+    And pod "legacy" of the mesh
+    And it is in namespace "default"
+    And an init container checks its rules
+    And it came up unredirected
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+    When the node agent is deployed
+    Then it comes up within 60 s
+    And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And "legacy" is meant
+    And the node agent tells of it no RepairedBrokenPod

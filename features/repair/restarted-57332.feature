@@ -1,0 +1,29 @@
+@real-kernel @install-cni
+Feature: An agent that starts again knows what is to be done (istio-57332)
+  What it had done and what it had still to do, it remembers nowhere: it looks at every pod of the node anew.
+
+  @mutant:first-list-unseen
+  Scenario: A pod that lost its rules while no agent ran, and of which nobody hears anything
+    Given the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And it runs
+    When its namespace loses its rules
+    And the node agent is killed
+    Then the node agent tells of it: RepairedBrokenPod
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:repair-believes
+  Scenario: A repair that failed before is tried again after
+    Given a node without the plugin
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+    And its namespace keeps packets from being redirected
+    When the node agent is deployed
+    Then the node agent tells of it: RepairFailed, "did not meet the rule"
+    When the node agent is killed
+    And its namespace lets packets be redirected
+    Then the node agent tells of it: AlreadyRedirected, "redirection works"
+    And it comes up within 60 s

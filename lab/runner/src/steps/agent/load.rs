@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Much at once: pods that start together, bursts of changes, and what the agent needs for them.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `When N pods of the mesh start at once` | and each has run or failed |
+//! | `Given what the node agent uses is remembered` | descriptors, threads, memory |
+//! | `When the CNI directory changes in N bursts` | files that no runtime reads come and go |
+//! | `Then the node agent uses no more than then` | descriptors exactly, threads and memory within what is usual, waited for |
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::Cluster as _;
+use cucumber::{given, then, when};
+use futures::future::join_all;
+
+use super::objects::CONTAINER;
+use super::{agent, eventually, paths};
+use crate::pod::Pod;
+use crate::stop::{Step, Stop};
+use crate::tier::MESH_NAMESPACE;
+use crate::world::LabWorld;
+
+/// Between bursts: longer than the agent waits for a burst to end.
+const PAUSE: Duration = Duration::from_millis(60);
+/// Files of a burst.
+const BURST: usize = 8;
+/// Threads that block end when they were idle for 10 s.
+const IDLE: Duration = Duration::from_secs(20);
+/// What a process that has looked at a directory some more times may have grown by, in KiB.
+const SLACK: u64 = 2048;
+
+/// What a process uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uses {
+    descriptors: usize,
+    threads: u64,
+    memory: u64,
+}
+
+#[when(regex = r"^(\d+) pods of the mesh start at once$")]
+async fn crowd(world: &mut LabWorld, count: usize) -> Step {
+    let tier = world.cluster().await?;
+    let mut starts = Vec::new();
+    for number in 0..count {
+        let name = format!("crowd-{number}");
+        let pod = Pod::meshed(&name, MESH_NAMESPACE);
+        let object = pod.admitted().map_err(Stop::harness)?;
+        world.objects.push(object.clone());
+        world.pods.insert(name.clone(), pod);
+        let tier = &tier;
+        starts.push(async move {
+            let start = tier.start_pod(MESH_NAMESPACE, &name, object).await?;
+            Ok::<_, Stop>((name, start))
+        });
+    }
+    let started = join_all(starts).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    world.starts.extend(started.iter().cloned());
+    world.agent.remembered.started.extend(started);
+    Ok(())
+}
+
+async fn uses(world: &mut LabWorld) -> Result<Uses, Stop> {
+    let pod = agent(world).await?;
+    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let process = workload.process(CONTAINER).ok_or_else(|| Stop::wrong("the agent does not run"))?;
+    let of = PathBuf::from(format!("/proc/{process}"));
+    let status = fs::read_to_string(of.join("status")).map_err(Stop::harness)?;
+    let number = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+    };
+    let descriptors = fs::read_dir(of.join("fd")).map_err(Stop::harness)?.count();
+    Ok(Uses { descriptors, threads: number("Threads:"), memory: number("VmRSS:") })
+}
+
+#[given("what the node agent uses is remembered")]
+async fn remember(world: &mut LabWorld) -> Step {
+    world.agent.uses = Some(uses(world).await?);
+    Ok(())
+}
+
+#[when(regex = r"^the CNI directory changes in (\d+) bursts$")]
+async fn bursts(world: &mut LabWorld, count: usize) -> Step {
+    let directory = paths(world).await?.conf_dir;
+    let mut due = tokio::time::interval(PAUSE);
+    for _ in 0..count {
+        due.tick().await;
+        for number in 0..BURST {
+            let path = directory.join(format!("noise-{number}"));
+            fs::write(&path, "noise").and_then(|()| fs::remove_file(&path)).map_err(Stop::harness)?;
+        }
+    }
+    Ok(())
+}
+
+#[then("the node agent uses no more than then")]
+async fn no_more(world: &mut LabWorld) -> Step {
+    let before = world.agent.uses.ok_or_else(|| Stop::harness("nothing was remembered"))?;
+    eventually(IDLE, async || {
+        let now = uses(world).await?;
+        let fine = now.descriptors <= before.descriptors
+            && now.threads <= before.threads
+            && now.memory <= before.memory + SLACK;
+        if fine { Ok(()) } else { Err(Stop::wrong(format!("it uses {now:?}, and used {before:?}"))) }
+    })
+    .await
+}
