@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Roles cannot say "of its own node". These policies do, by the node's name that the API server puts into a pod's token.
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{BINDING, Maker, POLICY};
@@ -51,13 +50,10 @@ pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
 }
 
 fn own_pods(right: Right) -> Policy {
-    let own = match mutant!("pods-of-any-node") {
-        true => "variables.node != ''",
-        false => {
-            "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node"
-        }
-    };
-    let mut validations = vec![validation(own, "the node agent may change pods of its own node only")];
+    let mut validations = vec![validation(
+        "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node",
+        "the node agent may change pods of its own node only",
+    )];
     if right == Right::Label {
         let message = "the node agent may label a pod, not change its status";
         validations.push(validation("object.status == oldObject.status", message));
@@ -120,7 +116,7 @@ fn validation(expression: &str, message: &str) -> Value {
 }
 
 impl Policy {
-    fn objects(self, make: &Maker<'_>) -> Vec<Value> {
+    fn objects(self, make: &Maker<'_>) -> [Value; 2] {
         let user = format!("system:serviceaccount:{}:{}", make.namespace(), self.caller.account);
         let rule = json!({
             "apiGroups": [""],
@@ -139,10 +135,9 @@ impl Policy {
             "validations": self.validations,
         });
         let binding = json!({ "policyName": self.name, "validationActions": ["Deny"] });
-        let mut objects = vec![make.cluster(POLICY, self.name, json!({ "spec": spec }))];
-        if !mutant!("policy-unbound") {
-            objects.push(make.cluster(BINDING, self.name, json!({ "spec": binding })));
-        }
-        objects
+        [
+            make.cluster(POLICY, self.name, json!({ "spec": spec })),
+            make.cluster(BINDING, self.name, json!({ "spec": binding })),
+        ]
     }
 }

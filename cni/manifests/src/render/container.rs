@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node agent's container and its volumes: what the mode needs, and no more.
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{or, put_unless_empty};
@@ -41,11 +40,7 @@ const TO_ENTER: [Mount; 2] = [
 ];
 
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
-    let to_enter: &[Mount] = match values.repair.enabled {
-        true if mutant!("netns-not-mounted") => &TO_ENTER[..1],
-        true => &TO_ENTER,
-        false => &[],
-    };
+    let to_enter: &[Mount] = if values.repair.enabled { &TO_ENTER } else { &[] };
     ALWAYS.iter().chain(to_enter)
 }
 
@@ -123,7 +118,7 @@ fn mounted(mount: &Mount) -> Value {
 }
 
 fn security_context(values: &Values) -> Value {
-    let enters = values.repair.enabled || mutant!("capabilities-kept");
+    let enters = values.repair.enabled;
     let capabilities: &[_] = if enters { &ENTERING } else { &WRITING };
     let mut context = json!({
         "privileged": false,

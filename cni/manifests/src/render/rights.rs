@@ -24,9 +24,6 @@ pub(super) enum Right {
 impl Right {
     /// The right that repair needs; none where rules are written from inside the node. The first policy that is on counts.
     pub(super) fn of(repair: &Repair) -> Option<Self> {
-        if mutant!("repair-may-always-delete") {
-            return Some(Self::Delete);
-        }
         match repair {
             Repair { enabled: false, .. } => None,
             Repair { repair_pods: true, fallback, .. } => match fallback {
@@ -64,12 +61,8 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
         TaintMode::Node => &["get", "list", "watch", "patch"],
         TaintMode::Off | TaintMode::Readiness | TaintMode::Untaint => &["get"],
     };
-    let of_pods: &[_] = match mutant!("verb-too-many") {
-        true => &["get", "list", "watch", "delete"],
-        false => &["get", "list", "watch"],
-    };
     let mut rules = vec![
-        rule("", "pods", of_pods),
+        rule("", "pods", &["get", "list", "watch"]),
         rule("", "nodes", of_nodes),
         rule("", "events", &["create", "patch"]),
     ];
