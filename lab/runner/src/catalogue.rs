@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The features: found, parsed, expanded and selected. One scenario of the catalogue is one row of examples.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -9,6 +10,7 @@ use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
 use cucumber::tag::Ext as _;
 
 use crate::cli::Selection;
+use crate::mutants::Depth;
 use crate::probe::NEEDS;
 use crate::sut::OPTIONAL;
 use crate::verdict::{Record, Verdict};
@@ -131,11 +133,21 @@ impl Catalogue {
 
     /// The scenarios that name one of these defects: each once as it is, and once with each that it names.
     #[must_use]
-    pub fn with_mutants(&self, names: &[String]) -> Self {
-        let names_it = |entry: &Entry, name: &str| entry.mutants().any(|named| named == name);
-        let mut all = self.played(None, &|entry| names.iter().any(|name| names_it(entry, name)));
-        for name in names {
-            let played = self.played(Some(name), &|entry| names_it(entry, name));
+    pub fn with_mutants(&self, names: &[String], depth: Depth) -> Self {
+        let against = |name: &str| {
+            let mut files = BTreeSet::new();
+            let mut ids = BTreeSet::new();
+            for entry in self.entries.iter().filter(|entry| entry.mutants().any(|named| named == name)) {
+                if files.insert(&entry.file) || depth == Depth::EveryScenario {
+                    ids.insert(&entry.id);
+                }
+            }
+            ids
+        };
+        let trials: Vec<_> = names.iter().map(|name| (name, against(name))).collect();
+        let mut all = self.played(None, &|entry| trials.iter().any(|(_, ids)| ids.contains(&entry.id)));
+        for (name, ids) in &trials {
+            let played = self.played(Some(name), &|entry| ids.contains(&entry.id));
             all.features.extend(played.features);
             all.entries.extend(played.entries);
         }
@@ -338,8 +350,9 @@ Feature: A thing
 
     #[test]
     fn a_scenario_is_played_as_it_is_and_with_each_defect_that_it_names() {
-        let all =
-            catalogue(&Selection::default()).unwrap().with_mutants(&["late".to_owned(), "other".to_owned()]);
+        let names = ["late".to_owned(), "other".to_owned()];
+        let everything = catalogue(&Selection::default()).unwrap();
+        let all = everything.with_mutants(&names, Depth::EveryScenario);
         let ids: Vec<_> = all.entries.iter().map(|entry| entry.id.as_str()).collect();
         let wanted = ["group/thing:14", "group/thing:15", "group/thing:14@late", "group/thing:15@late"];
         assert_eq!(ids, wanted);
@@ -347,6 +360,9 @@ Feature: A thing
             feature.scenarios.iter().map(|scenario| all.find(feature, scenario).unwrap().id.as_str())
         });
         assert_eq!(found.collect::<Vec<_>>(), wanted);
+        let first = everything.with_mutants(&names, Depth::OneOfEachFeature);
+        let ids: Vec<_> = first.entries.iter().map(|entry| entry.id.as_str()).collect();
+        assert_eq!(ids, ["group/thing:14", "group/thing:14@late"]);
     }
 
     #[test]

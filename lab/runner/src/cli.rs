@@ -13,6 +13,7 @@ Examples:
   cnilab run --only redirection/outbound:12
   cnilab run --sut /opt/cni/bin            against somebody else's binaries
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
+  cnilab run --mutant all --quick          the same, against one scenario of each feature: what gates a change
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
   cnilab doctor                            what this machine can do
@@ -83,13 +84,16 @@ pub struct RunArgs {
     /// Plays this named defect, or `all`, and says whether the scenarios that name it catch it
     #[arg(long, value_name = "NAME", conflicts_with_all = ["sut", "keep"])]
     pub mutant: Option<String>,
+    /// With --mutant: each defect only against the first scenario of every feature that names it
+    #[arg(long, requires = "mutant")]
+    pub quick: bool,
     /// Leaves the sandbox standing after the last scenario, until Ctrl-C
     #[arg(long)]
     pub keep: bool,
     /// Where reports and evidence go [default: target/lab/last]
     #[arg(long, value_name = "DIR")]
     pub report_dir: Option<PathBuf>,
-    /// Scenarios at a time [default: four times the number of cores]
+    /// Scenarios at a time [default: four times the number of cores, with --mutant eight times]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Repeats a run's order of events

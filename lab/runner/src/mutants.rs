@@ -27,6 +27,15 @@ use planted::Planted;
 /// The word of the command line for every name.
 const ALL: &str = "all";
 
+/// Which scenarios each defect is played against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// All that name it.
+    EveryScenario,
+    /// The first of each feature: rows of an outline mostly catch it in the same way.
+    OneOfEachFeature,
+}
+
 /// The defects of a run, as far as they are known before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutants {
@@ -100,7 +109,7 @@ mod tests {
         let workspace = Workspace::find().unwrap();
         let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
         let all: Vec<String> = names(&everything).into_iter().collect();
-        for entry in everything.with_mutants(&all).entries {
+        for entry in everything.with_mutants(&all, Depth::EveryScenario).entries {
             let path = tier::directory(&entry.id).join("node-1/run/agent.sock");
             assert!(path.as_os_str().len() < 108, "{}", path.display());
         }

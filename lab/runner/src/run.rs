@@ -15,6 +15,7 @@ use crate::board::{self, Board, Show};
 use crate::catalogue::{Catalogue, Entry};
 use crate::exit::Exit;
 use crate::ledger::Ledger;
+use crate::mutants::Depth;
 use crate::mutants::outcome::MutantReport;
 use crate::mutants::progress::Progress;
 use crate::mutants::table;
@@ -34,7 +35,10 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     }
     let selected = Catalogue::read(&plan.root, &plan.args.selection)?;
     let catalogue = Arc::new(match &plan.mutants {
-        Some(mutants) => selected.with_mutants(&mutants.played),
+        Some(mutants) => selected.with_mutants(
+            &mutants.played,
+            if plan.args.quick { Depth::OneOfEachFeature } else { Depth::EveryScenario },
+        ),
         None => selected,
     });
     let probes = probe::gather(&place).await?;
@@ -237,6 +241,7 @@ Feature: The harness itself
             selection: Selection::default(),
             sut: None,
             mutant: None,
+            quick: false,
             keep: false,
             report_dir: None,
             jobs: None,

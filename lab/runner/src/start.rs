@@ -98,7 +98,7 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
     }
     let report_dir = fresh_report_dir(&args, &workspace)?;
     sandbox::run(Task::Run(Box::new(Plan {
-        jobs: args.jobs.map_or_else(default_jobs, usize::from),
+        jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
         seed: args.seed.unwrap_or_else(new_seed),
         args,
         root: workspace.root,
@@ -124,8 +124,10 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
     Ok(sut)
 }
 
-fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from) * JOBS_PER_CORE
+/// A scenario with a defect mostly waits, for what does not come.
+fn default_jobs(args: &RunArgs) -> usize {
+    let per_core = if args.mutant.is_some() { 2 * JOBS_PER_CORE } else { JOBS_PER_CORE };
+    std::thread::available_parallelism().map_or(1, usize::from) * per_core
 }
 
 /// Sixteen bits that differ from run to run: enough to tell runs apart, short enough to read out.
