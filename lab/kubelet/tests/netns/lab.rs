@@ -29,15 +29,11 @@ impl Lab {
     }
 
     pub(crate) async fn with_nodes(nodes: &[&str]) -> Self {
-        Self::with(|options| options.nodes = nodes.iter().map(ToString::to_string).collect()).await
-    }
-
-    pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> Self {
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let directory = PathBuf::from(format!("/run/lab-{number}"));
         let sut = directory.join("no-sut");
         let mut options = Options::new(&directory, &isolation::workload(), &sut);
-        change(&mut options);
+        options.nodes = nodes.iter().map(ToString::to_string).collect();
         let cluster = NetnsCluster::start(options).await.unwrap();
         let lab = Self { cluster, directory };
         for node in lab.cluster.nodes() {

@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test with a main of its own")]
 
-mod again;
 mod isolation;
 mod lab;
 mod life;
@@ -52,11 +51,6 @@ const TESTS: &[Test] = &tests![
     Namespaces runtime::check_status_and_gc_reach_the_plugins,
     Namespaces runtime::the_agent_serves_pods_and_misbehaves_on_request,
     Namespaces runtime::the_api_is_served_inside_the_node,
-    Namespaces again::an_init_container_crashes_until_it_has_what_it_needs,
-    Namespaces again::what_never_restarts_fails_for_good,
-    Namespaces again::a_container_with_volumes_of_the_node_has_a_root_of_its_own,
-    Namespaces again::a_pod_stays_until_its_network_lets_it_go,
-    Namespaces again::a_reboot_takes_what_runs_and_the_pods_start_again,
 ];
 
 /// No test takes a tenth of this; one that hangs is a failure.
