@@ -54,13 +54,20 @@ impl Values {
                 Family::Compat => None,
             };
             if let Some((name, layer)) = mistakes.keep(choose(family, &user, asked)).flatten() {
-                overlay(&mut all, &layer);
+                if !(family == Family::Platform && protocol::mutant!("platform-path-wrong")) {
+                    overlay(&mut all, &layer);
+                }
                 put(&mut user, family.field(), name.into());
                 last = layer;
             }
         }
         mistakes.none()?;
-        overlay(&mut all, &user);
+        if protocol::mutant!("openshift-everywhere") {
+            overlay(&mut all, &Family::Platform.layer("openshift").unwrap_or_default());
+        }
+        if !protocol::mutant!("user-value-dropped") {
+            overlay(&mut all, &user);
+        }
         if protocol::mutant!("user-loses-to-platform") {
             overlay(&mut all, &last);
         }
@@ -72,7 +79,8 @@ impl Values {
             Mistakes::from(Mistake::Document { what: "values".to_owned(), why: error.to_string() })
         })?;
         if values.cni_bin_dir.is_empty() {
-            let gke = context.kube_version.as_deref().is_some_and(|version| version.contains("-gke"));
+            let gke = context.kube_version.as_deref().is_some_and(|version| version.contains("-gke"))
+                && !protocol::mutant!("gke-unseen");
             values.cni_bin_dir = if gke { GKE_BIN_DIR } else { BIN_DIR }.to_owned();
         }
         values.release = context.release.clone();
@@ -118,7 +126,8 @@ fn contradictions(values: &Values, place: Place) -> Mistakes {
     }
     let on_host =
         values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace);
-    if values.status_gate == StatusGate::Agent && !on_host {
+    if values.status_gate == StatusGate::Agent && !on_host && !protocol::mutant!("gate-without-host-network")
+    {
         mistakes.0.push(Mistake::Contradiction {
             one: given("statusGate", "agent".into()),
             other: given("hostNetwork", false.into()),

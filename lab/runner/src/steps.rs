@@ -16,6 +16,7 @@
 //! | [`configuration`] | configurations of networks, and what others do to them |
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
+//! | [`manifests`] | what an operator hands in, and the objects that come of it |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
 //! | [`repair`] | what the node agent did about pods that came up unredirected |
 //! | [`policy`] | the policy routes in a pod's namespace |
@@ -31,6 +32,7 @@ pub mod damage;
 pub mod diagnosis;
 pub mod faults;
 pub mod init;
+pub mod manifests;
 pub mod observe;
 pub mod pod;
 pub mod policy;

@@ -22,6 +22,7 @@ use crate::pod::Pod;
 use crate::steps::agent::AgentPlan;
 use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
+use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
 use crate::steps::rules::ForeignRule;
 use crate::stop::{Step, Stop};
@@ -85,6 +86,8 @@ pub struct LabWorld {
     pub starts: BTreeMap<String, PodStart>,
     /// The last call of a plugin that a step made itself.
     pub answer: Option<CniAnswer>,
+    /// What an operator hands to `install-cni manifests`.
+    pub handed_in: HandedIn,
     /// What the runtime was told when a step made it call its chain.
     pub chain: Option<Result<Value, ChainFailure>>,
     /// A call of the plugin that steps put together.

@@ -140,7 +140,9 @@ pub fn fits(claims: &[Claim], values: &Values, place: Place) -> Result<Vec<Note>
     if values.provider == Provider::Multus {
         settings.push("pilot.cni.provider=multus".to_owned());
     }
-    notes.push(Note::ControlPlane(settings));
+    if !protocol::mutant!("control-plane-untold") {
+        notes.push(Note::ControlPlane(settings));
+    }
     Ok(notes)
 }
 

@@ -62,7 +62,7 @@ pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mis
     all.absorb(helm);
     all.installs = helm_installs && (asked || (is_mesh && on_openshift(&all, context)));
     control_plane::agree(&all.claims)?;
-    if !all.installs {
+    if !all.installs && !protocol::mutant!("always-installed") {
         let told = Note::Warning("nothing is installed: no input asks for the node agent".to_owned());
         let notes = all.notes.into_iter().chain([told]).chain(control_plane::without_agent(&all.claims));
         return Ok(Installation { values: None, notes: notes.collect() });
@@ -149,7 +149,7 @@ fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
             }
         }
     }
-    for word in &sources.set {
+    for word in sources.set.iter().filter(|_| !protocol::mutant!("set-ignored")) {
         mistakes.keep(set::apply(&mut all, word));
     }
     let translated = mistakes.keep(helm::translate(&all, Place::default()));

@@ -1,0 +1,57 @@
+@install-cni
+Feature: Values that cannot be are refused, all of them at once
+  Each is told with its name, what it says and what it may be. Nothing is rendered then.
+
+  @mutant:unknown-key-passed
+  Scenario Outline: <given>
+    When manifests are rendered with "--set <given>"
+    Then it ends with exit code 1 and says "<told>"
+    And nothing is rendered
+
+    Examples:
+      | given               | told                                                                                    |
+      | chaind=false        | chaind: false: there is no such value; did you mean chained?                            |
+      | repair.repairpod=1  | repair.repairpod: 1: there is no such value; did you mean repair.repairPods?            |
+      | enabledd.x=1        | enabledd: {"x":1}: there is no such value                                               |
+
+  @mutant:wrong-kinds-pass
+  Scenario Outline: <given>
+    When manifests are rendered with "--set <given>"
+    Then it ends with exit code 1 and says "<told>"
+    And nothing is rendered
+
+    Examples:
+      | given               | told                                                                                    |
+      | chained=maybe       | chained: "maybe": must be true or false                                                 |
+      | provider=calico     | provider: "calico": must be one of "default", "multus"                                  |
+      | cniBinDir=opt       | cniBinDir: "opt": must be an absolute path, or ""                                       |
+      | kubeconfigMode=888  | kubeconfigMode: 888: must be a mode in quotes, octal with a leading 0, such as "0600"   |
+      | env.A=1             | env: {"A":1}: must be a map of texts                                                    |
+
+  @mutant:one-mistake-told
+  Scenario: Several
+    Given values of the chart:
+      """
+      platform: eks
+      chained: yes please
+      taint: {mode: always}
+      """
+    When manifests are rendered
+    Then it ends with exit code 1 and says "platform: "eks": unknown; known are gke, huawei-cce, k3d, k3s, microk8s, minikube, openshift"
+    And it says "chained: "yes please": must be true or false"
+    And it says "taint.mode: "always": must be one of "", "node", "readiness", "untaint""
+
+  @mutant:multus-chained-accepted
+  Scenario: Multus needs a file of its own
+    When manifests are rendered with "--set provider=multus"
+    Then it ends with exit code 1 and says "chained: true contradicts provider: "multus": Multus runs the plugin from a file of its own"
+
+  @mutant:gate-without-host-network
+  Scenario: A gate on the pod network would wait for itself
+    When manifests are rendered with "--set statusGate=agent"
+    Then it ends with exit code 1 and says "statusGate: "agent" contradicts hostNetwork: false: "
+
+  @mutant:usage-ends-with-1
+  Scenario: A command line that cannot be is told apart from values
+    When manifests are rendered with "--no-such-option"
+    Then it ends with exit code 2 and says "--no-such-option"

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator hands to `install-cni manifests`, and the objects that come of it.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use cluster::CniAnswer;
+use cucumber::{gherkin, given, then, when};
+use protocol::mutant::VARIABLE;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::stop::{Step, Stop, expect_eq};
+use crate::sut::AGENT;
+use crate::world::LabWorld;
+
+/// How long it may take. It reads text and asks nobody.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What is handed in on stdin.
+#[derive(Debug, Clone, Default)]
+pub struct HandedIn {
+    /// The option that takes it.
+    option: Option<&'static str>,
+    /// All documents, in order.
+    documents: Vec<String>,
+}
+
+fn hand_in(world: &mut LabWorld, option: &'static str, step: &gherkin::Step) -> Step {
+    let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("the step has no document"))?;
+    let handed = &mut world.handed_in;
+    if handed.option.is_some_and(|before| before != option) {
+        return Err(Stop::harness("values and documents cannot both come from stdin"));
+    }
+    handed.option = Some(option);
+    handed.documents.push(text.to_owned());
+    Ok(())
+}
+
+#[given("a mesh's document:")]
+#[given("beside it a mesh's document:")]
+fn document(world: &mut LabWorld, step: &gherkin::Step) -> Step {
+    hand_in(world, "--from", step)
+}
+
+#[given("values of the chart:")]
+fn values(world: &mut LabWorld, step: &gherkin::Step) -> Step {
+    hand_in(world, "--values", step)
+}
+
+#[given(regex = r#"^there "([^"]*)" is "([^"]*)"$"#)]
+fn replaced(world: &mut LabWorld, old: String, new: String) -> Step {
+    let documents = &mut world.handed_in.documents;
+    if !documents.iter().any(|text| text.contains(&old)) {
+        return Err(Stop::harness(format!("no document has {old:?}")));
+    }
+    documents.iter_mut().for_each(|text| *text = text.replace(&old, &new));
+    Ok(())
+}
+
+#[when("manifests are rendered")]
+async fn rendered(world: &mut LabWorld) -> Step {
+    rendered_with(world, String::new()).await
+}
+
+#[when(regex = r#"^manifests are rendered with "([^"]*)"$"#)]
+async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
+    let handed = world.handed_in.clone();
+    let mut command = Command::new(world.lab()?.plan.sut.dir.join(AGENT));
+    command.arg("manifests").args(arguments.split(' ').filter(|word| !word.is_empty()));
+    command.args(handed.option.iter().flat_map(|option| [*option, "-"]));
+    command.env_clear().envs(world.node.mutant.iter().map(|name| (VARIABLE, name)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let started = Instant::now();
+    let mut child = command.spawn().map_err(Stop::harness)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(handed.documents.join("\n---\n").as_bytes()).await.map_err(Stop::harness)?;
+    }
+    let output = tokio::time::timeout(DEADLINE, child.wait_with_output());
+    let output = output.await.map_err(|_| Stop::wrong("it does not end"))?.map_err(Stop::harness)?;
+    world.answer = Some(CniAnswer {
+        exit: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        took: started.elapsed(),
+    });
+    Ok(())
+}
+
+fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
+    let answer = world.answer()?;
+    if answer.exit != Some(0) {
+        return Err(Stop::wrong(format!("it answered {answer:?}")));
+    }
+    serde_saphyr::from_multiple(&answer.stdout)
+        .map_err(|error| Stop::wrong(format!("it wrote no YAML: {error}")))
+}
+
+fn find(world: &LabWorld, kind: &str, name: &str) -> Result<Value, Stop> {
+    let objects = objects(world)?;
+    let there = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    there.cloned().ok_or_else(|| {
+        let names = objects.iter().map(|object| format!("{} {}", object["kind"], object["metadata"]["name"]));
+        Stop::wrong(format!("there is no {kind} {name}, only {}", names.collect::<Vec<_>>().join(", ")))
+    })
+}
+
+/// The value at a JSON pointer; an entry of a list may be named by its `name`.
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/').try_fold(object, |value, key| {
+        let key = key.replace("~1", "/");
+        match value {
+            Value::Array(list) => {
+                let named = list.iter().find(|entry| entry["name"] == key.as_str());
+                named.or_else(|| list.get(key.parse::<usize>().ok()?))
+            }
+            value => value.get(&key),
+        }
+    })
+}
+
+#[then(regex = r#"^(\w+) "([^"]+)" has (\S+) = (.+)$"#)]
+fn has(world: &mut LabWorld, kind: String, name: String, path: String, wanted: String) -> Step {
+    let object = find(world, &kind, &name)?;
+    let wanted: Value = serde_json::from_str(&wanted).map_err(Stop::harness)?;
+    expect_eq(&path, &at(&object, &path), &Some(&wanted))
+}
+
+#[then(regex = r#"^(\w+) "([^"]+)" has no (\S+)$"#)]
+fn has_no(world: &mut LabWorld, kind: String, name: String, path: String) -> Step {
+    expect_eq(&path, &at(&find(world, &kind, &name)?, &path), &None)
+}
+
+#[then(regex = r#"^there is (?:a|an) (\w+) "([^"]+)" in namespace "([^"]+)"$"#)]
+fn is_there(world: &mut LabWorld, kind: String, name: String, namespace: String) -> Step {
+    expect_eq("its namespace", &find(world, &kind, &name)?["metadata"]["namespace"], &namespace.into())
+}
+
+#[then(regex = r"^there is no (\w+)$")]
+fn is_not_there(world: &mut LabWorld, kind: String) -> Step {
+    let there = objects(world)?.iter().filter(|object| object["kind"] == kind.as_str()).count();
+    expect_eq(&format!("the number of objects {kind}"), &there, &0)
+}
+
+#[then("nothing is rendered")]
+fn nothing(world: &mut LabWorld) -> Step {
+    expect_eq("stdout", &world.answer()?.stdout.as_str(), &"")
+}
+
+/// The node's directories and the agent's settings at a glance.
+#[then(regex = r#"^the agent sees "([^"]+)" as (\S+)$"#)]
+fn sees(world: &mut LabWorld, on_node: String, inside: String) -> Step {
+    let set = find(world, "DaemonSet", "istio-cni-node")?;
+    let pod = &set["spec"]["template"]["spec"];
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().cloned().unwrap_or_default();
+    let mount = mounts.iter().find(|mount| mount["mountPath"] == inside.as_str());
+    let volume =
+        mount.and_then(|mount| at(pod, &format!("volumes/{}/hostPath/path", mount["name"].as_str()?)));
+    expect_eq(&format!("what is mounted at {inside}"), &volume, &Some(&on_node.into()))
+}
+
+#[then(regex = r#"^its setting (\w+) is "([^"]*)"$"#)]
+fn setting(world: &mut LabWorld, key: String, wanted: String) -> Step {
+    let map = find(world, "ConfigMap", "istio-cni-config")?;
+    expect_eq(&key, &map["data"][&key], &wanted.into())
+}
+
+#[then(regex = r#"^it says "(.*)"$"#)]
+fn says(world: &mut LabWorld, fragment: String) -> Step {
+    let told = &world.answer()?.stderr;
+    if told.contains(&fragment) { Ok(()) } else { Err(Stop::wrong(format!("it said {told:?}"))) }
+}
+
+#[then(regex = r#"^it does not say "(.*)"$"#)]
+fn does_not_say(world: &mut LabWorld, fragment: String) -> Step {
+    let told = &world.answer()?.stderr;
+    if told.contains(&fragment) { Err(Stop::wrong(format!("it said {told:?}"))) } else { Ok(()) }
+}
