@@ -217,6 +217,7 @@ pub static ALL: &[Field] = &[
     ),
     text("global.platform", "", "Where platform says nothing"),
     text("global.profile", "", "Where profile says nothing"),
+    text("global.compatibilityVersion", "", "Where compatibilityVersion says nothing"),
     elsewhere("pilot"),
     elsewhere("istio_cni"),
     elsewhere("sidecarInjectorWebhook"),

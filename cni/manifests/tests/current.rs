@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files that are written from the table of fields are those that are committed. `UPDATE=1` writes them.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::Path;
 

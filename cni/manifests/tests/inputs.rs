@@ -22,7 +22,8 @@ fn told(installation: &Installation) -> Vec<String> {
 }
 
 fn rendered(installation: Installation) -> Values {
-    installation.values.expect("a node agent is installed")
+    let Some(values) = installation.values else { panic!("nothing is installed: {:?}", installation.notes) };
+    values
 }
 
 const COMPONENT: &str = "\
@@ -107,6 +108,13 @@ fn the_parts_of_a_mesh_are_one() {
     let installation = from(&[COMPONENT, INJECTOR, REPAIR], None).unwrap();
     let values = rendered(installation);
     assert!(values.release.namespace == "kube-system" && values.repair.repair_pods);
+}
+
+#[test]
+fn a_list_of_documents_is_its_items() {
+    let list =
+        format!("kind: List\napiVersion: v1\nitems:\n- {}", COMPONENT.trim_end().replace('\n', "\n  "));
+    assert_eq!(rendered(from(&[&list], None).unwrap()).release.namespace, "kube-system");
 }
 
 #[test]

@@ -111,7 +111,13 @@ fn documents(sources: &[Source]) -> Result<Vec<Translated>, Mistakes> {
     let mut all = Vec::new();
     for source in sources {
         let documents = mistakes.keep(document::read(&source.name, &source.text)).unwrap_or_default();
-        all.extend(documents.iter().filter_map(|document| mistakes.keep(one(&source.name, document))));
+        for document in &documents {
+            // As kubectl prints several objects.
+            let items =
+                document.get("items").and_then(Value::as_array).filter(|_| document["kind"] == "List");
+            let items = items.map_or(std::slice::from_ref(document), Vec::as_slice);
+            all.extend(items.iter().filter_map(|item| mistakes.keep(one(&source.name, item))));
+        }
     }
     mistakes.none().map(|()| all)
 }

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::field::{Field, Kind};
+use crate::fields;
 
 fn on(platform: &str, user: &Value) -> Result<Values, Mistakes> {
     let platform = Some(platform.to_owned()).filter(|platform| !platform.is_empty());
@@ -108,4 +110,48 @@ fn what_cannot_stand_together_is_told_with_both_values() {
     assert!(lines[1].starts_with(r#"statusGate: "agent" contradicts hostNetwork: false: "#), "{error}");
     on("", &json!({"statusGate": "agent", "hostNetwork": true})).unwrap();
     on("", &json!({"provider": "multus", "chained": false})).unwrap();
+}
+
+/// Another value than the default that the field can hold.
+fn other(field: &Field) -> Value {
+    match field.kind {
+        Kind::Text | Kind::FileName => json!("other"),
+        Kind::Directory | Kind::AutoDirectory => json!("/other"),
+        Kind::Mode => json!("0644"),
+        Kind::Bool => json!(field.default_value() != json!(true)),
+        Kind::Count => json!(7),
+        Kind::OneOf(words) => {
+            words.iter().map(|word| json!(word)).find(|word| *word != field.default_value()).unwrap()
+        }
+        Kind::Texts => json!(["other"]),
+        Kind::TextMap | Kind::Open => json!({"other": "value"}),
+        Kind::OpenList => json!([{"other": "value"}]),
+        Kind::Selectors => json!([{"name": "a", "namespace": "b", "selector": "c=d"}]),
+        Kind::Elsewhere => unreachable!(),
+    }
+}
+
+#[test]
+fn on_every_platform_each_value_of_the_operator_is_the_one_that_counts() {
+    // Named files must exist; what cannot stand alone is said together with what it needs.
+    let is_name =
+        |path: &str| ["platform", "profile", "compatibilityVersion"].iter().any(|name| path.ends_with(name));
+    let company = json!({"chained": false, "hostNetwork": true});
+    for field in fields::ALL.iter().filter(|field| field.kind != Kind::Elsewhere && !is_name(field.path)) {
+        for platform in Family::Platform.names().chain([""]) {
+            let mut user = if ["chained", "hostNetwork"].contains(&field.path) {
+                json!({"provider": "default"})
+            } else {
+                company.clone()
+            };
+            put(&mut user, field.path, other(field));
+            for user in [user.clone(), json!({"cni": user})] {
+                let values = serde_json::to_value(on(platform, &user).unwrap()).unwrap();
+                let found = get(&values, field.path).unwrap();
+                let mut merged = found.clone();
+                overlay(&mut merged, &other(field));
+                assert_eq!(&merged, found, "{} on {platform}: {user}", field.path);
+            }
+        }
+    }
 }

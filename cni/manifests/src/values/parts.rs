@@ -161,4 +161,5 @@ pub struct Global {
     pub resource_scope: Scope,
     pub platform: String,
     pub profile: String,
+    pub compatibility_version: String,
 }
