@@ -129,6 +129,7 @@ fn argument(key: &'static Key) -> Arg {
     }
     let argument = Arg::new(key.name)
         .long(key.name)
+        .help_heading("Settings of the agent")
         .help(help)
         .global(true)
         .action(ArgAction::Set)

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::cli::Flags;
 use ::manifests::inputs::install::{Source, Sources, install};
 use ::manifests::resolve::Context;
 use ::manifests::values::{Release, Values};
@@ -74,21 +75,27 @@ pub enum Output {
 ///
 /// # Errors
 /// Its output cannot be written.
-pub fn run(request: &Request, out: &mut dyn Write, told: &mut dyn Write) -> io::Result<ExitCode> {
-    let values = match read(request).and_then(|sources| installation(request, &sources)) {
-        Ok((values, notes)) => {
-            notes.iter().try_for_each(|note| writeln!(told, "{note}"))?;
-            values
-        }
-        Err(Failure::Usage(what)) => {
-            writeln!(told, "install-cni manifests: {what}")?;
-            return Ok(ExitCode::from(crate::cli::USAGE));
-        }
-        Err(Failure::Wrong(what)) => {
-            writeln!(told, "{what}")?;
-            return Ok(ExitCode::FAILURE);
-        }
-    };
+pub fn run(
+    request: &Request,
+    flags: &Flags,
+    out: &mut dyn Write,
+    told: &mut dyn Write,
+) -> io::Result<ExitCode> {
+    let values =
+        match unset(flags).and_then(|()| read(request)).and_then(|sources| installation(request, &sources)) {
+            Ok((values, notes)) => {
+                notes.iter().try_for_each(|note| writeln!(told, "{note}"))?;
+                values
+            }
+            Err(Failure::Usage(what)) => {
+                writeln!(told, "install-cni manifests: {what}")?;
+                return Ok(ExitCode::from(crate::cli::USAGE));
+            }
+            Err(Failure::Wrong(what)) => {
+                writeln!(told, "{what}")?;
+                return Ok(ExitCode::FAILURE);
+            }
+        };
     if let Some(values) = values {
         out.write_all(text(request, &values).as_bytes())?;
     }
@@ -97,7 +104,7 @@ pub fn run(request: &Request, out: &mut dyn Write, told: &mut dyn Write) -> io::
 
 /// Why nothing is rendered.
 enum Failure {
-    Usage(&'static str),
+    Usage(String),
     Wrong(String),
 }
 
@@ -107,10 +114,20 @@ impl From<Mistakes> for Failure {
     }
 }
 
+/// The agent's own flags would change nothing here.
+fn unset(flags: &Flags) -> Result<(), Failure> {
+    match flags.0.keys().next() {
+        None => Ok(()),
+        Some(key) => {
+            Err(Failure::Usage(format!("--{} sets a running agent; here it is a value (--set)", key.name)))
+        }
+    }
+}
+
 fn read(request: &Request) -> Result<Sources, Failure> {
     let stdin = |path: &&PathBuf| path.as_os_str() == "-";
     if request.from.iter().chain(&request.values).filter(stdin).count() > 1 {
-        return Err(Failure::Usage("stdin (-) can be read once"));
+        return Err(Failure::Usage("stdin (-) can be read once".to_owned()));
     }
     Ok(Sources {
         documents: request.from.iter().map(source).collect::<Result<_, _>>()?,
@@ -174,7 +191,7 @@ mod tests {
 
     fn ran(request: &Request) -> (String, String, String) {
         let (mut out, mut told) = (Vec::new(), Vec::new());
-        let code = run(request, &mut out, &mut told).unwrap();
+        let code = run(request, &Flags::default(), &mut out, &mut told).unwrap();
         (format!("{code:?}"), String::from_utf8(out).unwrap(), String::from_utf8(told).unwrap())
     }
 
@@ -222,6 +239,15 @@ mod tests {
             code_of == code(1) && told.starts_with("/nonexistent/values.yaml: cannot be read: "),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_flag_of_the_agent_is_not_passed_over() {
+        let flags = Flags([(&crate::settings::key::CHAINED, "false".to_owned())].into());
+        let (mut out, mut told) = (Vec::new(), Vec::new());
+        let code_of = run(&Request::default(), &flags, &mut out, &mut told).unwrap();
+        assert_eq!((format!("{code_of:?}"), out.len()), (code(2), 0));
+        assert!(String::from_utf8(told).unwrap().contains("--chained-cni-plugin"));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn main(cli: Cli) -> ExitCode {
         return repair::inside::main();
     }
     if let Some(Command::Manifests(request)) = &cli.command {
-        let done = manifests::run(request, &mut io::stdout(), &mut io::stderr());
+        let done = manifests::run(request, &cli.flags, &mut io::stdout(), &mut io::stderr());
         return done.unwrap_or(ExitCode::FAILURE);
     }
     let purge = cli.purge;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::field::{Field, Kind};
 use crate::fields;
+use crate::layers::Family;
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::place::Place;
 
@@ -33,7 +34,10 @@ fn walk(values: &mut Value, at: &str, place: Place, mistakes: &mut Mistakes) {
         let given = || Given { field: place.name(&path), value: value.clone() };
         match fields::find(&path) {
             Some(Field { kind: Kind::Elsewhere, .. }) => return false,
-            Some(field) if field.kind.holds(value) || protocol::mutant!("wrong-kinds-pass") => {}
+            Some(field) if field.kind.holds(value) || protocol::mutant!("wrong-kinds-pass") => {
+                let named = Family::of(&path).zip(value.as_str().filter(|name| !name.is_empty()));
+                mistakes.0.extend(named.and_then(|(family, name)| family.unknown(name, || given())));
+            }
             Some(field) => mistakes.0.push(Mistake::Wrong { given: given(), wanted: field.kind.wanted() }),
             None if is_group(&path) && value.is_object() => walk(value, &path, place, mistakes),
             None if is_group(&path) => {

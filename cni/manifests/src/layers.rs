@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::field::Kind;
 use crate::fields;
+use crate::mistake::{Given, Mistake};
 
 /// A family of the chart's files, of which an installation takes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,19 @@ impl Family {
             Self::Profile => "profile",
             Self::Compat => "compatibilityVersion",
         }
+    }
+
+    /// The one whose name stands at a path, at the root or in `global`.
+    #[must_use]
+    pub fn of(path: &str) -> Option<Self> {
+        let path = path.strip_prefix("global.").unwrap_or(path);
+        [Self::Platform, Self::Profile, Self::Compat].into_iter().find(|family| family.field() == path)
+    }
+
+    /// What is wrong with a name that there is not.
+    pub fn unknown(self, name: &str, given: impl FnOnce() -> Given) -> Option<Mistake> {
+        let is_known = self.names().any(|known| known == name);
+        (!is_known).then(|| Mistake::Name { given: given(), known: self.names().collect() })
     }
 
     /// The names that there are.

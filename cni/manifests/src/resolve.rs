@@ -25,6 +25,31 @@ pub struct Context {
     pub place: Place,
 }
 
+impl Context {
+    /// What was asked for of a family of files besides the values.
+    fn asked(&self, family: Family) -> Option<Given> {
+        let name = match family {
+            Family::Platform => self.platform.as_deref(),
+            Family::Profile => self.profile.as_deref(),
+            Family::Compat => None,
+        };
+        name.map(|name| Given::new(format!("--{}", family.field()), name))
+    }
+
+    /// Whether what was asked for exists.
+    ///
+    /// # Errors
+    /// Every name that there is not.
+    pub fn check(&self) -> Result<(), Mistakes> {
+        let asked = [Family::Platform, Family::Profile].into_iter().filter_map(|family| {
+            let given = self.asked(family)?;
+            let name = given.value.as_str().unwrap_or_default().to_owned();
+            family.unknown(&name, || given)
+        });
+        Mistakes(asked.collect()).none()
+    }
+}
+
 /// Where GKE's nodes have their plugins.
 const GKE_BIN_DIR: &str = "/home/kubernetes/bin";
 /// Where other nodes have them.
@@ -44,16 +69,13 @@ impl Values {
         let mut user = spelling::one(&user)?;
         let mut mistakes = Mistakes::default();
         mistakes.keep(check::check(&mut user, Place::default()));
+        mistakes.keep(context.check());
+        mistakes.none()?;
 
         let mut all = defaults();
         let mut last = Value::Object(serde_json::Map::new());
         for family in [Family::Profile, Family::Compat, Family::Platform] {
-            let asked = match family {
-                Family::Platform => context.platform.as_deref(),
-                Family::Profile => context.profile.as_deref(),
-                Family::Compat => None,
-            };
-            if let Some((name, layer)) = mistakes.keep(choose(family, &user, asked)).flatten() {
+            if let Some((name, layer)) = choose(family, &user, context)? {
                 if !(family == Family::Platform && protocol::mutant!("platform-path-wrong")) {
                     overlay(&mut all, &layer);
                 }
@@ -61,7 +83,6 @@ impl Values {
                 last = layer;
             }
         }
-        mistakes.none()?;
         if protocol::mutant!("openshift-everywhere") {
             overlay(&mut all, &Family::Platform.layer("openshift").unwrap_or_default());
         }
@@ -90,25 +111,20 @@ impl Values {
 }
 
 /// The file of a family that the values name, at the root or else in `global`, or that was asked for besides them.
-fn choose(family: Family, user: &Value, asked: Option<&str>) -> Result<Option<(String, Value)>, Mistakes> {
+fn choose(family: Family, user: &Value, context: &Context) -> Result<Option<(String, Value)>, Mistakes> {
     let paths = [family.field().to_owned(), format!("global.{}", family.field())];
     let named = paths.iter().find_map(|path| {
         let name = get(user, path)?.as_str().filter(|name| !name.is_empty())?;
         Some(Given::new(path.clone(), name))
     });
-    let asked = asked.map(|name| Given::new(format!("--{}", family.field()), name));
-    let given = match (named, asked) {
+    let given = match (named, context.asked(family)) {
         (Some(one), Some(other)) if one.value != other.value => {
             return Err(Mistake::Both { one, other }.into());
         }
-        (Some(given), _) | (None, Some(given)) => given,
-        (None, None) => return Ok(None),
+        (one, other) => one.or(other),
     };
-    let name = given.value.as_str().unwrap_or_default();
-    match family.layer(name) {
-        Some(layer) => Ok(Some((name.to_owned(), layer))),
-        None => Err(Mistake::Name { given, known: family.names().collect() }.into()),
-    }
+    let name = given.as_ref().and_then(|given| given.value.as_str());
+    Ok(name.and_then(|name| Some((name.to_owned(), family.layer(name)?))))
 }
 
 /// Values that cannot stand together, wherever each came from.

@@ -49,6 +49,7 @@ pub struct Installation {
 /// Everything that is wrong with them.
 pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mistakes> {
     let mut mistakes = Mistakes::default();
+    mistakes.keep(context.check());
     let documents = mistakes.keep(documents(&sources.documents)).unwrap_or_default();
     let helm = mistakes.keep(charts(sources)).unwrap_or_default();
     mistakes.none()?;

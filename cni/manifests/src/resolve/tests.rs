@@ -81,7 +81,7 @@ fn an_unknown_name_lists_those_that_there_are() {
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert_eq!(
-        lines[2],
+        lines[1],
         r#"platform: "eks": unknown; known are gke, huawei-cce, k3d, k3s, microk8s, minikube, openshift"#
     );
 }
