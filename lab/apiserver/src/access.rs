@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who asks, and whether they may: bearer tokens and what each service account is allowed. Pure, like the store.
+//! Who asks, and whether they may: bearer tokens, and what the roles that a service account is bound to allow. Pure, like the
+//! store.
 //!
 //! A service account's token dies when its time is over, when it is revoked, or when its account or the pod that it is
 //! bound to is gone (or replaced by one of the same name). Audiences are ignored. The shortest lifetime is one second, not
 //! ten minutes as in a real cluster, so that expiry can be tested.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::rbac::{Attributes, Grant, allowed, unused};
+use crate::roles;
 use crate::store::{Key, Store};
 
 /// A service account.
@@ -24,18 +27,46 @@ pub struct Account {
     pub name: String,
 }
 
+impl Account {
+    /// The user that it is: `system:serviceaccount:NAMESPACE:NAME`.
+    #[must_use]
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// The groups that it is in.
+    pub(crate) fn groups(&self) -> Vec<String> {
+        let own = format!("system:serviceaccounts:{}", self.namespace);
+        vec!["system:serviceaccounts".to_owned(), own, "system:authenticated".to_owned()]
+    }
+}
+
 /// Who sent a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
     Admin,
-    Account(Account),
+    Account {
+        account: Account,
+        /// What the token says beside the account: its pod, and its pod's node.
+        extra: Extra,
+    },
 }
+
+/// Keys of `authentication.kubernetes.io`, with the prefix, and what the token says.
+pub(crate) type Extra = BTreeMap<&'static str, String>;
 
 impl Identity {
     pub(crate) fn user(&self) -> String {
         match self {
             Self::Admin => "system:admin".to_owned(),
-            Self::Account(account) => format!("system:serviceaccount:{}:{}", account.namespace, account.name),
+            Self::Account { account, .. } => account.user(),
+        }
+    }
+
+    pub(crate) fn groups(&self) -> Vec<String> {
+        match self {
+            Self::Admin => ["system:masters", "system:authenticated"].map(str::to_owned).to_vec(),
+            Self::Account { account, .. } => account.groups(),
         }
     }
 }
@@ -45,30 +76,26 @@ struct Token {
     account: Key,
     /// The objects (account, pod) whose uids must still be these.
     bound: Vec<(Key, String)>,
+    extra: Extra,
     expires: Timestamp,
 }
 
-/// Tokens and grants.
+/// Tokens, and what was done with them.
 #[derive(Debug)]
 pub(crate) struct Access {
     admin: String,
     tokens: BTreeMap<String, Token>,
-    grants: BTreeMap<Account, Vec<Grant>>,
     /// How often each account was allowed what.
     used: BTreeMap<Account, BTreeMap<Attributes, u64>>,
 }
 
 impl Access {
     pub(crate) fn new(admin: String) -> Self {
-        Self { admin, tokens: BTreeMap::new(), grants: BTreeMap::new(), used: BTreeMap::new() }
+        Self { admin, tokens: BTreeMap::new(), used: BTreeMap::new() }
     }
 
     pub(crate) fn admin_token(&self) -> &str {
         &self.admin
-    }
-
-    pub(crate) fn set_grants(&mut self, account: Account, grants: Vec<Grant>) {
-        self.grants.insert(account, grants);
     }
 
     /// Whether there was such a token.
@@ -88,21 +115,15 @@ impl Access {
             return Err(ApiError::Unauthorized);
         }
         let Key { namespace, name, .. } = token.account.clone();
-        Ok(Identity::Account(Account { namespace, name }))
-    }
-
-    /// Whether somebody may do it.
-    pub(crate) fn may(&self, who: &Identity, request: &Attributes) -> bool {
-        let Identity::Account(account) = who else { return true };
-        self.grants.get(account).is_some_and(|grants| allowed(grants, request))
+        Ok(Identity::Account { account: Account { namespace, name }, extra: token.extra.clone() })
     }
 
     /// Whether somebody may do it, who does it then: what an account was allowed is counted.
-    pub(crate) fn allows(&mut self, who: &Identity, request: &Attributes) -> bool {
-        if !self.may(who, request) {
+    pub(crate) fn allows(&mut self, who: &Identity, request: &Attributes, store: &Store) -> bool {
+        if !may(who, request, store) {
             return false;
         }
-        let Identity::Account(account) = who else { return true };
+        let Identity::Account { account, .. } = who else { return true };
         let used = self.used.entry(account.clone()).or_default();
         *used.entry(request.clone()).or_default() += 1;
         true
@@ -114,8 +135,8 @@ impl Access {
     }
 
     /// What an account may do and has never done.
-    pub(crate) fn unused(&self, account: &Account) -> Vec<Grant> {
-        unused(self.grants.get(account).map_or(&[], Vec::as_slice), &self.used(account))
+    pub(crate) fn unused(&self, account: &Account, store: &Store) -> Vec<Grant> {
+        unused(&roles::grants(account, store), &self.used(account))
     }
 
     /// Answers a `TokenRequest` for a service account.
@@ -127,7 +148,11 @@ impl Access {
         now: Timestamp,
     ) -> Result<Value, ApiError> {
         let mut bound = vec![(account.clone(), uid_of(&*store.get(account)?))];
-        bound.extend(bound_pod(account, &request["spec"]["boundObjectRef"], store)?);
+        let mut extra = Extra::new();
+        if let Some((key, pod)) = bound_pod(account, &request["spec"]["boundObjectRef"], store)? {
+            extra = extra_of(&pod, store);
+            bound.push((key, uid_of(&pod)));
+        }
         let lifetime = request["spec"]["expirationSeconds"].as_i64().unwrap_or(3600).max(1);
         let expires = now.checked_add(SignedDuration::from_secs(lifetime)).unwrap_or(Timestamp::MAX);
         let secret = store.ids().token();
@@ -139,9 +164,36 @@ impl Access {
         if answer["spec"].is_object() {
             answer["spec"]["expirationSeconds"] = json!(lifetime);
         }
-        self.tokens.insert(secret, Token { account: account.clone(), bound, expires });
+        self.tokens.insert(secret, Token { account: account.clone(), bound, extra, expires });
         Ok(answer)
     }
+}
+
+/// Whether somebody may do it.
+pub(crate) fn may(who: &Identity, request: &Attributes, store: &Store) -> bool {
+    let Identity::Account { account, .. } = who else { return true };
+    allowed(&roles::grants(account, store), request)
+}
+
+/// What a token that is bound to a pod says of it and of its node.
+fn extra_of(pod: &Value, store: &Store) -> Extra {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut extra = Extra::from([
+        ("authentication.kubernetes.io/pod-name", text(&pod["metadata"]["name"])),
+        ("authentication.kubernetes.io/pod-uid", uid_of(pod)),
+    ]);
+    if let Some(name) = pod["spec"]["nodeName"].as_str() {
+        extra.insert("authentication.kubernetes.io/node-name", name.to_owned());
+        let node = Kind::find("", "v1", "nodes").map(|kind| Key {
+            kind,
+            namespace: String::new(),
+            name: name.to_owned(),
+        });
+        if let Some(node) = node.and_then(|key| store.get(&key).ok()) {
+            extra.insert("authentication.kubernetes.io/node-uid", uid_of(&node));
+        }
+    }
+    extra
 }
 
 fn uid_of(object: &Value) -> String {
@@ -149,7 +201,7 @@ fn uid_of(object: &Value) -> String {
 }
 
 /// The pod that a token is to be bound to, if any: it must run under the account, and be the one that is meant.
-fn bound_pod(account: &Key, reference: &Value, store: &Store) -> Result<Option<(Key, String)>, ApiError> {
+fn bound_pod(account: &Key, reference: &Value, store: &Store) -> Result<Option<(Key, Arc<Value>)>, ApiError> {
     if reference.is_null() {
         return Ok(None);
     }
@@ -171,5 +223,5 @@ fn bound_pod(account: &Key, reference: &Value, store: &Store) -> Result<Option<(
         let why = "the UID in the bound object reference does not match the UID of the pod".to_owned();
         return Err(ApiError::Conflict { kind, name: key.name, why });
     }
-    Ok(Some((key, uid)))
+    Ok(Some((key, pod)))
 }

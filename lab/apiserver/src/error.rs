@@ -73,6 +73,18 @@ pub enum ApiError {
         /// Who cannot do what where.
         why: String,
     },
+    /// An admission policy denies it.
+    #[error("{} \"{name}\" is forbidden: {why}", kind.qualified())]
+    Policy {
+        /// The kind that it is about.
+        kind: &'static Kind,
+        /// The object.
+        name: String,
+        /// The policy, its binding and its reason.
+        why: String,
+        /// The code that goes with its reason.
+        code: StatusCode,
+    },
     /// The changes since this resource version are no longer kept.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
@@ -127,7 +139,7 @@ impl ApiError {
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Injected { code, .. } => *code,
+            Self::Policy { code, .. } | Self::Injected { code, .. } => *code,
         }
     }
 
@@ -161,7 +173,8 @@ impl ApiError {
         if let Self::NotFound { kind, name }
         | Self::AlreadyExists { kind, name }
         | Self::Conflict { kind, name, .. }
-        | Self::Invalid { kind, name, .. } = self
+        | Self::Invalid { kind, name, .. }
+        | Self::Policy { kind, name, .. } = self
         {
             status["details"] = json!({"name": name, "group": kind.group, "kind": kind.plural});
         }

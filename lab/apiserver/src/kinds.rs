@@ -4,6 +4,9 @@
 
 use serde_json::{Value, json};
 
+use crate::error::ApiError;
+use crate::store::Key;
+
 /// Whether objects of a kind live in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -24,6 +27,15 @@ pub enum StatusRule {
     Reset(Option<&'static str>),
 }
 
+/// What makes a kind be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Backing {
+    /// It is always there.
+    BuiltIn,
+    /// A `CustomResourceDefinition` of its name must be there.
+    Definition,
+}
+
 /// A kind of resource.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
@@ -41,14 +53,36 @@ pub struct Kind {
     pub status: StatusRule,
     /// Fields that a field selector may name, besides the name and the namespace.
     pub fields: &'static [&'static str],
+    /// What makes it be served.
+    pub backing: Backing,
 }
 
 const fn core(plural: &'static str, name: &'static str, scope: Scope, status: StatusRule) -> Kind {
-    Kind { plural, group: "", version: "v1", name, scope, status, fields: &[] }
+    Kind { plural, group: "", version: "v1", name, scope, status, fields: &[], backing: Backing::BuiltIn }
 }
 
+/// A kind without a status subresource.
+const fn plain(plural: &'static str, group: &'static str, name: &'static str, scope: Scope) -> Kind {
+    Kind { group, ..core(plural, name, scope, StatusRule::Absent) }
+}
+
+/// A kind that a definition brings.
+const fn custom(
+    plural: &'static str,
+    group: &'static str,
+    version: &'static str,
+    name: &'static str,
+) -> Kind {
+    Kind { version, backing: Backing::Definition, ..plain(plural, group, name, Scope::Namespaced) }
+}
+
+/// The group of roles and bindings.
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+/// The group of admission policies.
+pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
+
 /// Every kind that is served.
-pub static KINDS: [Kind; 8] = [
+pub static KINDS: [Kind; 24] = [
     Kind {
         fields: &["status.phase"],
         ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
@@ -86,6 +120,44 @@ pub static KINDS: [Kind; 8] = [
     },
     Kind { group: "apps", ..core("daemonsets", "DaemonSet", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind { group: "coordination.k8s.io", ..core("leases", "Lease", Scope::Namespaced, StatusRule::Absent) },
+    core("secrets", "Secret", Scope::Namespaced, StatusRule::Absent),
+    core("resourcequotas", "ResourceQuota", Scope::Namespaced, StatusRule::Reset(None)),
+    Kind { group: "apps", ..core("deployments", "Deployment", Scope::Namespaced, StatusRule::Reset(None)) },
+    Kind {
+        group: "policy",
+        ..core("poddisruptionbudgets", "PodDisruptionBudget", Scope::Namespaced, StatusRule::Reset(None))
+    },
+    plain("networkpolicies", "networking.k8s.io", "NetworkPolicy", Scope::Namespaced),
+    plain("clusterroles", RBAC, "ClusterRole", Scope::Cluster),
+    plain("clusterrolebindings", RBAC, "ClusterRoleBinding", Scope::Cluster),
+    plain("roles", RBAC, "Role", Scope::Namespaced),
+    plain("rolebindings", RBAC, "RoleBinding", Scope::Namespaced),
+    Kind {
+        group: ADMISSION,
+        ..core(
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            Scope::Cluster,
+            StatusRule::Reset(None),
+        )
+    },
+    plain("validatingadmissionpolicybindings", ADMISSION, "ValidatingAdmissionPolicyBinding", Scope::Cluster),
+    Kind {
+        group: "apiextensions.k8s.io",
+        ..core(
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            Scope::Cluster,
+            StatusRule::Reset(None),
+        )
+    },
+    custom("servicemeshes", "asm.alauda.io", "v1alpha1", "ServiceMesh"),
+    custom("istiooperators", "install.istio.io", "v1alpha1", "IstioOperator"),
+    custom("network-attachment-definitions", "k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition"),
+    Kind {
+        scope: Scope::Cluster,
+        ..custom("securitycontextconstraints", "security.openshift.io", "v1", "SecurityContextConstraints")
+    },
 ];
 
 impl Kind {
@@ -137,22 +209,49 @@ impl Kind {
     }
 }
 
+/// The kind that makes others be served.
+pub(crate) fn definitions() -> Option<&'static Kind> {
+    Kind::find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+}
+
+/// Whether a definition is of a kind in the table, under its own name; other objects pass.
+pub(crate) fn check_definition(key: &Key, object: &Value) -> Result<(), ApiError> {
+    if definitions() != Some(key.kind) {
+        return Ok(());
+    }
+    let spec = &object["spec"];
+    let known = KINDS.iter().filter(|kind| kind.backing == Backing::Definition).find(|kind| {
+        let scope = if kind.scope == Scope::Cluster { "Cluster" } else { "Namespaced" };
+        let mut versions = spec["versions"].as_array().into_iter().flatten();
+        spec["group"] == kind.group
+            && spec["names"]["plural"] == kind.plural
+            && spec["names"]["kind"] == kind.name
+            && spec["scope"] == scope
+            && versions.any(|version| version["name"] == kind.version && version["served"] == true)
+    });
+    if known.is_some_and(|kind| kind.qualified() == key.name) {
+        return Ok(());
+    }
+    let why = "spec: its group, names, scope and served version are of no kind in this server's table";
+    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.to_owned() })
+}
+
 /// The body of a discovery path (`/api`, `/apis`, `/api/v1`, `/apis/apps/v1`), if it is one.
-pub(crate) fn discovery(path: &str) -> Option<Value> {
+pub(crate) fn discovery(path: &str, served: &dyn Fn(&Kind) -> bool) -> Option<Value> {
     match path.trim_end_matches('/') {
         "/api" => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
-        "/apis" => Some(groups()),
-        "/api/v1" => resources("", "v1"),
+        "/apis" => Some(groups(served)),
+        "/api/v1" => resources("", "v1", served),
         other => {
             let (group, version) = other.strip_prefix("/apis/")?.split_once('/')?;
-            resources(group, version)
+            resources(group, version, served)
         }
     }
 }
 
-fn groups() -> Value {
-    let mut names: Vec<(&str, &str)> =
-        KINDS.iter().filter(|kind| !kind.group.is_empty()).map(|kind| (kind.group, kind.version)).collect();
+fn groups(served: &dyn Fn(&Kind) -> bool) -> Value {
+    let grouped = KINDS.iter().filter(|kind| !kind.group.is_empty() && served(kind));
+    let mut names: Vec<(&str, &str)> = grouped.map(|kind| (kind.group, kind.version)).collect();
     names.sort_unstable();
     names.dedup();
     let group = |(name, version): &(&str, &str)| {
@@ -162,11 +261,12 @@ fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": names.iter().map(group).collect::<Vec<_>>()})
 }
 
-fn resources(group: &str, version: &str) -> Option<Value> {
+fn resources(group: &str, version: &str, served: &dyn Fn(&Kind) -> bool) -> Option<Value> {
     const VERBS: [&str; 8] =
         ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     let mut list = Vec::new();
-    for kind in KINDS.iter().filter(|kind| kind.group == group && kind.version == version) {
+    let here = |kind: &&Kind| kind.group == group && kind.version == version && served(kind);
+    for kind in KINDS.iter().filter(here) {
         let entry = |suffix: &str, verbs: &[&str]| {
             json!({
                 "name": format!("{}{suffix}", kind.plural), "singularName": kind.name.to_lowercase(),

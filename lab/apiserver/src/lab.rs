@@ -16,6 +16,7 @@ use crate::flights::InFlight;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
 use crate::rbac::{Attributes, Grant};
+use crate::roles;
 use crate::route::Verb;
 use crate::server::Shared;
 use crate::store::{Change, Collection, Key, Part};
@@ -40,6 +41,7 @@ impl ApiServer {
     /// [`ApiError`] as for any write; [`ApiError::NoSuchPath`] for a kind that is not served.
     pub fn upsert(&self, mut object: Value) -> Result<Value, ApiError> {
         let kind = Kind::of(&object).ok_or(ApiError::NoSuchPath)?;
+        self.shared.lock().store.require_served(kind)?;
         let text =
             |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let namespace = (kind.scope == Scope::Namespaced).then(|| text(&object, "namespace"));
@@ -134,9 +136,18 @@ impl ApiServer {
         self.shared.lock().access.admin_token().to_owned()
     }
 
-    /// Sets what a service account may do. Without a call it may do nothing.
-    pub fn allow(&self, account: Account, grants: impl IntoIterator<Item = Grant>) {
-        self.shared.lock().access.set_grants(account, grants.into_iter().collect());
+    /// Binds a service account to roles with these grants, in the place of those of the last call. Other roles count as well.
+    ///
+    /// # Errors
+    /// [`ApiError`] if a grant is in a namespace that is not there.
+    pub fn allow(&self, account: &Account, grants: impl IntoIterator<Item = Grant>) -> Result<(), ApiError> {
+        self.shared.change(|state, now| roles::bind(account, grants, &mut state.store, now))
+    }
+
+    /// What a service account may do: the rules of the roles that it is bound to.
+    #[must_use]
+    pub fn granted(&self, account: &Account) -> Vec<Grant> {
+        roles::grants(account, &self.shared.lock().store)
     }
 
     /// What a service account was allowed so far, and how often.
@@ -145,10 +156,11 @@ impl ApiServer {
         self.shared.lock().access.used(account)
     }
 
-    /// What a service account may do and has never done: grants of one verb on one resource.
+    /// What a service account may do and has never done: rules of one verb on one resource, and the roles that have them.
     #[must_use]
     pub fn unused(&self, account: &Account) -> Vec<Grant> {
-        self.shared.lock().access.unused(account)
+        let state = self.shared.lock();
+        state.access.unused(account, &state.store)
     }
 
     /// Makes a token for a service account, bound to a pod if one is named.

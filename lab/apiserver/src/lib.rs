@@ -9,15 +9,18 @@
 //! | [`kinds`] | the table of resources |
 //! | [`store`] | objects, changes, history: pure |
 //! | [`access`] | tokens and whose they are: pure |
-//! | [`rbac`], `review` | what rules allow, and the question for it: pure |
-//! | [`selector`], [`patch`], [`route`], [`error`] | the parts of a request and its failures: pure |
+//! | [`rbac`], `roles`, `review` | what rules allow, the objects that have them, and the question for it: pure |
+//! | `admission` | what admission policies say of a write: pure |
+//! | [`selector`], [`patch`], `apply`, [`route`], [`error`] | the parts of a request and its failures: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
 //! | [`faults`], [`log`], `flights` | what goes wrong on purpose, what was asked, and how much at once |
 //! | `serve`, `tls` | sockets and certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
 
 pub mod access;
+mod admission;
 mod answer;
+mod apply;
 pub mod error;
 pub mod faults;
 mod flights;
@@ -30,6 +33,7 @@ mod operate;
 pub mod patch;
 pub mod rbac;
 mod review;
+mod roles;
 pub mod route;
 pub mod selector;
 mod serve;
@@ -52,7 +56,7 @@ pub use self::faults::{Connecting, Effect, Fault, FaultId, Faults, Odds};
 pub use self::flights::InFlight;
 pub use self::lab::Changes;
 pub use self::log::Logged;
-pub use self::rbac::{Attributes, Grant};
+pub use self::rbac::{Attributes, Grant, RoleId};
 pub use self::route::Verb;
 pub use self::serve::{ServeError, ServerHandle};
 pub use self::server::Clock;

@@ -8,16 +8,19 @@ use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::access::Access;
+use crate::access::{Access, Identity};
+use crate::admission::{Operation, Proposal, admit};
+use crate::apply::{Applier, applied};
 use crate::error::ApiError;
 use crate::list::{self, List};
 use crate::patch::{PatchKind, patched};
 use crate::route::{Query, Target, Verb};
 use crate::selector::Selector;
-use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store};
+use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
 
 /// A request's parameters.
 pub(crate) struct Call {
+    pub(crate) who: Identity,
     pub(crate) verb: Verb,
     pub(crate) query: Query,
     pub(crate) content_type: String,
@@ -60,6 +63,10 @@ impl Call {
             .map_err(|error| ApiError::BadRequest(format!("the body is not JSON: {error}")))
     }
 
+    fn is_dry_run(&self) -> bool {
+        self.query.get("dryRun").is_some()
+    }
+
     pub(crate) fn selector(&self, collection: &Collection) -> Result<Selector, ApiError> {
         Selector::parse(collection.kind, self.query.get("labelSelector"), self.query.get("fieldSelector"))
     }
@@ -76,7 +83,7 @@ pub(crate) fn operate(
     if call.past > 0 && matches!(call.verb, Verb::Get | Verb::List) {
         return on_resource(call, target, &mut store.before(call.past), access, now);
     }
-    if call.query.get("dryRun").is_some() {
+    if call.is_dry_run() {
         return on_resource(call, target, &mut store.clone(), access, now);
     }
     on_resource(call, target, store, access, now)
@@ -95,8 +102,8 @@ fn on_resource(
         return match call.verb {
             Verb::List => Ok((StatusCode::OK, Outcome::List(list::list(call, collection, store)?))),
             Verb::Create if !collection.needs_namespace() => {
-                let created = store.create(collection, call.json()?, now)?;
-                Ok((StatusCode::CREATED, Outcome::Object(created)))
+                let write = store.creation(collection, call.json()?, now)?;
+                Ok((StatusCode::CREATED, Outcome::Object(write_admitted(call, None, write, store)?)))
             }
             Verb::DeleteCollection => delete_all(call, collection, store, now),
             _ => Err(ApiError::MethodNotAllowed),
@@ -106,20 +113,81 @@ fn on_resource(
     let part = if subresource.is_some() { Part::Status } else { Part::Main };
     match (call.verb, subresource.as_deref()) {
         (Verb::Get, None | Some("status")) => ok(store.get(&key)?),
-        (Verb::Update, None | Some("status")) => ok(store.update(&key, call.json()?, part)?),
+        (Verb::Update, None | Some("status")) => {
+            let write = store.replacement(&key, call.json()?, part)?;
+            ok(write_admitted(call, subresource.as_deref(), write, store)?)
+        }
         (Verb::Patch, None | Some("status")) => patch(call, collection, &key, part, store, now),
         (Verb::Delete, None) => delete(call, &key, store, now),
-        (Verb::Create, Some("binding")) => {
-            store.bind(&key, &call.json()?)?;
+        (Verb::Create, Some(action)) => act(call, &key, action, store, access, now),
+        _ => Err(ApiError::MethodNotAllowed),
+    }
+}
+
+/// An action on an object, which is a subresource that is created.
+fn act(
+    call: &Call,
+    key: &Key,
+    action: &str,
+    store: &mut Store,
+    access: &mut Access,
+    now: Timestamp,
+) -> Answer {
+    let body = call.json()?;
+    let proposal = Proposal {
+        operation: Operation::Create,
+        key,
+        subresource: Some(action),
+        object: Some(&body),
+        old: None,
+        dry_run: call.is_dry_run(),
+    };
+    admit(&call.who, &proposal, store)?;
+    match action {
+        "binding" => {
+            store.bind(key, &body)?;
             let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
             Ok((StatusCode::CREATED, Outcome::Value(done)))
         }
-        (Verb::Create, Some("token")) => {
-            let issued = access.issue(&key, &call.json()?, store, now)?;
+        "token" => {
+            let issued = access.issue(key, &body, store, now)?;
             Ok((StatusCode::CREATED, Outcome::Value(issued)))
         }
         _ => Err(ApiError::MethodNotAllowed),
     }
+}
+
+/// Does a write that was decided, unless a policy denies it.
+fn write_admitted(
+    call: &Call,
+    subresource: Option<&str>,
+    write: Write,
+    store: &mut Store,
+) -> Result<Arc<Value>, ApiError> {
+    let proposal = Proposal {
+        operation: if write.old.is_some() { Operation::Update } else { Operation::Create },
+        key: &write.key,
+        subresource,
+        object: Some(&write.object),
+        old: write.old.as_deref(),
+        dry_run: call.is_dry_run(),
+    };
+    admit(&call.who, &proposal, store)?;
+    Ok(store.carry_out(write))
+}
+
+/// Whether an object may be deleted.
+fn admit_deletion(call: &Call, key: &Key, store: &Store) -> Result<(), ApiError> {
+    let old = store.get(key)?;
+    let proposal = Proposal {
+        operation: Operation::Delete,
+        key,
+        subresource: None,
+        object: None,
+        old: Some(&old),
+        dry_run: call.is_dry_run(),
+    };
+    admit(&call.who, &proposal, store)
 }
 
 fn patch(
@@ -131,20 +199,27 @@ fn patch(
     now: Timestamp,
 ) -> Answer {
     let kind = PatchKind::of(&call.content_type)?;
-    let body = call.json()?;
-    match store.get(key) {
-        Ok(old) => {
-            // A resource version in the patch is now in the object: one that is not the current one conflicts.
-            let object = patched(&old, &body, kind)?;
-            Ok((StatusCode::OK, Outcome::Object(store.update(key, object, part)?)))
+    let (body, old) = (call.json()?, store.get(key));
+    let subresource = (part == Part::Status).then_some("status");
+    let object = match (&old, kind) {
+        (_, PatchKind::Apply) => {
+            let manager = call
+                .query
+                .get("fieldManager")
+                .ok_or_else(|| ApiError::BadRequest("fieldManager is required for apply patch".to_owned()))?;
+            let by = Applier { manager, force: call.query.is_true("force") };
+            applied(key, old.as_deref().ok(), &body, &by)?
         }
-        Err(_) if kind == PatchKind::Apply && part == Part::Main => {
-            let mut object = patched(&json!({"metadata": {"name": key.name}}), &body, kind)?;
-            object["metadata"]["name"] = json!(key.name);
-            Ok((StatusCode::CREATED, Outcome::Object(store.create(collection, object, now)?)))
-        }
-        Err(error) => Err(error),
-    }
+        (Ok(old), _) => patched(old, &body, kind)?,
+        (Err(error), _) => return Err(error.clone()),
+    };
+    // A resource version in the patch is now in the object: one that is not the current one conflicts.
+    let (code, write) = match old {
+        Ok(_) => (StatusCode::OK, store.replacement(key, object, part)?),
+        Err(_) if part == Part::Main => (StatusCode::CREATED, store.creation(collection, object, now)?),
+        Err(error) => return Err(error),
+    };
+    Ok((code, Outcome::Object(write_admitted(call, subresource, write, store)?)))
 }
 
 fn delete_options(call: &Call) -> Result<DeleteOptions, ApiError> {
@@ -159,7 +234,9 @@ fn delete_options(call: &Call) -> Result<DeleteOptions, ApiError> {
 }
 
 fn delete(call: &Call, key: &Key, store: &mut Store, now: Timestamp) -> Answer {
-    let answer = match store.delete(key, &delete_options(call)?, now)? {
+    let options = delete_options(call)?;
+    admit_deletion(call, key, store)?;
+    let answer = match store.delete(key, &options, now)? {
         Deletion::Gone(object) if key.kind.name != "Pod" => {
             let details = json!({"name": key.name, "group": key.kind.group, "kind": key.kind.plural,
                                  "uid": object["metadata"]["uid"]});
@@ -177,7 +254,7 @@ fn delete_all(call: &Call, collection: &Collection, store: &mut Store, now: Time
     let keys: Vec<Key> = store.list(collection, &selector).map(|(key, _)| key.clone()).collect();
     let mut objects = Vec::new();
     for key in keys {
-        match store.delete(&key, &options, now) {
+        match admit_deletion(call, &key, store).and_then(|()| store.delete(&key, &options, now)) {
             Ok(Deletion::Gone(object) | Deletion::Pending(object)) => objects.push(object),
             // It went with its owner, which was in the list as well.
             Err(ApiError::NotFound { .. }) => {}

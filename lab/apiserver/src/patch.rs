@@ -17,7 +17,7 @@ pub enum PatchKind {
     Merge,
     /// `application/strategic-merge-patch+json`.
     Strategic,
-    /// `application/apply-patch+yaml` (JSON only): merges, and creates what is not there. Field managers are not tracked.
+    /// `application/apply-patch+yaml` (JSON only): see `apply`.
     Apply,
 }
 
@@ -37,7 +37,7 @@ impl PatchKind {
     }
 }
 
-/// The object after the patch.
+/// The object after the patch; one that applies is merged like any other here, whoever its manager is.
 ///
 /// # Errors
 /// [`ApiError::BadRequest`] for a patch that cannot be read or takes the metadata away, [`ApiError::Rejected`] for a JSON
@@ -58,7 +58,8 @@ pub fn patched(object: &Value, patch: &Value, kind: PatchKind) -> Result<Value, 
     Ok(result)
 }
 
-fn merge(target: &mut Value, patch: &Value) {
+/// RFC 7386.
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

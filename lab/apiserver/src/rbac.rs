@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether rules allow a request, as the real server's RBAC decides it. Pure: where the rules come from (a table of the
-//! lab's, or roles and their bindings) is the caller's.
+//! Whether rules allow a request, as the real server's RBAC decides it. Pure: the rules come from `roles`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,7 +63,26 @@ impl Attributes {
             verbs: vec![self.verb.to_string()],
             non_resource_urls: None,
         };
-        Grant { namespace: self.namespace.clone(), rule }
+        Grant { namespace: self.namespace.clone(), rule, role: None }
+    }
+}
+
+/// A role.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RoleId {
+    /// Its namespace; a `ClusterRole` has none.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// `ClusterRole istio-cni`, `Role istio-system/istio-cni`.
+impl fmt::Display for RoleId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            None => write!(out, "ClusterRole {}", self.name),
+            Some(namespace) => write!(out, "Role {namespace}/{}", self.name),
+        }
     }
 }
 
@@ -75,6 +93,8 @@ pub struct Grant {
     pub namespace: Option<String>,
     /// The rule.
     pub rule: PolicyRule,
+    /// The role that has it, if it is of one already.
+    pub role: Option<RoleId>,
 }
 
 impl Grant {
@@ -102,7 +122,7 @@ impl Grant {
             verbs: verbs.iter().map(Verb::to_string).collect(),
             ..PolicyRule::default()
         };
-        Self { namespace: None, rule }
+        Self { rule, ..Self::default() }
     }
 
     /// The same in one namespace only.
@@ -156,7 +176,7 @@ impl Grant {
     }
 }
 
-/// `get,list pods, configmaps named "a" in namespace shop`.
+/// `get,list pods,configmaps named a in namespace shop (ClusterRole reader)`.
 impl fmt::Display for Grant {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |list: &Option<Vec<String>>| list.clone().unwrap_or_default().join(",");
@@ -168,10 +188,10 @@ impl fmt::Display for Grant {
         if self.rule.resource_names.is_some() {
             write!(out, " named {}", list(&self.rule.resource_names))?;
         }
-        match &self.namespace {
-            Some(namespace) => write!(out, " in namespace {namespace}"),
-            None => Ok(()),
+        if let Some(namespace) = &self.namespace {
+            write!(out, " in namespace {namespace}")?;
         }
+        self.role.as_ref().map_or(Ok(()), |role| write!(out, " ({role})"))
     }
 }
 

@@ -4,10 +4,11 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::access::{Access, Identity};
+use crate::access::{self, Identity};
 use crate::error::ApiError;
 use crate::rbac::Attributes;
 use crate::route::Verb;
+use crate::store::Store;
 
 /// Where it is asked.
 pub(crate) const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -15,7 +16,7 @@ pub(crate) const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessre
 pub(crate) const RESOURCE: &str = "selfsubjectaccessreviews.authorization.k8s.io";
 
 /// Answers a review. It is no use of what is allowed.
-pub(crate) fn answer(who: &Identity, body: &[u8], access: &Access) -> Result<(StatusCode, Value), ApiError> {
+pub(crate) fn answer(who: &Identity, body: &[u8], store: &Store) -> Result<(StatusCode, Value), ApiError> {
     let bad = |why: String| ApiError::BadRequest(why);
     let mut review: Value =
         serde_json::from_slice(body).map_err(|error| bad(format!("the body is not JSON: {error}")))?;
@@ -34,6 +35,6 @@ pub(crate) fn answer(who: &Identity, body: &[u8], access: &Access) -> Result<(St
         namespace: text("namespace"),
         name: text("name"),
     };
-    review["status"] = json!({ "allowed": access.may(who, &request) });
+    review["status"] = json!({ "allowed": access::may(who, &request, store) });
     Ok((StatusCode::CREATED, review))
 }

@@ -194,8 +194,9 @@ impl Shared {
         let Target::Resource { collection, .. } = &route.target else { return Ok(()) };
         let selected = query.get("fieldSelector").and_then(crate::selector::exact_name);
         let Some(request) = Attributes::of(route.verb, &route.target, selected) else { return Ok(()) };
-        if self.lock().access.allows(who, &request) {
-            return Ok(());
+        let state = &mut *self.lock();
+        if state.access.allows(who, &request, &state.store) {
+            return state.store.require_served(collection.kind);
         }
         self.log().denied(order, request.smallest());
         Err(request.refusal(collection.kind, &who.user()))
@@ -216,18 +217,22 @@ impl Shared {
             if route.verb != Verb::Create {
                 return Err(ApiError::MethodNotAllowed);
             }
-            let (code, answer) = review::answer(&who, &whole(body).await?, &self.lock().access)?;
+            let (code, answer) = review::answer(&who, &whole(body).await?, &self.lock().store)?;
             return Ok(Reply::Whole(code, answer.to_string().into_bytes()));
         }
         let Target::Resource { collection, .. } = &route.target else {
             let found = Some(&route.target).filter(|target| **target == Target::Path);
-            let body = found.and_then(|_| kinds::discovery(&asked.path)).ok_or(ApiError::NoSuchPath)?;
+            let store = &self.lock().store;
+            let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
+            let body = found.and_then(|_| kinds::discovery(&asked.path, &served));
+            let body = body.ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
         let body = whole(body).await?;
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let call = Call { verb: route.verb, query, content_type: content_type.to_owned(), body, past };
+        let content_type = content_type.to_owned();
+        let call = Call { who, verb: route.verb, query, content_type, body, past };
         if route.verb == Verb::Watch {
             return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked)?));
         }

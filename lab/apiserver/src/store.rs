@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 pub use self::delete::{DeleteOptions, Deletion, Propagation};
 pub use self::write::Part;
-pub(crate) use self::write::seconds;
+pub(crate) use self::write::{Write, seconds};
 use crate::error::ApiError;
 use crate::ids::Ids;
-use crate::kinds::{Kind, Scope};
+use crate::kinds::{self, Backing, Kind, Scope};
 use crate::selector::Selector;
 
 /// Which object.
@@ -230,6 +230,21 @@ impl Store {
 
     pub(crate) fn ids(&mut self) -> &mut Ids {
         &mut self.ids
+    }
+
+    /// Whether a kind is served: it is built in, or its definition is there.
+    ///
+    /// # Errors
+    /// [`ApiError::NoSuchPath`].
+    pub(crate) fn require_served(&self, kind: &Kind) -> Result<(), ApiError> {
+        let defined = |definitions: &'static Kind| {
+            let name = kind.qualified();
+            self.objects.contains_key(&Key { kind: definitions, namespace: String::new(), name })
+        };
+        if kind.backing == Backing::BuiltIn || kinds::definitions().is_some_and(defined) {
+            return Ok(());
+        }
+        Err(ApiError::NoSuchPath)
     }
 
     fn require_namespace(&self, key: &Key) -> Result<(), ApiError> {

@@ -293,7 +293,7 @@ fn seed(api: &ApiServer) -> Result<String, Error> {
     api.upsert(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
         .map_err(refused)?;
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    api.allow(account.clone(), [Grant::new(Verb::Get, "pods")]);
+    api.allow(&account, [Grant::new(Verb::Get, "pods")]).map_err(refused)?;
     api.token(&account, None, TOKEN_LIFE).map_err(refused)
 }
 

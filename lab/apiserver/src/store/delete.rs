@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::write::seconds;
 use super::{Action, Collection, Key, Store};
 use crate::error::ApiError;
-use crate::kinds::{KINDS, Scope};
+use crate::kinds::{self, Backing, KINDS, Kind, Scope};
 use crate::selector::Selector;
 
 /// How to delete.
@@ -112,6 +112,12 @@ impl Store {
             if key.kind.name == "Namespace" {
                 self.empty_namespace(&key.name);
             }
+            if kinds::definitions() == Some(key.kind) {
+                self.empty_kinds(
+                    |kind| kind.backing == Backing::Definition && kind.qualified() == key.name,
+                    None,
+                );
+            }
             let gone = self.commit(key.clone(), Action::Deleted, (*old).clone());
             self.settle(&gone, now);
             return Ok(Deletion::Gone(gone));
@@ -197,8 +203,12 @@ impl Store {
     }
 
     fn empty_namespace(&mut self, name: &str) {
-        for kind in KINDS.iter().filter(|kind| kind.scope == Scope::Namespaced) {
-            let collection = Collection { kind, namespace: Some(name.to_owned()) };
+        self.empty_kinds(|kind| kind.scope == Scope::Namespaced, Some(name));
+    }
+
+    fn empty_kinds(&mut self, which: impl Fn(&Kind) -> bool, namespace: Option<&str>) {
+        for kind in KINDS.iter().filter(|kind| which(kind)) {
+            let collection = Collection { kind, namespace: namespace.map(str::to_owned) };
             let all: Vec<_> = self
                 .list(&collection, &Selector::default())
                 .map(|(key, object)| (key.clone(), (**object).clone()))

@@ -7,8 +7,10 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{Action, Collection, Key, Store};
+use crate::admission;
 use crate::error::ApiError;
-use crate::kinds::{Kind, Scope, StatusRule};
+use crate::kinds::{self, Kind, Scope, StatusRule};
+use crate::roles;
 
 /// Which part of an object an update may change. The rest is kept, whatever was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,17 @@ pub enum Part {
 const FIXED: [&str; 6] =
     ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
+/// A create or an update that is decided and not yet done.
+#[derive(Debug)]
+pub(crate) struct Write {
+    /// Of which object.
+    pub(crate) key: Key,
+    /// The object before it, if it is an update.
+    pub(crate) old: Option<Arc<Value>>,
+    /// The object after it.
+    pub(crate) object: Value,
+}
+
 impl Store {
     /// Creates an object in a collection.
     ///
@@ -33,9 +46,20 @@ impl Store {
     pub fn create(
         &mut self,
         into: &Collection,
-        mut object: Value,
+        object: Value,
         now: Timestamp,
     ) -> Result<Arc<Value>, ApiError> {
+        let write = self.creation(into, object, now)?;
+        Ok(self.carry_out(write))
+    }
+
+    /// Decides what [`Store::create`] does.
+    pub(crate) fn creation(
+        &mut self,
+        into: &Collection,
+        mut object: Value,
+        now: Timestamp,
+    ) -> Result<Write, ApiError> {
         let (name, namespace) = identify(into.kind, &mut object)?;
         let key = self.vacant_key(into, &mut object, name, namespace)?;
         let metadata = &mut object["metadata"];
@@ -51,7 +75,27 @@ impl Store {
         }
         first_status(key.kind, &mut object);
         fill_in(&key, &mut object);
-        Ok(self.commit(key, Action::Added, object))
+        check(&key, None, &object)?;
+        Ok(Write { key, old: None, object })
+    }
+
+    /// Does what was decided. The store must not have changed since.
+    pub(crate) fn carry_out(&mut self, write: Write) -> Arc<Value> {
+        let Write { key, old, object } = write;
+        let Some(old) = old else { return self.commit(key, Action::Added, object) };
+        if object == *old {
+            return old;
+        }
+        let last_finalizer_gone = !old["metadata"]["deletionTimestamp"].is_null()
+            && old["metadata"]["deletionGracePeriodSeconds"].as_u64() == Some(0)
+            && !super::delete::has_finalizers(&object);
+        let action = if last_finalizer_gone { Action::Deleted } else { Action::Modified };
+        let updated = self.commit(key, action, object);
+        if action == Action::Deleted {
+            let deleted = old["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
+            self.settle(&updated, deleted.unwrap_or(Timestamp::UNIX_EPOCH));
+        }
+        updated
     }
 
     fn vacant_key(
@@ -70,9 +114,6 @@ impl Store {
             ));
         }
         self.require_namespace(&key)?;
-        if key.kind.name == "Event" {
-            check_event(&key, object)?;
-        }
         match (name, prefix) {
             (Some(name), _) if self.objects.contains_key(&key) => {
                 return Err(ApiError::AlreadyExists { kind: key.kind, name });
@@ -96,7 +137,13 @@ impl Store {
     ///
     /// # Errors
     /// It is not there, or a resource version or uid in the object is not the current one.
-    pub fn update(&mut self, key: &Key, mut object: Value, part: Part) -> Result<Arc<Value>, ApiError> {
+    pub fn update(&mut self, key: &Key, object: Value, part: Part) -> Result<Arc<Value>, ApiError> {
+        let write = self.replacement(key, object, part)?;
+        Ok(self.carry_out(write))
+    }
+
+    /// Decides what [`Store::update`] does.
+    pub(crate) fn replacement(&self, key: &Key, mut object: Value, part: Part) -> Result<Write, ApiError> {
         let old = self.get(key)?;
         let (name, namespace) = identify(key.kind, &mut object)?;
         if name.is_some_and(|name| name != key.name) || namespace.is_some_and(|one| one != key.namespace) {
@@ -112,23 +159,12 @@ impl Store {
         for field in FIXED.iter().chain(&["resourceVersion", "generation"]) {
             carry(&old["metadata"], &mut object["metadata"], field);
         }
-        if object == *old {
-            return Ok(old);
-        }
+        check(key, Some(&old), &object)?;
         if key.kind.has_status() && object["spec"] != old["spec"] {
             let generation = old["metadata"]["generation"].as_u64().unwrap_or(1);
             object["metadata"]["generation"] = json!(generation + 1);
         }
-        let last_finalizer_gone = !old["metadata"]["deletionTimestamp"].is_null()
-            && old["metadata"]["deletionGracePeriodSeconds"].as_u64() == Some(0)
-            && !super::delete::has_finalizers(&object);
-        let action = if last_finalizer_gone { Action::Deleted } else { Action::Modified };
-        let updated = self.commit(key.clone(), action, object);
-        if action == Action::Deleted {
-            let deleted = old["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
-            self.settle(&updated, deleted.unwrap_or(Timestamp::UNIX_EPOCH));
-        }
-        Ok(updated)
+        Ok(Write { key: key.clone(), old: Some(old), object })
     }
 
     /// Gives a pod to a node, as a scheduler does through the `binding` subresource.
@@ -196,6 +232,16 @@ fn identify(kind: &Kind, object: &mut Value) -> Result<(Option<String>, Option<S
     let text =
         |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     Ok((text("name"), text("namespace")))
+}
+
+/// Whether an object is one that its kind can be, where the rest of the server relies on it.
+fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
+    if key.kind.name == "Event" && old.is_none() {
+        check_event(key, object)?;
+    }
+    kinds::check_definition(key, object)?;
+    admission::check(key, object)?;
+    roles::check(key, old, object)
 }
 
 /// An event lives in the namespace of what it is about; one about the cluster in `default` or `kube-system`.

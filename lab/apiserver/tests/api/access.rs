@@ -17,7 +17,10 @@ fn account() -> Account {
 fn with_agent() -> World {
     let world = World::new();
     world.server.upsert(pod("agent")).unwrap();
-    world.server.allow(account(), [Grant::new(Verb::Get, "pods"), Grant::new(Verb::Patch, "pods/status")]);
+    world
+        .server
+        .allow(&account(), [Grant::new(Verb::Get, "pods"), Grant::new(Verb::Patch, "pods/status")])
+        .unwrap();
     world
 }
 
@@ -108,7 +111,7 @@ async fn a_named_grant_lists_and_watches_only_with_the_name_as_field_selector() 
     let world = with_agent();
     let reading = Grant::rule(&[Verb::Get, Verb::List, Verb::Watch], "configmaps");
     let unneeded = Grant::rule(&[Verb::Get, Verb::Delete], "daemonsets.apps");
-    world.server.allow(account(), [reading.named(&["conf"]).within("shop"), unneeded]);
+    world.server.allow(&account(), [reading.named(&["conf"]).within("shop"), unneeded]).unwrap();
     let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
     let client = world.server.client_with_token(&token);
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "shop");
@@ -137,7 +140,13 @@ async fn a_named_grant_lists_and_watches_only_with_the_name_as_field_selector() 
     ];
     assert_eq!(missing, expected);
     let unused: Vec<String> = world.server.unused(&account()).iter().map(Grant::to_string).collect();
-    assert_eq!(unused, ["get daemonsets of group apps", "delete daemonsets of group apps"]);
+    assert_eq!(
+        unused,
+        [
+            "get daemonsets of group apps (ClusterRole lab:shop:default)",
+            "delete daemonsets of group apps (ClusterRole lab:shop:default)",
+        ]
+    );
     assert_eq!(world.server.allowed(&account()).values().sum::<u64>(), 3);
 }
 
@@ -146,7 +155,7 @@ async fn a_namespace_can_be_read_with_a_grant_in_it() {
     use k8s_openapi::api::core::v1::Namespace;
 
     let world = with_agent();
-    world.server.allow(account(), [Grant::new(Verb::Get, "namespaces").within("shop")]);
+    world.server.allow(&account(), [Grant::new(Verb::Get, "namespaces").within("shop")]).unwrap();
     let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
     let namespaces: Api<Namespace> = Api::all(world.server.client_with_token(&token));
     namespaces.get("shop").await.unwrap();
@@ -164,7 +173,7 @@ async fn a_review_tells_the_asker_what_it_may_do_and_is_no_use_of_it() {
     use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 
     let world = with_agent();
-    world.server.allow(account(), [Grant::new(Verb::Patch, "pods/status").within("shop")]);
+    world.server.allow(&account(), [Grant::new(Verb::Patch, "pods/status").within("shop")]).unwrap();
     let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
     let ask = async |client: kube::Client, attributes: serde_json::Value| {
         let spec = json!({ "resourceAttributes": attributes });

@@ -45,6 +45,18 @@ pub(crate) fn pod(name: &str) -> Value {
            "spec": {"containers": [{"name": "app", "image": "app"}]}})
 }
 
+/// The definition of a kind in namespaces.
+pub(crate) fn definition(group: &str, version: &str, plural: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": version, "served": true, "storage": true}],
+        },
+    })
+}
+
 /// A wait that ends badly after ten seconds.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), future).await.expect("not within ten seconds")

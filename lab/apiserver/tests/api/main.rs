@@ -7,5 +7,7 @@ mod access;
 mod common;
 mod faulty;
 mod objects;
+mod policies;
+mod roles;
 mod sockets;
 mod watching;

@@ -132,16 +132,19 @@ async fn patches_merge_and_unknown_fields_survive() {
 }
 
 #[tokio::test]
-async fn apply_creates_then_merges() {
+async fn apply_creates_then_becomes_what_its_managers_want() {
     let world = World::new();
-    let apply = PatchParams::apply("lab");
-    for (key, expected) in [("a", json!({"a": "1"})), ("b", json!({"a": "1", "b": "1"}))] {
-        let map =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {key: "1"}});
-        let api: Api<ConfigMap> = Api::namespaced(world.server.client(), "shop");
-        let made = api.patch("m", &apply, &Patch::Apply(map)).await.unwrap();
-        assert_eq!(json!(made.data), expected);
-    }
+    let api: Api<ConfigMap> = Api::namespaced(world.server.client(), "shop");
+    let apply = async |how: &PatchParams, data: serde_json::Value| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data});
+        api.patch("m", how, &Patch::Apply(map)).await.map(|made| json!(made.data))
+    };
+    let (chart, other) = (PatchParams::apply("chart"), PatchParams::apply("other"));
+    assert_eq!(apply(&chart, json!({"a": "1", "b": "1"})).await.unwrap(), json!({"a": "1", "b": "1"}));
+    assert_eq!(apply(&other, json!({"c": "1"})).await.unwrap(), json!({"a": "1", "b": "1", "c": "1"}));
+    assert_eq!(apply(&chart, json!({"b": "2"})).await.unwrap(), json!({"b": "2", "c": "1"}));
+    assert_eq!(refusal(apply(&chart, json!({"c": "2"})).await), (409, "Conflict".into()));
+    assert_eq!(apply(&chart.clone().force(), json!({"c": "2"})).await.unwrap(), json!({"c": "2"}));
 }
 
 #[tokio::test]

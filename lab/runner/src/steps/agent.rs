@@ -146,7 +146,7 @@ async fn deploy(world: &mut LabWorld) -> Step {
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
     let mut grants = objects::grants(&world.agent.settings);
     grants.retain(|grant| !(world.agent.no_writes && objects::changes_pods(grant)));
-    tier.api().allow(account, grants);
+    tier.api().allow(&account, grants).map_err(Stop::harness)?;
     let agent = &world.agent;
     tier.apply(objects::config_map(&agent.settings)).await?;
     tier.apply(objects::daemon_set(agent)).await?;
@@ -281,7 +281,7 @@ async fn delete(world: &mut LabWorld) -> Step {
 #[when("the DaemonSet is deleted, its rights first")]
 async fn delete_rights_first(world: &mut LabWorld) -> Step {
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    world.cluster().await?.api().allow(account, []);
+    world.cluster().await?.api().allow(&account, []).map_err(Stop::harness)?;
     delete_set(world).await
 }
 

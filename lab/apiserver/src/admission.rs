@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Validating admission policies: whether what is about to be written may be, as the policies and bindings among the objects
+//! say. Pure, over the store.
+//!
+//! What is not enforced here is refused when it is written: parameters, selectors, audit annotations, actions but `Deny`.
+
+mod expressions;
+mod matching;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use self::expressions::{Expressions, Facts};
+use crate::access::Identity;
+use crate::error::ApiError;
+use crate::kinds::{ADMISSION, Kind};
+use crate::selector::Selector;
+use crate::store::{Collection, Key, Store};
+
+/// What is done to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What is about to be written.
+#[derive(Debug)]
+pub(crate) struct Proposal<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) key: &'a Key,
+    pub(crate) subresource: Option<&'a str>,
+    /// As it will be, unless it is deleted.
+    pub(crate) object: Option<&'a Value>,
+    /// As it is, unless it is created.
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) dry_run: bool,
+}
+
+/// A policy that is bound.
+struct Bound {
+    policy: Arc<Value>,
+    name: String,
+    binding: String,
+}
+
+/// Refuses what a policy denies.
+pub(crate) fn admit(who: &Identity, proposal: &Proposal<'_>, store: &Store) -> Result<(), ApiError> {
+    for bound in bound(store) {
+        if matching::matches(&bound.policy["spec"]["matchConstraints"], proposal) {
+            judge(&bound, who, proposal)?;
+        }
+    }
+    Ok(())
+}
+
+/// The policies that bindings name.
+fn bound(store: &Store) -> Vec<Bound> {
+    let kinds = ["validatingadmissionpolicybindings", "validatingadmissionpolicies"]
+        .map(|plural| Kind::find(ADMISSION, "v1", plural));
+    let [Some(bindings), Some(policies)] = kinds else { return Vec::new() };
+    let (everywhere, everything) = (Collection { kind: bindings, namespace: None }, Selector::default());
+    let found = store.list(&everywhere, &everything).filter_map(|(key, binding)| {
+        let name = binding["spec"]["policyName"].as_str().unwrap_or_default().to_owned();
+        let policy = Key { kind: policies, namespace: String::new(), name: name.clone() };
+        Some(Bound { policy: store.get(&policy).ok()?, name, binding: key.name.clone() })
+    });
+    found.collect()
+}
+
+/// One policy's word on a proposal that it is about.
+fn judge(bound: &Bound, who: &Identity, proposal: &Proposal<'_>) -> Result<(), ApiError> {
+    let spec = &bound.policy["spec"];
+    let deny = |why: String, code: StatusCode| ApiError::Policy {
+        kind: proposal.key.kind,
+        name: proposal.key.name.clone(),
+        why: format!(
+            "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {why}",
+            bound.name, bound.binding
+        ),
+        code,
+    };
+    let fails = spec["failurePolicy"] != "Ignore";
+    let failed = |why: String| if fails { Err(deny(why, StatusCode::UNPROCESSABLE_ENTITY)) } else { Ok(()) };
+    let mut expressions = Expressions::new(Facts::of(who, proposal));
+    for condition in list(&spec["matchConditions"]) {
+        match expressions.holds(text(condition, "expression")) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(why) => return failed(why),
+        }
+    }
+    for variable in list(&spec["variables"]) {
+        expressions.define(text(variable, "name"), text(variable, "expression"));
+    }
+    for validation in list(&spec["validations"]) {
+        let expression = text(validation, "expression");
+        match expressions.holds(expression) {
+            Ok(true) => {}
+            Ok(false) => {
+                let said = validation["messageExpression"].as_str();
+                let said = said.and_then(|expression| expressions.says(expression));
+                let fixed = validation["message"].as_str().map(str::to_owned);
+                let why = said.or(fixed).unwrap_or_else(|| format!("failed expression: {expression}"));
+                return Err(deny(why, code_of(validation["reason"].as_str())));
+            }
+            Err(why) => failed(why)?,
+        }
+    }
+    Ok(())
+}
+
+fn code_of(reason: Option<&str>) -> StatusCode {
+    match reason {
+        Some("Unauthorized") => StatusCode::UNAUTHORIZED,
+        Some("Forbidden") => StatusCode::FORBIDDEN,
+        Some("RequestEntityTooLarge") => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
+}
+
+/// Whether a policy or a binding can be enforced as it is written; other objects pass.
+pub(crate) fn check(key: &Key, object: &Value) -> Result<(), ApiError> {
+    let spec = &object["spec"];
+    let checked = match key.kind.name {
+        "ValidatingAdmissionPolicy" => check_policy(spec),
+        "ValidatingAdmissionPolicyBinding" => check_binding(spec),
+        _ => return Ok(()),
+    };
+    checked.map_err(|why| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why })
+}
+
+fn check_policy(spec: &Value) -> Result<(), String> {
+    const FIELDS: [&str; 5] =
+        ["failurePolicy", "matchConstraints", "matchConditions", "validations", "variables"];
+    only(spec, "spec", &FIELDS)?;
+    matching::check(&spec["matchConstraints"])?;
+    if list(&spec["validations"]).next().is_none() {
+        return Err("spec.validations: Required value".to_owned());
+    }
+    for (field, known) in [
+        ("matchConditions", &["name", "expression"][..]),
+        ("variables", &["name", "expression"]),
+        ("validations", &["expression", "message", "messageExpression", "reason"]),
+    ] {
+        for (number, one) in list(&spec[field]).enumerate() {
+            let path = format!("spec.{field}[{number}]");
+            only(one, &path, known)?;
+            for expression in ["expression", "messageExpression"] {
+                let required = expression == "expression";
+                match one[expression].as_str() {
+                    Some(source) => expressions::compile(source).map(drop).map_err(|why| {
+                        format!("{path}.{expression}: Invalid value: {source:?}: compilation failed: {why}")
+                    })?,
+                    None if required => return Err(format!("{path}.{expression}: Required value")),
+                    None => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_binding(spec: &Value) -> Result<(), String> {
+    only(spec, "spec", &["policyName", "validationActions"])?;
+    if spec["policyName"].as_str().is_none_or(str::is_empty) {
+        return Err("spec.policyName: Required value".to_owned());
+    }
+    if spec["validationActions"] != json!(["Deny"]) {
+        return Err(format!(
+            "spec.validationActions: only [\"Deny\"] is served here, not {}",
+            spec["validationActions"]
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses fields that are not enforced.
+fn only(object: &Value, path: &str, known: &[&str]) -> Result<(), String> {
+    let fields = object.as_object().ok_or_else(|| format!("{path}: Required value"))?;
+    match fields.keys().find(|field| !known.contains(&field.as_str())) {
+        Some(field) => Err(format!("{path}.{field}: not served here")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The expressions of a policy, and what they can speak of: `object`, `oldObject`, `request` and `variables`. The language is
+//! CEL; the functions that Kubernetes adds to it are not there, and an expression that calls one is an error.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use cel::{Context, Env, Program};
+use serde_json::{Value, json};
+
+use super::Proposal;
+use crate::access::Identity;
+
+/// What expressions can speak of, but for their policy's variables.
+pub(super) struct Facts {
+    object: Value,
+    old: Value,
+    request: Value,
+}
+
+impl Facts {
+    pub(super) fn of(who: &Identity, proposal: &Proposal<'_>) -> Self {
+        let key = proposal.key;
+        let resource =
+            json!({"group": key.kind.group, "version": key.kind.version, "resource": key.kind.plural});
+        let kind = json!({"group": key.kind.group, "version": key.kind.version, "kind": key.kind.name});
+        let extra: BTreeMap<_, _> = match who {
+            Identity::Admin => BTreeMap::new(),
+            Identity::Account { extra, .. } => extra.iter().map(|(key, value)| (*key, [value])).collect(),
+        };
+        let user = json!({"username": who.user(), "groups": who.groups(), "extra": extra});
+        let request = json!({
+            "operation": proposal.operation.name(), "userInfo": user, "dryRun": proposal.dry_run,
+            "name": key.name, "namespace": key.namespace, "subResource": proposal.subresource.unwrap_or(""),
+            "resource": resource, "requestResource": resource, "kind": kind, "requestKind": kind,
+        });
+        let some = |object: Option<&Value>| object.cloned().unwrap_or(Value::Null);
+        Self { object: some(proposal.object), old: some(proposal.old), request }
+    }
+}
+
+/// What Kubernetes has and this server has not.
+const ABSENT: [&str; 3] = ["params", "authorizer", "namespaceObject"];
+
+/// Reads an expression.
+pub(super) fn compile(source: &str) -> Result<Program, String> {
+    let program = Env::stdlib().compile(source).map_err(|error| error.to_string())?;
+    let references = program.references();
+    match ABSENT.into_iter().find(|name| references.has_variable(name)) {
+        Some(absent) => Err(format!("'{absent}' is not served here")),
+        None => Ok(program),
+    }
+}
+
+/// The expressions of one policy about one proposal.
+pub(super) struct Expressions {
+    context: Context<'static, 'static>,
+    variables: HashMap<String, cel::Value>,
+}
+
+impl Expressions {
+    pub(super) fn new(facts: Facts) -> Self {
+        let mut context = Context::with_env(Arc::new(Env::stdlib()));
+        let Facts { object, old, request } = facts;
+        for (name, value) in [("object", object), ("oldObject", old), ("request", request)] {
+            context.add_variable_from_value(name, converted(value));
+        }
+        let mut own = Self { context, variables: HashMap::new() };
+        own.publish();
+        own
+    }
+
+    /// Whether an expression is true.
+    pub(super) fn holds(&self, source: &str) -> Result<bool, String> {
+        match self.value(source)? {
+            cel::Value::Bool(holds) => Ok(holds),
+            other => Err(format!("expression '{source}' resulted in {other:?}, which is no bool")),
+        }
+    }
+
+    /// The text that an expression makes, if it makes one.
+    pub(super) fn says(&self, source: &str) -> Option<String> {
+        match self.value(source) {
+            Ok(cel::Value::String(text)) if !text.trim().is_empty() => Some((*text).clone()),
+            _ => None,
+        }
+    }
+
+    /// Defines a variable. One that cannot be computed is not there for those who ask for it.
+    pub(super) fn define(&mut self, name: &str, source: &str) {
+        if let Ok(value) = self.value(source) {
+            self.variables.insert(name.to_owned(), value);
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        let variables = cel::Value::from(self.variables.clone());
+        self.context.add_variable_from_value("variables", variables);
+    }
+
+    fn value(&self, source: &str) -> Result<cel::Value, String> {
+        let failed = |why: String| format!("expression '{source}' resulted in error: {why}");
+        compile(source).map_err(failed)?.execute(&self.context).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// JSON as CEL has it: whole numbers are signed.
+fn converted(value: Value) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(value) => cel::Value::Bool(value),
+        Value::Number(number) => number
+            .as_i64()
+            .map_or_else(|| cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)), cel::Value::Int),
+        Value::String(text) => text.into(),
+        Value::Array(list) => list.into_iter().map(converted).collect::<Vec<_>>().into(),
+        Value::Object(map) => {
+            map.into_iter().map(|(key, value)| (key, converted(value))).collect::<HashMap<_, _>>().into()
+        }
+    }
+}

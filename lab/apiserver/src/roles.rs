@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Roles and bindings: what the objects of the API allow an account, and the objects that allow it. Pure, over the store.
+//!
+//! As in a real cluster but for two things: a role that aggregates others is refused, and whoever may write roles may write
+//! any (only the lab does).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::access::Account;
+use crate::error::ApiError;
+use crate::kinds::{Kind, RBAC, Scope};
+use crate::rbac::{Grant, RoleId};
+use crate::selector::Selector;
+use crate::store::{Collection, DeleteOptions, Key, Store};
+
+/// What an account may do, role by role.
+pub(crate) fn grants(account: &Account, store: &Store) -> Vec<Grant> {
+    let bindings = ["clusterrolebindings", "rolebindings"].into_iter().flat_map(|plural| all(plural, store));
+    let mut grants = Vec::new();
+    for (key, binding) in bindings {
+        let subjects: Vec<Subject> = parsed(&binding["subjects"]);
+        if !subjects.iter().any(|subject| is_meant(subject, account)) {
+            continue;
+        }
+        let namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let Ok(role) = serde_json::from_value::<RoleRef>(binding["roleRef"].clone()) else { continue };
+        let of_namespace = (role.kind == "Role").then(|| namespace.clone()).flatten();
+        let role = RoleId { namespace: of_namespace, name: role.name };
+        let Some(object) = role.key().and_then(|key| store.get(&key).ok()) else { continue };
+        let rules: Vec<PolicyRule> = parsed(&object["rules"]);
+        grants.extend(rules.into_iter().map(|rule| Grant {
+            namespace: namespace.clone(),
+            rule,
+            role: Some(role.clone()),
+        }));
+    }
+    grants
+}
+
+impl RoleId {
+    fn key(&self) -> Option<Key> {
+        let plural = if self.namespace.is_some() { "roles" } else { "clusterroles" };
+        let namespace = self.namespace.clone().unwrap_or_default();
+        Some(Key { kind: Kind::find(RBAC, "v1", plural)?, namespace, name: self.name.clone() })
+    }
+}
+
+fn all(plural: &str, store: &Store) -> Vec<(Key, Arc<Value>)> {
+    let Some(kind) = Kind::find(RBAC, "v1", plural) else { return Vec::new() };
+    let collection = Collection { kind, namespace: None };
+    let everything = Selector::default();
+    store.list(&collection, &everything).map(|(key, object)| (key.clone(), Arc::clone(object))).collect()
+}
+
+/// A list that was checked when it was written; absent is empty.
+fn parsed<T: serde::de::DeserializeOwned>(list: &Value) -> Vec<T> {
+    serde_json::from_value(list.clone()).unwrap_or_default()
+}
+
+fn is_meant(subject: &Subject, account: &Account) -> bool {
+    match subject.kind.as_str() {
+        "ServiceAccount" => {
+            subject.name == account.name && subject.namespace.as_ref() == Some(&account.namespace)
+        }
+        "User" => subject.name == account.user(),
+        "Group" => account.groups().contains(&subject.name),
+        _ => false,
+    }
+}
+
+/// Whether a role or a binding can be enforced as it is written; other objects pass.
+pub(crate) fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
+    if key.kind.group != RBAC {
+        return Ok(());
+    }
+    let invalid = |why: String| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why };
+    if key.kind.plural.ends_with("roles") {
+        return check_role(object).map_err(invalid);
+    }
+    check_binding(key.kind, object).map_err(invalid)?;
+    match old {
+        Some(old) if old["roleRef"] != object["roleRef"] => {
+            Err(invalid("roleRef: Invalid value: cannot change roleRef".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_role(role: &Value) -> Result<(), String> {
+    if !role["aggregationRule"].is_null() {
+        return Err("aggregationRule: roles that aggregate others are not served here".to_owned());
+    }
+    let rules: Option<Vec<PolicyRule>> =
+        serde_json::from_value(role["rules"].clone()).map_err(|error| format!("rules: {error}"))?;
+    for (number, rule) in rules.iter().flatten().enumerate() {
+        let empty = |list: &Option<Vec<String>>| list.as_ref().is_none_or(Vec::is_empty);
+        let paths = !empty(&rule.non_resource_urls);
+        let wrong = match rule {
+            rule if rule.verbs.is_empty() => "verbs: Required value: verbs must contain at least one value",
+            rule if paths && !(empty(&rule.resources) && empty(&rule.api_groups)) => {
+                "nonResourceURLs: Invalid value: rules cannot apply to both regular resources and non-resource URLs"
+            }
+            rule if !paths && empty(&rule.api_groups) => "apiGroups: Required value",
+            rule if !paths && empty(&rule.resources) => "resources: Required value",
+            _ => continue,
+        };
+        return Err(format!("rules[{number}].{wrong}"));
+    }
+    Ok(())
+}
+
+fn check_binding(kind: &Kind, binding: &Value) -> Result<(), String> {
+    let role: RoleRef =
+        serde_json::from_value(binding["roleRef"].clone()).map_err(|error| format!("roleRef: {error}"))?;
+    let kinds: &[&str] =
+        if kind.scope == Scope::Cluster { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
+    if role.api_group.as_deref().is_some_and(|group| group != RBAC) || !kinds.contains(&role.kind.as_str()) {
+        return Err(format!("roleRef: Unsupported value: {role:?}"));
+    }
+    let subjects: Option<Vec<Subject>> =
+        serde_json::from_value(binding["subjects"].clone()).map_err(|error| format!("subjects: {error}"))?;
+    for (number, subject) in subjects.iter().flatten().enumerate() {
+        let account = subject.kind == "ServiceAccount";
+        if !account && !["User", "Group"].contains(&subject.kind.as_str()) {
+            return Err(format!("subjects[{number}].kind: Unsupported value: {:?}", subject.kind));
+        }
+        if account && subject.namespace.as_ref().is_none_or(String::is_empty) {
+            return Err(format!("subjects[{number}].namespace: Required value"));
+        }
+    }
+    Ok(())
+}
+
+/// Binds an account to roles with exactly these grants, in the place of those that it was bound to so before.
+pub(crate) fn bind(
+    account: &Account,
+    grants: impl IntoIterator<Item = Grant>,
+    store: &mut Store,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let name = format!("lab:{}:{}", account.namespace, account.name);
+    let former = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
+        .into_iter()
+        .flat_map(|plural| all(plural, store));
+    let former: Vec<Key> = former.map(|(key, _)| key).filter(|key| key.name == name).collect();
+    for key in former {
+        store.delete(&key, &DeleteOptions::now(), now)?;
+    }
+    let mut rules: BTreeMap<Option<String>, Vec<PolicyRule>> = BTreeMap::new();
+    for grant in grants {
+        rules.entry(grant.namespace).or_default().push(grant.rule);
+    }
+    for (namespace, rules) in rules {
+        let prefix = if namespace.is_none() { "Cluster" } else { "" };
+        let subject = json!({"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name});
+        let role = json!({"apiGroup": RBAC, "kind": format!("{prefix}Role"), "name": name});
+        let own = [
+            (format!("{}roles", prefix.to_lowercase()), json!({"rules": rules})),
+            (
+                format!("{}rolebindings", prefix.to_lowercase()),
+                json!({"roleRef": role, "subjects": [subject]}),
+            ),
+        ];
+        for (plural, mut object) in own {
+            let kind = Kind::find(RBAC, "v1", &plural).ok_or(ApiError::NoSuchPath)?;
+            object["metadata"] = json!({"name": name});
+            store.create(&Collection { kind, namespace: namespace.clone() }, object, now)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::check;
+    use crate::kinds::{Kind, RBAC};
+    use crate::store::Key;
+
+    fn why(plural: &str, old: Option<&serde_json::Value>, object: &serde_json::Value) -> String {
+        let kind = Kind::find(RBAC, "v1", plural).unwrap();
+        let key = Key { kind, namespace: String::new(), name: "x".into() };
+        check(&key, old, object).map_or_else(|error| error.to_string(), |()| "fine".to_owned())
+    }
+
+    #[test]
+    fn what_cannot_be_enforced_is_refused() {
+        let rule = |rule: serde_json::Value| why("clusterroles", None, &json!({"rules": [rule]}));
+        assert_eq!(rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})), "fine");
+        assert_eq!(rule(json!({"verbs": ["get"], "nonResourceURLs": ["/healthz"]})), "fine");
+        for (wrong, expected) in [
+            (json!({"verbs": [], "apiGroups": [""], "resources": ["pods"]}), "rules[0].verbs"),
+            (json!({"verbs": ["get"], "resources": ["pods"]}), "rules[0].apiGroups"),
+            (json!({"verbs": ["get"], "apiGroups": [""]}), "rules[0].resources"),
+            (json!({"verbs": "get"}), "rules: invalid type"),
+        ] {
+            assert!(rule(wrong).contains(expected), "{expected}");
+        }
+        assert!(why("clusterroles", None, &json!({"aggregationRule": {}})).contains("aggregat"));
+        let binding = |kind: &str, subject: serde_json::Value| json!({"roleRef": {"apiGroup": RBAC, "kind": kind, "name": "a"}, "subjects": [subject]});
+        let user = json!({"kind": "User", "name": "u"});
+        assert_eq!(why("clusterrolebindings", None, &binding("ClusterRole", user.clone())), "fine");
+        assert!(why("clusterrolebindings", None, &binding("Role", user.clone())).contains("roleRef"));
+        assert_eq!(why("rolebindings", None, &binding("Role", user.clone())), "fine");
+        let nowhere = json!({"kind": "ServiceAccount", "name": "u"});
+        assert!(
+            why("rolebindings", None, &binding("Role", nowhere)).contains("subjects[0].namespace: Required")
+        );
+        let mut other = binding("Role", user.clone());
+        other["roleRef"]["name"] = json!("b");
+        let changed = why("rolebindings", Some(&other), &binding("Role", user));
+        assert!(changed.contains("cannot change roleRef"), "{changed}");
+    }
+}
