@@ -34,15 +34,15 @@ Feature: A changed setting reaches the node without a restart
 
   @mutant:plugin-level-fixed
   Scenario: The plugin's log level follows
-    Given the node agent has no flags
-    And the node agent is ready
+    Given the node agent is ready
     When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:info,cni-plugin:debug"
     Then our entry in "10-lab.conflist" has "plugin_log_level" = "debug" within 1000 ms
     And the node agent runs since its start
 
   @mutant:flag-loses
   Scenario: A flag wins
-    Given the node agent is ready
+    Given the node agent has the flag "--log_output_level=info"
+    And the node agent is ready
     When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:info,cni-plugin:debug"
     And its ConfigMap sets "EXCLUDE_NAMESPACES" to "shop"
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms

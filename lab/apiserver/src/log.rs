@@ -31,6 +31,8 @@ pub struct Logged {
     pub code: Option<u16>,
     /// The smallest grant that would have allowed it, if it was denied for want of one.
     pub missing: Option<Grant>,
+    /// What it was told, if it was denied: for want of a right, or by a policy.
+    pub denied: Option<String>,
 }
 
 /// The log.
@@ -62,8 +64,12 @@ impl Log {
         self.edit(order, |entry| entry.code = Some(code));
     }
 
-    pub(crate) fn denied(&mut self, order: u64, missing: Grant) {
+    pub(crate) fn missing(&mut self, order: u64, missing: Grant) {
         self.edit(order, |entry| entry.missing = Some(missing));
+    }
+
+    pub(crate) fn denied(&mut self, order: u64, why: String) {
+        self.edit(order, |entry| entry.denied = Some(why));
     }
 
     fn edit(&mut self, order: u64, change: impl FnOnce(&mut Logged)) {

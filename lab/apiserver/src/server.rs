@@ -132,7 +132,13 @@ impl Shared {
             Some(Effect::Past(changes)) => changes,
             _ => 0,
         };
-        let reply = || self.reply(Arrived { order, past, who, asked, route, query }, &parts, body);
+        let reply = async || {
+            let reply = self.reply(Arrived { order, past, who, asked, route, query }, &parts, body).await;
+            if let Err(error @ (ApiError::Denied { .. } | ApiError::Policy { .. })) = &reply {
+                self.log().denied(order, error.to_string());
+            }
+            reply
+        };
         let response = match fate {
             Some(Effect::Drop) => return Err(Unanswered::Dropped),
             Some(Effect::Garbage) => answer::whole(StatusCode::OK, b"<html>\xff not JSON".to_vec()),
@@ -184,6 +190,7 @@ impl Shared {
             user: asked.user.clone(),
             code: None,
             missing: None,
+            denied: None,
         });
         self.requests.send_modify(|moves| *moves += 1);
         order
@@ -198,7 +205,7 @@ impl Shared {
         if state.access.allows(who, &request, &state.store) {
             return state.store.require_served(collection.kind);
         }
-        self.log().denied(order, request.smallest());
+        self.log().missing(order, request.smallest());
         Err(request.refusal(collection.kind, &who.user()))
     }
 

@@ -62,7 +62,7 @@ impl NetnsCluster {
         let mut server = apiserver::Options::default();
         server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
         let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
-        let token = seed(&api)?;
+        let token = seed(&api, options.installed)?;
         let mut nodes = Vec::new();
         let mut served = Vec::new();
         for (number, name) in (1..).zip(&options.nodes) {
@@ -282,8 +282,9 @@ fn addresses(installed: Installed) -> Vec<String> {
     [vec![API.to_owned()], service].concat()
 }
 
-/// What every cluster has from the start: namespaces, the plugin's account and what it may do. Returns its token.
-fn seed(api: &ApiServer) -> Result<String, Error> {
+/// What every cluster has from the start: namespaces, the plugin's account, and what it may do where no chart says that. Returns its
+/// token.
+fn seed(api: &ApiServer, installed: Installed) -> Result<String, Error> {
     let refused = |error| Error::Missing(format!("initial object: {error}"));
     let none = std::collections::BTreeMap::new();
     for name in ["default", "kube-system", SYSTEM_NAMESPACE] {
@@ -293,7 +294,9 @@ fn seed(api: &ApiServer) -> Result<String, Error> {
     api.upsert(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
         .map_err(refused)?;
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    api.allow(&account, [Grant::new(Verb::Get, "pods")]).map_err(refused)?;
+    if installed == Installed::ByLab {
+        api.allow(&account, [Grant::new(Verb::Get, "pods")]).map_err(refused)?;
+    }
     api.token(&account, None, TOKEN_LIFE).map_err(refused)
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use cluster::Cluster;
 use cucumber::gherkin;
+use kubelet::NetnsCluster;
 use serde::Serialize;
 
 use crate::ledger::Extra;
@@ -25,6 +26,8 @@ pub async fn conclude(
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
+    extra.wrong = denied(world);
+    let failed = failed || extra.wrong.is_some();
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
         let name = format!("evidence/{}", entry.id.replace(['/', ':'], "-"));
@@ -39,6 +42,17 @@ pub async fn conclude(
     let left = world.notes.drain(..).map(|why| format!("{}: at its end: {why}", entry.id));
     extra.notes.extend(left);
     lab.ledger.note(&entry.id, extra);
+}
+
+/// What the agent was denied. No scenario has to look at it: a chart that forgets a right is wrong in all of them.
+fn denied(world: &LabWorld) -> Option<String> {
+    if world.agent.applied.is_empty() || world.agent.tried {
+        return None;
+    }
+    let user = NetnsCluster::plugin_user();
+    let requests = world.cluster.as_deref()?.api().requests();
+    let denied = requests.into_iter().filter(|one| one.user == user).find_map(|one| one.denied)?;
+    Some(format!("the node agent was denied something: {denied}"))
 }
 
 /// What the plugin said of its ADDs: each back end with its reason once, in order.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::verdict::Record;
+use crate::verdict::{Record, Verdict};
 
 /// What a scenario's world knows and the writer does not.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct Extra {
     pub back_ends: Vec<String>,
     /// Files, relative to the report's directory.
     pub evidence: Vec<String>,
+    /// What was wrong all the while, although no step looked at it.
+    pub wrong: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +47,9 @@ impl Ledger {
             record.notes = extra.notes;
             record.back_ends = extra.back_ends;
             record.evidence = extra.evidence;
+            if let Some(wrong) = extra.wrong.filter(|_| record.verdict == Verdict::Pass) {
+                (record.verdict, record.reason) = (Verdict::Fail, Some(wrong));
+            }
         }
         inner.records.push(record.clone());
         record

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`cli`], [`exit`] | the command line and the exit codes |
 //! | [`locate`], [`sut`], [`elf`] | the workspace, the binaries under test |
+//! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
 //! | [`catalogue`], [`list`] | features found, parsed, selected, listed |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
@@ -18,6 +19,7 @@
 
 pub mod board;
 pub mod catalogue;
+pub mod chart;
 pub mod cli;
 pub mod doctor;
 pub mod elf;

@@ -19,6 +19,7 @@
 //! | [`manifests`] | what an operator hands in, and the objects that come of it |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
 //! | [`repair`] | what the node agent did about pods that came up unredirected |
+//! | [`permissions`] | what the node agent may do, and who has its token |
 //! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
@@ -34,6 +35,7 @@ pub mod faults;
 pub mod init;
 pub mod manifests;
 pub mod observe;
+pub mod permissions;
 pub mod pod;
 pub mod policy;
 pub mod repair;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalogue::Catalogue;
+use crate::chart::Rendered;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::pod::Pod;
@@ -24,6 +25,7 @@ use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
 use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
+use crate::steps::permissions::Attempt;
 use crate::steps::rules::ForeignRule;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
@@ -38,13 +40,15 @@ pub struct Lab {
     pub catalogue: Arc<Catalogue>,
     /// The results.
     pub ledger: Ledger,
+    /// What the program under test rendered.
+    pub rendered: Rendered,
 }
 
 impl Lab {
     /// Puts it together.
     #[must_use]
     pub fn new(plan: Arc<Plan>, catalogue: Arc<Catalogue>, ledger: Ledger) -> Arc<Self> {
-        Arc::new(Self { plan, catalogue, ledger })
+        Arc::new(Self { plan, catalogue, ledger, rendered: Rendered::default() })
     }
 }
 
@@ -108,6 +112,8 @@ pub struct LabWorld {
     pub watched: Option<Watched>,
     /// The node agent, as it is deployed.
     pub agent: AgentPlan,
+    /// How the last request with the agent's token ended.
+    pub attempt: Option<Attempt>,
     /// What steps about the agent's own word keep.
     pub observed: Observed,
     /// Namespaces that steps made beside the pods' own.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node agent's container and its volumes: what the mode needs, and no more.
 
+use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{or, put_unless_empty};
@@ -40,7 +41,8 @@ const TO_ENTER: [Mount; 2] = [
 ];
 
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
-    let to_enter: &[Mount] = if values.repair.enabled { &TO_ENTER } else { &[] };
+    let enters = values.repair.enabled || mutant!("mount-too-many");
+    let to_enter: &[Mount] = if enters { &TO_ENTER } else { &[] };
     ALWAYS.iter().chain(to_enter)
 }
 
@@ -110,6 +112,7 @@ pub(super) fn pull_policy(values: &Values) -> &str {
 fn mounted(mount: &Mount) -> Value {
     let mut mounted = json!({ "name": mount.name, "mountPath": mount.inside });
     match mount.how {
+        How::Read if mutant!("cache-written") => {}
         How::Written => {}
         How::Read => mounted["readOnly"] = true.into(),
         How::Followed => mounted["mountPropagation"] = "HostToContainer".into(),
@@ -118,8 +121,8 @@ fn mounted(mount: &Mount) -> Value {
 }
 
 fn security_context(values: &Values) -> Value {
-    let enters = values.repair.enabled;
-    let capabilities: &[_] = if enters { &ENTERING } else { &WRITING };
+    let enters = values.repair.enabled || mutant!("capability-too-many");
+    let capabilities: &[_] = if enters && !mutant!("capability-too-few") { &ENTERING } else { &WRITING };
     let mut context = json!({
         "privileged": false,
         "readOnlyRootFilesystem": true,

@@ -25,6 +25,7 @@ impl Right {
     /// The right that repair needs; none where rules are written from inside the node. The first policy that is on counts.
     pub(super) fn of(repair: &Repair) -> Option<Self> {
         match repair {
+            Repair { delete_pods: true, .. } if mutant!("repair-right-always") => Some(Self::Delete),
             Repair { enabled: false, .. } => None,
             Repair { repair_pods: true, fallback, .. } => match fallback {
                 Fallback::None => None,
@@ -69,12 +70,18 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
     if make.values.platform == "openshift" {
         rules.push(named("security.openshift.io", "securitycontextconstraints", "privileged", &["use"]));
     }
+    if mutant!("verb-too-many") {
+        rules.push(rule("", "pods", &["patch"]));
+    }
+    if mutant!("role-of-everything") {
+        rules.push(rule("*", "*", &["*"]));
+    }
     let local = [
         named("", "configmaps", "istio-cni-config", &["get", "list", "watch"]),
         named("apps", "daemonsets", "istio-cni-node", &["get"]),
     ];
     let mut objects = Vec::from(of_cluster(make, Names::same(AGENT), &rules));
-    if let Some(right) = Right::of(&make.values.repair) {
+    if let Some(right) = Right::of(&make.values.repair).filter(|_| !mutant!("repair-right-left-out")) {
         let (resource, verb) = right.rule();
         let names =
             Names { role: "istio-cni-repair-role", binding: "istio-cni-repair-rolebinding", account: AGENT };

@@ -4,12 +4,7 @@
 //! | step | what it does or claims |
 //! |---|---|
 //! | `Given a node without the plugin` | the node's network is the primary alone; nothing of ours is there |
-//! | `Given the node agent's setting "K" is "V"` | a key of the ConfigMap, before the agent is deployed |
-//! | `Given the node agent's environment has "K" = "V"` | a variable of the DaemonSet's container |
-//! | `Given the node agent has no rights to change pods` | whatever its policy needs |
-//! | `Given the node agent's CNI directory is "/…"` | where the volume is on the node |
-//! | `Given the node agent is on the host's network` | `hostNetwork` of its pods |
-//! | `Given/When the node agent is deployed` | account, rights, ConfigMap, DaemonSet; implies a node without the plugin |
+//! | `Given/When the node agent is deployed` | the chart is applied ([`chart`]); implies a node without the plugin |
 //! | `Given the node agent is ready` | the same, and waits until it is ready |
 //! | `When its ConfigMap sets "K" to "V"` | changes a key of the ConfigMap, live |
 //! | `Then the node agent becomes ready within N s` | its pod's Ready condition |
@@ -24,6 +19,7 @@
 //! | `Then it comes up within N s` | the pod that `it` means runs, however many starts that takes |
 
 pub mod asked;
+pub mod chart;
 pub mod disk;
 pub mod leaving;
 pub mod load;
@@ -35,7 +31,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use apiserver::Account;
 use cluster::{Cluster as _, NodePaths, PodName, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -43,7 +38,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kubelet::Installed;
-use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use kubelet::tier::SYSTEM_NAMESPACE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -62,18 +57,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The node agent, as a scenario deploys it.
 #[derive(Debug, Default)]
 pub struct AgentPlan {
-    /// Keys of its ConfigMap, beside the usual ones.
-    pub settings: BTreeMap<String, String>,
-    /// Its environment, beside the usual one.
-    pub env: BTreeMap<String, String>,
-    /// Whether its pods use the node's network.
-    pub host_network: bool,
-    /// Whether the chart's flags are left out.
-    pub no_flags: bool,
+    /// The chart's values that are not the defaults.
+    pub values: Value,
+    /// Its container's environment, beside the chart's.
+    pub env: Vec<Value>,
+    /// Its container's flags, beside the chart's.
+    pub flags: Vec<String>,
+    /// The chart's objects, once they are applied.
+    pub applied: Vec<Value>,
+    /// Whether somebody else used its token, or took its rights away: then it may be denied something.
+    pub tried: bool,
     /// Whether its account lacks what its policy needs.
     pub no_writes: bool,
-    /// Its CNI directory on the node, if not the usual one.
-    pub net_dir: Option<String>,
     /// The configuration directory before it was deployed.
     pub before: BTreeMap<String, Vec<u8>>,
     /// What a step remembered.
@@ -112,45 +107,12 @@ pub fn bare(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-#[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is "([^"]*)"$"#)]
-fn setting(world: &mut LabWorld, key: String, value: String) {
-    world.agent.settings.insert(key, value);
-}
-
-#[given(regex = r#"^the node agent's environment has "([A-Z_0-9]+)" = "([^"]*)"$"#)]
-fn environment(world: &mut LabWorld, key: String, value: String) {
-    world.agent.env.insert(key, value);
-}
-
-#[given("the node agent is on the host's network")]
-fn host_network(world: &mut LabWorld) {
-    world.agent.host_network = true;
-}
-
-#[given("the node agent has no rights to change pods")]
-fn no_writes(world: &mut LabWorld) {
-    world.agent.no_writes = true;
-}
-
-#[given(regex = r#"^the node agent's CNI directory is "(/[^"]+)"$"#)]
-fn net_dir(world: &mut LabWorld, path: String) {
-    world.agent.net_dir = Some(path);
-}
-
 #[given("the node agent is deployed")]
 #[when("the node agent is deployed")]
 async fn deploy(world: &mut LabWorld) -> Step {
     bare(world)?;
-    let tier = world.cluster().await?;
     world.agent.before = files(&paths(world).await?.conf_dir);
-    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    let mut grants = objects::grants(&world.agent.settings);
-    grants.retain(|grant| !(world.agent.no_writes && objects::changes_pods(grant)));
-    tier.api().allow(&account, grants).map_err(Stop::harness)?;
-    let agent = &world.agent;
-    tier.apply(objects::config_map(&agent.settings)).await?;
-    tier.apply(objects::daemon_set(agent)).await?;
-    Ok(())
+    chart::apply(world).await
 }
 
 #[given("the node agent is ready")]
@@ -280,8 +242,8 @@ async fn delete(world: &mut LabWorld) -> Step {
 
 #[when("the DaemonSet is deleted, its rights first")]
 async fn delete_rights_first(world: &mut LabWorld) -> Step {
-    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    world.cluster().await?.api().allow(&account, []).map_err(Stop::harness)?;
+    world.agent.tried = true;
+    chart::delete(world, "rbac.authorization.k8s.io").await?;
     delete_set(world).await
 }
 

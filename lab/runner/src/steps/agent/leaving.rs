@@ -34,7 +34,7 @@ use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};
-use super::{agents, comes_up, eventually, gone, is_ready, paths};
+use super::{agents, chart, comes_up, eventually, gone, is_ready, paths};
 use crate::pod::Pod;
 use crate::steps::rules;
 use crate::stop::{Step, Stop};
@@ -217,8 +217,10 @@ async fn wiped(world: &mut LabWorld) -> Step {
 #[when("install-cni --purge is run on the node")]
 async fn purge(world: &mut LabWorld) -> Step {
     const NAME: &str = "purge";
+    let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
+    let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
     let tier = world.cluster().await?;
-    let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, objects::purge(NAME)).await?;
+    let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, objects::purge(NAME, &set)).await?;
     let pods: Api<PodObject> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
     eventually(SOON, async || {
         let pod = pods.get(NAME).await.map_err(Stop::harness)?;

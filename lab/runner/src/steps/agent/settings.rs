@@ -3,7 +3,6 @@
 //!
 //! | step | what it does or claims |
 //! |---|---|
-//! | `Given the node agent has no flags` | the chart's `--log_output_level` is left out |
 //! | `When its ConfigMap no longer has "K"` | removes a key |
 //! | `Then our entry in "F" has "K" = VALUE[ within N ms]` | a key of our only entry, as JSON, waited for |
 //! | `Then our entry in "F" has no "K"` | nothing says it |
@@ -16,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use cluster::Cluster as _;
-use cucumber::{given, then, when};
+use cucumber::{then, when};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -34,11 +33,6 @@ use crate::world::LabWorld;
 const SOON: Duration = Duration::from_secs(10);
 /// Where /metrics is.
 const METRICS: u16 = 15014;
-
-#[given("the node agent has no flags")]
-fn no_flags(world: &mut LabWorld) {
-    world.agent.no_flags = true;
-}
 
 #[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
 async fn unset(world: &mut LabWorld, key: String) -> Step {

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `docs/security.md` says is granted is what is rendered: each mode's rights, policies, capabilities and mounts.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use manifests::layers::{defaults, put};
+use serde_json::{Value, json};
+
+/// Lines of the table: kind, and what; a right is one verb.
+type Granted = BTreeSet<(String, String)>;
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// What the table says of a mode.
+fn documented(mode: &str) -> Granted {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<_> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+        let [of, kind, what, why] = cells.as_slice() else { return None };
+        assert!(!why.is_empty(), "{line}");
+        (*of == mode).then(|| ((*kind).to_owned(), (*what).to_owned()))
+    });
+    rows.flat_map(|(kind, what)| match kind.as_str() {
+        "right" => {
+            let (verbs, rest) = what.split_once(' ').unwrap();
+            verbs.split(',').map(|verb| (kind.clone(), format!("{verb} {rest}"))).collect::<Vec<_>>()
+        }
+        _ => vec![(kind, what)],
+    })
+    .collect()
+}
+
+/// What the agent gets with these values.
+fn rendered(given: &[(&str, Value)]) -> Granted {
+    let mut values = defaults();
+    for (path, value) in given {
+        put(&mut values, path, value.clone());
+    }
+    let objects = manifests::render(&serde_json::from_value(values).unwrap());
+    let of_agent =
+        objects.iter().filter(|object| !text(&object["metadata"]["name"]).starts_with("istio-cni-taint"));
+    let mut granted = Granted::new();
+    for object in of_agent {
+        let lines: Vec<(&str, String)> = match text(&object["kind"]) {
+            kind @ ("ClusterRole" | "Role") => rights(object, kind).map(|line| ("right", line)).collect(),
+            "ValidatingAdmissionPolicy" => policies(object).map(|line| ("policy", line)).collect(),
+            "DaemonSet" => process(object),
+            _ => Vec::new(),
+        };
+        granted.extend(lines.into_iter().map(|(kind, what)| (kind.to_owned(), what)));
+    }
+    granted
+}
+
+fn rights<'a>(role: &'a Value, kind: &'a str) -> impl Iterator<Item = String> + 'a {
+    let place = if kind == "Role" { " in its namespace" } else { "" };
+    list(&role["rules"]).flat_map(move |rule| {
+        let names: String = list(&rule["resourceNames"]).map(|name| format!(" {}", text(name))).collect();
+        list(&rule["verbs"]).flat_map(move |verb| {
+            let names = names.clone();
+            list(&rule["resources"])
+                .map(move |resource| format!("{} {}{names}{place}", text(verb), text(resource)))
+        })
+    })
+}
+
+fn policies(policy: &Value) -> impl Iterator<Item = String> + '_ {
+    list(&policy["spec"]["matchConstraints"]["resourceRules"]).map(|rule| {
+        let name = text(&policy["metadata"]["name"]);
+        format!("{name}: {} {}", text(&rule["operations"][0]), text(&rule["resources"][0]))
+    })
+}
+
+fn process(set: &Value) -> Vec<(&'static str, String)> {
+    let container = &set["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    let capabilities = list(&container["securityContext"]["capabilities"]["add"]);
+    let mounts = list(&container["volumeMounts"]).map(|mount| {
+        let read_only = if mount["readOnly"] == true { ", read-only" } else { "" };
+        let propagation = mount["mountPropagation"].as_str().map(|how| format!(", {how}"));
+        format!("{}{read_only}{}", text(&mount["mountPath"]), propagation.unwrap_or_default())
+    });
+    let capabilities = capabilities.map(|name| ("capability", text(name).to_owned()));
+    capabilities.chain(mounts.map(|mount| ("mount", mount))).collect()
+}
+
+#[test]
+fn each_mode_is_granted_what_the_page_says() {
+    let off = ("repair.enabled", json!(false));
+    let on = |path: &'static str| [("repair.repairPods", json!(false)), (path, json!(true))];
+    let fallback = |to: &str| [("repair.fallback", json!(to))];
+    let cases: [(&str, &[(&str, Value)], &[&str]); 9] = [
+        ("nothing but the plugin", &[off.clone()], &["always"]),
+        ("the default", &[], &["always", "repair"]),
+        ("pods are deleted", &on("repair.deletePods"), &["always", "repair", "delete"]),
+        ("pods are labelled", &on("repair.labelPods"), &["always", "repair", "label"]),
+        ("deleted as a fallback", &fallback("delete"), &["always", "repair", "delete"]),
+        ("labelled as a fallback", &fallback("label"), &["always", "repair", "label"]),
+        ("its own taint", &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
+        ("a controller's taint", &[("taint.mode", json!("untaint"))], &["always", "repair"]),
+        ("OpenShift", &[off, ("platform", json!("openshift"))], &["always", "openshift"]),
+    ];
+    for (case, given, modes) in cases {
+        let documented: Granted = modes.iter().flat_map(|mode| documented(mode)).collect();
+        let rendered = rendered(given);
+        let (unsaid, ungranted): (Vec<_>, Vec<_>) =
+            (rendered.difference(&documented).collect(), documented.difference(&rendered).collect());
+        assert!(unsaid.is_empty(), "{case}: granted and not in docs/security.md: {unsaid:?}");
+        assert!(ungranted.is_empty(), "{case}: in docs/security.md and not granted: {ungranted:?}");
+    }
+}
+
+#[test]
+fn every_line_of_the_page_is_of_a_mode() {
+    let known = ["always", "repair", "delete", "label", "taint-node", "openshift"];
+    assert!(known.iter().all(|mode| !documented(mode).is_empty()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let modes = page.lines().filter_map(|line| {
+        let (mode, rest) = line.strip_prefix("| ")?.split_once(" | ")?;
+        let kinds = ["right | ", "policy | ", "capability | ", "mount | "];
+        kinds.iter().any(|kind| rest.starts_with(kind)).then_some(mode)
+    });
+    for mode in modes {
+        assert!(known.contains(&mode), "{mode}");
+    }
+}

@@ -1,0 +1,32 @@
+@real-kernel @install-cni
+Feature: An agent that minds its node's taint can change nothing else of a node
+  With taint.mode "node" the agent may patch nodes. The API server's policy leaves of that what it is for: one taint, of the node that the
+  token names.
+
+  Background:
+    Given another node "there"
+    And the chart's value "taint.mode" is "node"
+    And the node agent is ready
+
+  Scenario Outline: <what> is denied
+    When the node agent's token is used to patch nodes "<node>" with `<patch>`
+    Then that is denied: "ValidatingAdmissionPolicy 'istio-cni-own-node' with binding 'istio-cni-own-node' denied request: <why>"
+
+    @mutant:policy-left-out
+    Examples:
+      | what                   | node   | patch                                                                              | why                                         |
+      | another node's taint   | there  | {"spec":{"taints":[{"key":"cni.istio.io/not-ready","effect":"NoSchedule"}]}}       | the node agent may change its own node only |
+      | a taint of others      | node-1 | {"spec":{"taints":[{"key":"node.kubernetes.io/other","effect":"NoSchedule"}]}}     | only the taint cni.istio.io/not-ready may be changed |
+      | a label                | node-1 | {"metadata":{"labels":{"topology.kubernetes.io/zone":"x"}}}                        | labels and annotations of nodes may not be changed |
+      | an annotation          | node-1 | {"metadata":{"annotations":{"a":"b"}}}                                             | labels and annotations of nodes may not be changed |
+      | a cordon               | node-1 | {"spec":{"unschedulable":true}}                                                    | nodes may not be cordoned or uncordoned     |
+
+    @mutant:policy-of-any-node
+    Examples:
+      | what                   | node   | patch                                                                              | why                                         |
+      | another node's taint   | there  | {"spec":{"taints":[{"key":"cni.istio.io/not-ready","effect":"NoSchedule"}]}}       | the node agent may change its own node only |
+
+  @mutant:policy-of-other-node
+  Scenario: Its own taint of its own node is not
+    When the node agent's token is used to patch nodes "node-1" with `{"spec":{"taints":[{"key":"cni.istio.io/not-ready","effect":"NoSchedule"}]}}`
+    Then that is allowed

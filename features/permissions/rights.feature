@@ -1,0 +1,69 @@
+@real-kernel @install-cni
+Feature: The agent has the rights that its mode needs, and no more
+  What the chart renders is what the API server enforces. A right that is missing turns any scenario of the agent red.
+
+  @mutant:verb-too-many
+  Scenario: The usual rights
+    Given the node agent is ready
+    Then the node agent's rights are:
+      """
+      get,list,watch pods
+      get nodes
+      create,patch events
+      get,list,watch configmaps named istio-cni-config in namespace istio-system
+      get daemonsets of group apps named istio-cni-node in namespace istio-system
+      """
+    And its rights are the usual ones
+
+  Scenario Outline: Rights where <values>
+    Given the chart's values are "<values>"
+    And the node agent is ready
+    Then its rights are the usual ones<more>
+
+    @mutant:repair-right-always
+    Examples:
+      | values                                                           | more                            |
+      | repair.enabled=false, repair.deletePods=true                     |                                 |
+      | repair.deletePods=true, repair.labelPods=true                    |                                 |
+
+    @mutant:verb-too-many
+    Examples:
+      | values                                                           | more                            |
+      | repair.fallback=delete                                           | and "delete pods"               |
+      | repair.fallback=label                                            | and "patch pods/status"         |
+      | repair.repairPods=false, repair.deletePods=true                  | and "delete pods"               |
+      | repair.repairPods=false, repair.labelPods=true                   | and "patch pods/status"         |
+      | repair.repairPods=false, repair.deletePods=true, repair.labelPods=true | and "delete pods"         |
+      | repair.repairPods=false                                          |                                 |
+      | hostNetwork=true, statusGate=agent                               |                                 |
+      | chained=false                                                    |                                 |
+      | taint.mode=untaint                                               |                                 |
+      | taint.mode=readiness                                             |                                 |
+
+  Scenario Outline: What no mode allows: to <try>
+    Given another node "there"
+    And pod "near" of the mesh on node "node-1"
+    And the node agent is ready
+    When the node agent's token is used to <try>
+    Then that is denied: "cannot <right>"
+
+    @mutant:role-of-everything
+    Examples:
+      | try                                                                                 | right                                             |
+      | list secrets ""                                                                     | list resource "secrets"                           |
+      | get secrets "istio-system/any"                                                      | get resource "secrets"                            |
+      | get configmaps "istio-system/other"                                                 | get resource "configmaps"                         |
+      | list configmaps ""                                                                  | list resource "configmaps"                        |
+      | patch configmaps "istio-system/istio-cni-config" with `{"data":{"REPAIR_DELETE_PODS":"true"}}` | patch resource "configmaps"            |
+      | patch daemonsets.apps "istio-system/istio-cni-node" with `{"metadata":{"labels":{"a":"b"}}}`   | patch resource "daemonsets"            |
+      | delete pods "shop/near"                                                             | delete resource "pods"                            |
+      | patch pods "shop/near" with `{"metadata":{"labels":{"a":"b"}}}`                     | patch resource "pods"                             |
+      | patch pods/status "shop/near" with `{"metadata":{"labels":{"a":"b"}}}`              | patch resource "pods/status"                      |
+      | create pods "shop/" with `{"metadata":{"name":"x"}}`                                | create resource "pods"                            |
+      | create pods/binding "shop/near" with `{"target":{"name":"there"}}`                  | create resource "pods/binding"                    |
+      | list nodes ""                                                                       | list resource "nodes"                             |
+      | patch nodes "node-1" with `{"metadata":{"labels":{"a":"b"}}}`                       | patch resource "nodes"                            |
+      | patch nodes/status "node-1" with `{"status":{"phase":"x"}}`                         | patch resource "nodes/status"                     |
+      | create serviceaccounts/token "istio-system/default" with `{"spec":{}}`              | create resource "serviceaccounts/token"           |
+      | create clusterrolebindings.rbac.authorization.k8s.io "" with `{"metadata":{"name":"x"}}` | create resource "clusterrolebindings"        |
+      | delete validatingadmissionpolicies.admissionregistration.k8s.io "istio-cni-own-pods" | delete resource "validatingadmissionpolicies"    |

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator would apply: the program under test renders it, as `install-cni manifests` does for an operator. Equal
+//! values are rendered once per run.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, bail};
+use protocol::mutant::VARIABLE;
+use serde_json::Value;
+
+use crate::sut::AGENT;
+
+/// Which values a scenario has, and which defect its program plays.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    values: String,
+    mutant: Option<String>,
+}
+
+/// What was rendered so far.
+#[derive(Debug, Default)]
+pub struct Rendered(Mutex<BTreeMap<Asked, Arc<Vec<Value>>>>);
+
+impl Rendered {
+    /// The objects that these values make, in the order in which they are to be applied.
+    pub fn objects(
+        &self,
+        sut: &Path,
+        mutant: Option<&str>,
+        values: &Value,
+    ) -> anyhow::Result<Arc<Vec<Value>>> {
+        let asked = Asked { values: values.to_string(), mutant: mutant.map(str::to_owned) };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = all.get(&asked) {
+            return Ok(Arc::clone(objects));
+        }
+        let objects = Arc::new(render(&sut.join(AGENT), &asked)?);
+        all.insert(asked, Arc::clone(&objects));
+        Ok(objects)
+    }
+}
+
+fn render(program: &Path, asked: &Asked) -> anyhow::Result<Vec<Value>> {
+    let mut file = tempfile::NamedTempFile::new().context("cannot make a file of values")?;
+    file.write_all(asked.values.as_bytes()).context("cannot write values")?;
+    let mut command = Command::new(program);
+    command.args(["manifests", "--output", "json", "--values"]).arg(file.path());
+    command.env_clear().stdin(Stdio::null());
+    command.envs(asked.mutant.iter().map(|name| (VARIABLE, name)));
+    let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
+    if !output.status.success() {
+        bail!("install-cni manifests: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let mut list: Value = serde_json::from_slice(&output.stdout)
+        .context("install-cni manifests prints something that is no JSON")?;
+    match list["items"].take() {
+        Value::Array(objects) if !objects.is_empty() => Ok(objects),
+        _ => bail!("install-cni manifests prints no list of objects: {list}"),
+    }
+}

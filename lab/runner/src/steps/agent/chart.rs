@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The chart's objects, as a scenario wants them, applied as an operator does it.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the chart's value "P" is "V"` | a value, before the agent is deployed; V is read as YAML |
+//! | `Given the chart's values are "P=V, …"` | several of them |
+//! | `Given the node agent's setting "K" is "V"` | the value that a key of the ConfigMap is rendered from; a key without one is set through `env` |
+//! | `Given the node agent's environment has "K" = "V"` | a variable of the DaemonSet's container, and of nothing else |
+//! | `Given the node agent has the flag "F"` | an argument of that container |
+//! | `Given the node agent is on the host's network` | `hostNetwork` |
+//! | `Given the node agent's CNI directory is "/…"` | where the volume is on the node |
+//! | `Given the node agent has no rights to change pods` | whatever its policy needs |
+
+use std::sync::Arc;
+
+use apiserver::kinds::{Kind, Scope};
+use cucumber::given;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::AgentPlan;
+use super::objects::CONTAINER;
+use crate::stop::{Step, Stop};
+use crate::world::LabWorld;
+
+/// Who applies.
+const MANAGER: &str = "helm";
+
+/// What binds the agent to the rights of its repair policy.
+const WRITES: &str = "istio-cni-repair-rolebinding";
+
+/// The values that keys of the ConfigMap are rendered from.
+const SETTINGS: [(&str, &str); 15] = [
+    ("CHAINED_CNI_PLUGIN", "chained"),
+    ("CNI_CONF_GROUP_READ", "cniConfGroupRead"),
+    ("CNI_CONF_NAME", "cniConfFileName"),
+    ("EXCLUDE_NAMESPACES", "excludeNamespaces"),
+    ("ISTIO_OWNED_CNI_CONFIG", "istioOwnedCNIConfig"),
+    ("KUBECONFIG_MODE", "kubeconfigMode"),
+    ("MILLRACE_BACKEND", "backend"),
+    ("MILLRACE_RAISE_CNI_VERSION", "raiseCniVersion"),
+    ("MILLRACE_REPAIR_FALLBACK", "repair.fallback"),
+    ("MILLRACE_REPAIR_UNREDIRECTED", "repair.unredirected"),
+    ("MILLRACE_STATUS_GATE", "statusGate"),
+    ("REPAIR_DELETE_PODS", "repair.deletePods"),
+    ("REPAIR_ENABLED", "repair.enabled"),
+    ("REPAIR_LABEL_PODS", "repair.labelPods"),
+    ("REPAIR_REPAIR_PODS", "repair.repairPods"),
+];
+
+/// Sets a value by its path.
+fn set(plan: &mut AgentPlan, path: &str, value: Value) {
+    let place = path.split('.').fold(&mut plan.values, |place, key| &mut place[key]);
+    *place = value;
+}
+
+#[given(regex = r#"^the chart's value "([A-Za-z.]+)" is "([^"]*)"$"#)]
+fn value(world: &mut LabWorld, path: String, text: String) -> Step {
+    let value = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
+    set(&mut world.agent, &path, value);
+    Ok(())
+}
+
+#[given(regex = r#"^the chart's values are "([^"]*)"$"#)]
+fn values(world: &mut LabWorld, all: String) -> Step {
+    for pair in all.split(", ") {
+        let (path, text) =
+            pair.split_once('=').ok_or_else(|| Stop::harness(format!("{pair:?} sets nothing")))?;
+        value(world, path.to_owned(), text.to_owned())?;
+    }
+    Ok(())
+}
+
+#[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is "([^"]*)"$"#)]
+fn setting(world: &mut LabWorld, key: String, text: String) {
+    let path = SETTINGS.iter().find(|(name, _)| *name == key).map(|(_, path)| *path);
+    let value = match (path, text.as_str()) {
+        (Some("excludeNamespaces"), names) => json!(names.split(',').collect::<Vec<_>>()),
+        (Some(_), "true") => json!(true),
+        (Some(_), "false") => json!(false),
+        (_, text) => json!(text),
+    };
+    match path {
+        Some(path) => set(&mut world.agent, path, value),
+        None => world.agent.values["env"][key] = value,
+    }
+}
+
+#[given(regex = r#"^the node agent's environment has "([A-Z_0-9]+)" = "([^"]*)"$"#)]
+fn environment(world: &mut LabWorld, key: String, value: String) {
+    world.agent.env.push(json!({ "name": key, "value": value }));
+}
+
+#[given(regex = r#"^the node agent has the flag "([^"]+)"$"#)]
+fn flag(world: &mut LabWorld, flag: String) {
+    world.agent.flags.push(flag);
+}
+
+#[given("the node agent is on the host's network")]
+fn host_network(world: &mut LabWorld) {
+    world.agent.values["hostNetwork"] = json!(true);
+}
+
+#[given(regex = r#"^the node agent's CNI directory is "(/[^"]+)"$"#)]
+fn net_dir(world: &mut LabWorld, path: String) {
+    world.agent.values["cniConfDir"] = json!(path);
+}
+
+#[given("the node agent has no rights to change pods")]
+fn no_writes(world: &mut LabWorld) {
+    world.agent.no_writes = true;
+}
+
+/// What the program under test renders for a scenario, with what its steps add to the container.
+pub fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
+    let lab = world.lab()?;
+    let values = Some(&world.agent.values).filter(|values| values.is_object());
+    let values = values.cloned().unwrap_or_else(|| json!({}));
+    let rendered = lab.rendered.objects(&lab.plan.sut.dir, world.node.mutant.as_deref(), &values);
+    let mut objects = Arc::unwrap_or_clone(rendered.map_err(|error| Stop::wrong(format!("{error:#}")))?);
+    objects.retain(|object| !(world.agent.no_writes && object["metadata"]["name"] == WRITES));
+    for set in objects.iter_mut().filter(|object| object["kind"] == "DaemonSet") {
+        let containers = set["spec"]["template"]["spec"]["containers"].as_array_mut();
+        for container in containers.into_iter().flatten().filter(|one| one["name"] == CONTAINER) {
+            add(&mut container["env"], &world.agent.env);
+            let flags: Vec<Value> = world.agent.flags.iter().map(|flag| json!(flag)).collect();
+            add(&mut container["args"], &flags);
+        }
+    }
+    Ok(objects)
+}
+
+fn add(list: &mut Value, more: &[Value]) {
+    if more.is_empty() {
+        return;
+    }
+    let mut all = list.as_array().cloned().unwrap_or_default();
+    all.extend(more.iter().cloned());
+    *list = json!(all);
+}
+
+/// Applies the chart.
+pub async fn apply(world: &mut LabWorld) -> Step {
+    let objects = objects(world)?;
+    let client = world.cluster().await?.api().client();
+    for object in &objects {
+        let (api, name) = of(&client, object)?;
+        let how = PatchParams::apply(MANAGER).force();
+        let refused = |error| Stop::wrong(format!("{} {name} was refused: {error}", object["kind"]));
+        api.patch(&name, &how, &Patch::Apply(object)).await.map_err(refused)?;
+    }
+    world.agent.applied = objects;
+    Ok(())
+}
+
+/// Deletes what was applied and is of a group.
+pub async fn delete(world: &mut LabWorld, group: &str) -> Step {
+    let client = world.cluster().await?.api().client();
+    let its = |object: &&Value| object["apiVersion"].as_str().is_some_and(|of| of.starts_with(group));
+    for object in world.agent.applied.iter().filter(its) {
+        let (api, name) = of(&client, object)?;
+        api.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    }
+    Ok(())
+}
+
+/// Where an object is in the API, and its name.
+fn of(client: &kube::Client, object: &Value) -> Result<(Api<DynamicObject>, String), Stop> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let unknown = || Stop::wrong(format!("nothing serves {} {}", object["apiVersion"], object["kind"]));
+    let kind = Kind::of(object).ok_or_else(unknown)?;
+    let resource = ApiResource {
+        group: kind.group.to_owned(),
+        version: kind.version.to_owned(),
+        api_version: kind.api_version(),
+        kind: kind.name.to_owned(),
+        plural: kind.plural.to_owned(),
+    };
+    let api = match kind.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => {
+            Api::namespaced_with(client.clone(), &text(&object["metadata"]["namespace"]), &resource)
+        }
+    };
+    Ok((api, text(&object["metadata"]["name"])))
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the node agent may do: its rights, capabilities and mounts, and what happens to somebody who has its token.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given another node "N"` | known to the API; nothing runs there |
+//! | `Given pod "P" of the mesh on node "N"` | as above |
+//! | `When the node agent's token is used to VERB RESOURCE "NAMESPACE/NAME"[ with `JSON`]` | a request; RESOURCE as in RBAC's errors, JSON is a merge patch or a new object |
+//! | `Then that is allowed` | the API answered that request with success |
+//! | `Then that is denied: "…"` | it answered 403 or 422, with this in the message |
+//! | `Then the node agent's rights are:` | exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]` |
+//! | `Then its rights are the usual ones[ and "…; …"]` | those of the default mode, and these |
+//! | `Then it has used each of its rights` | none is left over |
+//! | `Then its process has the capabilities "…"` | in the order of the alphabet, and no other |
+//! | `Then its mounts are:` | exactly the lines of the text, in any order: `PATH from HOST PATH[, read-only][, PROPAGATION]` |
+
+use std::collections::BTreeSet;
+
+use apiserver::kinds::Kind;
+use apiserver::{Account, Grant};
+use cluster::Cluster as _;
+use cucumber::gherkin::Step as Line;
+use cucumber::{given, then, when};
+use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use serde_json::{Value, json};
+
+use super::agent::objects::{CONTAINER, DAEMONSET};
+use super::agent::{agent, bare};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::tier::MESH_NAMESPACE;
+use crate::world::LabWorld;
+
+/// What the agent may do in the default mode.
+const USUAL: &str = include_str!("permissions/usual.txt");
+
+/// The capabilities of Linux that a container's security context may name here, by their bits.
+const CAPABILITIES: [(u32, &str); 5] =
+    [(1, "DAC_OVERRIDE"), (12, "NET_ADMIN"), (13, "NET_RAW"), (19, "SYS_PTRACE"), (21, "SYS_ADMIN")];
+
+/// How the last request with the agent's token ended.
+pub type Attempt = Result<(), (u16, String)>;
+
+#[given(regex = r#"^another node "([^"]+)"$"#)]
+async fn node(world: &mut LabWorld, name: String) -> Step {
+    bare(world)?;
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+    world.cluster().await?.apply(node).await?;
+    Ok(())
+}
+
+#[given(regex = r#"^pod "([^"]+)" of the mesh on node "([^"]+)"$"#)]
+async fn pod(world: &mut LabWorld, name: String, node: String) -> Step {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": MESH_NAMESPACE },
+        "spec": { "nodeName": node, "containers": [{ "name": "app", "image": "app" }] },
+    });
+    world.cluster().await?.apply(object).await?;
+    Ok(())
+}
+
+#[when(
+    regex = r#"^the node agent's token is used to (get|list|create|update|patch|delete) ([a-z./]+) "([^"]*)"(?: with `(.*)`)?$"#
+)]
+async fn attempt(world: &mut LabWorld, verb: String, resource: String, at: String, body: String) -> Step {
+    let pod = agent(world).await?;
+    let tier = world.cluster().await?;
+    let directory = tier.credentials(&pod).await?.directory().to_owned();
+    let token = std::fs::read_to_string(directory.join("token")).map_err(Stop::harness)?;
+    let request = request(&verb, &resource, &at, body)?;
+    let answer = tier.api().client_with_token(&token).request::<Value>(request).await;
+    world.agent.tried = true;
+    world.attempt = Some(match answer {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
+        Err(other) => return Err(Stop::harness(other)),
+    });
+    Ok(())
+}
+
+/// `patch pods/status shop/a`.
+fn request(verb: &str, resource: &str, at: &str, body: String) -> Result<http::Request<Vec<u8>>, Stop> {
+    let (qualified, sub) = resource.split_once('/').map_or((resource, ""), |(one, two)| (one, two));
+    let (plural, group) = qualified.split_once('.').unwrap_or((qualified, ""));
+    let known = |kind: &&Kind| kind.plural == plural && kind.group == group;
+    let kind = apiserver::kinds::KINDS.iter().find(known);
+    let kind = kind.ok_or_else(|| Stop::harness(format!("nobody serves {qualified}")))?;
+    let root = if group.is_empty() { "/api" } else { "/apis" };
+    let (namespace, name) = at.split_once('/').unwrap_or(("", at));
+    let mut path = format!("{root}/{}", kind.api_version());
+    if !namespace.is_empty() {
+        path.push_str(&format!("/namespaces/{namespace}"));
+    }
+    for part in [plural, name, sub].into_iter().filter(|part| !part.is_empty()) {
+        path.push('/');
+        path.push_str(part);
+    }
+    let (method, content_type) = match verb {
+        "get" | "list" => ("GET", ""),
+        "create" => ("POST", "application/json"),
+        "update" => ("PUT", "application/json"),
+        "patch" if body.starts_with('[') => ("PATCH", "application/json-patch+json"),
+        "patch" => ("PATCH", "application/merge-patch+json"),
+        _ => ("DELETE", "application/json"),
+    };
+    let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
+    request.body(body.into_bytes()).map_err(Stop::harness)
+}
+
+#[then("that is allowed")]
+fn allowed(world: &mut LabWorld) -> Step {
+    match &world.attempt {
+        Some(Ok(())) => Ok(()),
+        other => Err(Stop::wrong(format!("it ended with {other:?}"))),
+    }
+}
+
+#[then(regex = r#"^that is denied: "(.+)"$"#)]
+fn denied(world: &mut LabWorld, why: String) -> Step {
+    match &world.attempt {
+        Some(Err((403 | 422, said))) if said.contains(&why) => Ok(()),
+        other => Err(Stop::wrong(format!("it ended with {other:?}"))),
+    }
+}
+
+fn account() -> Account {
+    Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() }
+}
+
+/// The lines of a text.
+fn lines(text: &str) -> BTreeSet<String> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+async fn rights(world: &mut LabWorld) -> Result<BTreeSet<String>, Stop> {
+    let bare = |grant: Grant| Grant { role: None, ..grant }.to_string();
+    Ok(world.cluster().await?.api().granted(&account()).into_iter().map(bare).collect())
+}
+
+#[then("the node agent's rights are:")]
+async fn rights_are(world: &mut LabWorld, line: &Line) -> Step {
+    expect_eq("its rights", &rights(world).await?, &lines(line.docstring.as_deref().unwrap_or_default()))
+}
+
+#[then(regex = r#"^its rights are the usual ones(?: and "([^"]+)")?$"#)]
+async fn usual(world: &mut LabWorld, more: String) -> Step {
+    let mut wanted = lines(USUAL);
+    wanted.extend(more.split("; ").filter(|one| !one.is_empty()).map(str::to_owned));
+    expect_eq("its rights", &rights(world).await?, &wanted)
+}
+
+#[then("it has used each of its rights")]
+async fn all_used(world: &mut LabWorld) -> Step {
+    let unused: Vec<_> =
+        world.cluster().await?.api().unused(&account()).iter().map(Grant::to_string).collect();
+    if unused.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))) }
+}
+
+#[then(regex = r#"^its process has the capabilities "([^"]*)"$"#)]
+async fn capabilities(world: &mut LabWorld, wanted: String) -> Step {
+    let pod = agent(world).await?;
+    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let pid = workload.process(CONTAINER).ok_or_else(|| Stop::wrong("the agent does not run"))?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(Stop::harness)?;
+    let field = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = u64::from_str_radix(field.unwrap_or_default().trim(), 16).map_err(Stop::harness)?;
+    let name = |bit: u32| {
+        let known = CAPABILITIES.iter().find(|(one, _)| *one == bit);
+        known.map_or_else(|| format!("bit {bit}"), |(_, name)| (*name).to_owned())
+    };
+    let found: BTreeSet<String> = (0..64).filter(|bit| bits >> bit & 1 == 1).map(name).collect();
+    let wanted: BTreeSet<String> = wanted.split(", ").map(str::to_owned).collect();
+    expect_eq("its capabilities", &found, &wanted)
+}
+
+#[then("its mounts are:")]
+async fn mounts(world: &mut LabWorld, line: &Line) -> Step {
+    let applied = &world.agent.applied;
+    let set = applied.iter().find(|object| object["metadata"]["name"] == DAEMONSET);
+    let spec = &set.ok_or_else(|| Stop::wrong("no DaemonSet was applied"))?["spec"]["template"]["spec"];
+    let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or("(none)").to_owned();
+    let mounts = spec["containers"][0]["volumeMounts"].as_array().into_iter().flatten();
+    let found: BTreeSet<String> = mounts
+        .map(|mount| {
+            let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
+            let from = volume.map(|volume| text(&volume["hostPath"]["path"])).unwrap_or_default();
+            let read_only = if mount["readOnly"] == true { ", read-only" } else { "" };
+            let propagation = mount["mountPropagation"].as_str().map(|how| format!(", {how}"));
+            format!("{} from {from}{read_only}{}", text(&mount["mountPath"]), propagation.unwrap_or_default())
+        })
+        .collect();
+    let unmounted = volumes.len().saturating_sub(found.len());
+    if unmounted > 0 {
+        return Err(Stop::wrong(format!("{unmounted} volumes are mounted nowhere")));
+    }
+    expect_eq("its mounts", &found, &lines(line.docstring.as_deref().unwrap_or_default()))
+}
