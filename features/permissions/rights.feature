@@ -10,7 +10,7 @@ Feature: The agent has the rights that its mode needs, and no more
       get,list,watch pods
       get nodes
       create,patch events
-      get,list,watch configmaps named istio-cni-config in namespace istio-system
+      list,watch configmaps named istio-cni-config in namespace istio-system
       get daemonsets of group apps named istio-cni-node in namespace istio-system
       """
     And its rights are the usual ones
@@ -18,27 +18,27 @@ Feature: The agent has the rights that its mode needs, and no more
   Scenario Outline: Rights where <values>
     Given the chart's values are "<values>"
     And the node agent is ready
-    Then its rights are the usual ones<more>
+    Then its rights are <rights>
 
     @mutant:repair-right-always
     Examples:
-      | values                                                           | more                            |
-      | repair.enabled=false, repair.deletePods=true                     |                                 |
-      | repair.deletePods=true, repair.labelPods=true                    |                                 |
+      | values                                                                 | rights                                   |
+      | repair.enabled=false, repair.deletePods=true                           | the usual ones                           |
+      | repair.deletePods=true, repair.labelPods=true                          | the usual ones                           |
 
     @mutant:verb-too-many
     Examples:
-      | values                                                           | more                            |
-      | repair.fallback=delete                                           | and "delete pods"               |
-      | repair.fallback=label                                            | and "patch pods/status"         |
-      | repair.repairPods=false, repair.deletePods=true                  | and "delete pods"               |
-      | repair.repairPods=false, repair.labelPods=true                   | and "patch pods/status"         |
-      | repair.repairPods=false, repair.deletePods=true, repair.labelPods=true | and "delete pods"         |
-      | repair.repairPods=false                                          |                                 |
-      | hostNetwork=true, statusGate=agent                               |                                 |
-      | chained=false                                                    |                                 |
-      | taint.mode=untaint                                               |                                 |
-      | taint.mode=readiness                                             |                                 |
+      | values                                                                 | rights                                   |
+      | repair.fallback=delete                                                 | the usual ones and "delete pods"         |
+      | repair.fallback=label                                                  | the usual ones and "patch pods/status"   |
+      | repair.repairPods=false, repair.deletePods=true                        | the usual ones and "delete pods"         |
+      | repair.repairPods=false, repair.labelPods=true                         | the usual ones and "patch pods/status"   |
+      | repair.repairPods=false, repair.deletePods=true, repair.labelPods=true | the usual ones and "delete pods"         |
+      | repair.repairPods=false                                                | the usual ones                           |
+      | hostNetwork=true, statusGate=agent                                     | the usual ones                           |
+      | chained=false                                                          | the usual ones                           |
+      | taint.mode=untaint                                                     | the usual ones                           |
+      | taint.mode=readiness                                                   | the usual ones                           |
 
   Scenario Outline: What no mode allows: to <try>
     Given another node "there"

@@ -79,8 +79,7 @@ Feature: A changed setting reaches the node without a restart
 
   @mutant:own-level-fixed
   Scenario: The agent's own log level follows
-    Given the node agent has no flags
-    And the node agent is ready
+    Given the node agent is ready
     When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:error,cni-plugin:error"
     Then our entry in "10-lab.conflist" has "plugin_log_level" = "error" within 1000 ms
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "shop"

@@ -77,7 +77,7 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
         rules.push(rule("*", "*", &["*"]));
     }
     let local = [
-        named("", "configmaps", "istio-cni-config", &["get", "list", "watch"]),
+        named("", "configmaps", "istio-cni-config", &["list", "watch"]),
         named("apps", "daemonsets", "istio-cni-node", &["get"]),
     ];
     let mut objects = Vec::from(of_cluster(make, Names::same(AGENT), &rules));

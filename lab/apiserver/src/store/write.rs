@@ -274,6 +274,8 @@ fn first_status(kind: &Kind, object: &mut Value) {
 /// The few defaults that a node or a plugin looks at.
 fn fill_in(key: &Key, object: &mut Value) {
     match key.kind.name {
+        // Expressions of policies count on it.
+        "Node" => set_if_absent(object, "spec", json!({})),
         "Namespace" => object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(key.name),
         "Pod" if object["spec"].is_object() => {
             set_if_absent(&mut object["spec"], "serviceAccountName", json!("default"));

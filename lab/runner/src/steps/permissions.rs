@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use apiserver::kinds::Kind;
 use apiserver::{Account, Grant};
 use cluster::Cluster as _;
-use cucumber::gherkin::Step as Line;
+use cucumber::gherkin;
 use cucumber::{given, then, when};
 use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn pod(world: &mut LabWorld, name: String, node: String) -> Step {
 }
 
 #[when(
-    regex = r#"^the node agent's token is used to (get|list|create|update|patch|delete) ([a-z./]+) "([^"]*)"(?: with `(.*)`)?$"#
+    regex = r#"^the node agent's token is used to (get|list|create|update|patch|delete) ([a-z0-9./]+) "([^"]*)"(?: with `(.*)`)?$"#
 )]
 async fn attempt(world: &mut LabWorld, verb: String, resource: String, at: String, body: String) -> Step {
     let pod = agent(world).await?;
@@ -137,8 +137,8 @@ async fn rights(world: &mut LabWorld) -> Result<BTreeSet<String>, Stop> {
 }
 
 #[then("the node agent's rights are:")]
-async fn rights_are(world: &mut LabWorld, line: &Line) -> Step {
-    expect_eq("its rights", &rights(world).await?, &lines(line.docstring.as_deref().unwrap_or_default()))
+async fn rights_are(world: &mut LabWorld, step: &gherkin::Step) -> Step {
+    expect_eq("its rights", &rights(world).await?, &lines(step.docstring.as_deref().unwrap_or_default()))
 }
 
 #[then(regex = r#"^its rights are the usual ones(?: and "([^"]+)")?$"#)]
@@ -173,7 +173,7 @@ async fn capabilities(world: &mut LabWorld, wanted: String) -> Step {
 }
 
 #[then("its mounts are:")]
-async fn mounts(world: &mut LabWorld, line: &Line) -> Step {
+async fn mounts(world: &mut LabWorld, step: &gherkin::Step) -> Step {
     let applied = &world.agent.applied;
     let set = applied.iter().find(|object| object["metadata"]["name"] == DAEMONSET);
     let spec = &set.ok_or_else(|| Stop::wrong("no DaemonSet was applied"))?["spec"]["template"]["spec"];
@@ -193,5 +193,5 @@ async fn mounts(world: &mut LabWorld, line: &Line) -> Step {
     if unmounted > 0 {
         return Err(Stop::wrong(format!("{unmounted} volumes are mounted nowhere")));
     }
-    expect_eq("its mounts", &found, &lines(line.docstring.as_deref().unwrap_or_default()))
+    expect_eq("its mounts", &found, &lines(step.docstring.as_deref().unwrap_or_default()))
 }

@@ -94,7 +94,7 @@ fn environment(world: &mut LabWorld, key: String, value: String) {
 }
 
 #[given(regex = r#"^the node agent has the flag "([^"]+)"$"#)]
-fn flag(world: &mut LabWorld, flag: String) {
+fn flagged(world: &mut LabWorld, flag: String) {
     world.agent.flags.push(flag);
 }
 
