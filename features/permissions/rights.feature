@@ -29,8 +29,6 @@ Feature: The agent has the rights that its mode needs, and no more
     @mutant:verb-too-many
     Examples:
       | values                                                                 | rights                                   |
-      | repair.fallback=delete                                                 | the usual ones and "delete pods"         |
-      | repair.fallback=label                                                  | the usual ones and "patch pods/status"   |
       | repair.repairPods=false, repair.deletePods=true                        | the usual ones and "delete pods"         |
       | repair.repairPods=false, repair.labelPods=true                         | the usual ones and "patch pods/status"   |
       | repair.repairPods=false, repair.deletePods=true, repair.labelPods=true | the usual ones and "delete pods"         |
@@ -39,6 +37,12 @@ Feature: The agent has the rights that its mode needs, and no more
       | chained=false                                                          | the usual ones                           |
       | taint.mode=untaint                                                     | the usual ones                           |
       | taint.mode=readiness                                                   | the usual ones                           |
+
+    @mutant:repair-right-left-out
+    Examples:
+      | values                                                                 | rights                                   |
+      | repair.fallback=delete                                                 | the usual ones and "delete pods"         |
+      | repair.fallback=label                                                  | the usual ones and "patch pods/status"   |
 
   Scenario Outline: What no mode allows: to <try>
     Given another node "there"
