@@ -36,7 +36,7 @@ fn walk(values: &mut Value, at: &str, place: Place, mistakes: &mut Mistakes) {
             Some(Field { kind: Kind::Elsewhere, .. }) => return false,
             Some(field) if field.kind.holds(value) || protocol::mutant!("wrong-kinds-pass") => {
                 let named = Family::of(&path).zip(value.as_str().filter(|name| !name.is_empty()));
-                mistakes.0.extend(named.and_then(|(family, name)| family.unknown(name, || given())));
+                mistakes.0.extend(named.and_then(|(family, name)| family.unknown(name, given)));
             }
             Some(field) => mistakes.0.push(Mistake::Wrong { given: given(), wanted: field.kind.wanted() }),
             None if is_group(&path) && value.is_object() => walk(value, &path, place, mistakes),

@@ -74,7 +74,7 @@ impl Translated {
 ///
 /// # Errors
 /// What is no map, and every other key in it.
-fn keys<'a>(value: Option<&'a Value>, place: &str, known: &[&str]) -> Result<Map<String, Value>, Mistakes> {
+fn keys(value: Option<&Value>, place: &str, known: &[&str]) -> Result<Map<String, Value>, Mistakes> {
     let map = map(value, place)?;
     let unknown = map.iter().filter(|(key, _)| !known.contains(&key.as_str())).map(|(key, value)| {
         let nearest = crate::check::closest(key, known.iter().copied()).map(str::to_owned);

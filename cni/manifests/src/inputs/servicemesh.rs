@@ -29,10 +29,10 @@ pub fn translate(document: &Value) -> Result<Translated, Mistakes> {
     let mut mistakes = Mistakes::default();
     let spec = map(document.get("spec"), "spec")?;
     let mut all = Translated { place: VALUES, ..Translated::default() };
-    if let Some(entry) = mistakes.keep(component(spec.get("componentConfig"))).flatten() {
-        if let Some(agent) = mistakes.keep(agent(&entry)) {
-            all = agent;
-        }
+    if let Some(entry) = mistakes.keep(component(spec.get("componentConfig"))).flatten()
+        && let Some(agent) = mistakes.keep(agent(&entry))
+    {
+        all = agent;
     }
     let injector = map(spec.get("istioConfig"), "spec.istioConfig")?;
     let place = "spec.istioConfig.cni";
