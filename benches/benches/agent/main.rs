@@ -53,6 +53,9 @@ struct Options {
     /// Where the figures go as JSON; `agent.json` beside criterion's directory if not given.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// A client of the part `socket`.
+    #[arg(long, hide = true)]
+    ask: Option<PathBuf>,
     /// What `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
@@ -130,6 +133,9 @@ fn judge(figure: f64, Goal { most, unit }: Goal) -> Cell {
 
 fn main() -> Result<()> {
     let options = Options::parse();
+    if let Some(socket) = &options.ask {
+        return socket::client(socket);
+    }
     let effort = if options.quick { Effort::Quick } else { Effort::Full };
     let binaries = binaries(&options)?;
     // Before any thread: all threads of this process, the API server's among them, live on the node.

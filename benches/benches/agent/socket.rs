@@ -4,11 +4,10 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Barrier;
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use benches::{burst, contender};
 use protocol::agent::{
     PodKey, Reply, Request, RequestKind, Response, SOCKET, VERSION, decode_line, encode_line,
@@ -22,11 +21,21 @@ use crate::{Effort, Figures, Goal, pods};
 const ANSWER: Goal = Goal { most: 5.0, unit: "ms" };
 /// As many as a kubelet's pods.
 const PODS: usize = 110;
+/// Processes that ask for all of them at once: one may have 64 connections.
+const CLIENTS: usize = 2;
 
 fn ask(socket: &Path, key: &PodKey) -> Result<Response> {
+    answer(question(socket, key)?)
+}
+
+fn question(socket: &Path, key: &PodKey) -> Result<UnixStream> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(&encode_line(&Request { version: VERSION, kind: RequestKind::Pod(key.clone()) })?)?;
+    Ok(stream)
+}
+
+fn answer(stream: UnixStream) -> Result<Response> {
     let mut line = Vec::new();
     BufReader::new(stream).read_until(b'\n', &mut line)?;
     Ok(decode_line::<Reply>(&line)?.response)
@@ -82,21 +91,54 @@ pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures
     let socket = node.run_dir().join(SOCKET);
     let alone = series(&socket, &keys[0], effort.pick(50, ROW))?;
     figures.samples("socket request, alone", alone, 0.99, ANSWER);
-    let all_there = Barrier::new(keys.len());
-    let together = thread::scope(|scope| {
-        let crowd: Vec<_> = keys
-            .iter()
-            .map(|key| {
-                scope.spawn(|| {
-                    all_there.wait();
-                    series(&socket, key, effort.pick(2, 50))
-                })
-            })
-            .collect();
-        let ended = crowd.into_iter().map(|one| one.join().map_err(|_| anyhow!("a thread panicked"))?);
-        ended.collect::<Result<Vec<_>>>()
-    })?;
-    figures.samples("socket request, 110 at a time", together.concat(), 0.99, ANSWER);
+    let rounds = (0..effort.pick(2, 50)).map(|_| crowd(&socket, &keys)).collect::<Result<Vec<_>>>()?;
+    figures.samples("socket request, 110 at a time", rounds.concat(), 0.99, ANSWER);
+    Ok(())
+}
+
+/// Asks for all pods at once, from [`CLIENTS`] processes that are there before; milliseconds of each.
+fn crowd(socket: &Path, keys: &[PodKey]) -> Result<Vec<f64>> {
+    let own = std::env::current_exe()?;
+    let mut clients = Vec::new();
+    for part in keys.chunks(keys.len().div_ceil(CLIENTS)) {
+        let mut client = Command::new(&own);
+        client.arg("--ask").arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = client.spawn()?;
+        let mut stdin = child.stdin.take().context("no stdin")?;
+        writeln!(stdin, "{}", serde_json::to_string(part)?)?;
+        let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
+        stdout.read_line(&mut String::new())?;
+        clients.push((child, stdin, stdout));
+    }
+    for (_, stdin, _) in &mut clients {
+        writeln!(stdin)?;
+    }
+    let mut all = Vec::new();
+    for (mut child, _, mut stdout) in clients {
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        ensure!(child.wait()?.success(), "a client failed");
+        all.extend(serde_json::from_str::<Vec<f64>>(&line)?);
+    }
+    Ok(all)
+}
+
+/// What a client of [`crowd`] does: reads keys, says that it is there, and asks for all of them once it is told to. Answers are read in the
+/// order of the questions, so what it tells is never too little.
+pub(crate) fn client(socket: &Path) -> Result<()> {
+    let mut lines = std::io::stdin().lines();
+    let mut line = || -> Result<String> { Ok(lines.next().context("the bench is gone")??) };
+    let keys: Vec<PodKey> = serde_json::from_str(&line()?)?;
+    println!("ready");
+    line()?;
+    let asked =
+        keys.iter().map(|key| Ok((Instant::now(), question(socket, key)?))).collect::<Result<Vec<_>>>()?;
+    let mut all = Vec::new();
+    for (start, stream) in asked {
+        ensure!(matches!(answer(stream)?, Response::Found { .. }), "a pod is not known");
+        all.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    println!("{}", serde_json::to_string(&all)?);
     Ok(())
 }
 
