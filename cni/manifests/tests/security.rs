@@ -93,13 +93,16 @@ fn process(set: &Value) -> Vec<(&'static str, String)> {
     capabilities.chain(mounts.map(|mount| ("mount", mount))).collect()
 }
 
+/// What a mode is called, the values that choose it, and the modes of the page that it is.
+type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a [&'a str]);
+
 #[test]
 fn each_mode_is_granted_what_the_page_says() {
     let off = ("repair.enabled", json!(false));
     let on = |path: &'static str| [("repair.repairPods", json!(false)), (path, json!(true))];
     let fallback = |to: &str| [("repair.fallback", json!(to))];
-    let cases: [(&str, &[(&str, Value)], &[&str]); 9] = [
-        ("nothing but the plugin", &[off.clone()], &["always"]),
+    let cases: [Case<'_>; 9] = [
+        ("nothing but the plugin", std::slice::from_ref(&off), &["always"]),
         ("the default", &[], &["always", "repair"]),
         ("pods are deleted", &on("repair.deletePods"), &["always", "repair", "delete"]),
         ("pods are labelled", &on("repair.labelPods"), &["always", "repair", "label"]),
@@ -107,7 +110,7 @@ fn each_mode_is_granted_what_the_page_says() {
         ("labelled as a fallback", &fallback("label"), &["always", "repair", "label"]),
         ("its own taint", &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
         ("a controller's taint", &[("taint.mode", json!("untaint"))], &["always", "repair"]),
-        ("OpenShift", &[off, ("platform", json!("openshift"))], &["always", "openshift"]),
+        ("OpenShift", &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
     ];
     for (case, given, modes) in cases {
         let documented: Granted = modes.iter().flat_map(|mode| documented(mode)).collect();

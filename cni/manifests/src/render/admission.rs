@@ -36,7 +36,10 @@ struct Policy {
 /// The policies and their bindings.
 pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
     let values = make.values;
-    if mutant!("policy-left-out") || !(values.admission_policy.enabled || mutant!("policy-always")) {
+    if mutant!("policy-left-out") {
+        return Vec::new();
+    }
+    if !values.admission_policy.enabled && !mutant!("policy-always") {
         return Vec::new();
     }
     let pods = Right::of(&values.repair).map(own_pods);
