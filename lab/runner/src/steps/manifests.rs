@@ -143,6 +143,17 @@ fn is_not_there(world: &mut LabWorld, kind: String) -> Step {
     expect_eq(&format!("the number of objects {kind}"), &there, &0)
 }
 
+#[then(regex = r#"^there is no (\w+) "([^"]+)"$"#)]
+fn none_is_named(world: &mut LabWorld, kind: String, name: String) -> Step {
+    let is_meant =
+        |object: &&Value| object["kind"] == kind.as_str() && object["metadata"]["name"] == name.as_str();
+    expect_eq(
+        &format!("the number of objects {kind} {name}"),
+        &objects(world)?.iter().filter(is_meant).count(),
+        &0,
+    )
+}
+
 #[then("nothing is rendered")]
 fn nothing(world: &mut LabWorld) -> Step {
     expect_eq("stdout", &world.answer()?.stdout.as_str(), &"")

@@ -1,0 +1,55 @@
+@install-cni
+Feature: What the agent may do is what it asks for
+  It reads pods everywhere, because a node's pods are of every namespace. In its own namespace it reads two objects, by name.
+
+  @mutant:role-without-names
+  Scenario: In its namespace
+    When manifests are rendered with "--namespace mesh"
+    Then there is a Role "istio-cni" in namespace "mesh"
+    And Role "istio-cni" has rules/0 = {"apiGroups":[""],"resources":["configmaps"],"resourceNames":["istio-cni-config"],"verbs":["list","watch"]}
+    And Role "istio-cni" has rules/1 = {"apiGroups":["apps"],"resources":["daemonsets"],"resourceNames":["istio-cni-node"],"verbs":["get"]}
+    And Role "istio-cni" has no rules/2
+
+  @mutant:role-without-names
+  Scenario: OpenShift has to allow what is mounted
+    When manifests are rendered with "--platform openshift"
+    Then ClusterRole "istio-cni" has rules/3 = {"apiGroups":["security.openshift.io"],"resources":["securitycontextconstraints"],"resourceNames":["privileged"],"verbs":["use"]}
+
+  @mutant:controller-as-root
+  Scenario Outline: A controller of taints is nobody on its node, in mode <mode>
+    When manifests are rendered with "--set taint.mode=<mode>"
+    Then Deployment "istio-cni-taint" has spec/template/spec/containers/taint-controller/securityContext/runAsNonRoot = true
+    And Deployment "istio-cni-taint" has spec/template/spec/containers/taint-controller/securityContext/capabilities = {"drop":["ALL"]}
+    And Deployment "istio-cni-taint" has no spec/template/spec/volumes
+    And ClusterRole "istio-cni-taint" has rules = [{"apiGroups":[""],"resources":["nodes"],"verbs":["get","list","watch","patch"]}]
+    And Role "istio-cni-taint-pods" has rules = [{"apiGroups":[""],"resources":["pods"],"verbs":["list","watch"]}]
+
+    Examples:
+      | mode      |
+      | readiness |
+      | untaint   |
+
+  @mutant:network-in-own-namespace
+  Scenario: Pods of every namespace find the plugin's network
+    When manifests are rendered with "--namespace mesh --set provider=multus,chained=false"
+    Then there is a NetworkAttachmentDefinition "istio-cni" in namespace "default"
+    And NetworkAttachmentDefinition "istio-cni" has no spec
+
+  @mutant:scope-ignored
+  Scenario: One applies what is of the cluster, and another one the rest
+    When manifests are rendered with "--set global.resourceScope=cluster,taint.mode=readiness,repair.fallback=label"
+    Then there is no Role
+    And there is no DaemonSet
+    And there is no Deployment
+    And there is no ServiceAccount
+    When manifests are rendered with "--set global.resourceScope=namespace,taint.mode=readiness,repair.fallback=label"
+    Then there is no ClusterRole
+    And there is no ClusterRoleBinding
+    And there is no ValidatingAdmissionPolicy
+    And there is a DaemonSet "istio-cni-node" in namespace "istio-system"
+
+  @mutant:upstreams-spelling
+  Scenario: The merged file has the name that was asked for
+    When manifests are rendered with "--set istioOwnedCNIConfig=true,istioOwnedCNIConfigFileName=00-istio.conflist"
+    Then its setting ISTIO_OWNED_CNI_CONFIG is "true"
+    And its setting ISTIO_OWNED_CNI_CONFIG_FILENAME is "00-istio.conflist"
