@@ -16,13 +16,13 @@ fn agent() -> Account {
     Account { namespace: "shop".into(), name: "default".into() }
 }
 
-fn role(kind: &str, name: &str, rules: Value) -> Value {
+fn role(kind: &str, name: &str, rules: &Value) -> Value {
     let namespace = if kind == "Role" { json!("shop") } else { Value::Null };
     json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": {"name": name, "namespace": namespace},
            "rules": rules})
 }
 
-fn binding(kind: &str, role: (&str, &str), subject: Value) -> Value {
+fn binding(kind: &str, role: (&str, &str), subject: &Value) -> Value {
     let namespace = if kind == "RoleBinding" { json!("shop") } else { Value::Null };
     json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": {"name": role.1, "namespace": namespace},
            "roleRef": {"apiGroup": RBAC, "kind": role.0, "name": role.1}, "subjects": [subject]})
@@ -41,10 +41,10 @@ async fn an_account_may_what_the_roles_that_it_is_bound_to_say_at_once_and_no_lo
     let world = World::new();
     world.server.create_namespace("other", &std::collections::BTreeMap::new()).unwrap();
     for object in [
-        role("ClusterRole", "reader", json!([rule(&["get", "list"], "pods")])),
-        role("Role", "maps", json!([rule(&["get"], "configmaps")])),
-        binding("ClusterRoleBinding", ("ClusterRole", "reader"), account()),
-        binding("RoleBinding", ("Role", "maps"), account()),
+        role("ClusterRole", "reader", &json!([rule(&["get", "list"], "pods")])),
+        role("Role", "maps", &json!([rule(&["get"], "configmaps")])),
+        binding("ClusterRoleBinding", ("ClusterRole", "reader"), &account()),
+        binding("RoleBinding", ("Role", "maps"), &account()),
     ] {
         world.server.upsert(object).unwrap();
     }
@@ -60,7 +60,7 @@ async fn an_account_may_what_the_roles_that_it_is_bound_to_say_at_once_and_no_lo
     let unused: Vec<String> = world.server.unused(&agent()).iter().map(Grant::to_string).collect();
     assert_eq!(unused, ["get pods (ClusterRole reader)"]);
 
-    world.server.upsert(role("ClusterRole", "reader", json!([rule(&["get"], "pods")]))).unwrap();
+    world.server.upsert(role("ClusterRole", "reader", &json!([rule(&["get"], "pods")]))).unwrap();
     assert_eq!(refusal(pods.list(&ListParams::default()).await).0, 403);
     let bindings: Api<ClusterRoleBinding> = Api::all(world.server.client());
     bindings.delete("reader", &DeleteParams::default()).await.unwrap();
@@ -71,7 +71,7 @@ async fn an_account_may_what_the_roles_that_it_is_bound_to_say_at_once_and_no_lo
 async fn users_and_groups_are_bound_and_others_are_not() {
     let world = World::new();
     world.server.upsert(pod("a")).unwrap();
-    world.server.upsert(role("ClusterRole", "reader", json!([rule(&["get"], "pods")]))).unwrap();
+    world.server.upsert(role("ClusterRole", "reader", &json!([rule(&["get"], "pods")]))).unwrap();
     let token = world.server.token(&agent(), None, Duration::from_secs(600)).unwrap();
     let pods: Api<Pod> = Api::namespaced(world.server.client_with_token(&token), "shop");
     let subject = |kind: &str, name: &str| json!({"kind": kind, "name": name, "apiGroup": RBAC});
@@ -83,7 +83,7 @@ async fn users_and_groups_are_bound_and_others_are_not() {
         (subject("Group", "system:authenticated"), true),
         (json!({"kind": "ServiceAccount", "namespace": "other", "name": "default"}), false),
     ] {
-        let bound = binding("ClusterRoleBinding", ("ClusterRole", "reader"), subject.clone());
+        let bound = binding("ClusterRoleBinding", ("ClusterRole", "reader"), &subject);
         world.server.upsert(bound).unwrap();
         assert_eq!(pods.get("a").await.is_ok(), expected, "{subject}");
     }
@@ -93,7 +93,7 @@ async fn users_and_groups_are_bound_and_others_are_not() {
 async fn a_role_that_cannot_be_enforced_is_refused() {
     let world = World::new();
     let roles: Api<k8s_openapi::api::rbac::v1::ClusterRole> = Api::all(world.server.client());
-    let wrong = role("ClusterRole", "x", json!([{"apiGroups": [""], "resources": ["pods"], "verbs": []}]));
+    let wrong = role("ClusterRole", "x", &json!([{"apiGroups": [""], "resources": ["pods"], "verbs": []}]));
     let refused = roles.create(&PostParams::default(), &from_value(wrong).unwrap()).await;
     assert_eq!(refusal(refused), (422, "Invalid".into()));
 }
