@@ -16,6 +16,7 @@ use crate::manifests::Request;
 use crate::settings::key::{self, Change, From, Key};
 use crate::settings::kind::Kind;
 use crate::status::Output;
+use crate::taint;
 
 const EXAMPLES: &str = "\
 Every flag is an environment variable, too, in capitals with _ between its words, and a key of the ConfigMap istio-cni-config, which
@@ -27,6 +28,19 @@ Examples:
   install-cni --chained-cni-plugin=false --cni-conf-name=istio-cni.conf    for Multus
   install-cni status                              what is installed here, what is wrong, what to do
   install-cni manifests --platform k3s            the objects that install it; see install-cni manifests --help";
+
+const TAINT_EXAMPLES: &str = "\
+It runs in a Deployment; of several replicas the one with the lease acts. /healthz and /readyz are on port 8000, /metrics on 15014. It
+ends with 0 when it is told to stop, with 2 when the words or the ConfigMap make no sense, and with 1 when anything else keeps it from
+its work.
+
+Examples:
+  install-cni taint --mode untaint --cni-namespace istio-system
+      nodes are made with the taint cni.istio.io/not-ready and lose it once the agent is ready there
+  install-cni taint --mode readiness --configmap-name istio-cni-taint-configmap
+      nodes have the taint NodeReadiness while a pod that the ConfigMap names is not ready there
+  install-cni taint --mode readiness --run-as-daemon=false
+      puts every node right once, and ends";
 
 /// How a command ends whose words are a mistake.
 pub(crate) const USAGE: u8 = 2;
@@ -58,6 +72,9 @@ pub enum Command {
     },
     /// Render the objects that install the agent, from values of the chart, from an IstioOperator or from a ServiceMesh.
     Manifests(Box<Request>),
+    /// Mind the taint that keeps pods off nodes until the plugin is ready there, for all nodes of the cluster.
+    #[command(after_help = TAINT_EXAMPLES)]
+    Taint(taint::Flags),
     /// Work in namespaces of pods, for the agent itself: a request on stdin, an answer on stdout.
     #[command(hide = true)]
     InPod,

@@ -59,11 +59,17 @@ pub enum Reason {
     CniConfigFight,
     /// A changed setting was not applied.
     SettingRefused,
+    /// A node got the taint that keeps pods away until the plugin is ready.
+    NodeTainted,
+    /// A node lost that taint.
+    NodeUntainted,
+    /// A node's taint cannot be changed; it is tried again.
+    NodeTaintFailed,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::DeleteBrokenPod,
         Self::DeleteFailed,
         Self::LabelBrokenPod,
@@ -78,6 +84,9 @@ impl Reason {
         Self::RedirectionUnknown,
         Self::CniConfigFight,
         Self::SettingRefused,
+        Self::NodeTainted,
+        Self::NodeUntainted,
+        Self::NodeTaintFailed,
     ];
 
     /// Its name in the event.
@@ -96,13 +105,20 @@ impl Reason {
             Self::RedirectionUnknown => "RedirectionUnknown",
             Self::CniConfigFight => "CniConfigFight",
             Self::SettingRefused => "SettingRefused",
+            Self::NodeTainted => "NodeTainted",
+            Self::NodeUntainted => "NodeUntainted",
+            Self::NodeTaintFailed => "NodeTaintFailed",
         }
     }
 
     /// `Normal` for good news. A deletion is a warning, as upstream's is.
     const fn kind(self) -> &'static str {
         match self {
-            Self::RepairedBrokenPod | Self::AlreadyRedirected | Self::RedirectionRestored => "Normal",
+            Self::RepairedBrokenPod
+            | Self::AlreadyRedirected
+            | Self::RedirectionRestored
+            | Self::NodeTainted
+            | Self::NodeUntainted => "Normal",
             _ => "Warning",
         }
     }
@@ -111,6 +127,7 @@ impl Reason {
     const fn component(self) -> &'static str {
         match self {
             Self::CniConfigFight | Self::SettingRefused => "install-cni",
+            Self::NodeTainted | Self::NodeUntainted | Self::NodeTaintFailed => "istio-cni-taint",
             _ => "cni-repair",
         }
     }

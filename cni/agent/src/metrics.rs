@@ -19,10 +19,11 @@ use prometheus_client::registry::Registry;
 use protocol::mutant;
 
 use crate::readiness::{Missing, Part};
+use crate::taint::{Deed, Lead};
 
 pub use labels::{
     AddPhase, AddResult, CacheResult, InstallResult, LineSkipped, RepairResult, RepairType, RestartReason,
-    SettingKey, Unrepairable, Watched,
+    SettingKey, TaintResult, Unrepairable, Watched,
 };
 pub use text::Exposition;
 
@@ -70,6 +71,9 @@ struct Series {
     events_dropped: Counter,
     lines_skipped: Counters<1>,
     token_expiry: Gauge<f64, AtomicU64>,
+    taints: Counters<2>,
+    tainted: Gauge,
+    leads: Gauge,
 }
 
 impl Default for Series {
@@ -93,15 +97,34 @@ impl Default for Series {
             events_dropped: Counter::default(),
             lines_skipped: Counters::default(),
             token_expiry: Gauge::default(),
+            taints: Counters::default(),
+            tainted: Gauge::default(),
+            leads: Gauge::default(),
         }
     }
 }
 
 impl Default for Metrics {
+    /// The agent's.
     fn default() -> Self {
         let all = Series::default();
         all.begin();
         Self(Arc::new(Inner { registry: all.register(), all }))
+    }
+}
+
+impl Metrics {
+    /// Those of the controller of taints: nothing that could be taken for an agent's.
+    #[must_use]
+    pub fn of_controller() -> Self {
+        let all = Series::default();
+        all.begin();
+        let mut registry = Registry::default();
+        let mut add = Registrar(&mut registry);
+        all.register_common(&mut add);
+        add.metric("millrace_tainted_nodes", "Nodes that carry the taint", &all.tainted);
+        add.metric("millrace_taint_leader", "Whether this controller leads: 1 or 0", &all.leads);
+        Self(Arc::new(Inner { registry, all }))
     }
 }
 
@@ -143,7 +166,6 @@ impl Series {
             "Changed settings that were not applied, by key",
             &self.rejected,
         );
-        add.metric("millrace_watch_restarts", "Watches begun anew, by resource and reason", &self.restarts);
         add.metric(
             "millrace_unredirected_pods",
             "Enrolled pods of the node without our rules",
@@ -154,16 +176,21 @@ impl Series {
             "Broken pods that cannot be repaired, by reason",
             &self.unrepairable,
         );
-        add.metric(
-            "millrace_events_dropped",
-            "Kubernetes events that were not delivered",
-            &self.events_dropped,
-        );
         let skipped = "Log lines of the plugin, or requests with them, that were not taken, by reason";
         add.metric("millrace_log_lines_skipped", skipped, &self.lines_skipped);
         let expiry = "When the plugin's token expires, in seconds since 1970; 0 if unknown";
         add.metric("millrace_kubeconfig_token_expiry_timestamp_seconds", expiry, &self.token_expiry);
+        self.register_common(&mut add);
         registry
+    }
+
+    /// What the agent and the controller of taints have in common.
+    fn register_common(&self, add: &mut Registrar<'_>) {
+        add.metric("millrace_watch_restarts", "Watches begun anew, by resource and reason", &self.restarts);
+        let dropped = "Kubernetes events that were not delivered";
+        add.metric("millrace_events_dropped", dropped, &self.events_dropped);
+        let taints = "Changes of nodes' taints by what was done and how it ended";
+        add.metric("millrace_node_taints", taints, &self.taints);
     }
 
     /// Makes every series whose labels are known beforehand.
@@ -202,6 +229,11 @@ impl Series {
             }
         }
         Unrepairable::ALL.iter().for_each(|reason| touch(&self.unrepairable, [("reason", reason.name())]));
+        for deed in Deed::ALL {
+            for result in TaintResult::ALL {
+                touch(&self.taints, [("deed", deed.name()), ("result", result.name())]);
+            }
+        }
     }
 }
 
@@ -292,6 +324,21 @@ impl Metrics {
     /// A watch began anew.
     pub fn watch_restarted(&self, watched: Watched, reason: RestartReason) {
         self.0.all.restarts.get_or_create(&[("resource", watched.name()), ("reason", reason.name())]).inc();
+    }
+
+    /// A change of a node's taints ended.
+    pub fn taint(&self, deed: Deed, result: TaintResult) {
+        self.0.all.taints.get_or_create(&[("deed", deed.name()), ("result", result.name())]).inc();
+    }
+
+    /// How many nodes carry the taint.
+    pub fn tainted(&self, nodes: usize) {
+        self.0.all.tainted.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
+
+    /// Whether this controller leads.
+    pub fn leads(&self, leads: Lead) {
+        self.0.all.leads.set((leads == Lead::Ours).into());
     }
 
     /// A Kubernetes event was not delivered.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What still keeps the agent from being ready. Each part of it says for itself; `/readyz` and the metric read all of them.
+//! What still keeps the process from being ready. Each part of it says for itself; `/readyz` and the metric read all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A part that must be right before the agent is ready.
+/// A part that must be right before the agent, or the controller of taints, is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The plugin's binary in every target directory.
@@ -17,11 +17,20 @@ pub enum Part {
     Conflist,
     /// The sockets that the plugin talks to.
     Sockets,
+    /// What nodes need, as the controller is told.
+    Needs,
+    /// The nodes that the controller knows.
+    Nodes,
+    /// The pods that it knows.
+    Pods,
 }
 
 impl Part {
-    /// All of them, in the order in which they are told.
+    /// All of the agent, in the order in which they are told.
     pub const ALL: [Self; 4] = [Self::Binaries, Self::Kubeconfig, Self::Conflist, Self::Sockets];
+
+    /// All of the controller of taints.
+    pub const CONTROLLER: [Self; 3] = [Self::Needs, Self::Nodes, Self::Pods];
 
     /// Its name in reports and metrics.
     #[must_use]
@@ -31,6 +40,9 @@ impl Part {
             Self::Kubeconfig => "kubeconfig",
             Self::Conflist => "conflist",
             Self::Sockets => "sockets",
+            Self::Needs => "needs",
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
         }
     }
 }
@@ -39,13 +51,11 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing(BTreeMap<Part, String>);
 
-impl Default for Missing {
-    fn default() -> Self {
-        Self(Part::ALL.map(|part| (part, "not looked at yet".to_owned())).into())
-    }
-}
-
 impl Missing {
+    fn all(parts: &[Part]) -> Self {
+        Self(parts.iter().map(|part| (*part, "not looked at yet".to_owned())).collect())
+    }
+
     /// Whether nothing is missing.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -63,12 +73,19 @@ impl Missing {
 pub struct Readiness(Arc<watch::Sender<Missing>>);
 
 impl Default for Readiness {
+    /// The agent's.
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Missing::default())))
+        Self::of(&Part::ALL)
     }
 }
 
 impl Readiness {
+    /// That of a process with these parts; none of them is right yet.
+    #[must_use]
+    pub fn of(parts: &[Part]) -> Self {
+        Self(Arc::new(watch::Sender::new(Missing::all(parts))))
+    }
+
     /// A part is right.
     pub fn right(&self, part: Part) {
         self.0.send_if_modified(|missing| missing.0.remove(&part).is_some());

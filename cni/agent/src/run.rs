@@ -31,7 +31,7 @@ use crate::serve::lookup::Lookup;
 use crate::settings::follow::Live;
 use crate::settings::layers::Process;
 use crate::settings::{self, Loaded, Network, Settings};
-use crate::status;
+use crate::{status, taint};
 
 /// Runs the agent, or the command that was asked for.
 #[must_use]
@@ -48,6 +48,9 @@ pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::Status { output }) = cli.command {
         // Who closes the pipe has read enough.
         return status::run(&loaded, output, &mut io::stdout()).unwrap_or(ExitCode::FAILURE);
+    }
+    if let Some(Command::Taint(flags)) = cli.command {
+        return taint::main(&flags, loaded);
     }
     if purge {
         return told(&uninstall(&loaded.settings, Binary::Always));
@@ -98,7 +101,9 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         readiness: readiness.clone(),
     };
     servers.spawn(sockets.run(stop.clone()));
-    let (leaving, events) = cluster::follow(live, client, pods, metrics.clone(), &mut servers, &stop);
+    let (leaving, events) = cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
+    let told = (&readiness, &metrics, &events);
+    let own_taint = cluster::own_taint(&settings, client.as_ref(), told, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = Context { settings: receiver.clone(), readiness, metrics, events };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
@@ -120,7 +125,14 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let decision = leaving.conclude(settings.always_uninstall).await;
     stop.cancel();
     let _ = installation.await;
+    if let Some(taint) = own_taint.as_ref().filter(|_| mutant!("upgrade-retaints")) {
+        taint.restore().await;
+    }
     if let Decision::Uninstall(_) = decision {
+        // First, so that no pod comes to a node that is about to lose the plugin.
+        if let Some(taint) = own_taint {
+            taint.restore().await;
+        }
         take_back(settings).await;
     }
     servers.shutdown().await;

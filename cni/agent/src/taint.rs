@@ -25,6 +25,36 @@
 //!
 //! Only `/spec/taints` of a node is ever patched.
 
-mod rights;
+//!
+//! | module | what |
+//! |---|---|
+//! | [`model`], [`taints`] | nodes and pods; lists of taints and their patches |
+//! | [`life`] | whether a pod's "ready" is about the life that its node has now |
+//! | [`rules`] | which pods a node needs |
+//! | [`decide`] | which node gets or loses the taint, and when it is tried again |
+//! | [`lease`], `elect` | who leads: decided; asked for |
+//! | [`options`], `run` | the command line; the process |
+//! | `follow`, `minder`, `hands` | what is heard; what follows of it; one patch |
+//! | `own` | the variant in the agent |
 
+pub mod decide;
+mod elect;
+mod follow;
+mod hands;
+pub mod lease;
+pub mod life;
+mod minder;
+pub mod model;
+pub mod options;
+mod own;
+mod rights;
+pub mod rules;
+mod run;
+pub mod taints;
+
+pub use lease::Lead;
+pub use options::{Flags, Mode};
+pub use own::OwnTaint;
 pub use rights::{Names, Place, Right, Role, rights};
+pub use run::main;
+pub use taints::Deed;

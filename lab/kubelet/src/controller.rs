@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who runs what: gives pods to nodes, and tells each node of its pods' beginnings and ends.
+//! Who runs what: gives pods to nodes whose taints they bear, and tells each node of its pods' beginnings and ends.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::store::Action;
+use apiserver::kinds::Kind;
+use apiserver::store::{Action, Key};
 use apiserver::{ApiServer, Changes};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use cluster::PodName;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::containers::Ending;
+use crate::daemonset;
 use crate::life;
 use crate::node::NetnsNode;
 
 /// Follows the API's pods until it is aborted.
 pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Changes) {
-    let client = api.client();
-    let mut turn = 0;
+    let mut scheduler =
+        Scheduler { api: api.clone(), client: api.client(), turn: 0, waiting: BTreeMap::new() };
     loop {
         let Ok(change) = changes.next().await else {
             // Only a controller that sleeps through the API's whole history comes here.
             changes = api.subscribe();
             continue;
         };
+        if change.key.kind.name == "Node" {
+            scheduler.try_again(&nodes).await;
+        }
         if change.key.kind.name != "Pod" {
             continue;
         }
@@ -35,11 +41,8 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Change
         let node = nodes.iter().find(|node| Some(node.name.as_str()) == assigned);
         let ends = change.action == Action::Deleted || !object["metadata"]["deletionTimestamp"].is_null();
         match (assigned, node) {
-            (None, _) if !ends => {
-                if let Some(node) = choose(&nodes, object, &mut turn) {
-                    bind(&client, object, &node.name).await;
-                }
-            }
+            (None, _) if !ends => scheduler.place(&nodes, object).await,
+            (None, _) => scheduler.forget(object),
             (_, Some(node)) if ends => end(node, object),
             (_, Some(node)) => begin(node, object),
             _ => {}
@@ -47,12 +50,66 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Change
     }
 }
 
-/// The next node in turn that the pod's node selector allows.
-fn choose<'a>(nodes: &'a [Arc<NetnsNode>], pod: &Value, turn: &mut usize) -> Option<&'a Arc<NetnsNode>> {
-    let wanted = pod["spec"]["nodeSelector"]["kubernetes.io/hostname"].as_str();
-    let allowed: Vec<_> = nodes.iter().filter(|node| wanted.is_none_or(|name| node.name == name)).collect();
-    *turn += 1;
-    allowed.get((*turn - 1) % allowed.len().max(1)).copied()
+/// Finds nodes for pods.
+struct Scheduler {
+    api: ApiServer,
+    client: kube::Client,
+    turn: usize,
+    /// Pods that no node takes, by UID.
+    waiting: BTreeMap<String, Value>,
+}
+
+impl Scheduler {
+    /// Binds a pod to the next node in turn that takes it; if there is none, says so, and keeps the pod for later.
+    async fn place(&mut self, nodes: &[Arc<NetnsNode>], pod: &Value) {
+        let wanted = pod["spec"]["nodeSelector"]["kubernetes.io/hostname"].as_str();
+        let selected: Vec<_> =
+            nodes.iter().filter(|node| wanted.is_none_or(|name| node.name == name)).collect();
+        let taken: Vec<_> = selected.iter().filter(|node| self.refusal(node, pod).is_none()).collect();
+        self.turn += 1;
+        if let Some(node) = taken.get((self.turn - 1) % taken.len().max(1)) {
+            self.waiting.remove(text(pod, "uid"));
+            return bind(&self.client, pod, &node.name).await;
+        }
+        let refusals: Vec<_> = selected.iter().filter_map(|node| self.refusal(node, pod)).collect();
+        self.waiting.insert(text(pod, "uid").to_owned(), pod.clone());
+        let count = nodes.len();
+        let message = format!("0/{count} nodes are available: {}", refusals.join(", "));
+        self.tell(pod, &message).await;
+    }
+
+    async fn try_again(&mut self, nodes: &[Arc<NetnsNode>]) {
+        for pod in std::mem::take(&mut self.waiting).into_values() {
+            self.place(nodes, &pod).await;
+        }
+    }
+
+    fn forget(&mut self, pod: &Value) {
+        self.waiting.remove(text(pod, "uid"));
+    }
+
+    /// The taint that keeps a pod off a node, in a scheduler's words.
+    fn refusal(&self, node: &NetnsNode, pod: &Value) -> Option<String> {
+        let kind = Kind::find("", "v1", "nodes")?;
+        let node = self.api.object(&Key { kind, namespace: String::new(), name: node.name.clone() })?;
+        let taint = daemonset::untolerated(&pod["spec"], &node)?;
+        let part = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
+        Some(format!("1 node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")))
+    }
+
+    async fn tell(&self, pod: &Value, message: &str) {
+        let told = pod["status"]["conditions"].as_array();
+        if told.is_some_and(|told| told.iter().any(|one| one["message"] == message)) {
+            return;
+        }
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        });
+        let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), text(pod, "namespace"));
+        // One that is gone meanwhile needs no word.
+        let _ = pods.patch_status(text(pod, "name"), &PatchParams::default(), &patch).await;
+    }
 }
 
 async fn bind(client: &kube::Client, pod: &Value, node: &str) {

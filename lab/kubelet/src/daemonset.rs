@@ -131,13 +131,18 @@ fn fits(spec: &Value, node: &Value) -> bool {
     let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let terms = required["nodeSelectorTerms"].as_array();
     let near = terms.is_none_or(|terms| terms.iter().any(|term| matches(term, node)));
+    selected && near && untolerated(spec, node).is_none()
+}
+
+/// The first taint of a node that keeps a pod away.
+pub(crate) fn untolerated<'a>(spec: &Value, node: &'a Value) -> Option<&'a Value> {
     let taints = node["spec"]["taints"].as_array();
     let keeps_out = |taint: &&Value| taint["effect"] != "PreferNoSchedule";
     let bears = |taint: &Value| {
         let all = spec["tolerations"].as_array();
         all.into_iter().flatten().any(|toleration| tolerates(toleration, taint))
     };
-    selected && near && taints.into_iter().flatten().filter(keeps_out).all(bears)
+    taints.into_iter().flatten().filter(keeps_out).find(|taint| !bears(taint))
 }
 
 fn matches(term: &Value, node: &Value) -> bool {

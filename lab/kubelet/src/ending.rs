@@ -2,13 +2,15 @@
 //! How pods end: one after the other, in order, until the network has let each go; or all at once, with the machine.
 
 use std::fs;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use cluster::PodStart;
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::json;
 
 use crate::cni::chain::ChainError;
 use crate::containers::{self, Ending};
@@ -70,7 +72,7 @@ impl NetnsNode {
     }
 
     /// Ends everything that runs at once, and forgets what was in memory: namespaces, and what is below `/run`. Configuration, plugins and
-    /// the runtime's cache stay. Then the kubelet starts its pods again.
+    /// the runtime's cache stay. Then the kubelet tells of another boot, and starts its pods again.
     ///
     /// # Errors
     /// The harness failed.
@@ -90,6 +92,10 @@ impl NetnsNode {
         for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {
             fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
         }
+        self.boots.fetch_add(1, Ordering::Relaxed);
+        let nodes: Api<Node> = Api::all(self.api.clone());
+        let status = Patch::Merge(json!({ "status": self.machine_status() }));
+        nodes.patch_status(&self.name, &PatchParams::default(), &status).await?;
         Ok(())
     }
 

@@ -7,9 +7,10 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use apiserver::ApiServer;
+use apiserver::{ApiServer, Timestamp};
 use cluster::{Kernel, NodePaths, PodName, PodStart};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -55,6 +56,8 @@ pub struct NetnsNode {
     pub(crate) server: ApiServer,
     pub(crate) api: kube::Client,
     number: u8,
+    /// How often the machine was started.
+    pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
     pub(crate) failures: Mutex<Vec<String>>,
@@ -122,6 +125,7 @@ impl NetnsNode {
             server: server.clone(),
             api: server.client(),
             number,
+            boots: AtomicU32::new(1),
             slots: Mutex::default(),
             seen: watch::Sender::default(),
             failures: Mutex::default(),
@@ -159,6 +163,15 @@ impl NetnsNode {
             Installed::ByAgent => json!([base]),
         };
         json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": plugins })
+    }
+
+    /// What the kubelet reports of the machine when it has just started.
+    #[must_use]
+    pub fn machine_status(&self) -> Value {
+        let boot = format!("{}-{}", self.name, self.boots.load(Ordering::Relaxed));
+        let ready =
+            json!({ "type": "Ready", "status": "True", "lastTransitionTime": Timestamp::now().to_string() });
+        json!({ "conditions": [ready], "nodeInfo": { "bootID": boot } })
     }
 
     /// The pod of that name, if the node has it.

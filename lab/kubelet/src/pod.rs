@@ -125,6 +125,8 @@ pub struct Plan {
     pub volumes: Vec<Volume>,
     /// Whether it uses the node's own network.
     pub host_network: bool,
+    /// Whether it asks for its account's token by name.
+    pub wants_token: bool,
     /// The users that its processes can be.
     pub users: Users,
     /// A program that does nothing if told to.
@@ -180,6 +182,7 @@ impl Plan {
             grace: Duration::from_secs(grace.unwrap_or(30)),
             volumes,
             host_network: facts.spec.host_network,
+            wants_token: spec.automount_service_account_token == Some(true),
             users,
             workload: binaries.workload.clone(),
             containers: init.chain(main).collect(),
@@ -191,7 +194,7 @@ impl Plan {
     /// Whether its containers have file systems of their own.
     #[must_use]
     pub fn is_rooted(&self) -> bool {
-        self.volumes.iter().any(|volume| matches!(volume.content, Content::Host { .. }))
+        self.wants_token || self.volumes.iter().any(|volume| matches!(volume.content, Content::Host { .. }))
     }
 }
 

@@ -80,7 +80,7 @@ impl NetnsCluster {
             fs::write(&network, node.default_network().to_string())
                 .map_err(Error::file("write", &network))?;
             node.agent.become_(options.agent, options.deadlines.process).await?;
-            register(&api, name)?;
+            register(&api, &node)?;
             nodes.push(Arc::new(node));
         }
         let changes = api.subscribe();
@@ -300,13 +300,13 @@ fn seed(api: &ApiServer, installed: Installed) -> Result<String, Error> {
     api.token(&account, None, TOKEN_LIFE).map_err(refused)
 }
 
-fn register(api: &ApiServer, name: &str) -> Result<(), Error> {
+fn register(api: &ApiServer, node: &NetnsNode) -> Result<(), Error> {
+    let name = &node.name;
     let labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux" });
-    let ready = json!([{ "type": "Ready", "status": "True" }]);
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "labels": labels },
-        "status": { "conditions": ready },
+        "status": node.machine_status(),
     });
     api.upsert(node).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))
 }

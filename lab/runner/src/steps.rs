@@ -21,6 +21,7 @@
 //! | [`repair`] | what the node agent did about pods that came up unredirected |
 //! | [`permissions`] | what the node agent may do, and who has its token |
 //! | [`policy`] | the policy routes in a pod's namespace |
+//! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
@@ -40,5 +41,6 @@ pub mod pod;
 pub mod policy;
 pub mod repair;
 pub mod rules;
+pub mod taint;
 pub mod traffic;
 pub mod truth;

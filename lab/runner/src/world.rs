@@ -27,6 +27,7 @@ use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
 use crate::steps::rules::ForeignRule;
+use crate::steps::taint::Taints;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
 use crate::truth::compare::Findings;
@@ -116,6 +117,8 @@ pub struct LabWorld {
     pub attempt: Option<Attempt>,
     /// What steps about the agent's own word keep.
     pub observed: Observed,
+    /// Taints of nodes, and who minds them.
+    pub taints: Taints,
     /// Namespaces that steps made beside the pods' own.
     pub namespaces: Vec<Namespace>,
     /// All traffic so far.

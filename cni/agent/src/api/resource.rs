@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be followed: never more than this node's share.
+//! What can be followed: by an agent never more than its node's share.
 
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub struct Resource {
     pub name: &'static str,
     path: String,
     fields: String,
+    labels: String,
 }
 
 /// From where a list is read.
@@ -45,7 +46,7 @@ impl Resource {
         if node.is_empty() {
             return Err(NoNode);
         }
-        Ok(Self { name: "pods", path: "/api/v1/pods".to_owned(), fields: format!("spec.nodeName={node}") })
+        Ok(Self::pods("", "", &format!("spec.nodeName={node}")))
     }
 
     /// One `ConfigMap`.
@@ -60,11 +61,35 @@ impl Resource {
         Self::one("pods", namespace, name)
     }
 
+    /// The pods of a namespace, or of all if it is empty, that both selectors select.
+    #[must_use]
+    pub fn pods(namespace: &str, labels: &str, fields: &str) -> Self {
+        let path = match namespace {
+            "" => "/api/v1/pods".to_owned(),
+            _ => format!("/api/v1/namespaces/{namespace}/pods"),
+        };
+        Self { name: "pods", path, fields: fields.to_owned(), labels: labels.to_owned() }
+    }
+
+    /// All nodes. Only for a controller of the cluster.
+    #[must_use]
+    pub fn nodes() -> Self {
+        let path = "/api/v1/nodes".to_owned();
+        Self { name: "nodes", path, fields: String::new(), labels: String::new() }
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn node(name: &str) -> Self {
+        Self { fields: format!("metadata.name={name}"), ..Self::nodes() }
+    }
+
     fn one(plural: &'static str, namespace: &str, name: &str) -> Self {
         Self {
             name: plural,
             path: format!("/api/v1/namespaces/{namespace}/{plural}"),
             fields: format!("metadata.name={name}"),
+            labels: String::new(),
         }
     }
 
@@ -95,7 +120,8 @@ impl Resource {
     }
 
     fn query(&self, pairs: Vec<(&str, String)>) -> Result<Request<Vec<u8>>, ApiError> {
-        let pairs = pairs.into_iter().chain([("fieldSelector", self.fields.clone())]);
+        let selectors = [("fieldSelector", self.fields.clone()), ("labelSelector", self.labels.clone())];
+        let pairs = pairs.into_iter().chain(selectors.into_iter().filter(|(_, value)| !value.is_empty()));
         let query: Vec<String> = pairs.map(|(key, value)| format!("{key}={}", encoded(&value))).collect();
         let request = Request::get(format!("{}?{}", self.path, query.join("&"))).body(Vec::new());
         request.map_err(|error| not_sent(&error))

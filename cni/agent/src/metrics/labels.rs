@@ -148,8 +148,22 @@ label! {
     Watched {
         /// The node's pods.
         Pods = "pods",
-        /// The agent's ConfigMap.
+        /// The agent's ConfigMap, or the one that says which pods nodes need.
         ConfigMap = "configmap",
+        /// Nodes, or the agent's own one.
+        Nodes = "nodes",
+    }
+}
+
+label! {
+    /// How a change of a node's taints ended.
+    TaintResult {
+        /// It is done.
+        Success = "success",
+        /// Somebody else changed the taints first; it is tried again.
+        Conflict = "conflict",
+        /// It failed; it is tried again.
+        Fail = "fail",
     }
 }
 

@@ -14,10 +14,12 @@ use crate::events::{self, Recorder};
 use crate::leave::{self, Leave, OwnFacts};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
+use crate::readiness::Readiness;
 use crate::repair::child::Program;
 use crate::repair::worker;
 use crate::settings::Settings;
 use crate::settings::follow::{Follower, Live};
+use crate::taint::OwnTaint;
 
 /// A client of the API server, if somebody said where that is. Nothing is sent yet.
 pub(super) fn client(settings: &Settings) -> Option<Client> {
@@ -82,4 +84,29 @@ pub(super) fn follow(
     let follower = Follower { live, client, metrics, recorder: recorder.clone(), own: followed };
     tasks.spawn(follower.run(stop.clone()));
     (leave, recorder)
+}
+
+/// Minds the taint of the own node, if that is wanted. Who uninstalls puts it back.
+pub(super) fn own_taint(
+    settings: &Settings,
+    client: Option<&Client>,
+    (readiness, metrics, recorder): (&Readiness, &Metrics, &Recorder),
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) -> Option<OwnTaint> {
+    let key = settings.own_taint.clone()?;
+    let (Some(client), false) = (client, settings.own.node.is_empty()) else {
+        tracing::warn!(target: "taint", "the own node's taint is not minded: it takes the API server and the node's name (NODE_NAME)");
+        return None;
+    };
+    let taint = OwnTaint {
+        key,
+        node: settings.own.node.clone(),
+        client: client.clone(),
+        readiness: readiness.clone(),
+        metrics: metrics.clone(),
+        recorder: recorder.clone(),
+    };
+    tasks.spawn(taint.clone().run(stop.clone()));
+    Some(taint)
 }

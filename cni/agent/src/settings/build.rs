@@ -41,6 +41,7 @@ pub fn build(values: &Values, found: &Found) -> (Settings, Vec<Mistake>) {
         repair: reader.repair(&own),
         monitoring_port: reader.read(&key::MONITORING_PORT, kind::port, Some(15014)),
         always_uninstall: reader.boolean(&key::ALWAYS_UNINSTALL),
+        own_taint: reader.own_taint(),
         blocked: vec![],
         places,
         kubeconfig,
@@ -192,6 +193,12 @@ impl Reader<'_> {
             label: (self.text(&key::LABEL_KEY), self.text(&key::LABEL_VALUE)),
             exclude_namespaces: kind::list(&self.text(&key::EXCLUDE_NAMESPACES)).into_iter().collect(),
         }
+    }
+
+    fn own_taint(&mut self) -> Option<String> {
+        let named = Some(self.text(&key::TAINT_NAME)).filter(|name| !name.is_empty());
+        let on = self.boolean(&key::TAINT_OWN_NODE);
+        on.then(|| named.unwrap_or_else(|| key::TAINT_NAME.default.to_owned()))
     }
 
     fn logs(&mut self) -> LogSettings {

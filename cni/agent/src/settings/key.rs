@@ -227,6 +227,10 @@ keys! {
     RAISE_VERSION = switch("millrace-raise-cni-version", "false", "Raise the list's cniVersion to 1.1.0 where every plugin of it can do that");
     /// `--millrace-daemonset-name`
     DAEMONSET = Key { from: From::Start, change: Change::Pod, ..text("millrace-daemonset-name", "istio-cni-node", "The DaemonSet that the agent belongs to") };
+    /// `--millrace-taint-own-node`
+    TAINT_OWN_NODE = Key { change: Change::Pod, ..switch("millrace-taint-own-node", "false", "Take the taint off the own node once everything is ready, and put it back when that is lost or uninstalled") };
+    /// `--millrace-taint-name`
+    TAINT_NAME = Key { change: Change::Pod, ..text("millrace-taint-name", "cni.istio.io/not-ready", "Key of that taint") };
 
     /// `KUBERNETES_SERVICE_PROTOCOL`
     SERVICE_PROTOCOL = cluster("kubernetes-service-protocol", "", "Of the API server (default: https)");

@@ -102,7 +102,7 @@ impl Kind {
 }
 
 /// [`Kind::Bool`]
-pub(super) fn boolean(text: &str) -> Result<bool, Problem> {
+pub(crate) fn boolean(text: &str) -> Result<bool, Problem> {
     go::parse_bool(text).map_err(|_| Problem::Bool)
 }
 

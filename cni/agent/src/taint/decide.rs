@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which node gets or loses the taint, and when it is tried again. Pure: told what happened and the time, which only goes forward. Every
+//! replica knows all of it, so that the next leader has seen what happened before; only the leader acts.
+
+mod attempts;
+mod event;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use protocol::mutant;
+
+use super::lease::Lead;
+use super::life::{Began, Belief, Life};
+use super::model::{Node, Pod};
+use super::rules::Rule;
+use super::taints::{Deed, has, patch};
+pub(super) use attempts::wait;
+use attempts::{Attempts, Ending};
+pub use event::{Action, Event, Outcome, Policy, Source};
+
+/// How a node is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Ready,
+    Unsure(String),
+    Unready(String),
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub struct State {
+    policy: Policy,
+    key: String,
+    lead: Lead,
+    nodes: Option<BTreeMap<String, Node>>,
+    lives: BTreeMap<String, Life>,
+    attempts: BTreeMap<String, Attempts>,
+    set: u64,
+    rules: Vec<Rule>,
+    /// The pods of each rule by node and UID, once all of them are known.
+    pods: Vec<Option<BTreeMap<String, BTreeMap<String, Pod>>>>,
+}
+
+impl State {
+    /// Knows nothing yet, and does nothing until it knows everything: no node is tainted because its pods were not listed yet.
+    #[must_use]
+    pub fn new(policy: Policy, key: &str) -> Self {
+        Self {
+            policy,
+            key: key.to_owned(),
+            lead: Lead::NotOurs,
+            nodes: None,
+            lives: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            set: 0,
+            rules: Vec::new(),
+            pods: Vec::new(),
+        }
+    }
+
+    /// What follows of an event.
+    pub fn decide(&mut self, event: Event, now: Duration) -> Vec<Action> {
+        let knew = self.knows_all();
+        let touched = self.note(event, now);
+        if !self.knows_all() {
+            return Vec::new();
+        }
+        let nodes = match touched {
+            Touched::Some(names) if knew => names,
+            _ => self.names(),
+        };
+        self.keep_lives(&nodes, if knew { Began::Registered } else { Began::Unseen }, now);
+        nodes.iter().filter_map(|name| self.act(name, now)).collect()
+    }
+
+    /// When something follows of the time alone, as seen at `now`.
+    #[must_use]
+    pub fn due(&self, now: Duration) -> Option<Duration> {
+        let again = self.attempts.values().filter(|one| !one.busy).filter_map(|one| one.due);
+        let settled = self.attempts.iter().filter(|(_, one)| one.told.is_some());
+        let settled = settled.filter_map(|(name, _)| self.lives.get(name)?.settles()).filter(|at| *at > now);
+        again.chain(settled).filter(|due| *due < Duration::MAX).min()
+    }
+
+    /// Whether all nodes, rules and pods are known.
+    #[must_use]
+    pub fn knows_all(&self) -> bool {
+        self.nodes.is_some() && self.set > 0 && self.pods.iter().all(Option::is_some)
+    }
+
+    /// Whether nothing is on its way, and what failed did so more often than by chance.
+    #[must_use]
+    pub fn is_through(&self) -> bool {
+        self.attempts.values().all(Attempts::is_through)
+    }
+
+    /// The nodes that could not be put right so far.
+    #[must_use]
+    pub fn failing(&self) -> Vec<&str> {
+        let failing = self.attempts.iter().filter(|(_, one)| one.failures > 0);
+        failing.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// How many nodes carry the taint.
+    #[must_use]
+    pub fn tainted(&self) -> usize {
+        let nodes = self.nodes.iter().flat_map(BTreeMap::values);
+        nodes.filter(|node| has(node.taints.as_deref(), &self.key)).count()
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        self.nodes.iter().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    fn note(&mut self, event: Event, now: Duration) -> Touched {
+        match event {
+            Event::Nodes(nodes) => {
+                self.nodes = Some(nodes.into_iter().map(|node| (node.name.clone(), node)).collect());
+                let there = self.names();
+                self.lives.retain(|name, _| there.contains(name));
+                self.attempts.retain(|name, _| there.contains(name));
+                Touched::All
+            }
+            Event::Node(node) => self.set_node(node),
+            Event::NodeGone(name) => self.drop_node(&name),
+            Event::Rules(set, rules) => {
+                let unknown = || mutant!("tainted-before-listed").then(BTreeMap::new);
+                (self.set, self.pods) = (set, rules.iter().map(|_| unknown()).collect());
+                self.rules = rules;
+                Touched::All
+            }
+            Event::Pods(source, pods) => self.set_pods(source, pods),
+            Event::Pod(source, pod) => self.set_pod(source, pod, Keep::Yes),
+            Event::PodGone(source, pod) => self.set_pod(source, pod, Keep::No),
+            Event::Lead(lead) => {
+                self.lead = lead;
+                self.attempts.clear();
+                Touched::All
+            }
+            Event::Ended(name, outcome) => self.ended(name, outcome, now),
+            Event::Tick => {
+                let passed = |due: Option<Duration>| due.is_some_and(|due| due <= now);
+                for one in self.attempts.values_mut().filter(|one| passed(one.due)) {
+                    one.due = None;
+                }
+                Touched::All
+            }
+        }
+    }
+
+    fn set_node(&mut self, node: Node) -> Touched {
+        let name = node.name.clone();
+        self.nodes.iter_mut().for_each(|nodes| drop(nodes.insert(name.clone(), node.clone())));
+        Touched::one(name)
+    }
+
+    fn drop_node(&mut self, name: &str) -> Touched {
+        self.nodes.iter_mut().for_each(|nodes| drop(nodes.remove(name)));
+        self.lives.remove(name);
+        self.attempts.remove(name);
+        Touched::Some(BTreeSet::new())
+    }
+
+    fn set_pods(&mut self, Source { set, rule }: Source, pods: Vec<Pod>) -> Touched {
+        if let Some(place) = self.pods.get_mut(rule).filter(|_| set == self.set) {
+            let mut all: BTreeMap<String, BTreeMap<_, _>> = BTreeMap::new();
+            pods.into_iter().for_each(|pod| {
+                all.entry(pod.node.clone()).or_default().insert(pod.uid.clone(), pod);
+            });
+            *place = Some(all);
+        }
+        Touched::All
+    }
+
+    fn set_pod(&mut self, Source { set, rule }: Source, pod: Pod, keep: Keep) -> Touched {
+        let node = pod.node.clone();
+        let place = self.pods.get_mut(rule).filter(|_| set == self.set);
+        if let Some(all) = place.and_then(Option::as_mut) {
+            let here = all.entry(node.clone()).or_default();
+            match keep {
+                Keep::Yes => drop(here.insert(pod.uid.clone(), pod)),
+                Keep::No => drop(here.remove(&pod.uid)),
+            }
+        }
+        Touched::one(node)
+    }
+
+    fn ended(&mut self, name: String, outcome: Outcome, now: Duration) -> Touched {
+        let how = match outcome {
+            Outcome::Gone => return self.drop_node(&name),
+            Outcome::Done(node) => {
+                self.set_node(node);
+                Ending::Well
+            }
+            Outcome::Conflict(node) => {
+                self.set_node(node);
+                Ending::Badly
+            }
+            Outcome::Failed => Ending::Badly,
+        };
+        self.attempts.entry(name.clone()).or_default().ended(how, now);
+        Touched::one(name)
+    }
+
+    /// Nodes that are new, or were started anew, begin a life.
+    fn keep_lives(&mut self, names: &BTreeSet<String>, began: Began, now: Duration) {
+        for name in names {
+            let Some(node) = self.nodes.as_ref().and_then(|nodes| nodes.get(name)) else { continue };
+            match self.lives.get_mut(name) {
+                Some(life) if life.is_of(node) => life.see(node, now),
+                former => {
+                    let began = match former {
+                        None => began,
+                        Some(former) if former.is_on(node) => Began::Rebooted,
+                        Some(_) => Began::Registered,
+                    };
+                    let here = self.pods.iter().flatten().filter_map(|all| all.get(name));
+                    let life = Life::new(node, began, here.flat_map(BTreeMap::values), now);
+                    self.lives.insert(name.clone(), life);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, name: &str, now: Duration) -> Option<Action> {
+        let node = self.nodes.as_ref()?.get(name)?;
+        let tainted = has(node.taints.as_deref(), &self.key);
+        let standing = self.standing(node, now);
+        let deed = match (&standing, tainted, self.policy) {
+            (Standing::Ready, true, policy) if !does_nothing(policy) => Deed::Remove,
+            (Standing::Unready(_), false, Policy::Both) if !mutant!("never-retaints") => Deed::Add,
+            _ => return self.leave(name, standing, tainted),
+        };
+        let attempts = self.attempts.entry(name.to_owned()).or_default();
+        if self.lead != Lead::Ours || attempts.busy || attempts.due.is_some() {
+            return None;
+        }
+        (attempts.busy, attempts.told) = (true, None);
+        let why = match standing {
+            Standing::Ready => "everything that it needs is ready".to_owned(),
+            Standing::Unsure(why) | Standing::Unready(why) => why,
+        };
+        let patch = patch(node.taints.as_deref(), &self.key, deed);
+        Some(Action::Patch { node: name.to_owned(), deed, patch, why })
+    }
+
+    fn leave(&mut self, name: &str, standing: Standing, tainted: bool) -> Option<Action> {
+        let why = match standing {
+            Standing::Unsure(why) | Standing::Unready(why) if tainted => Some(why),
+            _ => None,
+        };
+        let attempts = self.attempts.entry(name.to_owned()).or_default();
+        // What was to be tried again is as it should be.
+        (attempts.failures, attempts.due) = (0, None);
+        if self.lead != Lead::Ours || attempts.told == why {
+            return None;
+        }
+        attempts.told.clone_from(&why);
+        Some(Action::Leave { node: name.to_owned(), why: why? })
+    }
+
+    fn standing(&self, node: &Node, now: Duration) -> Standing {
+        if !node.ready {
+            return Standing::Unready("the node itself is not ready".to_owned());
+        }
+        let all = self.rules.iter().zip(self.pods.iter().flatten());
+        all.map(|(rule, pods)| self.of_rule(rule, pods.get(&node.name), node, now))
+            .max()
+            .unwrap_or(Standing::Ready)
+    }
+
+    fn of_rule(
+        &self,
+        rule: &Rule,
+        pods: Option<&BTreeMap<String, Pod>>,
+        node: &Node,
+        now: Duration,
+    ) -> Standing {
+        let life = self.lives.get(&node.name);
+        let said = pods.into_iter().flat_map(BTreeMap::values).filter(|pod| pod.word.is_some());
+        let judged = said.filter_map(|pod| Some((life?.judge(pod, node, now), pod)));
+        match judged.min_by_key(|(belief, _)| *belief) {
+            None => Standing::Unready(format!("no pod of {rule} is ready there")),
+            Some((Belief::Sure, _)) => Standing::Ready,
+            Some((Belief::Unsure, pod)) => Standing::Unsure(format!(
+                "pod {} may have become ready before the node was started",
+                pod.name
+            )),
+            Some((Belief::Stale, pod)) => {
+                Standing::Unready(format!("pod {} was ready before the node was started", pod.name))
+            }
+        }
+    }
+}
+
+fn does_nothing(policy: Policy) -> bool {
+    policy == Policy::OnlyRemove && mutant!("untaint-does-nothing")
+}
+
+/// Which nodes have to be looked at.
+enum Touched {
+    All,
+    Some(BTreeSet<String>),
+}
+
+impl Touched {
+    fn one(name: String) -> Self {
+        Self::Some(BTreeSet::from([name]))
+    }
+}
+
+/// Whether a pod stays.
+enum Keep {
+    Yes,
+    No,
+}

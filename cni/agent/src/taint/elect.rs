@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tries for the lease and keeps it. What to write is decided in [`super::lease`].
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::lease::{Election, Timing, Write};
+use super::options::Place;
+use crate::api::{ApiError, Client, REQUEST_LIMIT};
+
+/// What giving the lease back may take: the process is about to end.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+
+/// One candidate at the API server.
+#[derive(Debug)]
+pub(super) struct Elector {
+    client: Client,
+    place: Place,
+    election: Election,
+    timing: Timing,
+    start: Instant,
+    until: watch::Sender<Option<Instant>>,
+    /// The failure that was told last: the same one is told once.
+    told: Option<String>,
+}
+
+impl Elector {
+    /// A candidate, and until when it leads, if it does.
+    pub(super) fn new(
+        client: Client,
+        place: Place,
+        identity: &str,
+        timing: Timing,
+    ) -> (Self, watch::Receiver<Option<Instant>>) {
+        let (until, leads) = watch::channel(None);
+        let election = Election::new(identity, timing);
+        (Self { client, place, election, timing, start: Instant::now(), until, told: None }, leads)
+    }
+
+    /// Until it has to resign; then the lease is given back.
+    pub(super) async fn run(mut self, resign: CancellationToken) {
+        loop {
+            let outcome = self.step().await;
+            self.tell(outcome.err());
+            self.publish();
+            if timeout(self.timing.retry, resign.cancelled()).await.is_ok() {
+                break;
+            }
+        }
+        match timeout(RELEASE_LIMIT, self.release()).await {
+            Ok(Err(error)) => {
+                tracing::warn!(target: "taint", "failed to give the lease back: failed to {error}")
+            }
+            Ok(Ok(())) => {}
+            Err(_) => tracing::warn!(target: "taint", "failed to give the lease back in time"),
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), ApiError> {
+        let began = self.start.elapsed();
+        let lease = match self.read().await {
+            Ok(lease) => Some(lease),
+            Err(ApiError::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let write =
+            self.election.decide(lease.as_ref(), &self.place.name, self.start.elapsed(), Timestamp::now());
+        let written = match write {
+            Write::Nothing => return Ok(()),
+            Write::Create(lease) => self.write(Method::POST, &lease).await,
+            Write::Replace(lease) => self.write(Method::PUT, &lease).await,
+        };
+        match written {
+            Ok(()) => self.election.written(began),
+            // Another candidate was first, which is no failure.
+            Err(ApiError::Conflict(_)) => self.election.beaten(),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What a request may take: less than what a leader that cannot renew has left.
+    fn limit(&self) -> Duration {
+        REQUEST_LIMIT.min(self.timing.renew)
+    }
+
+    fn path(&self) -> String {
+        let Place { namespace, .. } = &self.place;
+        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+    }
+
+    async fn read(&self) -> Result<Value, ApiError> {
+        self.client.get(&format!("{}/{}", self.path(), self.place.name), self.limit()).await
+    }
+
+    async fn write(&self, method: Method, lease: &Value) -> Result<(), ApiError> {
+        let path =
+            if method == Method::PUT { format!("{}/{}", self.path(), self.place.name) } else { self.path() };
+        let request = Request::builder().method(method).uri(path).header("Content-Type", "application/json");
+        let request = request.body(lease.to_string().into_bytes());
+        let request = request.map_err(|error| ApiError::Malformed(error.to_string()))?;
+        self.client.request::<Value>(request, self.limit()).await.map(drop)
+    }
+
+    async fn release(&mut self) -> Result<(), ApiError> {
+        if self.election.until().is_none() {
+            return Ok(());
+        }
+        let lease = self.read().await?;
+        match self.election.release(&lease, Timestamp::now()) {
+            Some(free) => self.write(Method::PUT, &free).await,
+            None => Ok(()),
+        }
+    }
+
+    fn publish(&self) {
+        let until = self.election.until().map(|until| self.start + until);
+        self.until.send_if_modified(|held| std::mem::replace(held, until) != until);
+    }
+
+    fn tell(&mut self, error: Option<ApiError>) {
+        let text = error.map(|error| error.to_string());
+        if let Some(text) = text.as_ref().filter(|text| self.told.as_ref() != Some(text)) {
+            let Place { namespace, name } = &self.place;
+            tracing::warn!(target: "taint", lease = format!("{namespace}/{name}"), "failed to keep or take the lease: failed to {text}");
+        }
+        self.told = text;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::testing::{Answer, Script};
+
+    fn elector(script: &Script) -> (Elector, watch::Receiver<Option<Instant>>) {
+        let place = Place { namespace: "mesh".to_owned(), name: "lock".to_owned() };
+        Elector::new(script.client(), place, "me", Timing::default())
+    }
+
+    fn lease(holder: &str) -> Answer {
+        Answer::new(
+            200,
+            format!(r#"{{"metadata": {{"name": "lock"}}, "spec": {{"holderIdentity": "{holder}"}}}}"#),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_cannot_renew_leads_until_its_time_is_up_and_no_longer() {
+        let script =
+            Script::new([Answer::new(404, ""), lease("me"), Answer::new(500, ""), Answer::new(403, "")]);
+        let (elector, mut leads) = elector(&script);
+        let (begin, resign) = (Instant::now(), CancellationToken::new());
+        let task = tokio::spawn(elector.run(resign.clone()));
+        leads.changed().await.unwrap();
+        assert_eq!(*leads.borrow_and_update(), Some(begin + Timing::default().renew));
+        while script.asked().len() < 4 {
+            tokio::task::yield_now().await;
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        assert!(!leads.has_changed().unwrap(), "its time is not longer, and not shorter");
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_resigns_gives_the_lease_back() {
+        let script = Script::new([Answer::new(404, ""), lease("me"), lease("me"), lease("")]);
+        let (elector, mut leads) = elector(&script);
+        let resign = CancellationToken::new();
+        let task = tokio::spawn(elector.run(resign.clone()));
+        leads.changed().await.unwrap();
+        resign.cancel();
+        task.await.unwrap();
+        let path = "/apis/coordination.k8s.io/v1/namespaces/mesh/leases";
+        let named = format!("{path}/lock");
+        assert_eq!(script.asked(), [&named, path, &named, &named]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_means_that_another_one_leads() {
+        let script = Script::new([Answer::new(404, ""), Answer::new(409, "")]);
+        let (elector, leads) = elector(&script);
+        let task = tokio::spawn(elector.run(CancellationToken::new()));
+        while script.asked().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(*leads.borrow(), None);
+        task.abort();
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the controller follows: the nodes, what they need, and the pods that this means.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use protocol::mutant;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{Event, Source};
+use super::minder::Minder;
+use super::model::{Node, Pod};
+use super::options::{Needs, Place};
+use super::rules::{self, Rule};
+use super::run::RunError;
+use crate::api::{Change, Client, Following, Lost, Resource};
+use crate::metrics::Watched;
+use crate::readiness::{Part, Readiness};
+
+/// Follows everything for a minder.
+#[derive(Clone)]
+pub(super) struct Followers {
+    pub(super) minder: Arc<Minder>,
+    pub(super) client: Client,
+    pub(super) readiness: Readiness,
+    /// The first failure, for who does not wait for a better day.
+    pub(super) failed: mpsc::Sender<RunError>,
+    pub(super) stop: CancellationToken,
+}
+
+#[derive(Deserialize)]
+struct ConfigMap {
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// The rules that hold, and what ends the following of their pods.
+#[derive(Default)]
+struct Held {
+    set: u64,
+    rules: Option<Vec<Rule>>,
+    pods: CancellationToken,
+}
+
+impl Followers {
+    /// Begins.
+    pub(super) fn begin(self, needs: &Needs) {
+        let held = Arc::new(Mutex::new(Held::default()));
+        tokio::spawn(self.clone().nodes());
+        match needs {
+            Needs::Fixed(rules) => self.hold(&held, rules.clone()),
+            Needs::Map(place) => drop(tokio::spawn(self.map(place.clone(), held))),
+        }
+    }
+
+    async fn nodes(self) {
+        let sink = |change: Change<Node>| {
+            let event = match change {
+                Change::All(nodes) => Event::Nodes(nodes),
+                Change::Set(node) => Event::Node(node),
+                Change::Removed(node) => Event::NodeGone(node.name),
+                Change::Alive => return self.readiness.right(Part::Nodes),
+                Change::Lost(lost) => return self.lost(Part::Nodes, Watched::Nodes, lost),
+            };
+            self.minder.hear(event);
+            self.readiness.right(Part::Nodes);
+        };
+        self.following(Resource::nodes()).run(sink, &self.stop).await;
+    }
+
+    async fn map(self, place: Place, held: Arc<Mutex<Held>>) {
+        let Place { namespace, name } = &place;
+        let sink = |change: Change<ConfigMap>| {
+            let map = match change {
+                Change::All(maps) => maps.into_iter().next(),
+                Change::Set(map) => Some(map),
+                Change::Removed(_) => None,
+                Change::Alive => return,
+                Change::Lost(lost) => return self.lost(Part::Needs, Watched::ConfigMap, lost),
+            };
+            let read = map.map(|map| rules::read(&map.data.unwrap_or_default()));
+            let why = match read {
+                Some(Ok(rules)) => return self.hold(&held, rules),
+                Some(Err(error)) => RunError::Rules { place: place.clone(), error },
+                None => RunError::NoMap(place.clone()),
+            };
+            tracing::error!(target: "taint", "failed to {why}; what it said last holds, if anything");
+            self.readiness.wrong(Part::Needs, format!("failed to {why}"));
+            // Only the first one counts.
+            let _ = self.failed.try_send(why);
+        };
+        self.following(Resource::config_map(namespace, name)).run(sink, &self.stop).await;
+    }
+
+    /// These rules hold from now on.
+    fn hold(&self, held: &Mutex<Held>, rules: Vec<Rule>) {
+        self.readiness.right(Part::Needs);
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.rules.as_ref() == Some(&rules) || held.rules.is_some() && mutant!("map-read-once") {
+            return;
+        }
+        if rules.is_empty() {
+            tracing::warn!(target: "taint", "no pod is needed by any node: every node that is ready loses the taint");
+        }
+        for rule in &rules {
+            tracing::info!(target: "taint", rule = %rule, "each node needs a pod of this");
+        }
+        held.pods.cancel();
+        *held = Held { set: held.set + 1, rules: Some(rules.clone()), pods: self.stop.child_token() };
+        self.minder.hear(Event::Rules(held.set, rules.clone()));
+        if rules.is_empty() {
+            self.readiness.right(Part::Pods);
+        }
+        for (place, rule) in rules.into_iter().enumerate() {
+            let source = Source { set: held.set, rule: place };
+            tokio::spawn(self.clone().pods(source, rule, held.pods.clone()));
+        }
+    }
+
+    async fn pods(self, source: Source, rule: Rule, stop: CancellationToken) {
+        let sink = |change: Change<Pod>| {
+            let event = match change {
+                Change::All(pods) => Event::Pods(source, pods),
+                Change::Set(pod) => Event::Pod(source, pod),
+                Change::Removed(pod) => Event::PodGone(source, pod),
+                Change::Alive => return self.known(),
+                Change::Lost(lost) => return self.lost(Part::Pods, Watched::Pods, lost),
+            };
+            self.minder.hear(event);
+            self.known();
+        };
+        let resource = Resource::pods(&rule.namespace, &rule.labels, &rule.fields);
+        self.following(resource).run(sink, &stop).await;
+    }
+
+    fn known(&self) {
+        if self.minder.state().knows_all() {
+            self.readiness.right(Part::Pods);
+        }
+    }
+
+    fn following(&self, resource: Resource) -> Following {
+        let seed = RandomState::new().build_hasher().finish();
+        Following { client: self.client.clone(), resource, seed }
+    }
+
+    fn lost(&self, part: Part, watched: Watched, lost: Lost) {
+        self.minder.metrics.watch_restarted(watched, lost.reason);
+        if let Some(error) = lost.error {
+            self.readiness.wrong(part, format!("failed to {error}"));
+            let _ = self.failed.try_send(RunError::Follow { what: part.name(), error });
+        }
+    }
+}

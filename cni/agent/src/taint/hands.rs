@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes a node's taints at the API server: one patch, and, if that does not hold any more, one look at what is there now.
+
+use std::time::Duration;
+
+use http::Request;
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use super::decide::Outcome;
+use super::model::Node;
+use super::taints::Deed;
+use crate::api::{ApiError, Client};
+use crate::events::{About, Reason, Recorder};
+use crate::metrics::{Metrics, TaintResult};
+
+/// A change of a node's taints, as it was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) node: String,
+    /// The key of the taint.
+    pub(super) taint: String,
+    pub(super) deed: Deed,
+    /// The JSON patch.
+    pub(super) patch: Value,
+    /// Why, for a person.
+    pub(super) why: String,
+}
+
+/// How it ended: for the decision, and for people.
+#[derive(Debug)]
+struct Ended {
+    outcome: Outcome,
+    error: Option<ApiError>,
+}
+
+impl Ended {
+    fn failed(error: ApiError) -> Self {
+        Self { outcome: Outcome::Failed, error: Some(error) }
+    }
+
+    fn result(&self) -> TaintResult {
+        match self.outcome {
+            // A node that is gone needs no change.
+            Outcome::Done(_) | Outcome::Gone => TaintResult::Success,
+            Outcome::Conflict(_) => TaintResult::Conflict,
+            Outcome::Failed => TaintResult::Fail,
+        }
+    }
+}
+
+impl Change {
+    /// Makes it, each request within `limit`, and tells how it ended.
+    pub(super) async fn make(
+        &self,
+        client: &Client,
+        limit: Duration,
+        metrics: &Metrics,
+        recorder: &Recorder,
+    ) -> Outcome {
+        let ended = self.send(client, limit).await;
+        metrics.taint(self.deed, ended.result());
+        self.tell(&ended, recorder);
+        ended.outcome
+    }
+
+    async fn send(&self, client: &Client, limit: Duration) -> Ended {
+        let path = format!("/api/v1/nodes/{}", self.node);
+        let request = Request::patch(&path).header(CONTENT_TYPE, "application/json-patch+json");
+        let request = match request.body(self.patch.to_string().into_bytes()) {
+            Ok(request) => request,
+            Err(error) => return Ended::failed(ApiError::Malformed(error.to_string())),
+        };
+        let refusal = match client.request::<Node>(request, limit).await {
+            Ok(node) => return Ended { outcome: Outcome::Done(node), error: None },
+            Err(ApiError::NotFound(_)) => return Ended { outcome: Outcome::Gone, error: None },
+            // What the API server says when a test does not hold, and when another write came in between.
+            Err(error @ (ApiError::Conflict(_) | ApiError::Refused { code: 422, .. })) => error,
+            Err(error) => return Ended::failed(error),
+        };
+        match client.get::<Node>(&path, limit).await {
+            // The list is the one that was read, so the refusal is about something else.
+            Ok(fresh) if self.patch[0].get("value") == Some(&Value::from(fresh.taints.clone())) => {
+                Ended::failed(refusal)
+            }
+            Ok(fresh) => Ended { outcome: Outcome::Conflict(fresh), error: Some(refusal) },
+            Err(ApiError::NotFound(_)) => Ended { outcome: Outcome::Gone, error: None },
+            Err(error) => Ended::failed(error),
+        }
+    }
+
+    fn tell(&self, ended: &Ended, recorder: &Recorder) {
+        let Self { node, taint, deed, why, .. } = self;
+        let done = deed.name();
+        let about = || About::Node(node.clone());
+        match (&ended.outcome, &ended.error) {
+            (Outcome::Done(_), _) => {
+                tracing::info!(target: "taint", node, taint, why, "{done} the taint");
+                let reason = match deed {
+                    Deed::Add => Reason::NodeTainted,
+                    Deed::Remove => Reason::NodeUntainted,
+                };
+                recorder.record(about(), reason, format!("taint {taint} {done}: {why}"));
+            }
+            (Outcome::Gone, _) => tracing::info!(target: "taint", node, "the node is gone"),
+            (Outcome::Conflict(_), _) => {
+                tracing::info!(target: "taint", node, taint, "somebody else changed the taints first; trying again with theirs");
+            }
+            (Outcome::Failed, error) => {
+                let error = error.as_ref().map(ToString::to_string).unwrap_or_default();
+                tracing::warn!(target: "taint", node, taint, "the taint was not {done}, and it is tried again: failed to {error}");
+                let message =
+                    format!("taint {taint} was not {done}, and it is tried again: failed to {error}");
+                recorder.record(about(), Reason::NodeTaintFailed, message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::taints::patch;
+    use super::*;
+    use crate::api::testing::{Answer, Script};
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    fn node(taints: &Value) -> String {
+        json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}).to_string()
+    }
+
+    async fn run(answers: Vec<Answer>) -> (Ended, Vec<String>) {
+        let script = Script::new(answers);
+        let patch = patch(Some(&[json!({"key": "ours"})]), "ours", Deed::Remove);
+        let [node, taint, why] = ["n", "ours", "because"].map(str::to_owned);
+        let change = Change { node, taint, deed: Deed::Remove, patch, why };
+        (change.send(&script.client(), LIMIT).await, script.asked())
+    }
+
+    #[tokio::test]
+    async fn a_test_that_does_not_hold_is_a_conflict_with_what_is_there_now() {
+        let fresh = json!([{"key": "other"}, {"key": "ours"}]);
+        let answers = vec![Answer::new(422, "{}"), Answer::new(200, node(&fresh))];
+        let (ended, asked) = run(answers).await;
+        let Outcome::Conflict(node) = &ended.outcome else { panic!("{ended:?}") };
+        assert_eq!((Value::from(node.taints.clone()), ended.result()), (fresh, TaintResult::Conflict));
+        assert_eq!(asked, ["/api/v1/nodes/n", "/api/v1/nodes/n"]);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_of_what_was_read_rightly_is_a_failure() {
+        let same = node(&json!([{"key": "ours"}]));
+        let (ended, _) = run(vec![Answer::new(422, "{}"), Answer::new(200, same)]).await;
+        assert_eq!(ended.outcome, Outcome::Failed);
+        assert!(ended.error.unwrap().to_string().contains("422"));
+        let (ended, _) = run(vec![Answer::new(403, "")]).await;
+        assert_eq!((ended.result(), ended.error.unwrap().name()), (TaintResult::Fail, "forbidden"));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_gone_is_done_with() {
+        assert_eq!(run(vec![Answer::new(404, "")]).await.0.outcome, Outcome::Gone);
+        assert_eq!(run(vec![Answer::new(409, ""), Answer::new(404, "")]).await.0.outcome, Outcome::Gone);
+        let (ended, _) = run(vec![Answer::new(200, node(&json!([])))]).await;
+        assert!(matches!(ended.outcome, Outcome::Done(_)) && ended.error.is_none());
+    }
+}

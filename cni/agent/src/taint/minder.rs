@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hears what happens, asks [`super::decide`] what follows, and does it: at once, a few nodes at a time. What is heard is never queued.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{Action, Event, Outcome, State};
+use super::hands::Change;
+use super::lease::Lead;
+use crate::api::Client;
+use crate::events::Recorder;
+use crate::metrics::Metrics;
+
+/// How many nodes are changed at once: a cluster that starts as a whole is no reason to storm its API server.
+const HANDS: u32 = 8;
+
+/// Who hears, and acts.
+#[derive(Debug)]
+pub(super) struct Minder {
+    pub(super) state: Mutex<State>,
+    pub(super) client: Client,
+    pub(super) metrics: Metrics,
+    pub(super) recorder: Recorder,
+    /// The taint.
+    pub(super) key: String,
+    /// What one request may take: it is over before another one can lead.
+    pub(super) limit: Duration,
+    pub(super) start: Instant,
+    /// Until when we may act; `None` for not at all.
+    pub(super) until: Mutex<Option<Instant>>,
+    pub(super) hands: Semaphore,
+    /// Something was decided.
+    pub(super) news: Notify,
+}
+
+impl Minder {
+    pub(super) fn new(
+        state: State,
+        key: &str,
+        client: Client,
+        limit: Duration,
+        (metrics, recorder): (Metrics, Recorder),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(state),
+            client,
+            metrics,
+            recorder,
+            key: key.to_owned(),
+            limit,
+            start: Instant::now(),
+            until: Mutex::new(None),
+            hands: Semaphore::new(HANDS as usize),
+            news: Notify::new(),
+        })
+    }
+
+    /// Hears of something, and begins what follows.
+    pub(super) fn hear(self: &Arc<Self>, event: Event) {
+        let actions = {
+            let mut state = self.state();
+            let actions = state.decide(event, self.start.elapsed());
+            self.metrics.tainted(state.tainted());
+            actions
+        };
+        for action in actions {
+            match action {
+                Action::Leave { node, why } => {
+                    tracing::info!(target: "taint", node, taint = self.key, why, "the taint stays");
+                }
+                Action::Patch { node, deed, patch, why } => {
+                    let minder = Arc::clone(self);
+                    let change = Change { node, taint: self.key.clone(), deed, patch, why };
+                    tokio::spawn(async move { minder.act(change).await });
+                }
+            }
+        }
+        self.news.notify_waiters();
+    }
+
+    /// Leads until `until`, or not at all.
+    pub(super) fn lead(self: &Arc<Self>, until: Option<Instant>) {
+        let former =
+            std::mem::replace(&mut *self.until.lock().unwrap_or_else(PoisonError::into_inner), until);
+        if former.is_some() == until.is_some() {
+            return;
+        }
+        let lead = if until.is_some() { Lead::Ours } else { Lead::NotOurs };
+        tracing::info!(target: "taint", "{}", if until.is_some() { "leading" } else { "not leading any more" });
+        self.metrics.leads(lead);
+        self.hear(Event::Lead(lead));
+    }
+
+    /// Lets time pass for the decisions, until it is stopped.
+    pub(super) async fn keep_time(self: Arc<Self>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let news = self.news.notified();
+            let due = self.state().due(self.start.elapsed());
+            let wait = due.map_or(Duration::MAX, |due| due.saturating_sub(self.start.elapsed()));
+            let waited = stop.run_until_cancelled(timeout(wait, news)).await;
+            if let Some(Err(_)) = waited {
+                self.hear(Event::Tick);
+            }
+        }
+    }
+
+    /// Waits until nothing is on its way any more.
+    pub(super) async fn rest(&self) {
+        let _all = self.hands.acquire_many(HANDS).await;
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_act(&self) -> bool {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
+    }
+
+    async fn act(self: Arc<Self>, change: Change) {
+        let outcome = {
+            let Ok(_hand) = self.hands.acquire().await else { return };
+            if self.may_act() {
+                change.make(&self.client, self.limit, &self.metrics, &self.recorder).await
+            } else {
+                Outcome::Failed
+            }
+        };
+        self.hear(Event::Ended(change.node, outcome));
+    }
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `install-cni taint` is told to do: the command line, and three variables of the older controller.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use protocol::mutant;
+
+use super::decide::Policy;
+use super::lease::Timing;
+use super::rules::Rule;
+use crate::settings::kind;
+use crate::settings::layers::Environment;
+
+/// The label of the agent's pods; upstream's is fixed as well.
+const AGENT: &str = "k8s-app=istio-cni-node";
+/// Where a controller lives that nobody told.
+const NOWHERE: &str = "kube-system";
+
+/// How taints are minded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Nodes have the taint NodeReadiness:NoSchedule while pods that they need are not ready there, as told by a ConfigMap.
+    Readiness,
+    /// Nodes that were made with the taint cni.istio.io/not-ready lose it once the agent's pod is ready there, and never get it back.
+    Untaint,
+}
+
+impl Mode {
+    /// Its name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Readiness => "readiness",
+            Self::Untaint => "untaint",
+        }
+    }
+
+    /// The key of the taint where nobody names one.
+    #[must_use]
+    pub const fn taint(self) -> &'static str {
+        match self {
+            Self::Readiness => "NodeReadiness",
+            Self::Untaint => "cni.istio.io/not-ready",
+        }
+    }
+
+    /// What becomes of a node that is not ready.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        match self {
+            Self::Readiness => Policy::Both,
+            Self::Untaint if mutant!("untaint-retaints") => Policy::Both,
+            Self::Untaint => Policy::OnlyRemove,
+        }
+    }
+
+    const fn lease(self) -> &'static str {
+        match self {
+            Self::Readiness => "istio-taint-lock",
+            Self::Untaint => "istio-node-untaint",
+        }
+    }
+}
+
+/// The flags.
+#[derive(Debug, Clone, Args)]
+pub struct Flags {
+    /// How taints are minded
+    #[arg(long, value_enum)]
+    mode: Mode,
+    /// Go on for ever; false: look at every node once, put right what is wrong, and end [env: TAINT_RUN-AS-DAEMON] [default: true]
+    #[arg(long, value_name = "BOOL", require_equals = true, num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
+    run_as_daemon: Option<bool>,
+    /// Key of the taint [default: NodeReadiness, or cni.istio.io/not-ready]
+    #[arg(long, value_name = "KEY", value_parser = taint)]
+    taint_name: Option<String>,
+    /// Namespace of the agent's pods (untaint) [default: the own one]
+    #[arg(long, value_name = "NAMESPACE")]
+    cni_namespace: Option<String>,
+    /// ConfigMap with lists of {name, namespace, selector} (readiness) [env: TAINT_CONFIGMAP-NAME]
+    #[arg(long, value_name = "NAME")]
+    configmap_name: Option<String>,
+    /// Its namespace [env: TAINT_CONFIGMAP-NAMESPACE] [default: the own one]
+    #[arg(long, value_name = "NAMESPACE")]
+    configmap_namespace: Option<String>,
+    /// Lease that the leader holds [default: istio-taint-lock, or istio-node-untaint]
+    #[arg(long, value_name = "NAME")]
+    lease_name: Option<String>,
+    /// Its namespace [default: the own one]
+    #[arg(long, value_name = "NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// After so long without a renewal another one leads
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    lease_duration: Duration,
+    /// After so long without a renewal the leader stops acting
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
+    lease_renew: Duration,
+    /// How often the lease is renewed, or tried for
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+    lease_retry: Duration,
+}
+
+/// An object with its namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// Where it is told which pods a node needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Needs {
+    /// In a `ConfigMap`.
+    Map(Place),
+    /// Nowhere: it is fixed.
+    Fixed(Vec<Rule>),
+}
+
+/// How long it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// For ever, leading or waiting to lead.
+    Daemon,
+    /// Until every node was put right once.
+    Once,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How taints are minded.
+    pub mode: Mode,
+    /// How long it goes on.
+    pub course: Course,
+    /// The key of the taint.
+    pub taint: String,
+    /// Which pods a node needs.
+    pub needs: Needs,
+    /// The lease.
+    pub lease: Place,
+    /// Its times.
+    pub timing: Timing,
+}
+
+/// What cannot be done as it was said.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// A leader would act while another one may lead.
+    #[error(
+        "use --lease-duration {duration:?}, --lease-renew {renew:?} and --lease-retry {retry:?}: each must be longer than the next one, and the first at least 1s"
+    )]
+    Times {
+        /// `--lease-duration`
+        duration: Duration,
+        /// `--lease-renew`
+        renew: Duration,
+        /// `--lease-retry`
+        retry: Duration,
+    },
+    /// A variable that is neither true nor false.
+    #[error("use TAINT_RUN-AS-DAEMON={0:?} from the environment: it must be true or false")]
+    Daemon(String),
+}
+
+impl Options {
+    /// What is meant by flags and environment, in the namespace `own` (empty if nobody knows).
+    ///
+    /// # Errors
+    /// See [`OptionsError`].
+    pub fn new(flags: &Flags, environment: &dyn Environment, own: &str) -> Result<Self, OptionsError> {
+        let own = if own.is_empty() { NOWHERE } else { own };
+        let mode = flags.mode;
+        let said = |flag: &Option<String>, variable: &str| {
+            let variable = || environment.get(variable).filter(|text| !text.is_empty());
+            flag.clone().or_else(variable)
+        };
+        let or_own = |text: Option<String>| text.unwrap_or_else(|| own.to_owned());
+        let daemon = match (flags.run_as_daemon, environment.get("TAINT_RUN-AS-DAEMON")) {
+            (Some(flag), _) => flag,
+            (None, None) => true,
+            (None, Some(text)) => boolean(&text).map_err(|_| OptionsError::Daemon(text))?,
+        };
+        let needs = match mode {
+            Mode::Readiness => Needs::Map(Place {
+                namespace: or_own(said(&flags.configmap_namespace, "TAINT_CONFIGMAP-NAMESPACE")),
+                name: said(&flags.configmap_name, "TAINT_CONFIGMAP-NAME")
+                    .unwrap_or_else(|| "istio-cni-taint-configmap".to_owned()),
+            }),
+            Mode::Untaint => Needs::Fixed(vec![Rule {
+                name: "istio-cni".to_owned(),
+                namespace: or_own(flags.cni_namespace.clone()),
+                labels: AGENT.to_owned(),
+                fields: "status.phase!=Failed".to_owned(),
+            }]),
+        };
+        Ok(Self {
+            mode,
+            course: if daemon { Course::Daemon } else { Course::Once },
+            taint: flags.taint_name.clone().unwrap_or_else(|| mode.taint().to_owned()),
+            needs,
+            lease: Place {
+                namespace: or_own(flags.lease_namespace.clone()),
+                name: flags.lease_name.clone().unwrap_or_else(|| mode.lease().to_owned()),
+            },
+            timing: timing(flags)?,
+        })
+    }
+}
+
+fn timing(flags: &Flags) -> Result<Timing, OptionsError> {
+    let (duration, renew, retry) = (flags.lease_duration, flags.lease_renew, flags.lease_retry);
+    if duration > renew && renew > retry && !retry.is_zero() && duration >= Duration::from_secs(1) {
+        // Nothing finer than seconds can be written into a lease.
+        return Ok(Timing { duration, renew, retry });
+    }
+    Err(OptionsError::Times { duration, renew, retry })
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    kind::boolean(text).map_err(|problem| problem.to_string())
+}
+
+/// The key of a taint: a label's name, with or without a domain before it.
+fn taint(text: &str) -> Result<String, String> {
+    let (domain, name) = text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
+    let edge = |text: &str| {
+        let ends = [text.bytes().next(), text.bytes().next_back()];
+        ends.into_iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+    };
+    let of = |text: &str, more: &[u8]| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
+    };
+    let named = name.len() <= 63 && edge(name) && of(name, b"-_.");
+    let placed = domain.is_none_or(|domain| domain.len() <= 253 && edge(domain) && of(domain, b"-."));
+    if named && placed {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the key of a taint, like cni.istio.io/not-ready".to_owned())
+    }
+}
+
+/// `90s`, `500ms`, `2m`.
+fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: Option<u32> = number.parse().ok();
+    match (number.map(u64::from), unit) {
+        (Some(number), "ms") => Ok(Duration::from_millis(number)),
+        (Some(number), "s") => Ok(Duration::from_secs(number)),
+        (Some(number), "m") => Ok(Duration::from_secs(number * 60)),
+        _ => Err("expected a time, like 60s, 500ms or 2m".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn options(words: &[&str], environment: &[(&str, &str)]) -> Result<Options, OptionsError> {
+        let line = Line::try_parse_from(["taint"].iter().chain(words)).unwrap();
+        let environment: BTreeMap<String, String> =
+            environment.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        Options::new(&line.flags, &environment, "mesh")
+    }
+
+    fn place(namespace: &str, name: &str) -> Place {
+        Place { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn each_mode_has_its_defaults() {
+        let readiness = options(&["--mode=readiness"], &[]).unwrap();
+        assert_eq!(readiness.taint, "NodeReadiness");
+        assert_eq!(readiness.needs, Needs::Map(place("mesh", "istio-cni-taint-configmap")));
+        assert_eq!(
+            (readiness.lease, readiness.timing),
+            (place("mesh", "istio-taint-lock"), Timing::default())
+        );
+        let untaint = options(&["--mode", "untaint", "--cni-namespace", "cni"], &[]).unwrap();
+        assert_eq!((untaint.taint.as_str(), untaint.course), ("cni.istio.io/not-ready", Course::Daemon));
+        assert_eq!(untaint.lease, place("mesh", "istio-node-untaint"));
+        let Needs::Fixed(rules) = untaint.needs else { panic!() };
+        assert_eq!((rules[0].namespace.as_str(), rules[0].fields.as_str()), ("cni", "status.phase!=Failed"));
+    }
+
+    #[test]
+    fn the_older_controllers_variables_count_and_flags_beat_them() {
+        let old = [
+            ("TAINT_RUN-AS-DAEMON", "false"),
+            ("TAINT_CONFIGMAP-NAME", "single"),
+            ("TAINT_CONFIGMAP-NAMESPACE", "kube-system"),
+        ];
+        let read = options(&["--mode=readiness"], &old).unwrap();
+        assert_eq!((read.needs, read.course), (Needs::Map(place("kube-system", "single")), Course::Once));
+        let read = options(&["--mode=readiness", "--run-as-daemon", "--configmap-name=x"], &old).unwrap();
+        assert_eq!((read.needs, read.course), (Needs::Map(place("kube-system", "x")), Course::Daemon));
+        let error = options(&["--mode=readiness"], &[("TAINT_RUN-AS-DAEMON", "maybe")]).unwrap_err();
+        assert!(error.to_string().contains("\"maybe\""), "{error}");
+    }
+
+    #[test]
+    fn times_that_would_let_two_lead_are_refused() {
+        for words in [["--lease-duration=10s", "--lease-renew=10s"], ["--lease-renew=4s", "--lease-retry=5s"]]
+        {
+            assert!(options(&["--mode=untaint", words[0], words[1]], &[]).is_err(), "{words:?}");
+        }
+        let words = ["--mode=untaint", "--lease-duration=2m", "--lease-renew=900ms", "--lease-retry=300ms"];
+        assert_eq!(options(&words, &[]).unwrap().timing.duration, Duration::from_secs(120));
+    }
+
+    #[test]
+    fn what_is_no_key_and_no_time_is_refused() {
+        for key in ["", "/x", "a b", "a/b/c", "-x", "x."] {
+            assert!(taint(key).is_err(), "{key:?}");
+        }
+        assert!(taint("cni.istio.io/not-ready").is_ok() && taint("NodeReadiness").is_ok());
+        for text in ["", "5", "s", "5h", "-5s"] {
+            assert!(time(text).is_err(), "{text:?}");
+        }
+    }
+}

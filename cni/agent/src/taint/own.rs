@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The variant without anything central: the agent minds the taint of its own node. It takes the taint away when everything is installed
+//! and right, and puts it back when that has not been so for a while, or when it uninstalls. An agent that stops and leaves what is
+//! installed leaves the taint as it is, too: pods of the node go on getting their rules.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+use protocol::mutant;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{Outcome, wait};
+use super::hands::Change as TaintChange;
+use super::model::Node;
+use super::taints::{Deed, has, patch};
+use crate::api::{Change, Client, Following, REQUEST_LIMIT, Resource};
+use crate::events::Recorder;
+use crate::metrics::{Metrics, Watched};
+use crate::readiness::Readiness;
+
+/// How long something may be missing before the taint comes back: what heals within seconds is no reason to turn pods away.
+const GRACE: Duration = Duration::from_secs(30);
+/// What putting it back at the end may take, with all tries.
+const RESTORE_LIMIT: Duration = Duration::from_secs(4);
+
+/// What is to be done about the own node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Do(Deed),
+    /// Nothing, before something changes or until then.
+    Wait(Option<Duration>),
+}
+
+/// When the taint comes and goes. Pure: told the time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Course {
+    wrong_since: Option<Duration>,
+    failures: u32,
+    due: Option<Duration>,
+}
+
+impl Course {
+    fn decide(&mut self, tainted: bool, right: bool, now: Duration) -> Next {
+        self.wrong_since = if right { None } else { self.wrong_since.or(Some(now)) };
+        let lost = self.wrong_since.map(|since| since + GRACE);
+        let deed = match (tainted, lost) {
+            (true, None) if !mutant!("own-taint-stays") => Deed::Remove,
+            (false, Some(at)) if at <= now => Deed::Add,
+            (false, Some(at)) => return self.rest(Some(at)),
+            _ => return self.rest(None),
+        };
+        match self.due {
+            Some(due) if due > now => Next::Wait(Some(due)),
+            _ => Next::Do(deed),
+        }
+    }
+
+    fn rest(&mut self, until: Option<Duration>) -> Next {
+        (self.failures, self.due) = (0, None);
+        Next::Wait(until)
+    }
+
+    fn ended(&mut self, outcome: &Outcome, now: Duration) {
+        let failed = matches!(outcome, Outcome::Failed | Outcome::Conflict(_));
+        self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
+        self.due = wait(self.failures).filter(|_| failed).map(|wait| now.saturating_add(wait));
+    }
+}
+
+/// Minds the taint of one node.
+#[derive(Debug, Clone)]
+pub struct OwnTaint {
+    /// The taint's key.
+    pub key: String,
+    /// The node.
+    pub node: String,
+    /// Who is asked.
+    pub client: Client,
+    /// What is missing.
+    pub readiness: Readiness,
+    /// Counts.
+    pub metrics: Metrics,
+    /// Tells.
+    pub recorder: Recorder,
+}
+
+impl OwnTaint {
+    /// Minds it until it is stopped.
+    pub async fn run(self, stop: CancellationToken) {
+        let (told, node) = watch::channel(None);
+        let seed = RandomState::new().build_hasher().finish();
+        let following = Following { client: self.client.clone(), resource: Resource::node(&self.node), seed };
+        let metrics = self.metrics.clone();
+        let sink = move |change: Change<Node>| match change {
+            Change::All(nodes) => drop(told.send_replace(nodes.into_iter().next())),
+            Change::Set(node) => drop(told.send_replace(Some(node))),
+            Change::Removed(_) => drop(told.send_replace(None)),
+            Change::Alive => {}
+            Change::Lost(lost) => metrics.watch_restarted(Watched::Nodes, lost.reason),
+        };
+        tokio::join!(following.run(sink, &stop), stop.run_until_cancelled(self.mind(node)));
+    }
+
+    async fn mind(&self, mut told: watch::Receiver<Option<Node>>) {
+        let (start, mut course, mut missing) = (Instant::now(), Course::default(), self.readiness.changes());
+        // What the last answer said, if that is newer than what was told.
+        let mut answered: Option<Node> = None;
+        loop {
+            let right = missing.borrow_and_update().is_ready();
+            if told.has_changed().unwrap_or(false) {
+                answered = None;
+            }
+            let node = told.borrow_and_update().clone();
+            let Some(node) = answered.clone().or(node) else {
+                // Told of nothing yet: readiness counts from now on all the same.
+                course.decide(right, right, start.elapsed());
+                tokio::select! {
+                    changed = told.changed() => if changed.is_err() { return },
+                    Ok(()) = missing.changed() => {}
+                }
+                continue;
+            };
+            let tainted = has(node.taints.as_deref(), &self.key);
+            let until = match course.decide(tainted, right, start.elapsed()) {
+                Next::Do(deed) => {
+                    let outcome = self.make(&node, deed, why(deed)).await;
+                    course.ended(&outcome, start.elapsed());
+                    if let Outcome::Done(node) | Outcome::Conflict(node) = outcome {
+                        answered = Some(node);
+                    }
+                    continue;
+                }
+                Next::Wait(until) => {
+                    until.map_or(Duration::MAX, |until| until.saturating_sub(start.elapsed()))
+                }
+            };
+            tokio::select! {
+                changed = told.changed() => if changed.is_err() { return },
+                Ok(()) = missing.changed() => {}
+                () = elapsed(until) => {}
+            }
+        }
+    }
+
+    async fn make(&self, node: &Node, deed: Deed, why: &str) -> Outcome {
+        let patch = patch(node.taints.as_deref(), &self.key, deed);
+        let (taint, why) = (self.key.clone(), why.to_owned());
+        let change = TaintChange { node: self.node.clone(), taint, deed, patch, why };
+        change.make(&self.client, REQUEST_LIMIT, &self.metrics, &self.recorder).await
+    }
+
+    /// Puts it back, as everything is about to be uninstalled. It is tried for a few seconds: the process has to end.
+    pub async fn restore(&self) {
+        let done = timeout(RESTORE_LIMIT, async {
+            let path = format!("/api/v1/nodes/{}", self.node);
+            let mut node = self.client.get::<Node>(&path, REQUEST_LIMIT).await;
+            while let Ok(now) = &node {
+                if has(now.taints.as_deref(), &self.key) {
+                    return;
+                }
+                match self.make(now, Deed::Add, "the plugin is uninstalled").await {
+                    Outcome::Conflict(fresh) => node = Ok(fresh),
+                    _ => return,
+                }
+            }
+            if let Err(error) = node {
+                tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added: failed to {error}");
+            }
+        });
+        if done.await.is_err() {
+            tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added in time");
+        }
+    }
+}
+
+fn why(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Add => "the plugin has not been ready for 30 s",
+        Deed::Remove => "the plugin is installed and ready",
+    }
+}
+
+/// Lets time pass.
+async fn elapsed(time: Duration) {
+    let _elapsed = timeout(time, std::future::pending::<()>()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    const TAINTED: bool = true;
+    const CLEAN: bool = false;
+    const RIGHT: bool = true;
+    const WRONG: bool = false;
+
+    #[test]
+    fn the_taint_goes_when_all_is_right_and_comes_back_after_the_grace() {
+        let mut course = Course::default();
+        assert_eq!(course.decide(TAINTED, WRONG, seconds(0)), Next::Wait(None));
+        assert_eq!(course.decide(TAINTED, RIGHT, seconds(50)), Next::Do(Deed::Remove));
+        course.ended(&Outcome::Gone, seconds(50));
+        assert_eq!(course.decide(CLEAN, RIGHT, seconds(51)), Next::Wait(None));
+        assert_eq!(course.decide(CLEAN, WRONG, seconds(60)), Next::Wait(Some(seconds(90))));
+        assert_eq!(course.decide(CLEAN, RIGHT, seconds(80)), Next::Wait(None), "healed in time");
+        assert_eq!(course.decide(CLEAN, WRONG, seconds(81)), Next::Wait(Some(seconds(111))));
+        assert_eq!(course.decide(CLEAN, WRONG, seconds(111)), Next::Do(Deed::Add));
+    }
+
+    #[test]
+    fn a_start_without_a_taint_has_the_grace_to_become_right() {
+        let mut course = Course::default();
+        assert_eq!(course.decide(CLEAN, WRONG, seconds(0)), Next::Wait(Some(GRACE)));
+        assert_eq!(course.decide(CLEAN, WRONG, GRACE), Next::Do(Deed::Add));
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_later_unless_it_is_not_needed_any_more() {
+        let mut course = Course::default();
+        assert_eq!(course.decide(TAINTED, RIGHT, seconds(0)), Next::Do(Deed::Remove));
+        course.ended(&Outcome::Failed, seconds(1));
+        let due = seconds(1) + Duration::from_millis(100);
+        assert_eq!(course.decide(TAINTED, RIGHT, seconds(1)), Next::Wait(Some(due)));
+        assert_eq!(course.decide(TAINTED, RIGHT, due), Next::Do(Deed::Remove));
+        course.ended(&Outcome::Failed, due);
+        assert_eq!(course.decide(CLEAN, RIGHT, due), Next::Wait(None));
+        assert_eq!(course.decide(TAINTED, RIGHT, due), Next::Do(Deed::Remove), "and then it begins anew");
+    }
+}

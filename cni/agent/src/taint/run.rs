@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The controller as a process: `install-cni taint`. Every replica follows nodes and pods; the one that holds the lease acts. At the end it
+//! stops acting, waits for what is on its way, and gives the lease back.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::mutant;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::decide::State;
+use super::elect::Elector;
+use super::follow::Followers;
+use super::minder::Minder;
+use super::options::{Course, Flags, Options, OptionsError, Place};
+use super::rules::RuleError;
+use crate::api::{ApiError, Client, REQUEST_LIMIT, Server, SetupError};
+use crate::events;
+use crate::http::{self, Purpose, Told};
+use crate::log::{self, Format};
+use crate::metrics::Metrics;
+use crate::readiness::{Part, Readiness};
+use crate::settings::follow::Live;
+use crate::settings::layers::Process;
+use crate::settings::{Loaded, Settings};
+
+/// It worked.
+const FAILED: u8 = 1;
+/// What was asked for makes no sense: flags, or the configuration.
+const USAGE: u8 = 2;
+
+/// How long the end may take: the kubelet waits 30 s.
+const REST_LIMIT: Duration = Duration::from_secs(10);
+/// How long looking once may take: a list may take a minute, and there are two.
+const ONCE_LIMIT: Duration = Duration::from_secs(300);
+
+/// Why the controller cannot do its work.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    /// The flags.
+    #[error("{0}")]
+    Options(#[from] OptionsError),
+    /// The `ConfigMap` says nothing that can be followed.
+    #[error("follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
+    Rules { place: Place, error: RuleError },
+    /// It is not there.
+    #[error("find ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]
+    NoMap(Place),
+    /// The API server.
+    #[error("read {what}: failed to {error}")]
+    Follow { what: &'static str, error: ApiError },
+    /// Nobody said where it is.
+    #[error("{0}")]
+    Setup(#[from] SetupError),
+    /// The system.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// Some nodes could not be put right.
+    #[error("put right what is wrong on {}: see the log", .0.join(", "))]
+    Nodes(Vec<String>),
+    /// It took too long.
+    #[error("look at every node within {ONCE_LIMIT:?}")]
+    Late,
+}
+
+impl RunError {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Options(_) | Self::Rules { .. } => USAGE,
+            _ => FAILED,
+        }
+    }
+}
+
+/// Runs the controller.
+#[must_use]
+pub fn main(flags: &Flags, loaded: Loaded) -> ExitCode {
+    let done = Options::new(flags, &Process, &loaded.settings.own.namespace).map_err(RunError::from);
+    let done = done.and_then(|options| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(controller(options, loaded))
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "install-cni taint: failed to {error}");
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
+    let settings = loaded.settings.clone();
+    let identity = identity(&settings, &loaded.found.hostname);
+    let format = if settings.log.json { Format::Json } else { Format::Text };
+    log::init(log::Options { levels: settings.log.levels.clone(), format, ..log::Options::default() })
+        .map_err(io::Error::other)?;
+    tracing::info!(target: "taint", mode = options.mode.name(), taint = options.taint, identity, "minding taints of nodes");
+    let client = Client::new(&Server::of(&settings.kubeconfig, &settings.places))?;
+    let (readiness, metrics) = (Readiness::of(&Part::CONTROLLER), Metrics::of_controller());
+    let stop = CancellationToken::new();
+    let (recorder, writer) = events::channel(metrics.clone(), &identity);
+    tokio::spawn(writer.run(client.clone().into(), stop.clone()));
+    let state = State::new(options.mode.policy(), &options.taint);
+    let limit = REQUEST_LIMIT.min(options.timing.duration.saturating_sub(options.timing.renew));
+    let minder = Minder::new(state, &options.taint, client.clone(), limit, (metrics.clone(), recorder));
+    let (failed, failures) = mpsc::channel(1);
+    let followers = Followers {
+        minder: minder.clone(),
+        client: client.clone(),
+        readiness: readiness.clone(),
+        failed,
+        stop: stop.clone(),
+    };
+    followers.begin(&options.needs);
+    tokio::spawn(minder.clone().keep_time(stop.clone()));
+    match options.course {
+        Course::Once => once(&minder, failures).await,
+        Course::Daemon => {
+            serve(loaded, (metrics, readiness), &stop);
+            daemon(&minder, Elector::new(client, options.lease, &identity, options.timing), &stop).await
+        }
+    }
+}
+
+/// Another one each time: a container that begins anew under its pod's name is not who held the lease before.
+fn identity(settings: &Settings, hostname: &str) -> String {
+    let name = if settings.own.name.is_empty() { hostname } else { &settings.own.name };
+    format!("{name}_{:016x}", RandomState::new().build_hasher().finish())
+}
+
+fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &CancellationToken) {
+    let monitoring = loaded.settings.monitoring_port;
+    let told = Told { metrics, readiness, settings: Live::new(loaded).report() };
+    tokio::spawn(http::serve(http::HEALTH_PORT, Purpose::Health, told.clone(), stop.clone()));
+    if let Some(port) = monitoring {
+        tokio::spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));
+    }
+}
+
+/// Leads whenever it holds the lease, until it is told to stop.
+async fn daemon(
+    minder: &Arc<Minder>,
+    (elector, leads): (Elector, watch::Receiver<Option<Instant>>),
+    stop: &CancellationToken,
+) -> Result<(), RunError> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let resign = CancellationToken::new();
+    let election = tokio::spawn(elector.run(resign.clone()));
+    tokio::select! {
+        () = lead(minder, leads) => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!(target: "taint", "told to stop");
+    minder.lead(None);
+    let _ = timeout(REST_LIMIT, minder.rest()).await;
+    resign.cancel();
+    let _ = election.await;
+    stop.cancel();
+    Ok(())
+}
+
+async fn lead(minder: &Arc<Minder>, mut leads: watch::Receiver<Option<Instant>>) {
+    loop {
+        let until = leads.borrow_and_update().filter(|until| Instant::now() < *until);
+        minder.lead(until);
+        let changed = match until {
+            Some(until) => timeout_at(until, leads.changed()).await,
+            None => Ok(leads.changed().await),
+        };
+        if let Ok(Err(_)) = changed {
+            return;
+        }
+    }
+}
+
+/// Puts every node right, and ends. Nobody else is asked: what two write at once is tested by each patch.
+async fn once(minder: &Arc<Minder>, mut failures: mpsc::Receiver<RunError>) -> Result<(), RunError> {
+    if mutant!("once-does-nothing") {
+        return Ok(());
+    }
+    minder.lead(Some(Instant::now() + ONCE_LIMIT));
+    let through = async {
+        loop {
+            let news = minder.news.notified();
+            let (knows_all, through, failing) = {
+                let state = minder.state();
+                let failing = state.failing().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+                (state.knows_all(), state.is_through(), failing)
+            };
+            if knows_all && through {
+                return if failing.is_empty() { Ok(()) } else { Err(RunError::Nodes(failing)) };
+            }
+            tokio::select! {
+                () = news => {}
+                Some(error) = failures.recv() => return Err(error),
+            }
+        }
+    };
+    timeout(ONCE_LIMIT, through).await.unwrap_or(Err(RunError::Late))
+}

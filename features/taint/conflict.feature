@@ -1,0 +1,38 @@
+@real-kernel @install-cni
+Feature: Several may change a node's taints at once
+  What is written replaces the whole list, so it holds only while the list is the one that was read.
+
+  @mutant:test-op-left-out
+  Scenario: A taint that comes while ours is being removed stays
+    Given node "far" is made with the taints "cni.istio.io/not-ready"
+    And the agent on node "far" is ready
+    And the first patch of a node takes 1500 ms
+    When the taint controller runs with "--mode untaint"
+    And a patch is on its way
+    And somebody taints node "far" with "example.com/theirs"
+    Then the taint controller says "somebody else changed the taints first"
+    And node "far" has the taints "example.com/theirs"
+    And the taint controller counts "millrace_node_taints_total{deed='removed',result='conflict'} 1"
+    And the taint controller was denied nothing
+
+  @mutant:first-conflict-gives-up
+  Scenario: What failed is tried again
+    Given node "far" is made with the taints "cni.istio.io/not-ready"
+    And the agent on node "far" is ready
+    And the first patch of a node takes 1500 ms
+    When the taint controller runs with "--mode untaint"
+    And a patch is on its way
+    And somebody taints node "far" with "example.com/theirs"
+    Then node "far" has the taints "example.com/theirs"
+
+  @mutant:first-conflict-gives-up
+  Scenario: A right that is missing is told, and its coming is noticed
+    Given node "far" is made with the taints "cni.istio.io/not-ready"
+    And the agent on node "far" is not ready
+    And the taint controller runs with "--mode untaint"
+    And the taint controller may not patch nodes
+    When the agent on node "far" is ready
+    Then the taint controller says "failed to be allowed to do it by the API server"
+    And an event "NodeTaintFailed" about node "far" is there
+    When the taint controller may patch nodes again
+    Then node "far" has the taints ""

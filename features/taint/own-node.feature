@@ -1,0 +1,33 @@
+@real-kernel @install-cni
+Feature: The agent minds the taint of its own node
+  Nothing central is needed, and no agent touches another node.
+
+  Background:
+    Given the node agent's setting "MILLRACE_TAINT_OWN_NODE" is "true"
+    And the node is made with the taints "example.com/theirs, cni.istio.io/not-ready"
+
+  @mutant:own-taint-stays
+  Scenario: It goes when everything is installed and comes back when the agent is uninstalled
+    Given node "far" is made with the taints "cni.istio.io/not-ready"
+    And the node agent is ready
+    Then the node has the taints "example.com/theirs"
+    And node "far" has the taints "cni.istio.io/not-ready"
+    When the DaemonSet is deleted
+    Then the node has the taints "example.com/theirs, cni.istio.io/not-ready"
+    And nothing of ours is left on the node
+
+  @mutant:upgrade-retaints
+  Scenario: An upgrade does not touch it
+    Given the node agent is ready
+    And the node has the taints "example.com/theirs"
+    And what is installed is remembered
+    When the DaemonSet's template changes
+    Then another pod of the node agent is ready within 40 s
+    And the node has the taints "example.com/theirs"
+    And the node agent changed the node 1 time
+
+  @mutant:own-taint-stays
+  Scenario: A name of one's own
+    Given the node agent's setting "MILLRACE_TAINT_NAME" is "example.com/theirs"
+    When the node agent is deployed
+    Then the node has the taints "cni.istio.io/not-ready"

@@ -1,0 +1,94 @@
+@real-kernel @install-cni
+Feature: Nodes have a taint while pods that they need are not ready there
+  The older controller's ConfigMap says which pods; each of its entries needs one.
+
+  Background:
+    Given the ConfigMap "istio-cni-taint-configmap" says "config":
+      """
+      - name: istio-cni
+        namespace: istio-system
+        selector: k8s-app=istio-cni-node, app.example.com/none!=x
+      """
+
+  @mutant:never-retaints
+  Scenario: A node is tainted while its pod is missing or unready, and freed when it is ready
+    Given node "far" is made with the taints "example.com/theirs"
+    And the taint controller runs with "--mode readiness"
+    Then node "far" has the taints "example.com/theirs, NodeReadiness"
+    And an event "NodeTainted" about node "far" is there
+    When the agent on node "far" is ready
+    Then node "far" has the taints "example.com/theirs"
+    When the agent on node "far" is not ready
+    Then node "far" has the taints "example.com/theirs, NodeReadiness"
+    When the agent on node "far" is ready
+    Then node "far" has the taints "example.com/theirs"
+    When the agent on node "far" is gone
+    Then node "far" has the taints "example.com/theirs, NodeReadiness"
+    And the taint controller was denied nothing
+
+  @mutant:tainted-before-listed
+  Scenario: No node is tainted before its pods are known
+    Given node "far" is made with the taints ""
+    And the agent on node "far" is ready
+    And lists of pods take 1000 ms
+    When the taint controller runs with "--mode readiness"
+    Then the taint controller becomes ready
+    And node "far" has the taints ""
+    And the taint controller changed node "far" 0 times
+
+  @mutant:map-read-once
+  Scenario: The ConfigMap is followed
+    Given node "far" is made with the taints ""
+    And the agent on node "far" is ready
+    And the taint controller runs with "--mode readiness"
+    And the taint controller becomes ready
+    When the ConfigMap "istio-cni-taint-configmap" says "config":
+      """
+      - {name: istio-cni, namespace: istio-system, selector: k8s-app=istio-cni-node}
+      - {name: dns, namespace: istio-system, selector: k8s-app=node-local-dns}
+      """
+    Then node "far" has the taints "NodeReadiness"
+    When the ConfigMap "istio-cni-taint-configmap" says "config":
+      """
+      - {name: istio-cni, namespace: istio-system, selector: k8s-app=istio-cni-node}
+      """
+    Then node "far" has the taints ""
+
+  @mutant:bad-entries-skipped
+  Scenario: A ConfigMap that cannot be read is told with key and value, and what held before holds
+    Given node "far" is made with the taints ""
+    And the taint controller runs with "--mode readiness"
+    And node "far" has the taints "NodeReadiness"
+    When the ConfigMap "istio-cni-taint-configmap" says "config":
+      """
+      - {name: istio-cni, namespce: istio-system
+      """
+    Then the taint controller is not ready: "read key 'config' of the ConfigMap"
+    And the taint controller says "follow ConfigMap istio-system/istio-cni-taint-configmap"
+    And node "far" has the taints "NodeReadiness"
+    When the agent on node "far" is ready
+    Then node "far" has the taints ""
+
+  @mutant:once-does-nothing
+  Scenario: Once is enough
+    Given node "far" is made with the taints ""
+    And node "near" is made with the taints "NodeReadiness"
+    And the agent on node "near" is ready
+    When the taint controller runs with "--mode readiness --run-as-daemon=false"
+    Then the taint controller ends with 0
+    And node "far" has the taints "NodeReadiness"
+    And node "near" has the taints ""
+
+  @mutant:bad-entries-skipped
+  Scenario Outline: Once, with a ConfigMap that makes no sense
+    Given the ConfigMap "istio-cni-taint-configmap" says "config":
+      """
+      <text>
+      """
+    When the taint controller runs with "--mode readiness --run-as-daemon=false"
+    Then the taint controller ends with 2: "<words>"
+
+    Examples:
+      | text                                     | words                                         |
+      | - {name: a, selector: 'k8s-app in (a'}   | selector 'k8s-app in (a' of entry 'a' is none |
+      | name: istio-cni                          | read key 'config' of the ConfigMap            |

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taints of nodes, and the controllers that mind them. The lab's own node is called `the node`; others are objects alone, and so are the
+//! agents' pods on them.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the node is made with the taints "a, b:NoExecute"` | before anything runs there; the effect is `NoSchedule` unless it says otherwise |
+//! | `Given/When node "N" is made with the taints "…"` | an object; if there was one of its name, another one takes its place |
+//! | `When node "N" reboots` | its kubelet tells another boot ID, and says nothing of pods yet |
+//! | `Given/When the agent on node "N" is ready`, `… is not ready`, `… is gone` | its pod's object |
+//! | `When somebody taints node "N" with "K"` | with a key of their own |
+//! | `Then node "N" has the taints "a, b"` | these keys in this order, waited for |
+//! | `Then the taint stays on node "N": "…"` | and the controller said why |
+//! | `When "P" is created` | nobody says on which node it is to run |
+//! | `Then it waits for a node: "…"` | the scheduler says why |
+
+use std::time::Duration;
+
+use apiserver::Timestamp;
+use apiserver::kinds::Kind;
+use apiserver::store::Key;
+use cluster::Cluster as _;
+use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kubelet::tier::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::agent::objects::DAEMONSET;
+use super::agent::{bare, eventually};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::world::LabWorld;
+
+pub mod controller;
+
+/// How long what is decided here may take. A controller acts within milliseconds, on a machine that may be busy.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The node that is more than an object.
+const REAL: &str = "the node";
+
+/// What is kept from step to step.
+#[derive(Debug, Default)]
+pub struct Taints {
+    /// How often nodes and pods were changed: each time has a number of its own.
+    changes: u32,
+    /// The controllers.
+    pub controllers: controller::Controllers,
+}
+
+/// `a, b:NoExecute`
+fn list(text: &str) -> Vec<Value> {
+    let taint = |word: &str| {
+        let (key, effect) = word.split_once(':').unwrap_or((word, "NoSchedule"));
+        json!({ "key": key, "effect": effect })
+    };
+    text.split(", ").filter(|word| !word.is_empty()).map(taint).collect()
+}
+
+/// The name of a node's object.
+async fn named(world: &mut LabWorld, name: &str) -> Result<String, Stop> {
+    if name == REAL {
+        return Ok(world.cluster().await?.node()?.name().to_owned());
+    }
+    Ok(name.trim_matches('"').trim_start_matches("node \"").to_owned())
+}
+
+fn changed(world: &mut LabWorld) -> u32 {
+    world.taints.changes += 1;
+    world.taints.changes
+}
+
+fn now() -> String {
+    Timestamp::now().to_string()
+}
+
+async fn object(world: &mut LabWorld, node: &str) -> Result<Option<Value>, Stop> {
+    let kind = Kind::find("", "v1", "nodes").ok_or_else(|| Stop::harness("there are no nodes"))?;
+    let key = Key { kind, namespace: String::new(), name: named(world, node).await? };
+    Ok(world.cluster().await?.api().object(&key))
+}
+
+async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
+    let nodes: Api<Node> = Api::all(world.cluster().await?.api().client());
+    let name = named(world, node).await?;
+    let status = !patch["status"].is_null();
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let done = match status {
+        true => nodes.patch_status(&name, &params, &patch).await,
+        false => nodes.patch(&name, &params, &patch).await,
+    };
+    done.map(drop).map_err(Stop::harness)
+}
+
+#[given(regex = r#"^the node is made with the taints "([^"]*)"$"#)]
+async fn tainted(world: &mut LabWorld, taints: String) -> Step {
+    bare(world)?;
+    patch(world, REAL, json!({ "spec": { "taints": list(&taints) } })).await
+}
+
+#[given(regex = r#"^node "([^"]+)" is made with the taints "([^"]*)"$"#)]
+#[when(regex = r#"^node "([^"]+)" is made with the taints "([^"]*)"$"#)]
+async fn made(world: &mut LabWorld, name: String, taints: String) -> Step {
+    bare(world)?;
+    let boot = format!("{name}-{}", changed(world));
+    let tier = world.cluster().await?;
+    if object(world, &name).await?.is_some() {
+        let nodes: Api<Node> = Api::all(tier.api().client());
+        nodes.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+        past_the_second().await;
+    }
+    let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": now() }]);
+    let mut node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "kubernetes.io/os": "none" } },
+        "status": { "conditions": ready, "nodeInfo": { "bootID": boot } },
+    });
+    if !taints.is_empty() {
+        node["spec"]["taints"] = list(&taints).into();
+    }
+    tier.apply(node).await?;
+    Ok(())
+}
+
+/// An object's creation is told in whole seconds: what was before it must be before its second.
+async fn past_the_second() {
+    let since = Timestamp::now().as_second();
+    let mut due = tokio::time::interval(Duration::from_millis(10));
+    while Timestamp::now().as_second() == since {
+        due.tick().await;
+    }
+}
+
+#[when(regex = r#"^node "([^"]+)" reboots$"#)]
+async fn reboots(world: &mut LabWorld, name: String) -> Step {
+    let boot = format!("{name}-{}", changed(world));
+    patch(world, &name, json!({ "status": { "nodeInfo": { "bootID": boot } } })).await
+}
+
+#[given(regex = r#"^the agent on node "([^"]+)" is (ready|not ready)$"#)]
+#[when(regex = r#"^the agent on node "([^"]+)" is (ready|not ready)$"#)]
+async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
+    let restarts = changed(world);
+    let ready = if how == "ready" { "True" } else { "False" };
+    let running = json!({ "name": "install-cni", "restartCount": restarts, "state": { "running": { "startedAt": now() } } });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("{DAEMONSET}-{node}"), "namespace": SYSTEM_NAMESPACE,
+            "labels": { "k8s-app": DAEMONSET },
+        },
+        "spec": { "nodeName": node, "containers": [{ "name": "install-cni" }] },
+        "status": {
+            "phase": "Running",
+            "conditions": [{ "type": "Ready", "status": ready, "lastTransitionTime": now() }],
+            "containerStatuses": [running],
+        },
+    });
+    world.cluster().await?.apply(pod).await?;
+    Ok(())
+}
+
+#[when(regex = r#"^the agent on node "([^"]+)" is gone$"#)]
+async fn agent_gone(world: &mut LabWorld, node: String) -> Step {
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    pods.delete(&format!("{DAEMONSET}-{node}"), &at_once).await.map(drop).map_err(Stop::harness)
+}
+
+#[when(regex = r#"^somebody taints (the node|node "[^"]+") with "([^"]+)"$"#)]
+async fn somebody(world: &mut LabWorld, node: String, key: String) -> Step {
+    let held = object(world, &node).await?.ok_or_else(|| Stop::harness("there is no such node"))?;
+    let mut taints = held["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    taints.extend(list(&key));
+    patch(world, &node, json!({ "spec": { "taints": taints } })).await
+}
+
+/// The keys of a node's taints, in order.
+pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
+    let held = object(world, node).await?.ok_or_else(|| Stop::wrong("there is no such node"))?;
+    let taints = held["spec"]["taints"].as_array().into_iter().flatten();
+    Ok(taints.filter_map(|taint| taint["key"].as_str()).collect::<Vec<_>>().join(", "))
+}
+
+#[given(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"$"#)]
+#[then(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"$"#)]
+async fn has(world: &mut LabWorld, node: String, wanted: String) -> Step {
+    eventually(SOON, async || expect_eq("the taints", &keys(world, &node).await?, &wanted)).await
+}
+
+#[then(regex = r#"^the taint stays on node "([^"]+)": "(.*)"$"#)]
+async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
+    let before = keys(world, &node).await?;
+    let line = format!("node={node}");
+    eventually(SOON, async || {
+        expect_eq("the taints", &keys(world, &node).await?, &before)?;
+        let said = controller::logs(world).await?;
+        match said
+            .iter()
+            .any(|one| one.contains("the taint stays") && one.contains(&line) && one.contains(&why))
+        {
+            true => Ok(()),
+            false => Err(Stop::wrong(format!("nobody said so: {said:#?}"))),
+        }
+    })
+    .await?;
+    expect_eq("the taints", &keys(world, &node).await?, &before)
+}
+
+#[when(regex = r#"^"([^"]+)" is created$"#)]
+async fn created(world: &mut LabWorld, name: String) -> Step {
+    world.it.clone_from(&name);
+    let object = world.pod(&name)?.admitted().map_err(Stop::harness)?;
+    world.cluster().await?.apply(object).await?;
+    Ok(())
+}
+
+#[then(regex = r#"^it waits for a node: "(.*)"$"#)]
+async fn waits(world: &mut LabWorld, why: String) -> Step {
+    let (namespace, name) = (world.it()?.namespace.clone(), world.it.clone());
+    let tier = world.cluster().await?;
+    eventually(SOON, async || {
+        let pod = tier.api().pod(&namespace, &name).unwrap_or_default();
+        let said = pod["status"]["conditions"].to_string();
+        match pod["spec"]["nodeName"].is_null() && said.contains(&why) {
+            true => Ok(()),
+            false => {
+                Err(Stop::wrong(format!("its node is {}, and it is said: {said}", pod["spec"]["nodeName"])))
+            }
+        }
+    })
+    .await
+}
