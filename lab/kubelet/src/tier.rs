@@ -306,6 +306,7 @@ fn register(api: &ApiServer, node: &NetnsNode) -> Result<(), Error> {
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "labels": labels },
+        "spec": {},
         "status": node.machine_status(),
     });
     api.upsert(node).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))

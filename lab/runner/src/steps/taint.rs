@@ -113,6 +113,7 @@ async fn made(world: &mut LabWorld, name: String, taints: String) -> Step {
     let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": now() }]);
     let mut node = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "kubernetes.io/os": "none" } },
+        "spec": {},
         "status": { "conditions": ready, "nodeInfo": { "bootID": boot } },
     });
     if !taints.is_empty() {
