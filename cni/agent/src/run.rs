@@ -72,13 +72,7 @@ fn run(loaded: Loaded) -> io::Result<()> {
 async fn agent(loaded: Loaded) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let log = begin_log(&loaded)?;
-    for mistake in &loaded.mistakes {
-        tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
-    }
-    let network = Network::of_this_process(&loaded.settings.places.proc_dir);
-    if let Some(name) = loaded.settings.own.unknown_name(network) {
-        tracing::warn!(target: "cni-agent", name, "the plugin does not know the agent's pod by this name: it waits for an agent after a reboot, as every pod; its DaemonSet should be called istio-cni-node");
-    }
+    tell_doubts(&loaded);
     let live = Live::new(loaded);
     let receiver = live.settings();
     let settings = receiver.borrow().clone();
@@ -125,18 +119,27 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let decision = leaving.conclude(settings.always_uninstall).await;
     stop.cancel();
     let _ = installation.await;
-    if let Some(taint) = own_taint.as_ref().filter(|_| mutant!("upgrade-retaints")) {
+    let uninstalls = matches!(decision, Decision::Uninstall(_));
+    if let Some(taint) = own_taint.filter(|_| uninstalls || mutant!("upgrade-retaints")) {
+        // First, so that no pod comes to a node that is about to lose the plugin.
         taint.restore().await;
     }
-    if let Decision::Uninstall(_) = decision {
-        // First, so that no pod comes to a node that is about to lose the plugin.
-        if let Some(taint) = own_taint {
-            taint.restore().await;
-        }
+    if uninstalls {
         take_back(settings).await;
     }
     servers.shutdown().await;
     Ok(())
+}
+
+/// What is wrong with the settings, or will be one day.
+fn tell_doubts(loaded: &Loaded) {
+    for mistake in &loaded.mistakes {
+        tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
+    }
+    let network = Network::of_this_process(&loaded.settings.places.proc_dir);
+    if let Some(name) = loaded.settings.own.unknown_name(network) {
+        tracing::warn!(target: "cni-agent", name, "the plugin does not know the agent's pod by this name: it waits for an agent after a reboot, as every pod; its DaemonSet should be called istio-cni-node");
+    }
 }
 
 fn begin_log(loaded: &Loaded) -> io::Result<Log> {

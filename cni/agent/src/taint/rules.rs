@@ -92,6 +92,9 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
         for Entry { name, namespace, selector } in entries.unwrap_or_default() {
             // An empty one would mean every pod, which nobody means.
             if selector.trim().is_empty() || Selectors::read(&selector, "").is_err() {
+                if mutant!("bad-entries-skipped") {
+                    continue;
+                }
                 return Err(RuleError::Selector { key: key.clone(), name, selector });
             }
             rules.push(Rule { name, namespace, labels: selector, fields: String::new() });

@@ -4,7 +4,7 @@
 //! | step | what it does or claims |
 //! |---|---|
 //! | `Given/When the taint controller runs with "…"` | `install-cni taint` with these words |
-//! | `Given the taint controllers "a" and "b" run with "…"` | both are candidates for one lease |
+//! | `Given the taint controllers "a" and "b" run with "…"` | both are candidates for one lease, and one of them leads |
 //! | `Given the ConfigMap "M" says "K":` | in the controllers' namespace |
 //! | `Given the taint controller may not patch nodes`, `When … may patch nodes again` | its rights |
 //! | `Then the taint controller says "…"` | a line of its log, waited for |
@@ -45,6 +45,8 @@ use crate::world::LabWorld;
 /// The controller where there is one.
 const ALONE: &str = "taint";
 const CONTAINER: &str = "taint-controller";
+/// How often each candidate has looked at the lease before anything else happens: who leads is settled then.
+const TRIES: usize = 4;
 /// `/metrics`
 const MONITORING: u16 = 15014;
 
@@ -135,7 +137,19 @@ async fn runs(world: &mut LabWorld, words: String) -> Step {
 #[given(regex = r#"^the taint controllers "([^"]+)" and "([^"]+)" run with "(.+)"$"#)]
 async fn both_run(world: &mut LabWorld, one: String, other: String, words: String) -> Step {
     start(world, &one, &words).await?;
-    start(world, &other, &words).await
+    start(world, &other, &words).await?;
+    let tier = world.cluster().await?;
+    for name in [one, other] {
+        let asked = |request: &Logged| {
+            let of_lease = request.resource.as_deref() == Some("leases.coordination.k8s.io");
+            of_lease && request.verb == Verb::Get && request.user == user(&name)
+        };
+        let tried = tier.api().until_requests(TRIES, asked);
+        tokio::time::timeout(SOON, tried)
+            .await
+            .map_err(|_| Stop::wrong(format!("{name} does not try to lead")))?;
+    }
+    Ok(())
 }
 
 #[given(regex = r#"^the ConfigMap "([^"]+)" says "([^"]+)":$"#)]
