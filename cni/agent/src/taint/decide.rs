@@ -153,7 +153,9 @@ impl State {
 
     fn set_node(&mut self, node: Node) -> Touched {
         let name = node.name.clone();
-        self.nodes.iter_mut().for_each(|nodes| drop(nodes.insert(name.clone(), node.clone())));
+        if let Some(nodes) = &mut self.nodes {
+            nodes.insert(name.clone(), node);
+        }
         Touched::one(name)
     }
 
@@ -313,6 +315,7 @@ impl Touched {
 }
 
 /// Whether a pod stays.
+#[derive(Clone, Copy)]
 enum Keep {
     Yes,
     No,

@@ -85,7 +85,7 @@ impl Followers {
             let read = map.map(|map| rules::read(&map.data.unwrap_or_default()));
             let why = match read {
                 Some(Ok(rules)) => return self.hold(&held, rules),
-                Some(Err(error)) => RunError::Rules { place: place.clone(), error },
+                Some(Err(error)) => RunError::Rules { place: place.clone(), error: Box::new(error) },
                 None => RunError::NoMap(place.clone()),
             };
             tracing::error!(target: "taint", "failed to {why}; what it said last holds, if anything");

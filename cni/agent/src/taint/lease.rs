@@ -148,6 +148,7 @@ impl Election {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Holder {
     Us {
         /// It was not us before.

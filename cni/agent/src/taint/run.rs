@@ -48,7 +48,7 @@ pub(super) enum RunError {
     Options(#[from] OptionsError),
     /// The `ConfigMap` says nothing that can be followed.
     #[error("follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
-    Rules { place: Place, error: RuleError },
+    Rules { place: Place, error: Box<RuleError> },
     /// It is not there.
     #[error("find ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]
     NoMap(Place),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::life::SETTLED;
 use super::super::model::Word;
