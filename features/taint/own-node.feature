@@ -3,7 +3,7 @@ Feature: The agent minds the taint of its own node
   Nothing central is needed, and no agent touches another node.
 
   Background:
-    Given the node agent's setting "MILLRACE_TAINT_OWN_NODE" is "true"
+    Given the chart's value "taint.mode" is "node"
     And the node is made with the taints "example.com/theirs, cni.istio.io/not-ready"
 
   @mutant:own-taint-stays
@@ -28,6 +28,6 @@ Feature: The agent minds the taint of its own node
 
   @mutant:own-taint-stays
   Scenario: A name of one's own
-    Given the node agent's setting "MILLRACE_TAINT_NAME" is "example.com/theirs"
+    Given the chart's value "taint.name" is "example.com/theirs"
     When the node agent is deployed
     Then the node has the taints "cni.istio.io/not-ready"
