@@ -118,7 +118,7 @@ async fn start(world: &mut LabWorld, name: &str, words: &str) -> Step {
     let tier = world.cluster().await?;
     let metadata = json!({ "name": name, "namespace": SYSTEM_NAMESPACE });
     tier.apply(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata })).await?;
-    tier.api().allow(account(name), grants(words));
+    tier.api().allow(&account(name), grants(words)).map_err(Stop::harness)?;
     world.taints.controllers.names.push(name.to_owned());
     match tier.start_pod(SYSTEM_NAMESPACE, name, pod(name, words)).await? {
         PodStart::Running { .. } => Ok(()),
@@ -236,13 +236,13 @@ async fn may_not(world: &mut LabWorld) -> Step {
     let mut grants = grants("untaint");
     grants.remove(0);
     grants.push(Grant::rule(&[Verb::Get, Verb::List, Verb::Watch], "nodes"));
-    world.cluster().await?.api().allow(account(ALONE), grants);
+    world.cluster().await?.api().allow(&account(ALONE), grants).map_err(Stop::harness)?;
     Ok(())
 }
 
 #[when("the taint controller may patch nodes again")]
 async fn may(world: &mut LabWorld) -> Step {
-    world.cluster().await?.api().allow(account(ALONE), grants("untaint"));
+    world.cluster().await?.api().allow(&account(ALONE), grants("untaint")).map_err(Stop::harness)?;
     Ok(())
 }
 
