@@ -200,7 +200,7 @@ pub static ALL: &[Field] = &[
     field("env", Kind::TextMap, "{}", "More settings of the agent, in its environment and its ConfigMap"),
     text("revision", "", "Label istio.io/rev; the agent itself is one per cluster"),
     text("ownerName", "", "Label install.operator.istio.io/owning-resource"),
-    text("global.hub", "registry.istio.io/testing", "Where hub says nothing"),
+    text("global.hub", "millrace", "Where hub says nothing: a registry and the path in it"),
     text("global.tag", "latest", "Where tag says nothing"),
     text("global.variant", "", "Where variant says nothing"),
     text("global.imagePullPolicy", "", "Where pullPolicy says nothing"),
