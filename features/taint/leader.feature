@@ -4,7 +4,7 @@ Feature: Of several controllers one acts
 
   Background:
     Given node "far" is made with the taints "cni.istio.io/not-ready"
-    And the taint controllers "one" and "two" run with "--mode untaint --lease-duration=3s --lease-renew=2s --lease-retry=400ms"
+    And the taint controllers "one" and "two" run with "--mode untaint --lease-duration=8s --lease-renew=6s --lease-retry=400ms"
 
   @mutant:two-leaders
   Scenario: While all is well, one of them acts
