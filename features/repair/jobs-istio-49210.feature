@@ -27,4 +27,5 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
 
     Examples:
       | fallback | reason          | writes            |
+      | delete   | DeleteBrokenPod | delete pods       |
       | label    | LabelBrokenPod  | patch pods/status |

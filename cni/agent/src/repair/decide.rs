@@ -151,12 +151,27 @@ impl Tracked {
     }
 }
 
+/// What is being done. It has its pod itself: a deletion is seen by the watch, too, which may tell of it before the answer comes.
+#[derive(Debug)]
+struct Busy {
+    pod: Arc<NodePod>,
+    policy: Policy,
+    /// When the pod was found broken.
+    since: Time,
+}
+
+impl Busy {
+    fn is_about(&self, uid: &str) -> bool {
+        self.pod.metadata.facts.uid == uid
+    }
+}
+
 /// All pods, and what is going on.
 #[derive(Debug)]
 pub struct Controller {
     rules: Rules,
     pods: BTreeMap<String, Tracked>,
-    busy: Option<(String, Policy)>,
+    busy: Option<Busy>,
     looking: bool,
     pace: Pace,
     unredirected: usize,
@@ -238,7 +253,7 @@ impl Controller {
         if known.broken != broken {
             known.broken = broken;
             // Another failure after all that was done: not at once again.
-            let is_busy = self.busy.as_ref().is_some_and(|(busy, _)| *busy == uid);
+            let is_busy = self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid));
             known.due = (!is_busy).then(|| now + after(known.attempts));
         }
         if self.policy() == Some(Policy::Label) {
@@ -320,7 +335,7 @@ impl Controller {
             return;
         }
         self.pace.take(now);
-        self.busy = Some((uid.to_owned(), policy));
+        self.busy = Some(Busy { pod: Arc::clone(&known.pod), policy, since: known.since });
         out.push(Action::Do(policy, Arc::clone(&known.pod)));
     }
 
@@ -339,10 +354,14 @@ impl Controller {
     }
 
     fn done(&mut self, uid: &str, done: Done, now: Time, out: &mut Vec<Action>) {
-        let Some((_, policy)) = self.busy.take_if(|(busy, _)| busy == uid) else { return };
+        let Some(Busy { pod, policy, since }) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
+        let took = now.saturating_sub(since);
+        if done == Done::Accepted {
+            out.push(Action::Ended(policy, RepairResult::Success, took));
+            let news = if policy == Policy::Label { News::Labelled } else { News::Deleted };
+            return out.push(Action::Tell(pod, news));
+        }
         let Some(known) = self.pods.get_mut(uid) else { return };
-        let took = now.saturating_sub(known.since);
-        let pod = || Arc::clone(&known.pod);
         let failed = match done {
             Done::Repaired(Outcome::Proven { written, backend, families }) => {
                 let result = match families.iter().all(Proven::is_by_packet) {
@@ -354,13 +373,7 @@ impl Controller {
                 known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
                 return;
             }
-            Done::Accepted => {
-                out.push(Action::Ended(policy, RepairResult::Success, took));
-                let news = if policy == Policy::Label { News::Labelled } else { News::Deleted };
-                out.push(Action::Tell(pod(), news));
-                return;
-            }
-            Done::Vanished | Done::Repaired(Outcome::NotEnrolled(_)) => return,
+            Done::Accepted | Done::Vanished | Done::Repaired(Outcome::NotEnrolled(_)) => return,
             Done::Repaired(outcome) => failure(&outcome),
             Done::Failed(why) => (Unrepairable::RulesRefused, why),
         };
@@ -369,12 +382,12 @@ impl Controller {
         known.attempts += 1;
         known.due = (!mutant!("failure-forgets")).then(|| now + after(known.attempts));
         if policy != Policy::Repair || known.attempts == 1 {
-            out.push(Action::Tell(pod(), News::Failed(policy, why.clone())));
+            out.push(Action::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
         }
         let is_enough = policy == Policy::Repair && known.attempts == PATIENCE;
         if is_enough && !known.told.contains(&Once::Unrepairable(false)) {
             out.push(Action::Unrepairable(reason));
-            out.push(Action::Tell(pod(), News::Unrepairable(why)));
+            out.push(Action::Tell(pod, News::Unrepairable(why)));
             known.told.push(Once::Unrepairable(false));
         }
     }

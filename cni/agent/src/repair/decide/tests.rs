@@ -236,6 +236,15 @@ fn rules_that_no_packet_proves_do_not_count_as_proven() {
 }
 
 #[test]
+fn a_deletion_is_told_and_counted_although_the_watch_knew_of_it_before_the_answer_came() {
+    let mut play = Play::new(&[Policy::Delete]);
+    assert_eq!(play.at(0, event(&pod("a", 1))), ["Delete a"]);
+    assert_eq!(play.at(1, Event::Gone("a".into())), NOTHING);
+    assert_eq!(play.done(1, "a", Done::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
+    assert_eq!(play.at(2, event(&pod("b", 1))), ["Delete b"], "nothing is going on any more");
+}
+
+#[test]
 fn deletion_and_label_are_told_as_upstream_does() {
     let mut play = Play::new(&[Policy::Delete]);
     play.at(0, event(&pod("a", 1)));
