@@ -71,7 +71,7 @@ impl Life {
     #[must_use]
     pub fn is_of(&self, node: &Node) -> bool {
         // A kubelet that has only registered yet has not told its boot ID.
-        self.is_on(node) && (self.boot == node.boot || self.boot.is_empty() && self.old.is_empty())
+        self.is_on(node) && (self.boot == node.boot || self.boot.is_empty())
     }
 
     /// Whether it is, or was, a life of this node, and not of another one of its name.
@@ -191,5 +191,16 @@ mod tests {
         assert!(life.is_of(&fresh));
         life.see(&fresh, START);
         assert!(life.is_of(&fresh) && !life.is_of(&node("u2", "b", 2)) && !life.is_of(&node("u", "b2", 2)));
+    }
+
+    #[test]
+    fn a_pod_told_of_before_its_node_is_believed_when_the_node_tells_its_boot_late() {
+        let mut fresh = node("u", "", 2);
+        let life = Life::new(&fresh, Began::Registered, [pod(10, 0)].iter(), START);
+        fresh.boot = "b".to_owned();
+        assert!(life.is_of(&fresh));
+        assert_eq!(life.judge(&pod(10, 0), &fresh, START), Belief::Sure);
+        fresh.created = at(20);
+        assert_eq!(life.judge(&pod(10, 0), &fresh, START), Belief::Stale, "it is of the node before");
     }
 }
