@@ -35,6 +35,8 @@ const SETTLING: Duration = Duration::from_millis(50);
 
 /// How long a new link may take.
 const LINK: Duration = Duration::from_secs(10);
+/// How long the iptables tools may take. What a plugin may wait is not what is looked at here, and lanes keep every core busy.
+const TOOLS: Duration = Duration::from_secs(60);
 
 /// How many findings of one kind are enough to know that a configuration is wrong.
 const ENOUGH: usize = 5;
@@ -196,7 +198,12 @@ impl Lane<'_> {
 
     fn request(&self, config: &Config) -> Request {
         let wish = Wish::Only(self.plan.backend);
-        Request { config: config.clone(), wish, recorded: None, options: Options::default() }
+        Request {
+            config: config.clone(),
+            wish,
+            recorded: None,
+            options: Options { deadline: TOOLS, ..Options::default() },
+        }
     }
 
     fn program(&mut self, config: &Config) -> anyhow::Result<Result<(), Refusal>> {

@@ -9,7 +9,7 @@
 //! | `When node "N" reboots` | its kubelet tells another boot ID, and says nothing of pods yet |
 //! | `Given/When the agent on node "N" is ready`, `… is not ready`, `… is gone` | its pod's object |
 //! | `When somebody taints node "N" with "K"` | with a key of their own |
-//! | `Then node "N" has the taints "a, b"` | these keys in this order, waited for |
+//! | `Then node "N" has the taints "a, b"`, `… within N s` | these keys in this order, waited for |
 //! | `Then the taint stays on node "N": "…"` | and the controller said why |
 //! | `When "P" is created` | nobody says on which node it is to run |
 //! | `Then it waits for a node: "…"` | the scheduler says why |
@@ -183,10 +183,11 @@ pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
     Ok(taints.filter_map(|taint| taint["key"].as_str()).collect::<Vec<_>>().join(", "))
 }
 
-#[given(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"$"#)]
-#[then(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"$"#)]
-async fn has(world: &mut LabWorld, node: String, wanted: String) -> Step {
-    eventually(SOON, async || expect_eq("the taints", &keys(world, &node).await?, &wanted)).await
+#[given(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
+#[then(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
+async fn has(world: &mut LabWorld, node: String, wanted: String, within: String) -> Step {
+    let deadline = within.parse().map_or(SOON, Duration::from_secs);
+    eventually(deadline, async || expect_eq("the taints", &keys(world, &node).await?, &wanted)).await
 }
 
 #[then(regex = r#"^the taint stays on node "([^"]+)": "(.*)"$"#)]
