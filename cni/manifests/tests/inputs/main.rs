@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Documents that are in use, as their manuals show them, and what comes of them.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod mesh;
+mod operator;
+mod values;
+
+use manifests::Mistakes;
+use manifests::inputs::install::{Installation, Source, Sources, install};
+use manifests::resolve::Context;
+use manifests::values::Values;
+
+fn from(documents: &[&str], platform: Option<&str>) -> Result<Installation, Mistakes> {
+    let source = |text: &&str| Source { name: "mesh.yaml".to_owned(), text: (*text).to_owned() };
+    let sources = Sources { documents: documents.iter().map(source).collect(), ..Sources::default() };
+    install(&sources, &Context { platform: platform.map(str::to_owned), ..Context::default() })
+}
+
+/// What is wrong with documents, a line each.
+fn refusal(documents: &[&str], platform: Option<&str>) -> Vec<String> {
+    from(documents, platform).unwrap_err().to_string().lines().map(str::to_owned).collect()
+}
+
+fn values(text: &str) -> Result<Installation, Mistakes> {
+    let source = Source { name: "values.yaml".to_owned(), text: text.to_owned() };
+    install(&Sources { values: vec![source], ..Sources::default() }, &Context::default())
+}
+
+fn told(installation: &Installation) -> Vec<String> {
+    installation.notes.iter().map(ToString::to_string).collect()
+}
+
+fn rendered(installation: Installation) -> Values {
+    let Some(values) = installation.values else { panic!("nothing is installed: {:?}", installation.notes) };
+    values
+}
+
+#[test]
+fn later_inputs_win_and_the_namespace_that_is_asked_for_does() {
+    let source = |text: &str| Source { name: "x".to_owned(), text: text.to_owned() };
+    let sources = Sources {
+        documents: vec![source(&[mesh::COMPONENT, mesh::ADVANCED].concat())],
+        values: vec![
+            source("excludeNamespaces: [a]\nrepair: {enabled: false}\n"),
+            source("excludeNamespaces: [b]\n"),
+        ],
+        set: vec!["repair.enabled=true".to_owned()],
+        namespace: Some("asked".to_owned()),
+    };
+    let values = rendered(install(&sources, &Context::default()).unwrap());
+    assert_eq!(
+        (values.exclude_namespaces.as_slice(), values.repair.enabled),
+        (["b".to_owned()].as_slice(), true)
+    );
+    assert_eq!(values.release.namespace, "asked");
+}

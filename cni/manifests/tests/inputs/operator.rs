@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `IstioOperator`.
+
+use manifests::values::Provider;
+
+use super::{from, refusal, rendered, told};
+
+const OPERATOR: &str = "\
+apiVersion: install.istio.io/v1alpha1
+kind: IstioOperator
+spec:
+  components:
+    cni:
+      enabled: true
+";
+
+#[test]
+fn an_operator_with_the_component_installs_it() {
+    let values = rendered(from(&[OPERATOR], None).unwrap());
+    assert_eq!((values.release.namespace.as_str(), values.chained), ("istio-system", true));
+    let values = rendered(
+        from(
+            &[&OPERATOR
+                .replace("enabled: true", "{namespace: istio-system, enabled: true}")
+                .replace("cni:\n      {", "cni: {")],
+            None,
+        )
+        .unwrap(),
+    );
+    assert_eq!(values.release.namespace, "istio-system");
+}
+
+#[test]
+fn an_operator_for_gke() {
+    let text = format!(
+        "{OPERATOR}      namespace: kube-system\n  values:\n    cni:\n      cniBinDir: /home/kubernetes/bin\n"
+    );
+    let values = rendered(from(&[&text], None).unwrap());
+    assert_eq!(
+        (values.cni_bin_dir.as_str(), values.release.namespace.as_str()),
+        ("/home/kubernetes/bin", "kube-system")
+    );
+}
+
+#[test]
+fn an_operator_for_openshift_of_former_releases() {
+    let text = format!(
+        "{OPERATOR}      namespace: kube-system
+  values:
+    sidecarInjectorWebhook:
+      injectedAnnotations:
+        k8s.v1.cni.cncf.io/networks: istio-cni
+    cni:
+      cniBinDir: /var/lib/cni/bin
+      cniConfDir: /etc/cni/multus/net.d
+      cniConfFileName: istio-cni.conf
+      chained: false
+"
+    );
+    let installation = from(&[&text], None).unwrap();
+    let told = told(&installation);
+    assert!(told[0].starts_with("warning: spec.values.sidecarInjectorWebhook.injectedAnnotations.k8s.v1.cni.cncf.io/networks: \"istio-cni\": "), "{told:?}");
+    assert_eq!(told[1], "note: set on the control plane: pilot.cni.enabled=true, pilot.cni.provider=multus");
+    let values = rendered(installation);
+    assert_eq!((values.provider, values.chained), (Provider::Multus, false));
+    assert_eq!(values.cni_conf_file_name, "istio-cni.conf");
+    let wrong = text.replace("chained: false", "chained: false\n      provider: default");
+    let error = refusal(&[&wrong], None);
+    assert!(
+        error[0].contains(
+            "k8s.v1.cni.cncf.io/networks: \"istio-cni\" contradicts spec.values.cni.provider: \"default\""
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_canarys_document_is_the_node_agent_alone() {
+    let text = "\
+apiVersion: install.istio.io/v1alpha1
+kind: IstioOperator
+spec:
+  profile: empty # Do not include other components
+  components:
+    cni:
+      enabled: true
+  values:
+    cni:
+      excludeNamespaces:
+        - istio-system
+        - kube-system
+";
+    let values = rendered(from(&[text], None).unwrap());
+    assert_eq!(values.exclude_namespaces, ["istio-system", "kube-system"]);
+    assert_eq!(values.profile, "empty");
+}
+
+#[test]
+fn a_revisioned_control_plane_installs_no_node_agent() {
+    for values in [
+        "  values:\n    pilot:\n      cni:\n        enabled: true\n",
+        "values:\n  istio_cni:\n    enabled: true\n",
+    ] {
+        let text = format!(
+            "apiVersion: install.istio.io/v1alpha1\nkind: IstioOperator\nspec:\n  revision: REVISION_NAME\n{values}"
+        );
+        let installation = from(&[&text], None).unwrap();
+        assert_eq!(installation.values, None, "{text}");
+        assert_eq!(
+            told(&installation).last().unwrap(),
+            "note: set on the control plane: pilot.cni.enabled=true"
+        );
+    }
+}
+
+#[test]
+fn a_revision_beside_the_component_is_its_label_and_told() {
+    let installation = from(&[&format!("{OPERATOR}  revision: canary\n")], None).unwrap();
+    assert!(
+        told(&installation)[0]
+            .starts_with("note: spec.revision: \"canary\": the node agent is one per cluster"),
+        "{installation:?}"
+    );
+    assert_eq!(rendered(installation).revision, "canary");
+}
+
+#[test]
+fn tags_too_far_apart_are_told() {
+    for (tag, beyond) in [
+        ("1.18.2", true),
+        ("1.19.0", false),
+        ("1.21.5-distroless", false),
+        ("1.22.0", true),
+        ("latest", false),
+    ] {
+        let text = format!("{OPERATOR}      tag: {tag}\n  hub: example.com/istio\n  tag: 1.20.3\n");
+        let installation = from(&[&text], None).unwrap();
+        assert_eq!(told(&installation).iter().any(|note| note.contains("minor version")), beyond, "{tag}");
+        let values = rendered(installation);
+        assert_eq!(
+            (values.tag.as_str(), values.global.tag.as_str(), values.global.hub.as_str()),
+            (tag, "1.20.3", "example.com/istio")
+        );
+    }
+}
+
+#[test]
+fn a_profile_of_the_operator_may_be_a_platform() {
+    let text = "apiVersion: install.istio.io/v1alpha1\nkind: IstioOperator\nspec: {profile: openshift}\n";
+    let values = rendered(from(&[text], None).unwrap());
+    assert_eq!((values.platform.as_str(), values.provider), ("openshift", Provider::Multus));
+    let error = refusal(&[&text.replace("openshift", "huge")], None);
+    assert!(
+        error[0].starts_with("spec.profile: \"huge\": unknown; known are ambient, default, "),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn kubernetes_settings_of_the_component_are_values_or_refused() {
+    let text = format!(
+        "{OPERATOR}      k8s:\n        resources: {{limits: {{cpu: 1}}}}\n        env: [{{name: A, value: b}}]\n"
+    );
+    let values = rendered(from(&[&text], None).unwrap());
+    assert_eq!(values.resources["limits"]["cpu"], 1);
+    assert_eq!(values.env["A"], "b");
+    let error = refusal(&[&format!("{text}        overlays: []\n        tolerations: x\n")], None);
+    let want = [
+        "spec.components.cni.k8s.overlays: []: must be left out: it has no value of ours; change the rendered object instead",
+        "spec.components.cni.k8s.tolerations: \"x\": must be a list of maps",
+    ];
+    assert_eq!(error, want);
+}
+
+#[test]
+fn what_is_wrong_in_an_operator_is_told_as_it_is_written() {
+    let text = format!(
+        "{OPERATOR}      namespac: x\n  component: []\n  values:\n    cni: {{chained: 1, logLevel: [], repair: {{x: 1}}}}\n    global: {{logAsJson: 3, meshID: x}}\n"
+    );
+    let error = refusal(&[&text], None);
+    for want in [
+        "spec.component: []: there is no such value; did you mean components?",
+        "spec.values.cni.chained: 1: must be true or false",
+        "spec.values.cni.logging.level: []: must be a text",
+        "spec.values.cni.repair.x: 1: there is no such value",
+        "spec.values.global.logAsJson: 3: must be true or false",
+    ] {
+        assert!(error.iter().any(|line| line == want), "{want}\n{error:?}");
+    }
+    let other = "apiVersion: v1\nkind: ConfigMap\n";
+    let error = refusal(&[other], None);
+    assert!(error[0].starts_with("mesh.yaml: apiVersion \"v1\", kind \"ConfigMap\": neither "), "{error:?}");
+}
