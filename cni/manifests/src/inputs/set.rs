@@ -1,84 +1,152 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--set a.b=c,d=e`, as Helm has it: `\` keeps the next letter as it is, `{a,b}` is a list, and what reads as a number, as true, false
-//! or null is one.
+//! `--set a.b=c,d[0]=e`, as Helm reads it: `[0]` is a place of a list, `{a,b}` a list, `\` keeps the next letter as it is, and what reads as
+//! a number, as true, false or null is one. What Helm takes and passes over, a key without a name, is refused.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::mistake::{Given, Mistake, Mistakes};
+
+/// The last place of a list that can be set; Helm's, too.
+const LAST: usize = 65_536;
+/// How many keys and places a name may have; Helm allows as many keys.
+const DEEP: usize = 30;
 
 /// Puts what a word says over values.
 ///
 /// # Errors
 /// What is no assignment.
 pub fn apply(values: &mut Value, word: &str) -> Result<(), Mistakes> {
-    for part in split(word, ',') {
-        let bad = || {
-            let given = Given::new("--set", part.clone());
-            Mistakes::from(Mistake::Wrong { given, wanted: "KEY=VALUE, KEY without [ and ]".to_owned() })
-        };
-        let (key, value) = part.split_once('=').ok_or_else(bad)?;
-        let keys: Vec<String> = split(key, '.').iter().map(|key| plain(key)).collect();
-        if keys.iter().any(|key| key.is_empty() || key.contains(['[', ']'])) {
-            return Err(bad());
+    let mut left = Left(word.chars());
+    loop {
+        left.assign(values, DEEP).map_err(|why| {
+            let wanted = format!("KEY=VALUE,…, as Helm writes them: {why}");
+            Mistake::Wrong { given: Given::new("--set", word), wanted }
+        })?;
+        if left.0.as_str().is_empty() {
+            return Ok(());
         }
-        assign(values, &keys, read(value));
     }
-    Ok(())
 }
 
-fn assign(values: &mut Value, keys: &[String], value: Value) {
-    match keys {
-        [] => *values = value,
-        [key, rest @ ..] => {
-            if !values.is_object() {
-                *values = Value::Object(serde_json::Map::new());
+/// Why a word cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error("a key has no name")]
+    NoName,
+    #[error("{0} has no value")]
+    NoValue(String),
+    #[error("[{0}] is no place of a list: it must be a number from 0 to {LAST}")]
+    NoPlace(String),
+    #[error("after ] comes =, . or [")]
+    AfterPlace,
+    #[error("a list ends with }}")]
+    Open,
+    #[error("what is to be {0} is {1} already")]
+    Other(&'static str, Value),
+    #[error("a name has more than {DEEP} parts")]
+    TooDeep,
+}
+
+/// What is left of a word.
+struct Left<'a>(std::str::Chars<'a>);
+
+impl Left<'_> {
+    /// What comes before the first of these letters that stands for itself, and which it was; none at the end.
+    fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
+        let mut text = String::new();
+        while let Some(letter) = self.0.next() {
+            match letter {
+                stop if stops.contains(&stop) => return (text, Some(stop)),
+                '\\' => text.extend(self.0.next()),
+                other => text.push(other),
             }
-            assign(&mut values[key.as_str()], rest, value);
         }
+        (text, None)
+    }
+
+    /// Drops the next letter if it is this one.
+    fn skip(&mut self, letter: char) -> bool {
+        let rest = self.0.as_str().strip_prefix(letter);
+        rest.map(|rest| self.0 = rest.chars()).is_some()
+    }
+
+    /// One assignment, into a map.
+    fn assign(&mut self, map: &mut Value, deep: usize) -> Result<(), Unreadable> {
+        let deep = deep.checked_sub(1).ok_or(Unreadable::TooDeep)?;
+        let (key, end) = self.until(&['=', '[', ',', '.']);
+        if key.is_empty() {
+            return Err(Unreadable::NoName);
+        }
+        if map.is_null() {
+            *map = Map::new().into();
+        }
+        let Value::Object(map) = map else { return Err(Unreadable::Other("a map", map.take())) };
+        match end {
+            Some('=') => drop(map.insert(key, self.value()?)),
+            Some('[') => self.place(map.entry(key).or_insert(Value::Null), deep)?,
+            Some('.') => self.assign(map.entry(key).or_insert(Value::Null), deep)?,
+            _ => return Err(Unreadable::NoValue(key)),
+        }
+        Ok(())
+    }
+
+    /// The same for a place of a list, after `[`.
+    fn place(&mut self, list: &mut Value, deep: usize) -> Result<(), Unreadable> {
+        let deep = deep.checked_sub(1).ok_or(Unreadable::TooDeep)?;
+        let (text, end) = self.until(&[']']);
+        let place = text.parse().ok().filter(|place| end.is_some() && *place <= LAST);
+        let place: usize = place.ok_or(Unreadable::NoPlace(text))?;
+        if list.is_null() {
+            *list = Value::Array(Vec::new());
+        }
+        let Value::Array(list) = list else { return Err(Unreadable::Other("a list", list.take())) };
+        list.resize(list.len().max(place + 1), Value::Null);
+        let place = &mut list[place];
+        match self.0.next() {
+            Some('=') => *place = self.value()?,
+            Some('[') => self.place(place, deep)?,
+            Some('.') => {
+                // Here, unlike below a key, what is no map makes way for one.
+                if !place.is_object() {
+                    *place = Value::Null;
+                }
+                self.assign(place, deep)?;
+            }
+            _ => return Err(Unreadable::AfterPlace),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<Value, Unreadable> {
+        if !self.skip('{') {
+            return Ok(typed(self.until(&[',']).0));
+        }
+        let mut list = Vec::new();
+        loop {
+            let (item, end) = self.until(&[',', '}']);
+            list.push(typed(item));
+            match end {
+                Some(',') => {}
+                Some(_) => break,
+                None => return Err(Unreadable::Open),
+            }
+        }
+        self.skip(',');
+        Ok(list.into())
     }
 }
 
-fn read(text: &str) -> Value {
-    if let Some(list) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
-        return split(list, ',').iter().filter(|item| !item.is_empty()).map(|item| read(item)).collect();
-    }
-    let text = plain(text);
+fn typed(text: String) -> Value {
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
     match text.as_str() {
-        "true" => true.into(),
-        "false" => false.into(),
-        "null" => Value::Null,
+        _ if is("true") => true.into(),
+        _ if is("false") => false.into(),
+        _ if is("null") => Value::Null,
+        "0" => 0.into(),
         // A leading 0 is a mode, not a number.
-        _ if text.starts_with('0') && text.len() > 1 => text.into(),
-        _ => text.parse::<i64>().map_or_else(|_| text.clone().into(), Value::from),
+        _ if text.starts_with('0') => text.into(),
+        number => number.parse::<i64>().map_or_else(|_| text.clone().into(), Value::from),
     }
-}
-
-/// Splits where the letter stands by itself, outside of braces; `\` stays for [`plain`].
-fn split(text: &str, at: char) -> Vec<String> {
-    let (mut parts, mut depth, mut escaped) = (vec![String::new()], 0_usize, false);
-    for letter in text.chars() {
-        let ends = letter == at && depth == 0 && !escaped;
-        match letter {
-            '{' if !escaped => depth += 1,
-            '}' if !escaped => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        escaped = letter == '\\' && !escaped;
-        match parts.last_mut() {
-            Some(part) if !ends => part.push(letter),
-            _ => parts.push(String::new()),
-        }
-    }
-    parts
-}
-
-fn plain(text: &str) -> String {
-    let mut letters = text.chars();
-    let mut out = String::new();
-    while let Some(letter) = letters.next() {
-        out.extend(if letter == '\\' { letters.next() } else { Some(letter) });
-    }
-    out
 }
 
 #[cfg(test)]
@@ -92,12 +160,14 @@ mod tests {
             ("chained=false", json!({"chained": false})),
             ("a.b=1,a.c=x", json!({"a": {"b": 1, "c": "x"}})),
             ("excludeNamespaces={a,b}", json!({"excludeNamespaces": ["a", "b"]})),
-            ("l={}", json!({"l": []})),
             (r"podLabels.app\.kubernetes\.io/x=a\,b", json!({"podLabels": {"app.kubernetes.io/x": "a,b"}})),
             ("kubeconfigMode=0640", json!({"kubeconfigMode": "0640"})),
-            ("x=", json!({"x": ""})),
-            ("x=null", json!({"x": null})),
-            ("x=a=b", json!({"x": "a=b"})),
+            ("x=null,y=,z=a=b", json!({"x": null, "y": "", "z": "a=b"})),
+            (
+                "tolerations[0].key=a,tolerations[0].operator=Exists",
+                json!({"tolerations": [{"key": "a", "operator": "Exists"}]}),
+            ),
+            ("a[1][0]={x,1}", json!({"a": [null, [["x", 1]]]})),
         ] {
             let mut values = json!({});
             apply(&mut values, word).unwrap();
@@ -106,10 +176,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_assignment_is_refused() {
-        for word in ["chained", "=x", "a..b=1", "a[0]=1", ""] {
+    fn places_of_a_list_that_is_there_are_set_one_by_one() {
+        let mut values = json!({"l": [{"a": 1}, "x"]});
+        apply(&mut values, "l[0].b=2,l[2]=z").unwrap();
+        apply(&mut values, "l[1].c=3").unwrap();
+        assert_eq!(values, json!({"l": [{"a": 1, "b": 2}, {"c": 3}, "z"]}));
+    }
+
+    #[test]
+    fn what_is_no_assignment_is_refused_with_the_reason() {
+        let deep = format!("{}=1", vec!["a"; DEEP + 1].join("."));
+        for (word, why) in [
+            ("chained", "chained has no value"),
+            ("a,b=1", "a has no value"),
+            ("=x", "no name"),
+            ("a..b=1", "no name"),
+            ("", "no name"),
+            ("a[x]=1", "[x] is no place"),
+            ("a[-1]=1", "[-1] is no place"),
+            ("a[65537]=1", "[65537] is no place"),
+            ("a[0", "[0] is no place"),
+            ("a[0]", "after ]"),
+            ("a[0]x=1", "after ]"),
+            ("a={x", "a list ends with }"),
+            ("a=1,a.b=2", "what is to be a map is 1 already"),
+            ("a=1,a[0]=2", "what is to be a list is 1 already"),
+            (&deep, "more than 30"),
+        ] {
             let told = apply(&mut json!({}), word).unwrap_err().to_string();
-            assert!(told.starts_with("--set: ") && told.contains("KEY=VALUE"), "{word}: {told}");
+            assert!(told.starts_with("--set: ") && told.contains(why), "{word}: {told}");
         }
     }
 }

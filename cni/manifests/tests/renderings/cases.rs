@@ -10,16 +10,19 @@ pub(crate) struct Rendering {
     pub(crate) name: String,
     pub(crate) values: Value,
     pub(crate) release: Release,
+    /// What the API server says of itself, if it is asked.
+    pub(crate) kube_version: Option<&'static str>,
 }
 
 impl Rendering {
     pub(crate) fn new(name: &str, values: Value) -> Self {
-        Self { name: name.to_owned(), values, release: Release::default() }
+        Self { name: name.to_owned(), values, release: Release::default(), kube_version: None }
     }
 
     /// The objects as we render them.
     pub(crate) fn ours(&self) -> Result<Vec<Value>, String> {
-        let context = Context { release: self.release.clone(), ..Context::default() };
+        let kube_version = self.kube_version.map(str::to_owned);
+        let context = Context { release: self.release.clone(), kube_version, ..Context::default() };
         match Values::resolve(&self.values, &context) {
             Ok(values) => Ok(render(&values)),
             Err(mistakes) => Err(format!("{}: {mistakes}", self.name)),
@@ -95,13 +98,19 @@ pub(crate) fn single() -> Vec<Rendering> {
     let mut elsewhere = Rendering::new("elsewhere", everything);
     elsewhere.release = Release { name: "mesh".to_owned(), namespace: "kube-system".to_owned() };
     all.push(elsewhere);
+    for (name, values, version) in [
+        ("gke-by-version", json!({ "cniBinDir": "" }), "v1.30.1-gke.100"),
+        ("gke-by-version-and-a-directory", json!({ "cniBinDir": "/opt/cni/bin" }), "v1.30.1-gke.100"),
+        ("k3s-by-version", json!({ "cniBinDir": "" }), "v1.30.1+k3s1"),
+    ] {
+        all.push(Rendering { kube_version: Some(version), ..Rendering::new(name, values) });
+    }
     all
 }
 
 fn values() -> Vec<(&'static str, Value)> {
     let mut all = vec![("nothing", json!({})), ("settings", settings()), ("pod", pod()), ("image", image())];
     all.extend([
-        // What the server's version says cannot be tested with `helm template`: its --kube-version drops "-gke".
         ("no-directory", json!({ "cniBinDir": "" })),
         ("null", json!({ "chained": null, "repair": { "enabled": null }, "cni": { "platform": null } })),
         ("global-platform", json!({ "global": { "platform": "k3s" }, "cni": { "cniBinDir": "/k/bin" } })),

@@ -8,6 +8,7 @@ use manifests::layers::Family;
 use serde_json::{Map, Value, json};
 
 use crate::cases::Rendering;
+use crate::server::Server;
 
 /// The chart.
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../chart");
@@ -37,12 +38,34 @@ fn run(arguments: &[&str], values: &Value) -> Output {
 /// What `helm template` says of the chart at `path`, in one document.
 fn template(path: &str, rendering: &Rendering, values: &Value) -> Result<String, String> {
     let release = &rendering.release;
-    let arguments = ["template", &release.name, path, "--namespace", &release.namespace];
+    let mut arguments = vec!["template", &release.name, path, "--namespace", &release.namespace];
+    // The option --kube-version drops "-gke": Helm has to hear it from a server, and asks one when it validates.
+    let server =
+        rendering.kube_version.map(|version| Server::new(version, &rendering.ours().unwrap_or_default()));
+    if let Some(server) = &server {
+        arguments.extend(["--validate", "--disable-openapi-validation", "--kube-apiserver", server.url()]);
+    }
     let output = run(&arguments, values);
     if output.status.success() {
         return Ok(String::from_utf8(output.stdout).unwrap());
     }
     Err(String::from_utf8(output.stderr).unwrap())
+}
+
+/// What Helm makes of a word of `--set` over values.
+pub(crate) fn set(word: &str, values: &Value) -> Result<Value, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let chart = json!({ "apiVersion": "v2", "name": "set", "version": "0.0.0" });
+    std::fs::write(dir.path().join("Chart.yaml"), chart.to_string()).unwrap();
+    std::fs::create_dir(dir.path().join("templates")).unwrap();
+    std::fs::write(dir.path().join("templates/values.yaml"), "{{ toJson .Values }}").unwrap();
+    let output = run(&["template", "set", dir.path().to_str().unwrap(), "--set", word], values);
+    if !output.status.success() {
+        return Err(String::from_utf8(output.stderr).unwrap());
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let read = manifests::document::read(word, &text).map_err(|mistakes| mistakes.to_string())?;
+    read.into_iter().next().ok_or_else(|| "no values".to_owned())
 }
 
 /// The objects of one rendering.

@@ -15,6 +15,8 @@ mod differ;
 mod equal;
 mod helm;
 mod refused;
+mod server;
+mod set;
 mod types;
 mod valid;
 
@@ -36,6 +38,7 @@ const CASES: &[Case] = &[
     Case("helm_renders_the_same_objects_for_every_platform_and_mode", Needs::Helm, equal::product),
     Case("helm_renders_the_same_objects_for_every_value", Needs::Helm, equal::single),
     Case("helm_refuses_the_same_values", Needs::Helm, refused::check),
+    Case("helm_reads_the_same_words_of_set", Needs::Helm, set::check),
     Case("helm_lint_has_nothing_to_say_on_any_platform", Needs::Helm, helm::lint),
 ];
 
