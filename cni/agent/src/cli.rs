@@ -94,8 +94,14 @@ impl Cli {
             Some(text) => canonical(text).into(),
             None => word,
         });
-        Self::from_arg_matches(&Self::command().try_get_matches_from(words)?)
+        Self::from_arg_matches(&definition().try_get_matches_from(words)?)
     }
+}
+
+/// The commands. What renders objects does not show the flags of a running agent, whose settings are values there.
+fn definition() -> Clap {
+    let hidden = || flags().map(|key| argument(key).hide(true));
+    Cli::command().mut_subcommand("manifests", |manifests| manifests.args(hidden()))
 }
 
 /// Tells a person what clap says of these words. A mistake ends with 1, as upstream's; one in a command that upstream does not have ends with
@@ -186,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_commands_definition_is_sound() {
-        Cli::command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]
@@ -231,6 +237,17 @@ mod tests {
             let error = read(&words).unwrap_err();
             assert_eq!(format!("{:?}", told(&error, all)), format!("{code:?}"), "{words:?}");
         }
+    }
+
+    #[test]
+    fn a_command_that_reads_no_flag_of_the_agent_shows_none_and_hears_them() {
+        let told = |command: &str| read(&[command, "--help"]).unwrap_err().to_string();
+        assert!(!told("manifests").contains("--chained-cni-plugin"), "{}", told("manifests"));
+        assert!(
+            told("manifests").contains("--kube-version") && told("status").contains("--chained-cni-plugin")
+        );
+        assert_eq!(given(&["manifests", "--chained-cni-plugin=false"]).len(), 1);
+        assert_eq!(given(&["--chained-cni-plugin=false", "manifests"]).len(), 1);
     }
 
     #[test]
