@@ -227,18 +227,25 @@ pub fn channel(metrics: Metrics, node: &str) -> (Recorder, Writer) {
 }
 
 impl Writer {
-    /// Writes through `client` until `stop` or the last recorder is gone.
+    /// Writes through `client` until `stop`, or until the last recorder is gone and all that it was given is written.
     pub async fn run(mut self, client: kube::Client, stop: CancellationToken) {
-        while let Some(Some(writes)) = stop.run_until_cancelled(self.next()).await {
-            for write in writes {
-                if stop.run_until_cancelled(self.put(&client, &write)).await.is_none() {
-                    return;
-                }
+        let all = async {
+            while let Some(writes) = self.next().await {
+                self.put_all(&client, &writes).await;
             }
+            let rest = self.book.rest();
+            self.put_all(&client, &rest).await;
+        };
+        stop.run_until_cancelled(all).await;
+    }
+
+    async fn put_all(&mut self, client: &kube::Client, writes: &[Write]) {
+        for write in writes {
+            self.put(client, write).await;
         }
     }
 
-    /// What is to be written next: for a new occurrence, or because a count has waited long enough. `None` at the end.
+    /// What is to be written next: for a new occurrence, or because a count has waited long enough. `None` when nobody records any more.
     async fn next(&mut self) -> Option<Vec<Write>> {
         let note = match self.book.due() {
             None => self.queue.recv().await,

@@ -102,6 +102,12 @@ impl Book {
         let waiting = self.0.values_mut().filter(|kept| kept.waits && now - kept.written >= WINDOW);
         waiting.map(|kept| kept.write(now)).collect()
     }
+
+    /// All counts that wait, at the end.
+    pub(super) fn rest(&mut self) -> Vec<Write> {
+        let waiting = self.0.values_mut().filter(|kept| kept.waits);
+        waiting.map(|kept| kept.write(kept.written)).collect()
+    }
 }
 
 impl Kept {

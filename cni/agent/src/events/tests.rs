@@ -165,6 +165,24 @@ async fn a_server_that_fails_is_asked_again_and_one_that_forbids_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn counts_that_wait_are_written_at_once_when_nobody_records_any_more() {
+    let (script, begin) = (Script::default(), Instant::now());
+    let (recorder, writer) = channel(Metrics::default(), "node-1");
+    for name in ["cart", "cart", "till"] {
+        recorder.record(pod(name), Reason::UnredirectedPod, "m");
+    }
+    drop(recorder);
+    writer.run(script.client(), CancellationToken::new()).await;
+    let asked: Vec<_> =
+        script.asked().into_iter().map(|(method, _, event)| (method, event["count"].clone())).collect();
+    assert_eq!(
+        asked,
+        [("POST", 1), ("POST", 1), ("PATCH", 2)].map(|(method, count)| (method.to_owned(), json!(count)))
+    );
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_and_counts_and_nobody_waits() {
     let metrics = Metrics::default();
     let (recorder, _writer) = channel(metrics.clone(), "node-1");

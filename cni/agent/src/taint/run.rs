@@ -37,6 +37,8 @@ const USAGE: u8 = 2;
 
 /// How long the end may take: the kubelet waits 30 s.
 const REST_LIMIT: Duration = Duration::from_secs(10);
+/// How long the last events may take, after that.
+const EVENTS_LIMIT: Duration = Duration::from_secs(5);
 /// How long looking once may take: a list may take a minute, and there are two.
 const ONCE_LIMIT: Duration = Duration::from_secs(300);
 
@@ -106,7 +108,8 @@ async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
     let (readiness, metrics) = (Readiness::of(&Part::CONTROLLER), Metrics::of_controller());
     let stop = CancellationToken::new();
     let (recorder, writer) = events::channel(metrics.clone(), &identity);
-    tokio::spawn(writer.run(client.clone().into(), stop.clone()));
+    // It ends when nobody is left who could record anything.
+    let writing = tokio::spawn(writer.run(client.clone().into(), CancellationToken::new()));
     let state = State::new(options.mode.policy(), &options.taint);
     let limit = REQUEST_LIMIT.min(options.timing.duration.saturating_sub(options.timing.renew));
     let minder = Minder::new(state, &options.taint, client.clone(), limit, (metrics.clone(), recorder));
@@ -120,13 +123,22 @@ async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
     };
     followers.begin(&options.needs);
     tokio::spawn(minder.clone().keep_time(stop.clone()));
-    match options.course {
+    let done = match options.course {
         Course::Once => once(&minder, failures).await,
         Course::Daemon => {
             serve(loaded, (metrics, readiness), &stop);
-            daemon(&minder, Elector::new(client, options.lease, &identity, options.timing), &stop).await
+            daemon(&minder, Elector::new(client, options.lease, &identity, options.timing)).await
         }
+    };
+    stop.cancel();
+    drop(minder);
+    if mutant!("last-events-dropped") {
+        return done;
     }
+    if timeout(EVENTS_LIMIT, writing).await.is_err() {
+        tracing::warn!(target: "taint", "failed to write every event within {EVENTS_LIMIT:?}");
+    }
+    done
 }
 
 /// Another one each time: a container that begins anew under its pod's name is not who held the lease before.
@@ -148,7 +160,6 @@ fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &Canc
 async fn daemon(
     minder: &Arc<Minder>,
     (elector, leads): (Elector, watch::Receiver<Option<Instant>>),
-    stop: &CancellationToken,
 ) -> Result<(), RunError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let resign = CancellationToken::new();
@@ -163,7 +174,6 @@ async fn daemon(
     let _ = timeout(REST_LIMIT, minder.rest()).await;
     resign.cancel();
     let _ = election.await;
-    stop.cancel();
     Ok(())
 }
 
