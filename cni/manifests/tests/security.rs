@@ -39,21 +39,26 @@ fn documented(mode: &str) -> Granted {
     .collect()
 }
 
-/// What the agent gets with these values.
-fn rendered(given: &[(&str, Value)]) -> Granted {
+/// What the objects of controllers of taints are called, or begin with.
+const CONTROLLER: &str = "istio-cni-taint";
+
+/// What an account gets with these values.
+fn rendered(account: &str, given: &[(&str, Value)]) -> Granted {
     let mut values = defaults();
     for (path, value) in given {
         put(&mut values, path, value.clone());
     }
     let objects = manifests::render(&serde_json::from_value(values).unwrap());
-    let of_agent =
-        objects.iter().filter(|object| !text(&object["metadata"]["name"]).starts_with("istio-cni-taint"));
+    let of_account = objects.iter().filter(|object| {
+        let of_controller = text(&object["metadata"]["name"]).starts_with(CONTROLLER);
+        of_controller == (account == CONTROLLER)
+    });
     let mut granted = Granted::new();
-    for object in of_agent {
+    for object in of_account {
         let lines: Vec<(&str, String)> = match text(&object["kind"]) {
             kind @ ("ClusterRole" | "Role") => rights(object, kind).map(|line| ("right", line)).collect(),
             "ValidatingAdmissionPolicy" => policies(object).map(|line| ("policy", line)).collect(),
-            "DaemonSet" => process(object),
+            "DaemonSet" | "Deployment" => process(object),
             _ => Vec::new(),
         };
         granted.extend(lines.into_iter().map(|(kind, what)| (kind.to_owned(), what)));
@@ -62,7 +67,11 @@ fn rendered(given: &[(&str, Value)]) -> Granted {
 }
 
 fn rights<'a>(role: &'a Value, kind: &'a str) -> impl Iterator<Item = String> + 'a {
-    let place = if kind == "Role" { " in its namespace" } else { "" };
+    let place = match (kind, text(&role["metadata"]["namespace"])) {
+        ("Role", "default") => " in default",
+        ("Role", _) => " in its namespace",
+        _ => "",
+    };
     list(&role["rules"]).flat_map(move |rule| {
         let names: String = list(&rule["resourceNames"]).map(|name| format!(" {}", text(name))).collect();
         list(&rule["verbs"]).flat_map(move |verb| {
@@ -93,28 +102,32 @@ fn process(set: &Value) -> Vec<(&'static str, String)> {
     capabilities.chain(mounts.map(|mount| ("mount", mount))).collect()
 }
 
-/// What a mode is called, the values that choose it, and the modes of the page that it is.
-type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a [&'a str]);
+/// What a mode is called, the account, the values that choose it, and the modes of the page that it is.
+type Case<'a> = (&'a str, &'a str, &'a [(&'a str, Value)], &'a [&'a str]);
 
 #[test]
 fn each_mode_is_granted_what_the_page_says() {
     let off = ("repair.enabled", json!(false));
     let on = |path: &'static str| [("repair.repairPods", json!(false)), (path, json!(true))];
     let fallback = |to: &str| [("repair.fallback", json!(to))];
-    let cases: [Case<'_>; 9] = [
-        ("nothing but the plugin", std::slice::from_ref(&off), &["always"]),
-        ("the default", &[], &["always", "repair"]),
-        ("pods are deleted", &on("repair.deletePods"), &["always", "repair", "delete"]),
-        ("pods are labelled", &on("repair.labelPods"), &["always", "repair", "label"]),
-        ("deleted as a fallback", &fallback("delete"), &["always", "repair", "delete"]),
-        ("labelled as a fallback", &fallback("label"), &["always", "repair", "label"]),
-        ("its own taint", &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
-        ("a controller's taint", &[("taint.mode", json!("untaint"))], &["always", "repair"]),
-        ("OpenShift", &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
+    let taint = |mode: &str| [("taint.mode", json!(mode))];
+    let agent = "istio-cni";
+    let cases: [Case<'_>; 11] = [
+        ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
+        ("the default", agent, &[], &["always", "repair"]),
+        ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),
+        ("pods are labelled", agent, &on("repair.labelPods"), &["always", "repair", "label"]),
+        ("deleted as a fallback", agent, &fallback("delete"), &["always", "repair", "delete"]),
+        ("labelled as a fallback", agent, &fallback("label"), &["always", "repair", "label"]),
+        ("its own taint", agent, &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
+        ("a controller's taint", agent, &taint("untaint"), &["always", "repair"]),
+        ("OpenShift", agent, &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
+        ("a controller that untaints", CONTROLLER, &taint("untaint"), &["controller", "untaint"]),
+        ("a controller that taints", CONTROLLER, &taint("readiness"), &["controller", "readiness"]),
     ];
-    for (case, given, modes) in cases {
+    for (case, account, given, modes) in cases {
         let documented: Granted = modes.iter().flat_map(|mode| documented(mode)).collect();
-        let rendered = rendered(given);
+        let rendered = rendered(account, given);
         let (unsaid, ungranted): (Vec<_>, Vec<_>) =
             (rendered.difference(&documented).collect(), documented.difference(&rendered).collect());
         assert!(unsaid.is_empty(), "{case}: granted and not in docs/security.md: {unsaid:?}");
@@ -124,7 +137,17 @@ fn each_mode_is_granted_what_the_page_says() {
 
 #[test]
 fn every_line_of_the_page_is_of_a_mode() {
-    let known = ["always", "repair", "delete", "label", "taint-node", "openshift"];
+    let known = [
+        "always",
+        "repair",
+        "delete",
+        "label",
+        "taint-node",
+        "openshift",
+        "controller",
+        "untaint",
+        "readiness",
+    ];
     assert!(known.iter().all(|mode| !documented(mode).is_empty()));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(path).unwrap();
