@@ -4,6 +4,7 @@
 
 mod attempts;
 mod event;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -13,21 +14,14 @@ use std::time::Duration;
 use protocol::mutant;
 
 use super::lease::Lead;
-use super::life::{Began, Belief, Life};
+use super::life::{Began, Life};
 use super::model::{Node, Pod};
 use super::rules::Rule;
 use super::taints::{Deed, has, patch};
 pub(super) use attempts::wait;
 use attempts::{Attempts, Ending};
 pub use event::{Action, Event, Outcome, Policy, Source};
-
-/// How a node is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    Ready,
-    Unsure(String),
-    Unready(String),
-}
+use standing::Standing;
 
 /// All that is known.
 #[derive(Debug)]
@@ -262,39 +256,6 @@ impl State {
         }
         attempts.told.clone_from(&why);
         Some(Action::Leave { node: name.to_owned(), why: why? })
-    }
-
-    fn standing(&self, node: &Node, now: Duration) -> Standing {
-        if !node.ready {
-            return Standing::Unready("the node itself is not ready".to_owned());
-        }
-        let all = self.rules.iter().zip(self.pods.iter().flatten());
-        all.map(|(rule, pods)| self.of_rule(rule, pods.get(&node.name), node, now))
-            .max()
-            .unwrap_or(Standing::Ready)
-    }
-
-    fn of_rule(
-        &self,
-        rule: &Rule,
-        pods: Option<&BTreeMap<String, Pod>>,
-        node: &Node,
-        now: Duration,
-    ) -> Standing {
-        let life = self.lives.get(&node.name);
-        let said = pods.into_iter().flat_map(BTreeMap::values).filter(|pod| pod.word.is_some());
-        let judged = said.filter_map(|pod| Some((life?.judge(pod, node, now), pod)));
-        match judged.min_by_key(|(belief, _)| *belief) {
-            None => Standing::Unready(format!("no pod of {rule} is ready there")),
-            Some((Belief::Sure, _)) => Standing::Ready,
-            Some((Belief::Unsure, pod)) => Standing::Unsure(format!(
-                "pod {} may have become ready before the node was started",
-                pod.name
-            )),
-            Some((Belief::Stale, pod)) => {
-                Standing::Unready(format!("pod {} was ready before the node was started", pod.name))
-            }
-        }
     }
 }
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `install-cni taint` is told to do: the command line, and three variables of the older controller.
 
+mod flags;
+
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use protocol::mutant;
 
 use super::decide::Policy;
 use super::lease::Timing;
 use super::rules::Rule;
-use crate::settings::kind;
 use crate::settings::layers::Environment;
+pub use flags::Flags;
+use flags::boolean;
 
 /// The label of the agent's pods; upstream's is fixed as well.
 const AGENT: &str = "k8s-app=istio-cni-node";
@@ -61,44 +64,6 @@ impl Mode {
             Self::Untaint => "istio-node-untaint",
         }
     }
-}
-
-/// The flags.
-#[derive(Debug, Clone, Args)]
-pub struct Flags {
-    /// How taints are minded
-    #[arg(long, value_enum)]
-    mode: Mode,
-    /// Go on for ever; false: look at every node once, put right what is wrong, and end [env: TAINT_RUN-AS-DAEMON] [default: true]
-    #[arg(long, value_name = "BOOL", require_equals = true, num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
-    run_as_daemon: Option<bool>,
-    /// Key of the taint [default: NodeReadiness, or cni.istio.io/not-ready]
-    #[arg(long, value_name = "KEY", value_parser = taint)]
-    taint_name: Option<String>,
-    /// Namespace of the agent's pods (untaint) [default: the own one]
-    #[arg(long, value_name = "NAMESPACE")]
-    cni_namespace: Option<String>,
-    /// ConfigMap with lists of {name, namespace, selector} (readiness) [env: TAINT_CONFIGMAP-NAME]
-    #[arg(long, value_name = "NAME")]
-    configmap_name: Option<String>,
-    /// Its namespace [env: TAINT_CONFIGMAP-NAMESPACE] [default: the own one]
-    #[arg(long, value_name = "NAMESPACE")]
-    configmap_namespace: Option<String>,
-    /// Lease that the leader holds [default: istio-taint-lock, or istio-node-untaint]
-    #[arg(long, value_name = "NAME")]
-    lease_name: Option<String>,
-    /// Its namespace [default: the own one]
-    #[arg(long, value_name = "NAMESPACE")]
-    lease_namespace: Option<String>,
-    /// After so long without a renewal another one leads
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
-    lease_duration: Duration,
-    /// After so long without a renewal the leader stops acting
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
-    lease_renew: Duration,
-    /// How often the lease is renewed, or tried for
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
-    lease_retry: Duration,
 }
 
 /// An object with its namespace.
@@ -219,42 +184,6 @@ fn timing(flags: &Flags) -> Result<Timing, OptionsError> {
     Err(OptionsError::Times { duration, renew, retry })
 }
 
-fn boolean(text: &str) -> Result<bool, String> {
-    kind::boolean(text).map_err(|problem| problem.to_string())
-}
-
-/// The key of a taint: a label's name, with or without a domain before it.
-fn taint(text: &str) -> Result<String, String> {
-    let (domain, name) = text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
-    let edge = |text: &str| {
-        let ends = [text.bytes().next(), text.bytes().next_back()];
-        ends.into_iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()))
-    };
-    let of = |text: &str, more: &[u8]| {
-        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
-    };
-    let named = name.len() <= 63 && edge(name) && of(name, b"-_.");
-    let placed = domain.is_none_or(|domain| domain.len() <= 253 && edge(domain) && of(domain, b"-."));
-    if named && placed {
-        Ok(text.to_owned())
-    } else {
-        Err("expected the key of a taint, like cni.istio.io/not-ready".to_owned())
-    }
-}
-
-/// `90s`, `500ms`, `2m`.
-fn time(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: Option<u32> = number.parse().ok();
-    match (number.map(u64::from), unit) {
-        (Some(number), "ms") => Ok(Duration::from_millis(number)),
-        (Some(number), "s") => Ok(Duration::from_secs(number)),
-        (Some(number), "m") => Ok(Duration::from_secs(number * 60)),
-        _ => Err("expected a time, like 60s, 500ms or 2m".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -319,16 +248,5 @@ mod tests {
         }
         let words = ["--mode=untaint", "--lease-duration=2m", "--lease-renew=900ms", "--lease-retry=300ms"];
         assert_eq!(options(&words, &[]).unwrap().timing.duration, Duration::from_secs(120));
-    }
-
-    #[test]
-    fn what_is_no_key_and_no_time_is_refused() {
-        for key in ["", "/x", "a b", "a/b/c", "-x", "x."] {
-            assert!(taint(key).is_err(), "{key:?}");
-        }
-        assert!(taint("cni.istio.io/not-ready").is_ok() && taint("NodeReadiness").is_ok());
-        for text in ["", "5", "s", "5h", "-5s"] {
-            assert!(time(text).is_err(), "{text:?}");
-        }
     }
 }

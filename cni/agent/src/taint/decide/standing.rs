@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a node has all that it needs: of each rule a pod that is ready in this life of the node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::life::Belief;
+use super::super::model::{Node, Pod};
+use super::super::rules::Rule;
+use super::State;
+
+/// How a node is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// All that it needs is there.
+    Ready,
+    /// Nobody can tell, and why.
+    Unsure(String),
+    /// Something is missing, and what.
+    Unready(String),
+}
+
+impl State {
+    /// How a node is now.
+    pub(super) fn standing(&self, node: &Node, now: Duration) -> Standing {
+        if !node.ready {
+            return Standing::Unready("the node itself is not ready".to_owned());
+        }
+        let all = self.rules.iter().zip(self.pods.iter().flatten());
+        all.map(|(rule, pods)| self.of_rule(rule, pods.get(&node.name), node, now))
+            .max()
+            .unwrap_or(Standing::Ready)
+    }
+
+    fn of_rule(
+        &self,
+        rule: &Rule,
+        pods: Option<&BTreeMap<String, Pod>>,
+        node: &Node,
+        now: Duration,
+    ) -> Standing {
+        let life = self.lives.get(&node.name);
+        let said = pods.into_iter().flat_map(BTreeMap::values).filter(|pod| pod.word.is_some());
+        let judged = said.filter_map(|pod| Some((life?.judge(pod, node, now), pod)));
+        match judged.min_by_key(|(belief, _)| *belief) {
+            None => Standing::Unready(format!("no pod of {rule} is ready there")),
+            Some((Belief::Sure, _)) => Standing::Ready,
+            Some((Belief::Unsure, pod)) => Standing::Unsure(format!(
+                "pod {} may have become ready before the node was started",
+                pod.name
+            )),
+            Some((Belief::Stale, pod)) => {
+                Standing::Unready(format!("pod {} was ready before the node was started", pod.name))
+            }
+        }
+    }
+}
