@@ -187,6 +187,8 @@ fn pretty(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn ran(request: &Request) -> (String, String, String) {
@@ -248,6 +250,37 @@ mod tests {
         let code_of = run(&Request::default(), &flags, &mut out, &mut told).unwrap();
         assert_eq!((format!("{code_of:?}"), out.len()), (code(2), 0));
         assert!(String::from_utf8(told).unwrap().contains("--chained-cni-plugin"));
+    }
+
+    /// What a container of a rendered workload has in its environment, and the `ConfigMap` of the agent's settings.
+    fn settings_of(mode: &str) -> Vec<String> {
+        let user = json!({
+            "hostNetwork": true, "statusGate": "agent", "istioOwnedCNIConfig": true, "cniConfFileName": "x.conf",
+            "istioOwnedCNIConfigFileName": "00-istio.conflist", "taint": { "mode": mode },
+        });
+        let objects = render(&Values::resolve(&user, &Context::default()).unwrap());
+        let names = objects.iter().flat_map(|object| {
+            let data =
+                object["data"].as_object().filter(|_| object["metadata"]["name"] == "istio-cni-config");
+            let env = object["spec"]["template"]["spec"]["containers"][0]["env"].as_array();
+            let keys = data.into_iter().flatten().map(|(key, _)| key.clone());
+            keys.chain(env.into_iter().flatten().filter_map(|one| Some(one["name"].as_str()?.to_owned())))
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn every_setting_that_is_rendered_is_one_that_the_agent_reads() {
+        let known: BTreeSet<String> =
+            crate::settings::key::ALL.iter().flat_map(|key| key.variables()).collect();
+        // For people, and for tools that look for it.
+        let unread = "CURRENT_AGENT_VERSION";
+        for mode in ["node", "readiness", "untaint"] {
+            let names = settings_of(mode);
+            let strange: Vec<_> =
+                names.iter().filter(|name| !known.contains(*name) && *name != unread).collect();
+            assert!(strange.is_empty() && names.len() > 30, "{mode}: {strange:?} of {}", names.len());
+        }
     }
 
     #[test]

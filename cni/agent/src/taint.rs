@@ -9,8 +9,8 @@
 //! | node (in the agent) | `cni.istio.io/not-ready` | removes it once the installation is right, restores it when that is lost or uninstalled |
 //!
 //! # What each mode may do
-//! [`rights`] is the same as a table that tests compare with. Nothing here can be narrowed to one node by RBAC, as nobody knows the names of
-//! nodes beforehand: for the variant in the agent an admission policy does it.
+//! Nothing here can be narrowed to one node by RBAC, as nobody knows the names of nodes beforehand: for the variant in the agent an admission
+//! policy does it.
 //!
 //! | mode | verbs | resource | where | names |
 //! |---|---|---|---|---|
@@ -24,8 +24,8 @@
 //! | node | get, list, watch, patch | nodes | cluster | its own, by admission |
 //!
 //! Only `/spec/taints` of a node is ever patched.
-
 //!
+//! # Modules
 //! | module | what |
 //! |---|---|
 //! | [`model`], [`taints`] | nodes and pods; lists of taints and their patches |
@@ -47,7 +47,6 @@ mod minder;
 pub mod model;
 pub mod options;
 mod own;
-mod rights;
 pub mod rules;
 mod run;
 pub mod taints;
@@ -55,6 +54,5 @@ pub mod taints;
 pub use lease::Lead;
 pub use options::{Flags, Mode};
 pub use own::OwnTaint;
-pub use rights::{Names, Place, Right, Role, rights};
 pub use run::main;
 pub use taints::Deed;
