@@ -52,6 +52,9 @@ pub(crate) enum Identity {
     },
 }
 
+/// What a token says of the pod that it is bound to.
+const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+
 /// Keys of `authentication.kubernetes.io`, with the prefix, and what the token says.
 pub(crate) type Extra = BTreeMap<&'static str, String>;
 
@@ -60,6 +63,14 @@ impl Identity {
         match self {
             Self::Admin => "system:admin".to_owned(),
             Self::Account { account, .. } => account.user(),
+        }
+    }
+
+    /// The pod that its token is bound to.
+    pub(crate) fn pod(&self) -> Option<&str> {
+        match self {
+            Self::Admin => None,
+            Self::Account { extra, .. } => extra.get(POD_NAME).map(String::as_str),
         }
     }
 
@@ -179,7 +190,7 @@ pub(crate) fn may(who: &Identity, request: &Attributes, store: &Store) -> bool {
 fn extra_of(pod: &Value, store: &Store) -> Extra {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut extra = Extra::from([
-        ("authentication.kubernetes.io/pod-name", text(&pod["metadata"]["name"])),
+        (POD_NAME, text(&pod["metadata"]["name"])),
         ("authentication.kubernetes.io/pod-uid", uid_of(pod)),
     ]);
     if let Some(name) = pod["spec"]["nodeName"].as_str() {

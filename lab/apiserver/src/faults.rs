@@ -82,6 +82,7 @@ pub(crate) struct Asked {
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) user: String,
+    pub(crate) pod: Option<String>,
 }
 
 struct Rule {

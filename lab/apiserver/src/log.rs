@@ -27,6 +27,8 @@ pub struct Logged {
     pub query: Option<String>,
     /// Who sent it (`system:anonymous` without valid credentials).
     pub user: String,
+    /// The pod that the sender's token is bound to, by name.
+    pub pod: Option<String>,
     /// The code that it was answered with; `None` while it has no answer, and for ever if its connection was dropped.
     pub code: Option<u16>,
     /// The smallest grant that would have allowed it, if it was denied for want of one.

@@ -188,6 +188,7 @@ impl Shared {
             resource: asked.resource.clone(),
             name: asked.name.clone(),
             user: asked.user.clone(),
+            pod: asked.pod.clone(),
             code: None,
             missing: None,
             denied: None,
@@ -283,7 +284,8 @@ fn asked(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) ->
         Target::Path | Target::Nothing => (None, None),
     };
     let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);
-    Asked { verb: route.verb, path: parts.uri.path().to_owned(), resource, name, user }
+    let pod = who.and_then(Identity::pod).map(str::to_owned);
+    Asked { verb: route.verb, path: parts.uri.path().to_owned(), resource, name, user, pod }
 }
 
 /// What needs no credentials.

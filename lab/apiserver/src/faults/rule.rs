@@ -21,6 +21,8 @@ pub struct Fault {
     pub name: Option<String>,
     /// Only this user (`system:admin`, `system:serviceaccount:NAMESPACE:NAME`, `system:anonymous`).
     pub user: Option<String>,
+    /// Only with the token of a pod of this name: pods of one account are one user.
+    pub pod: Option<String>,
     /// Not the first so many requests that match.
     pub skip: u32,
     /// After those, only so many; then the rule is spent.
@@ -53,6 +55,7 @@ impl Fault {
             resource: None,
             name: None,
             user: None,
+            pod: None,
             skip: 0,
             times: None,
             during: None,
@@ -91,6 +94,7 @@ impl Rule {
             && fits(&fault.resource, asked.resource.as_ref())
             && fits(&fault.name, asked.name.as_ref())
             && fits(&fault.user, Some(&asked.user))
+            && fits(&fault.pod, asked.pod.as_ref())
             && fault.during.as_ref().is_none_or(|during| during.contains(&now));
         if spent || !meant {
             return false;
