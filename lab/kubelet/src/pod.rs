@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::PodName;
-use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext};
+use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext, PodSpec};
 use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
 use serde_json::Value;
 
@@ -125,8 +125,8 @@ pub struct Plan {
     pub volumes: Vec<Volume>,
     /// Whether it uses the node's own network.
     pub host_network: bool,
-    /// Whether it asks for its account's token by name.
-    pub wants_token: bool,
+    /// Whether it finds a token: it has an account that is more than everybody's, and does not ask for none.
+    pub has_token: bool,
     /// The users that its processes can be.
     pub users: Users,
     /// A program that does nothing if told to.
@@ -149,7 +149,7 @@ impl Plan {
         let pod: Pod = serde_json::from_value(object.clone())?;
         let spec = pod.spec.unwrap_or_default();
         let resolv_conf = resolv_conf(spec.dns_config.as_ref());
-        let volumes = volumes(&spec);
+        let (volumes, has_token) = (volumes(&spec), has_token(&spec));
         let grace = spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let context = spec.security_context.unwrap_or_default();
         let users = if spec.host_users == Some(false) { Users::Own } else { Users::OfNode };
@@ -182,7 +182,7 @@ impl Plan {
             grace: Duration::from_secs(grace.unwrap_or(30)),
             volumes,
             host_network: facts.spec.host_network,
-            wants_token: spec.automount_service_account_token == Some(true),
+            has_token,
             users,
             workload: binaries.workload.clone(),
             containers: init.chain(main).collect(),
@@ -194,8 +194,13 @@ impl Plan {
     /// Whether its containers have file systems of their own.
     #[must_use]
     pub fn is_rooted(&self) -> bool {
-        self.wants_token || self.volumes.iter().any(|volume| matches!(volume.content, Content::Host { .. }))
+        self.has_token || self.volumes.iter().any(|volume| matches!(volume.content, Content::Host { .. }))
     }
+}
+
+fn has_token(spec: &PodSpec) -> bool {
+    let account = spec.service_account_name.as_deref();
+    spec.automount_service_account_token != Some(false) && account.is_some_and(|name| name != "default")
 }
 
 /// As with `dnsPolicy: None`: only what the pod itself says.
