@@ -1,10 +1,11 @@
 @real-kernel @install-cni
-Feature: The agent needs each right that it has
+Feature: The agent and the controllers of taints need each right that they have
   A right that nothing uses is one too many, whoever granted it.
 
-  @mutant:verb-too-many
-  Scenario: A settled node, refused settings, a pod that the watch has not told of, a node that the DaemonSet leaves
-    Given the node agent is ready
+  Scenario Outline: A settled node, refused settings, a pod that the watch has not told of, a node that the DaemonSet leaves, with taint.mode "<mode>"
+    Given the chart's value "taint.mode" is "<mode>"
+    And the node is made with the taints "cni.istio.io/not-ready"
+    And the node agent is ready
     And the node agent follows the node's pods
     And pod "cart" of the mesh
     When its ConfigMap sets "MONITORING_PORT" to "15015"
@@ -17,3 +18,36 @@ Feature: The agent needs each right that it has
     Then it runs
     When the DaemonSet's affinity leaves the node out
     Then it has used each of its rights
+
+    @mutant:verb-too-many
+    Examples:
+      | mode |
+      |      |
+      | node |
+
+  Scenario Outline: A controller of taints whose patch comes too late, and that has the same to tell twice, in mode <mode>
+    Given the chart's value "taint.mode" is "<mode>"
+    And node "far" is made with the taints "<taint>"
+    And the agent on node "far" is ready
+    And the first patch of node "far" hangs
+    When the taint controller runs
+    And a patch of node "far" is on its way
+    And somebody taints node "far" with "example.com/theirs"
+    And the API server is well again
+    Then node "far" has the taints "example.com/theirs"
+    When somebody taints node "far" with "<taint>"
+    Then node "far" has the taints "example.com/theirs"
+    And one event "NodeUntainted" about node "far" counts 2
+    And the taint controller has used each of its rights
+
+    @mutant:controller-verb-too-many
+    Examples:
+      | mode      | taint                  |
+      | readiness | NodeReadiness          |
+      | untaint   | cni.istio.io/not-ready |
+
+    @mutant:controller-right-left-out
+    Examples:
+      | mode      | taint                  |
+      | readiness | NodeReadiness          |
+      | untaint   | cni.istio.io/not-ready |

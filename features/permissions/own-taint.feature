@@ -1,14 +1,14 @@
 @real-kernel @install-cni
-Feature: An agent that minds its node's taint can change nothing else of a node
+Feature: Who minds a taint can change nothing else of a node
   With taint.mode "node" the agent may patch nodes. The API server's policy leaves of that what it is for: one taint, of the node that the
   token names.
 
   Background:
     Given another node "there"
-    And the chart's value "taint.mode" is "node"
-    And the node agent is ready
 
   Scenario Outline: <what> is denied
+    Given the chart's value "taint.mode" is "node"
+    And the node agent is ready
     When the node agent's token is used to patch nodes "<node>" with `<patch>`
     Then that is denied: "ValidatingAdmissionPolicy 'istio-cni-own-node' with binding 'istio-cni-own-node' denied request: <why>"
 
@@ -28,5 +28,21 @@ Feature: An agent that minds its node's taint can change nothing else of a node
 
   @mutant:policy-of-other-node
   Scenario: Its own taint of its own node is not
+    Given the chart's value "taint.mode" is "node"
+    And the node agent is ready
     When the node agent's token is used to patch nodes "node-1" with `{"spec":{"taints":[{"key":"cni.istio.io/not-ready","effect":"NoSchedule"}]}}`
     Then that is allowed
+
+  @mutant:policy-left-out
+  Scenario Outline: A controller of taints is denied <what>
+    Given the chart's value "taint.mode" is "<mode>"
+    And the taint controller runs
+    When the taint controller's token is used to patch nodes "there" with `<patch>`
+    Then that is denied: "ValidatingAdmissionPolicy 'istio-cni-taint' with binding 'istio-cni-taint' denied request: <why>"
+
+    Examples:
+      | mode      | what              | patch                                                                          | why                                                  |
+      | untaint   | a taint of others | {"spec":{"taints":[{"key":"node.kubernetes.io/other","effect":"NoSchedule"}]}} | only the taint cni.istio.io/not-ready may be changed |
+      | readiness | a taint of others | {"spec":{"taints":[{"key":"node.kubernetes.io/other","effect":"NoSchedule"}]}} | only the taint NodeReadiness may be changed          |
+      | untaint   | a label           | {"metadata":{"labels":{"a":"b"}}}                                              | labels and annotations of nodes may not be changed   |
+      | readiness | a cordon          | {"spec":{"unschedulable":true}}                                                | nodes may not be cordoned or uncordoned              |

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: The agent has the rights that its mode needs, and no more
+Feature: The agent and the controllers of taints have the rights that their modes need, and no more
   What the chart renders is what the API server enforces. A right that is missing turns any scenario of the agent red.
 
   @mutant:verb-too-many
@@ -43,6 +43,48 @@ Feature: The agent has the rights that its mode needs, and no more
       | values                                                                 | rights                                   |
       | repair.fallback=delete                                                 | the usual ones and "delete pods"         |
       | repair.fallback=label                                                  | the usual ones and "patch pods/status"   |
+
+  @mutant:verb-too-many
+  Scenario: The rights of an agent that minds the taint of its own node
+    Given the chart's value "taint.mode" is "node"
+    And the node agent is ready
+    Then the node agent's rights are:
+      """
+      get,list,watch pods
+      get,list,watch,patch nodes
+      create,patch events
+      list,watch configmaps named istio-cni-config in namespace istio-system
+      get daemonsets of group apps named istio-cni-node in namespace istio-system
+      """
+
+  @mutant:controller-verb-too-many
+  Scenario: The rights of the controller that taints and untaints
+    Given the chart's value "taint.mode" is "readiness"
+    And the chart's value "taint.config" is "[{selector: k8s-app=istio-cni-node}, {namespace: kube-system, selector: k8s-app=dns}]"
+    When the taint controller runs
+    Then the taint controller's rights are:
+      """
+      get,list,watch,patch nodes
+      create,patch events in namespace default
+      list,watch pods in namespace istio-system
+      list,watch pods in namespace kube-system
+      list,watch configmaps named istio-cni-taint-configmap in namespace istio-system
+      create leases of group coordination.k8s.io in namespace istio-system
+      get,update leases of group coordination.k8s.io named istio-taint-lock in namespace istio-system
+      """
+
+  @mutant:controller-verb-too-many
+  Scenario: The rights of the controller that only untaints
+    Given the chart's value "taint.mode" is "untaint"
+    When the taint controller runs
+    Then the taint controller's rights are:
+      """
+      get,list,watch,patch nodes
+      create,patch events in namespace default
+      list,watch pods in namespace istio-system
+      create leases of group coordination.k8s.io in namespace istio-system
+      get,update leases of group coordination.k8s.io named istio-node-untaint in namespace istio-system
+      """
 
   Scenario Outline: What no mode allows: to <try>
     Given another node "there"

@@ -2,13 +2,16 @@
 Feature: Several may change a node's taints at once
   What is written replaces the whole list, so it holds only while the list is the one that was read.
 
+  Background:
+    Given the chart's value "taint.mode" is "untaint"
+    And node "far" is made with the taints "cni.istio.io/not-ready"
+
   @mutant:test-op-left-out
   Scenario: A taint that comes while ours is being removed stays
-    Given node "far" is made with the taints "cni.istio.io/not-ready"
-    And the agent on node "far" is ready
-    And the first patch of a node hangs
-    When the taint controller runs with "--mode untaint"
-    And a patch is on its way
+    Given the agent on node "far" is ready
+    And the first patch of node "far" hangs
+    When the taint controller runs
+    And a patch of node "far" is on its way
     And somebody taints node "far" with "example.com/theirs"
     And the API server is well again
     Then the taint controller says "somebody else changed the taints first"
@@ -18,20 +21,18 @@ Feature: Several may change a node's taints at once
 
   @mutant:first-conflict-gives-up
   Scenario: What failed is tried again
-    Given node "far" is made with the taints "cni.istio.io/not-ready"
-    And the agent on node "far" is ready
-    And the first patch of a node hangs
-    When the taint controller runs with "--mode untaint"
-    And a patch is on its way
+    Given the agent on node "far" is ready
+    And the first patch of node "far" hangs
+    When the taint controller runs
+    And a patch of node "far" is on its way
     And somebody taints node "far" with "example.com/theirs"
     And the API server is well again
     Then node "far" has the taints "example.com/theirs"
 
   @mutant:first-conflict-gives-up
   Scenario: A right that is missing is told, and its coming is noticed
-    Given node "far" is made with the taints "cni.istio.io/not-ready"
-    And the agent on node "far" is not ready
-    And the taint controller runs with "--mode untaint"
+    Given the agent on node "far" is not ready
+    And the taint controller runs
     And the taint controller may not patch nodes
     When the agent on node "far" is ready
     Then the taint controller says "failed to be allowed to do it by the API server"

@@ -3,8 +3,9 @@ Feature: Of several controllers one acts
   They share a lease. Whoever holds it acts, until it cannot renew it.
 
   Background:
-    Given node "far" is made with the taints "cni.istio.io/not-ready"
-    And the taint controllers "one" and "two" run with "--mode untaint --lease-duration=8s --lease-renew=6s --lease-retry=400ms"
+    Given the chart's values are "taint.mode=untaint, taint.replicas=2"
+    And node "far" is made with the taints "cni.istio.io/not-ready"
+    And the taint controllers "one" and "two" run with "--lease-duration=8s --lease-renew=6s --lease-retry=400ms"
 
   @mutant:two-leaders
   Scenario: While all is well, one of them acts

@@ -3,17 +3,13 @@ Feature: Nodes have a taint while pods that they need are not ready there
   The older controller's ConfigMap says which pods; each of its entries needs one.
 
   Background:
-    Given the ConfigMap "istio-cni-taint-configmap" says "config":
-      """
-      - name: istio-cni
-        namespace: istio-system
-        selector: k8s-app=istio-cni-node, app.example.com/none!=x
-      """
+    Given the chart's value "taint.mode" is "readiness"
+    And the chart's value "taint.config" is "[{name: istio-cni, selector: 'k8s-app=istio-cni-node, app.example.com/none!=x'}]"
 
   @mutant:never-retaints
   Scenario: A node is tainted while its pod is missing or unready, and freed when it is ready
     Given node "far" is made with the taints "example.com/theirs"
-    And the taint controller runs with "--mode readiness"
+    And the taint controller runs
     Then node "far" has the taints "example.com/theirs, NodeReadiness"
     And an event "NodeTainted" about node "far" is there
     When the agent on node "far" is ready
@@ -31,7 +27,7 @@ Feature: Nodes have a taint while pods that they need are not ready there
     Given node "far" is made with the taints ""
     And the agent on node "far" is ready
     And lists of pods take 1000 ms
-    When the taint controller runs with "--mode readiness"
+    When the taint controller runs
     Then the taint controller becomes ready
     And node "far" has the taints ""
     And the taint controller changed node "far" 0 times
@@ -40,7 +36,7 @@ Feature: Nodes have a taint while pods that they need are not ready there
   Scenario: The ConfigMap is followed
     Given node "far" is made with the taints ""
     And the agent on node "far" is ready
-    And the taint controller runs with "--mode readiness"
+    And the taint controller runs
     And the taint controller becomes ready
     When the ConfigMap "istio-cni-taint-configmap" says "config":
       """
@@ -57,7 +53,7 @@ Feature: Nodes have a taint while pods that they need are not ready there
   @mutant:bad-entries-skipped
   Scenario: A ConfigMap that cannot be read is told with key and value, and what held before holds
     Given node "far" is made with the taints ""
-    And the taint controller runs with "--mode readiness"
+    And the taint controller runs
     And node "far" has the taints "NodeReadiness"
     When the ConfigMap "istio-cni-taint-configmap" says "config":
       """
@@ -74,10 +70,18 @@ Feature: Nodes have a taint while pods that they need are not ready there
     Given node "far" is made with the taints ""
     And node "near" is made with the taints "NodeReadiness"
     And the agent on node "near" is ready
-    When the taint controller runs with "--mode readiness --run-as-daemon=false"
+    When the taint controller runs with "--run-as-daemon=false"
     Then the taint controller ends with 0
     And node "far" has the taints "NodeReadiness"
     And node "near" has the taints ""
+
+  @mutant:last-events-dropped
+  Scenario: Once is told before it ends
+    Given node "far" is made with the taints ""
+    And new events take 500 ms
+    When the taint controller runs with "--run-as-daemon=false"
+    Then the taint controller ends with 0
+    And an event "NodeTainted" about node "far" is there
 
   @mutant:bad-entries-skipped
   Scenario Outline: Once, with a ConfigMap that makes no sense
@@ -85,7 +89,7 @@ Feature: Nodes have a taint while pods that they need are not ready there
       """
       <text>
       """
-    When the taint controller runs with "--mode readiness --run-as-daemon=false"
+    When the taint controller runs with "--run-as-daemon=false"
     Then the taint controller ends with 2: "<words>"
 
     Examples:

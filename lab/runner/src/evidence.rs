@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::ledger::Extra;
 use crate::steps::backend::taken;
+use crate::steps::taint::controller;
 use crate::world::{Lab, LabWorld};
 
 /// Ends a scenario: gathers evidence if it failed, takes its world down unless it is to be kept, and notes the rest.
@@ -44,15 +45,14 @@ pub async fn conclude(
     lab.ledger.note(&entry.id, extra);
 }
 
-/// What the agent was denied. No scenario has to look at it: a chart that forgets a right is wrong in all of them.
+/// What the agent, or a controller of taints, was denied. No scenario has to look at it: a chart that forgets a right is wrong in all of them.
 fn denied(world: &LabWorld) -> Option<String> {
-    if world.agent.applied.is_empty() || world.agent.tried {
-        return None;
-    }
-    let user = NetnsCluster::plugin_user();
+    let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(NetnsCluster::plugin_user);
+    let controller = world.taints.controllers.has_charts_rights().then(|| controller::account().user());
     let requests = world.cluster.as_deref()?.api().requests();
-    let denied = requests.into_iter().filter(|one| one.user == user).find_map(|one| one.denied)?;
-    Some(format!("the node agent was denied something: {denied}"))
+    let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);
+    let denied = requests.into_iter().filter(|one| theirs(&one.user)).find_map(|one| one.denied)?;
+    Some(format!("who runs with the chart's rights was denied something: {denied}"))
 }
 
 /// What the plugin said of its ADDs: each back end with its reason once, in order.

@@ -74,7 +74,12 @@ fn rights(make: &Maker<'_>, lease: &str, selectors: Option<&[PodSelector]>) -> V
             selectors.iter().map(|one| one.namespace.as_str()).collect()
         }
     };
-    let nodes = [rule("", "nodes", &["get", "list", "watch", "patch"])];
+    let of_nodes: &[_] = match () {
+        () if mutant!("controller-verb-too-many") => &["get", "list", "watch", "patch", "update"],
+        () if mutant!("controller-right-left-out") => &["list", "watch", "patch"],
+        () => &["get", "list", "watch", "patch"],
+    };
+    let nodes = [rule("", "nodes", of_nodes)];
     let mut objects = Vec::from(of_cluster(make, Names::same(TAINT), &nodes));
     objects.extend(of_namespace(make, make.namespace(), Names::same(TAINT), &local));
     for namespace in namespaces {

@@ -11,7 +11,7 @@
 //! | `Then its status finds nothing wrong` | `install-cni status` inside of the agent's container, waited for; the exit code is 0 |
 //! | `Then the status says "…"` | a line of that has this in it |
 //! | `Then its status finds "…"` | something is wrong, with a remedy, waited for; the exit code is 1 |
-//! | `Then one event "R" about the node counts N` | one object, waited for |
+//! | `Then one event "R" about the node counts N`, `… about node "M" …` | one object, waited for |
 //! | `Then the plugin's token is told nowhere` | not in log, status, metrics or events |
 
 use std::time::Duration;
@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use super::agent::objects::CONTAINER;
 use super::agent::{agent, bare, eventually, paths};
+use super::taint::named;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
@@ -139,11 +140,15 @@ async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
-#[then(regex = r#"^one event "(\w+)" about the node counts (\d+)$"#)]
-async fn one_event(world: &mut LabWorld, reason: String, count: u64) -> Step {
+#[then(regex = r#"^one event "(\w+)" about (the node|node "[^"]+") counts (\d+)$"#)]
+async fn one_event(world: &mut LabWorld, reason: String, node: String, count: u64) -> Step {
+    let node = named(world, &node).await?;
     eventually(TELLING, async || {
         let all = events(world).await?;
-        let about = |event: &&Value| event["reason"] == *reason && event["involvedObject"]["kind"] == "Node";
+        let about = |event: &&Value| {
+            let of = &event["involvedObject"];
+            event["reason"] == *reason && of["kind"] == "Node" && of["name"] == *node
+        };
         let counts: Vec<_> = all.iter().filter(about).map(|event| event["count"].clone()).collect();
         expect_eq("the list of counts", &counts, &vec![Value::from(count)])
     })

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node agent may do: its rights, capabilities and mounts, and what happens to somebody who has its token.
+//! What the node agent and the controllers of taints may do: rights, capabilities and mounts, and what happens to somebody who has the
+//! agent's token.
 //!
 //! | step | what it does or claims |
 //! |---|---|
 //! | `Given another node "N"` | known to the API; nothing runs there |
 //! | `Given pod "P" of the mesh on node "N"` | as above |
-//! | `When the node agent's token is used to VERB RESOURCE "NAMESPACE/NAME"[ with `JSON`]` | a request; RESOURCE as in RBAC's errors, JSON is a merge patch or a new object |
+//! | `When the node agent's token is used to …`, `When the taint controller's token is used to VERB RESOURCE "NAMESPACE/NAME"[ with `JSON`]` | a request; RESOURCE as in RBAC's errors, JSON is a merge patch or a new object |
 //! | `Then that is allowed` | the API answered that request with success |
 //! | `Then that is denied: "…"` | it answered 403 or 422, with this in the message |
-//! | `Then the node agent's rights are:` | exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]` |
+//! | `Then the node agent's rights are:`, `Then the taint controller's rights are:` | exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]` |
 //! | `Then its rights are the usual ones[ and "…; …"]` | those of the default mode, and these |
-//! | `Then it has used each of its rights` | none is left over |
+//! | `Then it has used each of its rights`, `Then the taint controller has used each of its rights` | none is left over; waited for |
 //! | `Then its process has the capabilities "…"` | in the order of the alphabet, and no other |
 //! | `Then its mounts are:` | exactly the lines of the text, in any order: `PATH from HOST PATH[, read-only][, PROPAGATION]` |
 
@@ -18,17 +19,21 @@ use std::collections::BTreeSet;
 
 use apiserver::kinds::Kind;
 use apiserver::{Account, Grant};
-use cluster::Cluster as _;
+use cluster::{Cluster as _, PodName};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use super::agent::objects::{CONTAINER, DAEMONSET};
-use super::agent::{agent, bare};
+use super::agent::{agent, bare, eventually};
+use super::taint::{SOON, controller};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::MESH_NAMESPACE;
 use crate::world::LabWorld;
+
+/// Who is meant where it is not the node agent.
+const TAINT_CONTROLLER: &str = "taint controller";
 
 /// What the agent may do in the default mode.
 const USUAL: &str = include_str!("permissions/usual.txt");
@@ -59,16 +64,26 @@ async fn pod(world: &mut LabWorld, name: String, node: String) -> Step {
 }
 
 #[when(
-    regex = r#"^the node agent's token is used to (get|list|create|update|patch|delete) ([a-z0-9./]+) "([^"]*)"(?: with `(.*)`)?$"#
+    regex = r#"^the (node agent|taint controller)'s token is used to (get|list|create|update|patch|delete) ([a-z0-9./]+) "([^"]*)"(?: with `(.*)`)?$"#
 )]
-async fn attempt(world: &mut LabWorld, verb: String, resource: String, at: String, body: String) -> Step {
-    let pod = agent(world).await?;
+async fn attempt(
+    world: &mut LabWorld,
+    whose: String,
+    verb: String,
+    resource: String,
+    at: String,
+    body: String,
+) -> Step {
+    let pod = match whose.as_str() {
+        TAINT_CONTROLLER => PodName::new(SYSTEM_NAMESPACE, controller::ALONE),
+        _ => agent(world).await?,
+    };
     let tier = world.cluster().await?;
     let directory = tier.credentials(&pod).await?.directory().to_owned();
     let token = std::fs::read_to_string(directory.join("token")).map_err(Stop::harness)?;
     let request = request(&verb, &resource, &at, body)?;
     let answer = tier.api().client_with_token(&token).request::<Value>(request).await;
-    world.agent.tried = true;
+    (world.agent.tried, world.taints.controllers.tried) = (true, true);
     world.attempt = Some(match answer {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
@@ -122,7 +137,11 @@ fn denied(world: &mut LabWorld, why: String) -> Step {
     }
 }
 
-fn account() -> Account {
+/// The account of whom a step names.
+fn account(whose: &str) -> Account {
+    if whose == TAINT_CONTROLLER {
+        return controller::account();
+    }
     Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() }
 }
 
@@ -131,28 +150,38 @@ fn lines(text: &str) -> BTreeSet<String> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-async fn rights(world: &mut LabWorld) -> Result<BTreeSet<String>, Stop> {
+async fn rights(world: &mut LabWorld, whose: &str) -> Result<BTreeSet<String>, Stop> {
     let bare = |grant: Grant| Grant { role: None, ..grant }.to_string();
-    Ok(world.cluster().await?.api().granted(&account()).into_iter().map(bare).collect())
+    Ok(world.cluster().await?.api().granted(&account(whose)).into_iter().map(bare).collect())
 }
 
-#[then("the node agent's rights are:")]
-async fn rights_are(world: &mut LabWorld, step: &gherkin::Step) -> Step {
-    expect_eq("its rights", &rights(world).await?, &lines(step.docstring.as_deref().unwrap_or_default()))
+#[then(regex = "^the (node agent|taint controller)'s rights are:$")]
+async fn rights_are(world: &mut LabWorld, whose: String, step: &gherkin::Step) -> Step {
+    expect_eq(
+        "its rights",
+        &rights(world, &whose).await?,
+        &lines(step.docstring.as_deref().unwrap_or_default()),
+    )
 }
 
 #[then(regex = r#"^its rights are the usual ones(?: and "([^"]+)")?$"#)]
 async fn usual(world: &mut LabWorld, more: String) -> Step {
     let mut wanted = lines(USUAL);
     wanted.extend(more.split("; ").filter(|one| !one.is_empty()).map(str::to_owned));
-    expect_eq("its rights", &rights(world).await?, &wanted)
+    expect_eq("its rights", &rights(world, "node agent").await?, &wanted)
 }
 
-#[then("it has used each of its rights")]
-async fn all_used(world: &mut LabWorld) -> Step {
-    let unused: Vec<_> =
-        world.cluster().await?.api().unused(&account()).iter().map(Grant::to_string).collect();
-    if unused.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))) }
+#[then(regex = "^(?:it|the (taint controller)) has used each of its rights$")]
+async fn all_used(world: &mut LabWorld, whose: String) -> Step {
+    let tier = world.cluster().await?;
+    eventually(SOON, async || {
+        let unused: Vec<_> = tier.api().unused(&account(&whose)).iter().map(Grant::to_string).collect();
+        match unused.as_slice() {
+            [] => Ok(()),
+            unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
+        }
+    })
+    .await
 }
 
 #[then(regex = r#"^its process has the capabilities "([^"]*)"$"#)]

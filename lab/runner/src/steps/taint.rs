@@ -32,10 +32,12 @@ use super::agent::{bare, eventually};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
+mod asked;
 pub mod controller;
+mod leading;
 
 /// How long what is decided here may take. A controller acts within milliseconds, on a machine that may be busy.
-const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// The node that is more than an object.
 const REAL: &str = "the node";
@@ -59,7 +61,7 @@ fn list(text: &str) -> Vec<Value> {
 }
 
 /// The name of a node's object.
-async fn named(world: &mut LabWorld, name: &str) -> Result<String, Stop> {
+pub(super) async fn named(world: &mut LabWorld, name: &str) -> Result<String, Stop> {
     if name == REAL {
         return Ok(world.cluster().await?.node()?.name().to_owned());
     }

@@ -144,14 +144,20 @@ fn add(list: &mut Value, more: &[Value]) {
 /// Applies the chart.
 pub async fn apply(world: &mut LabWorld) -> Step {
     let objects = objects(world)?;
+    put(world, &objects).await?;
+    world.agent.applied = objects;
+    Ok(())
+}
+
+/// Applies objects.
+pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
     let client = world.cluster().await?.api().client();
-    for object in &objects {
+    for object in objects {
         let (api, name) = of(&client, object)?;
         let how = PatchParams::apply(MANAGER).force();
         let refused = |error| Stop::wrong(format!("{} {name} was refused: {error}", object["kind"]));
         api.patch(&name, &how, &Patch::Apply(object)).await.map_err(refused)?;
     }
-    world.agent.applied = objects;
     Ok(())
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the controllers of taints ask the API server for, and how it answers.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the first patch of node "N" hangs`, `When a patch of node "N" is on its way` | the API server has it, and waits until it is well again |
+//! | `Given lists of pods take N ms`, `Given new events take N ms` | those of the controller |
+//! | `Then the taint controller was denied nothing` | no request of it lacked a right |
+//! | `Then the taint controller changed node "N" C times`, `Then the node agent changed the node C times` | patches that succeeded |
+//! | `Then an event "R" about node "N" is there` | waited for |
+
+use std::time::Duration;
+
+use apiserver::{Effect, Fault, Logged, Verb};
+use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use kubelet::NetnsCluster;
+
+use super::SOON;
+use super::controller::account;
+use crate::steps::agent::{bare, eventually};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::world::LabWorld;
+
+/// All requests of the controllers, in order of arrival.
+pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> {
+    let mut requests = world.cluster().await?.api().requests();
+    requests.retain(|one| one.user == account().user());
+    Ok(requests)
+}
+
+#[then("the taint controller was denied nothing")]
+async fn denied_nothing(world: &mut LabWorld) -> Step {
+    let denied: Vec<_> = requests(world).await?.into_iter().filter_map(|one| one.missing).collect();
+    if denied.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it lacked {denied:?}"))) }
+}
+
+/// Lets something go wrong for the controllers alone.
+async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
+    bare(world)?;
+    world.cluster().await?.faults().add(Fault { user: Some(account().user()), ..fault });
+    Ok(())
+}
+
+#[given(regex = r#"^the first patch of node "([^"]+)" hangs$"#)]
+async fn hangs(world: &mut LabWorld, node: String) -> Step {
+    let first = Fault::about(Verb::Patch, "nodes", Effect::Hold(None)).first(1);
+    fault(world, Fault { name: Some(node), ..first }).await
+}
+
+#[given(regex = r"^(lists of pods|new events) take (\d+) ms$")]
+async fn slow_requests(world: &mut LabWorld, which: String, millis: u64) -> Step {
+    let effect = Effect::Hold(Some(Duration::from_millis(millis)));
+    let (verb, resource) =
+        if which == "new events" { (Verb::Create, "events") } else { (Verb::List, "pods") };
+    fault(world, Fault::about(verb, resource, effect)).await
+}
+
+/// Whether it is a patch of a node by a user.
+fn is_patch(one: &Logged, user: &str, node: &str) -> bool {
+    let of_node = one.verb == Verb::Patch && one.resource.as_deref() == Some("nodes");
+    of_node && one.name.as_deref() == Some(node) && one.user == user
+}
+
+#[when(regex = r#"^a patch of node "([^"]+)" is on its way$"#)]
+async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
+    let tier = world.cluster().await?;
+    let user = account().user();
+    let is_patch = |one: &Logged| is_patch(one, &user, &node);
+    let arrived = tier.api().until_requests(1, is_patch);
+    tokio::time::timeout(SOON, arrived).await.map_err(|_| Stop::wrong("no node was patched"))
+}
+
+/// How many of a user's patches of a node succeeded.
+async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, Stop> {
+    let is_change = |one: &Logged| is_patch(one, user, node) && one.code == Some(200);
+    Ok(world.cluster().await?.api().count(is_change))
+}
+
+#[then(regex = r#"^the taint controller changed node "([^"]+)" (\d+) times?$"#)]
+async fn changed(world: &mut LabWorld, node: String, wanted: usize) -> Step {
+    expect_eq("the number of changes", &changes(world, &account().user(), &node).await?, &wanted)
+}
+
+#[then(regex = r"^the node agent changed the node (\d+) times?$")]
+async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
+    let node = world.cluster().await?.node()?.name().to_owned();
+    expect_eq("the number of changes", &changes(world, &NetnsCluster::plugin_user(), &node).await?, &wanted)
+}
+
+#[then(regex = r#"^an event "(\w+)" about node "([^"]+)" is there$"#)]
+async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), "default");
+    eventually(SOON, async || {
+        let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
+        let is_it = |one: &Event| {
+            one.reason.as_deref() == Some(&*reason) && one.involved_object.name.as_deref() == Some(&*node)
+        };
+        match all.iter().any(is_it) {
+            true => Ok(()),
+            false => Err(Stop::wrong(format!(
+                "there are {:?}",
+                all.iter().map(|one| &one.reason).collect::<Vec<_>>()
+            ))),
+        }
+    })
+    .await
+}

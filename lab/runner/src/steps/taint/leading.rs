@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which of several controllers of taints leads, and what befalls it.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the taint controllers "a" and "b" run with "…"` | both are candidates for one lease, and one of them leads |
+//! | `When the leader is killed`, `When the leader is told to stop` | whoever holds the lease; its pod starts it again |
+//! | `When the leader cannot renew its lease` | 503 is all that it hears of it from now on |
+//! | `Then another one leads within N s` | than at the last of these steps; one that was started again is another one |
+//! | `Then nobody acted who did not hold the lease` | each patch came from the last one to write it |
+
+use std::time::Duration;
+
+use apiserver::{Effect, Fault, Logged, Verb};
+use cluster::Cluster as _;
+use cucumber::{given, then, when};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kubelet::tier::SYSTEM_NAMESPACE;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::controller::{CONTAINER, account, start};
+use super::{SOON, asked};
+use crate::steps::agent::eventually;
+use crate::stop::{Step, Stop};
+use crate::world::LabWorld;
+
+const LEASES: &str = "leases.coordination.k8s.io";
+/// How often each candidate has looked at the lease before anything else happens: who leads is settled then.
+const TRIES: usize = 4;
+
+#[given(regex = r#"^the taint controllers "([^"]+)" and "([^"]+)" run with "(.+)"$"#)]
+async fn both_run(world: &mut LabWorld, one: String, other: String, words: String) -> Step {
+    start(world, &one, &words).await?;
+    start(world, &other, &words).await?;
+    let tier = world.cluster().await?;
+    for name in [one, other] {
+        let asked = |request: &Logged| {
+            let of_lease = request.verb == Verb::Get && request.resource.as_deref() == Some(LEASES);
+            of_lease && request.pod.as_ref() == Some(&name)
+        };
+        let tried = tier.api().until_requests(TRIES, asked);
+        tokio::time::timeout(SOON, tried)
+            .await
+            .map_err(|_| Stop::wrong(format!("{name} does not try to lead")))?;
+    }
+    Ok(())
+}
+
+/// Whom the lease names: a pod, `_`, and what makes it this process of it.
+async fn leader(world: &mut LabWorld) -> Result<String, Stop> {
+    let leases: Api<Lease> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    eventually(SOON, async || {
+        let lease = leases.get("istio-node-untaint").await.map_err(|error| Stop::wrong(error.to_string()))?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
+        holder.ok_or_else(|| Stop::wrong("nobody leads"))
+    })
+    .await
+}
+
+/// The pod that leads; another one than this process of it is waited for later.
+async fn disturbed(world: &mut LabWorld) -> Result<String, Stop> {
+    let holder = leader(world).await?;
+    world.taints.controllers.leader = Some(holder.clone());
+    let pod = holder.split_once('_').map(|(pod, _)| pod.to_owned());
+    pod.ok_or_else(|| Stop::wrong(format!("the lease is held by {holder:?}, which names no pod")))
+}
+
+#[when(regex = "^the leader is (killed|told to stop)$")]
+async fn killed(world: &mut LabWorld, how: String) -> Step {
+    let name = disturbed(world).await?;
+    let workload = world.cluster().await?.starting(SYSTEM_NAMESPACE, &name).await?;
+    let pid = workload.process(CONTAINER).and_then(|pid| i32::try_from(pid).ok());
+    let pid = pid.ok_or_else(|| Stop::wrong("it does not run"))?;
+    let signal = if how == "killed" { Signal::SIGKILL } else { Signal::SIGTERM };
+    kill(Pid::from_raw(pid), signal).map_err(Stop::harness)
+}
+
+#[when("the leader cannot renew its lease")]
+async fn cannot_renew(world: &mut LabWorld) -> Step {
+    let name = disturbed(world).await?;
+    for verb in [Verb::Get, Verb::Update] {
+        let effect = Effect::answer(http::StatusCode::SERVICE_UNAVAILABLE);
+        let of_leader = Fault {
+            user: Some(account().user()),
+            pod: Some(name.clone()),
+            ..Fault::about(verb, LEASES, effect)
+        };
+        world.cluster().await?.faults().add(of_leader);
+    }
+    Ok(())
+}
+
+#[then(regex = r"^another one leads within (\d+) s$")]
+async fn another(world: &mut LabWorld, seconds: u64) -> Step {
+    let former = world.taints.controllers.leader.clone();
+    eventually(Duration::from_secs(seconds), async || match leader(world).await? {
+        name if Some(&name) != former.as_ref() => Ok(()),
+        name => Err(Stop::wrong(format!("{name} still leads"))),
+    })
+    .await
+}
+
+#[then("nobody acted who did not hold the lease")]
+async fn one_at_a_time(world: &mut LabWorld) -> Step {
+    let (mut holder, mut acted) = (None, 0);
+    for one in asked::requests(world).await? {
+        let written = one.code.is_some_and(|code| code < 300);
+        match (one.verb, one.resource.as_deref()) {
+            (Verb::Create | Verb::Update, Some(LEASES)) if written => holder = one.pod,
+            (Verb::Patch, Some("nodes")) if holder.is_some() && holder == one.pod => acted += 1,
+            (Verb::Patch, Some("nodes")) => {
+                return Err(Stop::wrong(format!(
+                    "{:?} patched {:?} while {holder:?} held the lease",
+                    one.pod, one.name
+                )));
+            }
+            _ => {}
+        }
+    }
+    if acted > 0 { Ok(()) } else { Err(Stop::harness("nobody acted at all")) }
+}
