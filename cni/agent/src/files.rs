@@ -1,79 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files that are whole or not there: the one atomic write, comparing contents, and temporaries that a killed process left.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use protocol::mutant;
-use rustix::io::Errno;
+
+mod error;
+
+pub(crate) use error::remedy;
+pub use error::{Doing, FileError};
 
 /// What is between a file's name and the random part of its temporary's.
 const TEMPORARY: &str = ".tmp.";
-
-/// What could not be done to a file.
-#[derive(Debug, thiserror::Error)]
-#[error("{doing} {}: {cause}{}", path.display(), remedy(cause))]
-pub struct FileError {
-    /// What was tried.
-    pub doing: Doing,
-    /// To which file or directory.
-    pub path: PathBuf,
-    /// What the kernel said.
-    pub cause: io::Error,
-}
-
-/// What is done to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// Its content is read.
-    Read,
-    /// A directory is listed.
-    List,
-    /// A new content takes its place.
-    Write,
-    /// It goes.
-    Remove,
-    /// A directory is made.
-    Make,
-}
-
-impl Doing {
-    /// The error that says what failed.
-    #[must_use]
-    pub fn failed(self, path: &Path, cause: io::Error) -> FileError {
-        FileError { doing: self, path: path.to_owned(), cause }
-    }
-}
-
-impl fmt::Display for Doing {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Read => "read",
-            Self::List => "list",
-            Self::Write => "write",
-            Self::Remove => "remove",
-            Self::Make => "make directory",
-        })
-    }
-}
-
-/// What ends the trouble, as far as the kernel's answer tells.
-fn remedy(cause: &io::Error) -> &'static str {
-    match Errno::from_io_error(cause) {
-        Some(Errno::ROFS) => {
-            "; mount the host's directory writable, or point the chart at one that is (cniBinDir, cniConfDir)"
-        }
-        Some(Errno::ACCESS | Errno::PERM) => {
-            "; let the agent write there: look at the owner, the mount, SELinux and AppArmor (chart: seLinuxOptions, privileged)"
-        }
-        Some(Errno::NOSPC | Errno::DQUOT) => "; free space on the node's disk",
-        Some(Errno::NOENT) => "; see that it exists on the node and is mounted",
-        _ => "",
-    }
-}
 
 /// Puts `content` in the place of `path`: readers see the old file or the new one, whole, also after a crash of the machine. A symbolic link stays
 /// one: what it leads to is replaced.
@@ -229,6 +170,8 @@ pub fn mode_of(path: &Path) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+
+    use rustix::io::Errno;
 
     use super::*;
 

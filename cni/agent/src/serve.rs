@@ -69,6 +69,7 @@ impl Sockets {
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut served: Option<Served> = None;
+        let mut told = None;
         loop {
             tokio::select! {
                 _ = look.tick() => {}
@@ -81,12 +82,16 @@ impl Sockets {
                 Ok(open) => {
                     // What was there before goes only now: its files are not the ones under these names any more.
                     served = Some(open);
+                    told = None;
                     self.readiness.right(Part::Sockets);
                     tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
                 }
                 Err(error) => {
-                    self.readiness.wrong(Part::Sockets, format!("failed to {error}"));
-                    tracing::error!(target: "cni-agent", "failed to {error}");
+                    let why = format!("failed to {error}");
+                    self.readiness.wrong(Part::Sockets, why.as_str());
+                    if told.replace(why.clone()).is_none_or(|before| before != why) {
+                        tracing::error!(target: "cni-agent", "{why}");
+                    }
                 }
             }
         }

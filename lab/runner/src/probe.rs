@@ -7,6 +7,7 @@ use std::net::{Ipv6Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cluster::Probe;
@@ -20,9 +21,11 @@ use redirect::Config;
 use crate::catalogue::Entry;
 use crate::plan::{Place, Privilege};
 use crate::sandbox;
+use crate::steps::agent::denied::try_flag;
 
 /// The needs that a tag may name.
-pub const NEEDS: [&str; 6] = ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel"];
+pub const NEEDS: [&str; 7] =
+    ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -40,6 +43,7 @@ pub fn all(privilege: &Privilege) -> Vec<Probe> {
         iptables_tools(privilege),
         own_users(privilege),
         fake_kernel(),
+        immutable(privilege),
     ]
 }
 
@@ -169,6 +173,23 @@ fn own_users(privilege: &Privilege) -> Probe {
     let room = most.trim().parse::<u64>().is_ok_and(|most| most > 0);
     let evidence = format!("{path} is {:?}; uid {last} against uid_map {:?}", most.trim(), uid_map());
     Probe { need: "own-users".into(), met: mapped && room, evidence }
+}
+
+/// A directory beside those of the lab's nodes, on the sandbox's own file system.
+const TRIED: &str = "/run/immutable";
+
+/// Root of a user namespace may not set the flag, and older kernels do not know it on a tmpfs.
+fn immutable(privilege: &Privilege) -> Probe {
+    let tried = match privilege {
+        Privilege::Denied { reason } => Err(reason.clone()),
+        _ => std::fs::create_dir(TRIED)
+            .and_then(|()| try_flag(Path::new(TRIED)))
+            .and_then(|()| std::fs::remove_dir(TRIED))
+            .map_err(|error| format!("{TRIED}: {error}")),
+    };
+    let evidence =
+        tried.as_ref().err().cloned().unwrap_or_else(|| format!("{TRIED} was immutable for a moment"));
+    Probe { need: "immutable".into(), met: tried.is_ok(), evidence }
 }
 
 fn uid_map() -> String {

@@ -211,6 +211,7 @@ impl LabWorld {
     pub async fn end(&mut self) -> Result<(), String> {
         self.namespaces.clear();
         self.agent.disk = None;
+        self.agent.denials.clear();
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
         self.notes.extend(cluster.end().await.map_err(|error| error.to_string())?);

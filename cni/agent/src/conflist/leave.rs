@@ -36,7 +36,7 @@ fn owned(chain: &ChainSettings, name: &str) -> bool {
     chain.chained && chain.owned && name == given
 }
 
-/// Files that name our plugin and cannot be edited: they are not JSON, or could not be read.
+/// Files that name our plugin and cannot be edited: they are not JSON.
 #[must_use]
 pub fn unreadable(now: &Snapshot) -> Vec<String> {
     let names_us = |name: &&String| {

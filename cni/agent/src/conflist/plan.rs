@@ -64,6 +64,9 @@ pub enum NotRight {
         /// What is wrong with it.
         why: Refused,
     },
+    /// It is not known what runtimes read first.
+    #[error("failed to {0}")]
+    Denied(String),
     /// Runtimes read another file first.
     #[error(
         "runtimes read {first} first, not {ours}, and it lacks istio-cni: remove it, or name it in CNI_CONF_NAME"
@@ -125,7 +128,13 @@ impl Wish<'_> {
             (true, true) if !mutant!("owned-in-primary") => self.owned(now),
             (_, _) => self.chained(now),
         };
-        planned.unwrap_or_else(|(steps, why)| Plan { steps, then: Err(why) })
+        planned.unwrap_or_else(|(steps, why)| match (why, now.denied().next()) {
+            // That file may be the network.
+            (NotRight::NoPrimary, Some((_, denied))) => {
+                Plan { steps: Vec::new(), then: Err(NotRight::Denied(denied.to_owned())) }
+            }
+            (why, _) => Plan { steps, then: Err(why) },
+        })
     }
 
     /// A file with our entry and nothing else.
@@ -141,6 +150,7 @@ impl Wish<'_> {
         }
         let known = now.text(name).is_some_and(is_ours_alone) && !mutant!("ours-forgotten");
         let ours = known || self.made.contains(name);
+        known_at(now, |denied| denied == name)?;
         if now.files.contains_key(name) && !ours && !mutant!("foreign-overwritten") {
             return Err(nothing(NotRight::Foreign(name.to_owned())));
         }
@@ -162,6 +172,7 @@ impl Wish<'_> {
                 .map(|(name, _)| name.to_owned())
                 .ok_or_else(|| nothing(NotRight::NoPrimary))?,
         };
+        known_at(now, |denied| denied <= primary.as_str() || denied == ours)?;
         let text = self.merged(now, &primary)?;
         if now.text(ours).is_some_and(|text| Document::parse(text).is_ok_and(|is| is.ours().is_empty()))
             && !self.made.contains(ours)
@@ -184,6 +195,7 @@ impl Wish<'_> {
             Some(name) => name,
             None => self.first(now, &mut steps)?,
         };
+        known_at(now, |denied| denied <= primary.as_str())?;
         let text = self.merged(now, &primary).map_err(|(_, why)| (steps.clone(), why))?;
         let target = self.target(now, &primary)?;
         if now.text(&target) != Some(&text) {
@@ -308,6 +320,12 @@ type Stopped = (Vec<Step>, NotRight);
 
 fn nothing(why: NotRight) -> Stopped {
     (Vec::new(), why)
+}
+
+/// Stops where it is not known what is in a file that matters.
+fn known_at(now: &Snapshot, matters: impl Fn(&str) -> bool) -> Result<(), Stopped> {
+    let denied = now.denied().find(|(name, _)| matters(name));
+    denied.map_or(Ok(()), |(_, why)| Err(nothing(NotRight::Denied(why.to_owned()))))
 }
 
 /// The name that sorts right after `name` and before its list.

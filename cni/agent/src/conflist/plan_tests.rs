@@ -36,6 +36,28 @@ fn directory(files: &[(&str, &str)]) -> Snapshot {
     Snapshot { files: files.collect() }
 }
 
+#[test]
+fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
+    let (entry, made, able) = (entry(), BTreeSet::new(), BTreeSet::new());
+    let plan = |chain: &ChainSettings, denied: &str| {
+        let mut now = directory(&[("20-calico.conflist", CALICO)]);
+        now.files.insert(denied.to_owned(), Content::Denied("read it".to_owned()));
+        Wish { chain, entry: &entry, made: &made, able: &able }.plan(&now)
+    };
+    let unknown = Err(NotRight::Denied("read it".to_owned()));
+    let owned = ChainSettings { owned: true, ..chain() };
+    let named = ChainSettings { conf_name: "20-calico.conflist".to_owned(), ..chain() };
+    let alone = ChainSettings { chained: false, conf_name: "10-net.conf".to_owned(), ..chain() };
+    for chain in [&chain(), &owned, &named, &alone] {
+        let stopped = plan(chain, "10-net.conf");
+        assert_eq!((stopped.steps.len(), &stopped.then), (0, &unknown), "{chain:?}");
+        let behind = plan(chain, "30-net.conflist");
+        assert!(behind.then.is_ok() && !behind.steps.is_empty(), "{chain:?}: {behind:?}");
+    }
+    let hidden = plan(&named, "20-calico.conflist");
+    assert_eq!((hidden.steps.len(), &hidden.then), (0, &unknown), "the network itself");
+}
+
 /// Takes one step.
 fn take(now: &mut Snapshot, step: &Step) {
     match step {

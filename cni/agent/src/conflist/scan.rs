@@ -19,6 +19,8 @@ pub enum Content {
     Text(String),
     /// Nothing that could be read, and why.
     Unreadable(String),
+    /// Something that this process may not read, and what ends that. Runtimes may: nobody here knows what they make of it.
+    Denied(String),
 }
 
 /// What a name says that its file holds.
@@ -55,7 +57,7 @@ impl Snapshot {
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.files.get(name)? {
             Content::Text(text) => Some(text),
-            Content::Unreadable(_) => None,
+            Content::Unreadable(_) | Content::Denied(_) => None,
         }
     }
 
@@ -66,7 +68,9 @@ impl Snapshot {
     pub fn valid<'a>(&'a self, name: &str) -> Result<Document<'a>, Refused> {
         let text = match self.files.get(name) {
             None => return Err(Refused::Absent),
-            Some(Content::Unreadable(why)) => return Err(Refused::Unreadable(why.clone())),
+            Some(Content::Unreadable(why) | Content::Denied(why)) => {
+                return Err(Refused::Unreadable(why.clone()));
+            }
             Some(Content::Text(text)) => text,
         };
         match (Form::of(name), Document::parse(text)?) {
@@ -83,6 +87,14 @@ impl Snapshot {
     /// The files that runtimes take, the one that they use first.
     pub fn usable(&self) -> impl Iterator<Item = (&str, Document<'_>)> {
         self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).ok()?)))
+    }
+
+    /// The files that this process may not read, with the reason of each.
+    pub fn denied(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().filter_map(|(name, content)| match content {
+            Content::Denied(why) => Some((name.as_str(), why.as_str())),
+            Content::Text(_) | Content::Unreadable(_) => None,
+        })
     }
 
     /// The types of all plugins, ours among them.

@@ -2,8 +2,11 @@
 //! The configurations of a directory, read for a decision and changed as it says.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use protocol::mutant;
 
 use crate::conflist::plan::{Mode, Step};
 use crate::conflist::scan::{Content, Form, Snapshot};
@@ -36,6 +39,10 @@ pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
             Ok(Some(content)) => now.files.insert(name, content),
             Ok(None) => None,
             Err(cause) if files::is_absent(&cause) && !entry.path().is_symlink() => None,
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied && !mutant!("denied-is-broken") => {
+                let why = Doing::Read.failed(&entry.path(), cause).to_string();
+                now.files.insert(name, Content::Denied(why))
+            }
             Err(cause) => now.files.insert(name, Content::Unreadable(cause.to_string())),
         };
     }
@@ -43,7 +50,7 @@ pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
 }
 
 /// A file's content; `None` for what is no file.
-fn content(path: &Path) -> std::io::Result<Option<Content>> {
+fn content(path: &Path) -> io::Result<Option<Content>> {
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return Ok(None);

@@ -64,7 +64,9 @@ pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
     }
     match (named, binary) {
         (true, Binary::WhileUnused) => {
-            summary.kept.push(format!("{BINARY}: a configuration that could not be changed still names it"));
+            summary
+                .kept
+                .push(format!("{BINARY}: a configuration that could not be changed may still name it"));
         }
         _ => binaries(settings, binary, &mut summary),
     }
@@ -88,6 +90,10 @@ fn configuration(settings: &Settings, summary: &mut Summary) -> bool {
                 summary.errors.push(error);
             }
         }
+    }
+    for (_, why) in now.denied() {
+        named |= !mutant!("denied-is-unnamed");
+        summary.kept.push(format!("whatever of ours is in a configuration: failed to {why}"));
     }
     for name in leave::unreadable(&now) {
         summary.kept.push(format!(

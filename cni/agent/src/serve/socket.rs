@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
+use crate::files::remedy;
+
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
-#[error("listen at {}: {source} (the directory must be there, writable, and short enough for a socket's path)", path.display())]
+#[error("listen at {}: {source}{}", path.display(), remedy(source))]
 pub struct SocketError {
     path: PathBuf,
     source: io::Error,
@@ -119,5 +121,6 @@ mod tests {
     async fn a_missing_directory_is_named() {
         let error = open(Path::new("/nonexistent/agent.sock"), 0o600).unwrap_err().to_string();
         assert!(error.starts_with("listen at /nonexistent/agent.sock: "), "{error}");
+        assert!(error.ends_with("; see that it exists on the node and is mounted"), "{error}");
     }
 }

@@ -20,6 +20,7 @@
 
 pub mod asked;
 pub mod chart;
+pub mod denied;
 pub mod disk;
 pub mod leaving;
 pub mod load;
@@ -77,6 +78,10 @@ pub struct AgentPlan {
     pub answered: asked::Answered,
     /// The disk that the CNI directory is on, if it has one of its own.
     pub disk: Option<disk::Disk>,
+    /// Capabilities that its container is not given.
+    pub lacks: Vec<String>,
+    /// What it is denied.
+    pub denials: Vec<denied::Denial>,
     /// What it used when a step looked.
     pub uses: Option<load::Uses>,
 }

@@ -9,6 +9,7 @@
 //! | `When somebody removes "F"` | the file |
 //! | `When somebody renames "F" to "G"` | the file |
 //! | `When somebody restores "F"` | as it was before the agent was deployed |
+//! | `When somebody restores "F" in place` | the same, and no other file takes its place |
 //! | `When somebody restores "F" N times, as soon as it is changed` | a fight |
 //! | `When the CNI directory is deleted and made again` | with the files of before |
 //! | `Given the CNI directory is watched` | every change in it, in order |
@@ -122,6 +123,13 @@ fn before(world: &LabWorld, file: &str) -> Result<Vec<u8>, Stop> {
 async fn somebody_restores(world: &mut LabWorld, file: String) -> Step {
     let text = before(world, &file)?;
     write(&conf_dir(world).await?.join(file), &text)
+}
+
+#[when(regex = r#"^somebody restores "([^"]+)" in place$"#)]
+async fn somebody_restores_in_place(world: &mut LabWorld, file: String) -> Step {
+    let text = before(world, &file)?;
+    let path = conf_dir(world).await?.join(file);
+    fs::write(&path, text).map_err(failed(&path))
 }
 
 #[when(regex = r#"^somebody restores "([^"]+)" (\d+) times, as soon as it is changed$"#)]

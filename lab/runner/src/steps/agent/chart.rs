@@ -127,6 +127,9 @@ pub fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
             add(&mut container["env"], &world.agent.env);
             let flags: Vec<Value> = world.agent.flags.iter().map(|flag| json!(flag)).collect();
             add(&mut container["args"], &flags);
+            let has = container["securityContext"]["capabilities"]["add"].as_array_mut();
+            has.into_iter()
+                .for_each(|has| has.retain(|one| !world.agent.lacks.iter().any(|lacks| one == lacks)));
         }
     }
     Ok(objects)

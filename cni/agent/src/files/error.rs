@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong with a file, as a person reads it: what was tried with which file, what the kernel said, and what ends that.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use protocol::mutant;
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, capabilities};
+
+/// What could not be done to a file.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {}: {cause}{}", path.display(), remedy(cause))]
+pub struct FileError {
+    /// What was tried.
+    pub doing: Doing,
+    /// To which file or directory.
+    pub path: PathBuf,
+    /// What the kernel said.
+    pub cause: io::Error,
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Its content is read.
+    Read,
+    /// A directory is listed.
+    List,
+    /// A new content takes its place.
+    Write,
+    /// It goes.
+    Remove,
+    /// A directory is made.
+    Make,
+}
+
+impl Doing {
+    /// The error that says what failed.
+    #[must_use]
+    pub fn failed(self, path: &Path, cause: io::Error) -> FileError {
+        FileError { doing: self, path: path.to_owned(), cause }
+    }
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Write => "write",
+            Self::Remove => "remove",
+            Self::Make => "make directory",
+        })
+    }
+}
+
+const READ_ONLY: &str =
+    "; mount the host's directory writable, or point the chart at one that is (cniBinDir, cniConfDir)";
+const FULL: &str = "; free space on the node's disk";
+const ABSENT: &str = "; see that it exists on the node and is mounted";
+/// Of the modules that deny this, only SELinux has a type that is meant for it.
+const DENIED: &str = "; root may do this whatever the mode says, so a security module denies it: look for its denials (SELinux: ausearch -m avc; \
+    AppArmor: dmesg), and let the agent run as one that may (chart: seLinuxOptions.type=spc_t)";
+const FORBIDDEN: &str = "; root may do this whatever the mode says, unless it is immutable (lsattr -d; chattr -i ends that) or a security module denies it: \
+    look for its denials (SELinux: ausearch -m avc; AppArmor: dmesg), and let the agent run as one that may (chart: seLinuxOptions.type=spc_t)";
+const BY_MODE: &str = "; the mode denies it, and the agent lacks CAP_DAC_OVERRIDE, which the chart gives to it: see who takes that from the pod";
+
+/// Whether modes of files keep a process out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Modes {
+    Obeyed,
+    Overridden,
+}
+
+impl Modes {
+    /// What they are to this process.
+    fn here() -> Self {
+        let overrides =
+            |own: rustix::thread::CapabilitySets| own.effective.contains(CapabilitySet::DAC_OVERRIDE);
+        if capabilities(None).is_ok_and(overrides) { Self::Overridden } else { Self::Obeyed }
+    }
+}
+
+/// What ends the trouble, as far as the kernel's answer tells.
+pub(crate) fn remedy(cause: &io::Error) -> &'static str {
+    Errno::from_io_error(cause).map_or("", |errno| known(errno, Modes::here()))
+}
+
+fn known(errno: Errno, modes: Modes) -> &'static str {
+    match (errno, modes) {
+        (Errno::ACCESS | Errno::PERM, _) if mutant!("denial-unexplained") => "",
+        (Errno::ROFS, _) => READ_ONLY,
+        (Errno::ACCESS, Modes::Overridden) => DENIED,
+        (Errno::ACCESS, Modes::Obeyed) => BY_MODE,
+        (Errno::PERM, _) => FORBIDDEN,
+        (Errno::NOSPC | Errno::DQUOT, _) => FULL,
+        (Errno::NOENT, _) => ABSENT,
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_is_laid_on_modes_only_where_they_count() {
+        assert!(known(Errno::ACCESS, Modes::Overridden).contains("ausearch -m avc"));
+        assert!(known(Errno::ACCESS, Modes::Overridden).contains("spc_t"));
+        assert!(known(Errno::ACCESS, Modes::Obeyed).contains("CAP_DAC_OVERRIDE"));
+        for modes in [Modes::Overridden, Modes::Obeyed] {
+            assert!(known(Errno::PERM, modes).contains("lsattr"), "{modes:?}");
+        }
+        assert_eq!(known(Errno::IO, Modes::Overridden), "");
+    }
+}

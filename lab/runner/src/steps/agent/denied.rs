@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent is denied although it is root, as a security module would: by the immutable flag, whatever it may, and by modes where somebody
+//! took the capability from it that overrides them.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given the node agent's container lacks "C"` | it has that capability not, whatever the chart says |
+//! | `Given/When W is immutable` | `chattr +i` |
+//! | `Given/When W is closed by its mode` | mode 0 |
+//! | `When W is open again` | as it was before either |
+//!
+//! W is `the CNI directory`, `the binary directory`, `the run directory`, or the name of a file in the CNI directory, in quotes.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use cucumber::{given, when};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+
+use super::{bare, paths};
+use crate::stop::{Step, Stop};
+use crate::world::LabWorld;
+
+/// A path that is denied, as long as this value lives.
+#[derive(Debug)]
+pub struct Denial {
+    path: PathBuf,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    Flag,
+    /// The mode that it had before.
+    Mode(Permissions),
+}
+
+impl Denial {
+    fn by_flag(path: PathBuf) -> Result<Self, Stop> {
+        flag(&path, IFlags::union).map_err(Stop::harness)?;
+        Ok(Self { path, by: By::Flag })
+    }
+
+    fn by_mode(path: PathBuf) -> Result<Self, Stop> {
+        let before = fs::metadata(&path).map_err(Stop::harness)?.permissions();
+        fs::set_permissions(&path, Permissions::from_mode(0o000)).map_err(Stop::harness)?;
+        Ok(Self { path, by: By::Mode(before) })
+    }
+}
+
+impl Drop for Denial {
+    fn drop(&mut self) {
+        // What fails is seen when the scenario's directories cannot be removed.
+        let _ = match &self.by {
+            By::Flag => flag(&self.path, IFlags::difference),
+            By::Mode(before) => fs::set_permissions(&self.path, before.clone()),
+        };
+    }
+}
+
+/// Changes the immutable flag.
+fn flag(path: &Path, change: fn(IFlags, IFlags) -> IFlags) -> std::io::Result<()> {
+    let file = File::open(path)?;
+    let flags = ioctl_getflags(&file)?;
+    Ok(ioctl_setflags(&file, change(flags, IFlags::IMMUTABLE))?)
+}
+
+/// Whether a file system, and what this process may do to it, allows that.
+pub fn try_flag(path: &Path) -> std::io::Result<()> {
+    flag(path, IFlags::union)?;
+    flag(path, IFlags::difference)
+}
+
+async fn place(world: &mut LabWorld, what: &str) -> Result<PathBuf, Stop> {
+    let paths = paths(world).await?;
+    Ok(match what {
+        "the CNI directory" => paths.conf_dir,
+        "the binary directory" => paths.bin_dir,
+        "the run directory" => paths.run_dir,
+        file => paths.conf_dir.join(file.trim_matches('"')),
+    })
+}
+
+#[given(regex = r#"^the node agent's container lacks "([A-Z_]+)"$"#)]
+fn lacks(world: &mut LabWorld, capability: String) {
+    world.agent.lacks.push(capability);
+}
+
+#[given(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is (immutable|closed by its mode)$"#)]
+#[when(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is (immutable|closed by its mode)$"#)]
+async fn denied(world: &mut LabWorld, what: String, how: String) -> Step {
+    bare(world)?;
+    let path = place(world, &what).await?;
+    let denial = if how == "immutable" { Denial::by_flag(path) } else { Denial::by_mode(path) };
+    world.agent.denials.push(denial?);
+    Ok(())
+}
+
+#[when(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is open again$"#)]
+async fn open(world: &mut LabWorld, what: String) -> Step {
+    let path = place(world, &what).await?;
+    world.agent.denials.retain(|denial| denial.path != path);
+    Ok(())
+}
