@@ -194,9 +194,11 @@ impl Controller {
             }
             Event::Rules(rules) => {
                 self.rules = *rules;
-                let pods: Vec<_> =
-                    std::mem::take(&mut self.pods).into_values().map(|known| known.pod).collect();
-                pods.into_iter().for_each(|pod| self.observe(pod, now, &mut out));
+                for (uid, before) in std::mem::take(&mut self.pods) {
+                    self.observe(before.pod, now, &mut out);
+                    // What its owner heard is no news. At the start rules change several times, as the API server says what is allowed.
+                    self.pods.entry(uid).and_modify(|known| known.told = before.told);
+                }
             }
             Event::Done(uid, done) => self.done(&uid, done, now, &mut out),
             Event::Looked(outcomes) => self.looked(outcomes, now, &mut out),

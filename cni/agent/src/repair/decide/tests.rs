@@ -280,6 +280,11 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
     assert_eq!(play.done(0, "a", Done::Failed("x".into())).len(), 2);
     assert_eq!(play.at(1, Event::Tick), ["Delete a"], "the fallback is tried again, too");
 
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&job)), told);
+    let fallback = changed(&[Policy::Repair], |repair| repair.fallback = Some(Policy::Label));
+    assert_eq!(play.at(1, Event::Rules(fallback)), ["Label a"], "nothing is told again");
+
     let mut over = pod("a", 1);
     over["status"]["phase"] = json!("Failed");
     let mut play = Play::new(&[Policy::Repair]);
