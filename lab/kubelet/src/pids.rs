@@ -4,9 +4,10 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use nix::sched::{CloneFlags, setns, unshare};
+use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
@@ -14,6 +15,9 @@ use crate::netns;
 /// The processes of a node, as long as this value lives.
 #[derive(Debug)]
 pub struct Pids {
+    /// It is killed when this is dropped, and all others with it. Nobody waits for its end: the kernel puts that off until whoever started
+    /// the others has heard of theirs, and that may be the very thread that drops this.
+    #[expect(dead_code, reason = "held for its drop")]
     first: Child,
     namespace: File,
 }
@@ -26,20 +30,14 @@ impl Pids {
     pub async fn start(workload: &Path, netns: &Path) -> Result<Self, Error> {
         let mut command = Command::new(workload);
         command.arg("pause").env_clear().current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         netns::inside(netns, move || {
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
-            let mut first = command.spawn().map_err(Error::system("start a node's first process"))?;
-            let path = format!("/proc/{}/ns/pid", first.id());
-            match File::open(&path) {
-                Ok(namespace) => Ok(Self { first, namespace }),
-                Err(error) => {
-                    // Both do nothing to one that has ended.
-                    let _ = first.kill();
-                    let _ = first.wait();
-                    Err(Error::file("open", path)(error))
-                }
-            }
+            let first = command.spawn().map_err(Error::system("start a node's first process"))?;
+            // It has a number until somebody waits for it.
+            let path = format!("/proc/{}/ns/pid", first.id().unwrap_or_default());
+            let namespace = File::open(&path).map_err(Error::file("open", path))?;
+            Ok(Self { first, namespace })
         })
         .await?
     }
@@ -48,13 +46,5 @@ impl Pids {
     pub(crate) fn join(&self) -> Result<(), Error> {
         setns(&self.namespace, CloneFlags::CLONE_NEWPID)
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))
-    }
-}
-
-impl Drop for Pids {
-    fn drop(&mut self) {
-        // All others end with it; waiting returns once they are gone.
-        let _ = self.first.kill();
-        let _ = self.first.wait();
     }
 }

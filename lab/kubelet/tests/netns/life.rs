@@ -2,10 +2,15 @@
 //! The life of a pod: its containers, its status, its end.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 use cluster::{Cluster as _, PodStart};
+use kubelet::pids::Pids;
+use kubelet::process::{Exit, Process, Program};
 use serde_json::json;
 
+use crate::isolation::workload;
 use crate::lab::{Lab, SOON, container, one};
 
 /// Names of the links in the node's namespace.
@@ -146,4 +151,23 @@ pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
     let other = lab.cluster.workload("default", "c").await.unwrap().addresses();
     assert_ne!(one, other, "each node has ranges of its own");
     lab.cluster.stop().await.unwrap();
+}
+
+/// In a runtime with one thread, which hears of ends and must not wait for one.
+pub(crate) async fn a_node_s_processes_end_with_it_and_nobody_waits() {
+    let work = async {
+        let netns = Path::new("/proc/self/ns/net");
+        let pids = Arc::new(Pids::start(&workload(), netns).await.unwrap());
+        let program = Program { pids: Some(pids), ..Program::new(&workload(), ["pause"]) };
+        let process = Process::start(&program, netns).await.unwrap();
+        assert_eq!(process.ready(SOON).await.unwrap(), None);
+        drop(program);
+        process.ended(SOON).await.unwrap()
+    };
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tell.send(alone.block_on(work)).unwrap();
+    });
+    assert_eq!(told.await.unwrap(), Exit::Signal(9));
 }

@@ -46,6 +46,7 @@ const TESTS: &[Test] = &tests![
     Namespaces life::a_container_that_ends_is_reported,
     Namespaces life::pods_are_spread_over_nodes_as_their_selector_allows,
     Users life::processes_run_as_their_containers_user,
+    Namespaces life::a_node_s_processes_end_with_it_and_nobody_waits,
     Namespaces runtime::a_failing_chain_is_undone_and_can_be_tried_again,
     Namespaces runtime::calls_carry_what_the_kubelet_sets,
     Namespaces runtime::check_status_and_gc_reach_the_plugins,
