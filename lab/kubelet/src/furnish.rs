@@ -22,6 +22,8 @@ use crate::volumes::ACCOUNT_DIRECTORY;
 
 /// Where a container with a root of its own has the program that it runs.
 const IMAGE: &str = "/image";
+/// What is in the agent's image; it may have to be started by the lab's own program.
+const AGENT: &str = "install-cni";
 /// Where the agent's image has the plugin.
 const SHIPPED: &str = "/opt/cni/bin";
 /// Where programs look for others.
@@ -153,6 +155,10 @@ impl NetnsNode {
         let name = program.path.file_name().unwrap_or_default();
         let at = Path::new(IMAGE).join(name);
         mounts.push(Mount::image(&program.path, &at.display().to_string()));
+        let agent = self.options.binaries.sut.join(AGENT);
+        if program.path == self.options.binaries.workload && agent.is_file() {
+            mounts.push(Mount::image(&agent, &format!("{IMAGE}/{AGENT}")));
+        }
         let plugin = self.options.binaries.sut.join(PLUGIN);
         if plugin.is_file() {
             mounts.push(Mount::image(&plugin, &format!("{SHIPPED}/{PLUGIN}")));

@@ -10,7 +10,10 @@
 //! |---|---|
 //! | [`lack`] | what can be lacking, and which calls it changes; pure |
 //! | [`trace`] | follows the program |
+//! | `changes` | what it changes of files, so that it can be killed before any of it |
 
+#[cfg(target_arch = "x86_64")]
+mod changes;
 pub mod lack;
 #[cfg(target_arch = "x86_64")]
 pub mod trace;
@@ -45,6 +48,9 @@ pub struct Options {
     /// Kill the program before this system call: the first is the one after it has entered a namespace.
     #[arg(long, value_name = "N")]
     kill_at: Option<NonZeroU32>,
+    /// Kill the program before it changes files for the Nth time.
+    #[arg(long, value_name = "N")]
+    kill_at_change: Option<NonZeroU32>,
     /// The program with its arguments.
     #[arg(last = true, required = true)]
     program: Vec<OsString>,
@@ -60,6 +66,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         deny: options.deny.clone(),
         entering: if options.no_entering { Entering::Forbidden } else { Entering::Allowed },
         kill_at: options.kill_at,
+        kill_at_change: options.kill_at_change,
     };
     let (name, arguments) = options.program.split_first().ok_or_else(|| anyhow::anyhow!("no program"))?;
     let mut program = Command::new(name);

@@ -20,6 +20,7 @@
 
 pub mod asked;
 pub mod chart;
+pub mod crash;
 pub mod denied;
 pub mod disk;
 pub mod leaving;

@@ -18,6 +18,8 @@ pub struct Difference {
     pub entering: Entering,
     /// The system call at which the program is killed, counted from the one after it has first entered a namespace.
     pub kill_at: Option<NonZeroU32>,
+    /// The change of a file before which the program is killed, counted from 1.
+    pub kill_at_change: Option<NonZeroU32>,
 }
 
 /// A system call that may matter, with what it carries.

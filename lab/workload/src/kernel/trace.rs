@@ -18,6 +18,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::changes::Changes;
 use super::lack::{Call, Difference, Fate};
 
 /// Longer messages than any that a back end sends.
@@ -44,7 +45,8 @@ pub fn run(difference: &Difference, mut program: Command) -> Result<u8> {
         | Options::PTRACE_O_TRACEEXEC;
     ptrace::setoptions(first, options)?;
     ptrace::syscall(first, None)?;
-    Tracer { difference, under_way: HashMap::new(), first, since_entering: None }.follow()
+    let changes = difference.kill_at_change.map(|_| Changes::of(child.id())).transpose()?;
+    Tracer { difference, under_way: HashMap::new(), first, since_entering: None, changes }.follow()
 }
 
 #[expect(unsafe_code, reason = "a child must ask to be traced between fork and exec")]
@@ -70,6 +72,8 @@ struct Tracer<'a> {
     first: Pid,
     /// How many system calls it has begun since it entered a namespace.
     since_entering: Option<u32>,
+    /// If they are to be counted.
+    changes: Option<Changes>,
 }
 
 impl Tracer<'_> {
@@ -112,8 +116,8 @@ impl Tracer<'_> {
     }
 
     fn begins(&mut self, pid: Pid, mut registers: user_regs_struct) -> Result<(), Errno> {
-        if pid == self.first && self.is_last(&registers) {
-            return nix::sys::signal::kill(pid, Signal::SIGKILL);
+        if (pid == self.first && self.is_last(&registers)) || self.is_last_change(&registers) {
+            return nix::sys::signal::kill(self.first, Signal::SIGKILL);
         }
         let Some(carried) = carried(pid, &registers) else { return Ok(()) };
         match self.difference.fate(&carried.call()) {
@@ -146,6 +150,12 @@ impl Tracer<'_> {
             None => {}
         }
         self.since_entering == Some(kill_at.get())
+    }
+
+    /// Counts a change, whichever thread makes it, and says whether the program is to be killed before it.
+    fn is_last_change(&mut self, registers: &user_regs_struct) -> bool {
+        let Some(fatal) = self.difference.kill_at_change else { return false };
+        self.changes.as_mut().and_then(|changes| changes.begin(registers)) == Some(fatal.get())
     }
 
     fn returns(&mut self, pid: Pid, mut registers: user_regs_struct) -> Result<(), Errno> {

@@ -220,7 +220,8 @@ async fn purge(world: &mut LabWorld) -> Step {
     let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
     let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
     let tier = world.cluster().await?;
-    let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, objects::purge(NAME, &set)).await?;
+    let start =
+        tier.start_pod(SYSTEM_NAMESPACE, NAME, objects::once(NAME, &set, objects::Job::Purge)).await?;
     let pods: Api<PodObject> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
     eventually(SOON, async || {
         let pod = pods.get(NAME).await.map_err(Stop::harness)?;

@@ -12,13 +12,24 @@ pub const CONFIG_MAP: &str = "istio-cni-config";
 /// The agent's container.
 pub const CONTAINER: &str = "install-cni";
 
-/// A pod that runs `install-cni --purge` with the mounts of a DaemonSet's, once.
+/// What the agent does in a pod that is not its DaemonSet's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// What it does there.
+    Install,
+    /// `--purge`
+    Purge,
+}
+
+/// A pod that runs the agent with the mounts of a DaemonSet's, once.
 #[must_use]
-pub fn purge(name: &str, set: &Value) -> Value {
+pub fn once(name: &str, set: &Value, job: Job) -> Value {
     let mut spec = set["spec"]["template"]["spec"].clone();
     spec["restartPolicy"] = json!("Never");
     let container = &mut spec["containers"][0];
-    container["args"] = json!(["--purge"]);
+    if job == Job::Purge {
+        container["args"] = json!(["--purge"]);
+    }
     for of_agent in ["envFrom", "readinessProbe"] {
         container[of_agent] = Value::Null;
     }
