@@ -31,9 +31,10 @@ impl Pids {
         let mut command = Command::new(workload);
         command.arg("pause").env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let program = workload.to_owned();
         netns::inside(netns, move || {
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
-            let first = command.spawn().map_err(Error::system("start a node's first process"))?;
+            let first = command.spawn().map_err(Error::file("run", &program))?;
             // It has a number until somebody waits for it.
             let path = format!("/proc/{}/ns/pid", first.id().unwrap_or_default());
             let namespace = File::open(&path).map_err(Error::file("open", path))?;

@@ -93,6 +93,7 @@ impl Catalogue {
     pub fn read(root: &Path, selection: &Selection) -> anyhow::Result<Self> {
         let tags = selection.tags.as_deref().map(parse_tags).transpose()?;
         let places = selection.only.iter().map(|text| parse_place(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut unnamed: Vec<_> = places.iter().zip(&selection.only).collect();
         let mut catalogue = Self { features: Vec::new(), entries: Vec::new() };
         for path in feature_files(&root.join("features"))? {
             if !below(&path, selection.feature.as_deref(), root)? {
@@ -105,6 +106,7 @@ impl Catalogue {
             let scenarios = std::mem::take(&mut feature.scenarios);
             for scenario in scenarios {
                 let entry = entry(root, &path, &feature, &scenario)?;
+                unnamed.retain(|(place, _)| !place.names(&entry));
                 let wanted = tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
                     && (places.is_empty() || places.iter().any(|place| place.names(&entry)));
                 if wanted {
@@ -115,6 +117,9 @@ impl Catalogue {
             if !feature.scenarios.is_empty() {
                 catalogue.features.push(feature);
             }
+        }
+        if let Some((_, text)) = unnamed.first() {
+            bail!("--only {text}: no scenario is there: a line is that of a `Scenario:`, of an outline or of a row of it");
         }
         Ok(catalogue)
     }
@@ -346,6 +351,9 @@ Feature: A thing
         assert_eq!(ids(&select("group/thing:15")), ["group/thing:15"]);
         assert_eq!(ids(&select("features/group/thing.feature:8")), ["group/thing:14", "group/thing:15"]);
         assert!(catalogue(&select("group/thing")).is_err());
+        let both = ["group/thing:15", "group/thing:9"].map(str::to_owned).to_vec();
+        let error = catalogue(&Selection { only: both, ..Selection::default() }).unwrap_err().to_string();
+        assert!(error.starts_with("--only group/thing:9: no scenario is there"), "{error}");
     }
 
     #[test]
