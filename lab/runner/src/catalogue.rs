@@ -119,7 +119,9 @@ impl Catalogue {
             }
         }
         if let Some((_, text)) = unnamed.first() {
-            bail!("--only {text}: no scenario is there: a line is that of a `Scenario:`, of an outline or of a row of it");
+            bail!(
+                "--only {text}: no scenario is there: a line is that of a `Scenario:`, of an outline or of a row of it"
+            );
         }
         Ok(catalogue)
     }
@@ -140,14 +142,12 @@ impl Catalogue {
     #[must_use]
     pub fn with_mutants(&self, names: &[String], depth: Depth) -> Self {
         let against = |name: &str| {
-            let mut files = BTreeSet::new();
-            let mut ids = BTreeSet::new();
-            for entry in self.entries.iter().filter(|entry| entry.mutants().any(|named| named == name)) {
-                if files.insert(&entry.file) || depth == Depth::EveryScenario {
-                    ids.insert(&entry.id);
-                }
+            let named = self.entries.iter().filter(|entry| entry.mutants().any(|named| named == name));
+            let ids = named.map(|entry| &entry.id);
+            match depth {
+                Depth::EveryScenario => ids.collect::<BTreeSet<_>>(),
+                Depth::OneScenario => ids.take(1).collect(),
             }
-            ids
         };
         let trials: Vec<_> = names.iter().map(|name| (name, against(name))).collect();
         let mut all = self.played(None, &|entry| trials.iter().any(|(_, ids)| ids.contains(&entry.id)));
@@ -368,7 +368,7 @@ Feature: A thing
             feature.scenarios.iter().map(|scenario| all.find(feature, scenario).unwrap().id.as_str())
         });
         assert_eq!(found.collect::<Vec<_>>(), wanted);
-        let first = everything.with_mutants(&names, Depth::OneOfEachFeature);
+        let first = everything.with_mutants(&names, Depth::OneScenario);
         let ids: Vec<_> = first.entries.iter().map(|entry| entry.id.as_str()).collect();
         assert_eq!(ids, ["group/thing:14", "group/thing:14@late"]);
     }

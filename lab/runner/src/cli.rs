@@ -13,7 +13,7 @@ Examples:
   cnilab run --only redirection/outbound:12
   cnilab run --sut /opt/cni/bin            against somebody else's binaries
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
-  cnilab run --mutant all --quick          the same, against one scenario of each feature: what gates a change
+  cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
   cnilab doctor                            what this machine can do
@@ -84,7 +84,7 @@ pub struct RunArgs {
     /// Plays this named defect, or `all`, and says whether the scenarios that name it catch it
     #[arg(long, value_name = "NAME", conflicts_with_all = ["sut", "keep"])]
     pub mutant: Option<String>,
-    /// With --mutant: each defect only against the first scenario of every feature that names it
+    /// With --mutant: each defect only against the first scenario that names it
     #[arg(long, requires = "mutant")]
     pub quick: bool,
     /// Leaves the sandbox standing after the last scenario, until Ctrl-C

@@ -32,8 +32,8 @@ const ALL: &str = "all";
 pub enum Depth {
     /// All that name it.
     EveryScenario,
-    /// The first of each feature: rows of an outline mostly catch it in the same way.
-    OneOfEachFeature,
+    /// The first that names it: the others mostly catch it in the same way.
+    OneScenario,
 }
 
 /// The defects of a run, as far as they are known before it.

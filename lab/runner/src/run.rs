@@ -37,7 +37,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     let catalogue = Arc::new(match &plan.mutants {
         Some(mutants) => selected.with_mutants(
             &mutants.played,
-            if plan.args.quick { Depth::OneOfEachFeature } else { Depth::EveryScenario },
+            if plan.args.quick { Depth::OneScenario } else { Depth::EveryScenario },
         ),
         None => selected,
     });
