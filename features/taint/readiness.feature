@@ -32,6 +32,15 @@ Feature: Nodes have a taint while pods that they need are not ready there
     And node "far" has the taints ""
     And the taint controller changed node "far" 0 times
 
+  @mutant:pods-known-with-nodes
+  Scenario: Pods that are known before the nodes are known
+    Given node "far" is made with the taints ""
+    And the agent on node "far" is ready
+    And lists of nodes take 1000 ms
+    When the taint controller runs
+    Then the taint controller becomes ready
+    And the taint controller changed node "far" 0 times
+
   @mutant:map-read-once
   Scenario: The ConfigMap is followed
     Given node "far" is made with the taints ""

@@ -82,7 +82,13 @@ impl State {
     /// Whether all nodes, rules and pods are known.
     #[must_use]
     pub fn knows_all(&self) -> bool {
-        self.nodes.is_some() && self.set > 0 && self.pods.iter().all(Option::is_some)
+        self.nodes.is_some() && self.knows_pods()
+    }
+
+    /// Whether the rules are known, and the pods of each.
+    #[must_use]
+    pub fn knows_pods(&self) -> bool {
+        self.set > 0 && self.pods.iter().all(Option::is_some)
     }
 
     /// Whether nothing is on its way, and what failed did so more often than by chance.

@@ -4,7 +4,7 @@
 //! | step | what it does or claims |
 //! |---|---|
 //! | `Given the first patch of node "N" hangs`, `When a patch of node "N" is on its way` | the API server has it, and waits until it is well again |
-//! | `Given lists of pods take N ms`, `Given new events take N ms` | those of the controller |
+//! | `Given lists of pods take N ms`, `… lists of nodes …`, `Given new events take N ms` | those of the controller |
 //! | `Then the taint controller was denied nothing` | no request of it lacked a right |
 //! | `Then the taint controller changed node "N" C times`, `Then the node agent changed the node C times` | patches that succeeded |
 //! | `Then an event "R" about node "N" is there` | waited for |
@@ -50,11 +50,14 @@ async fn hangs(world: &mut LabWorld, node: String) -> Step {
     fault(world, Fault { name: Some(node), ..first }).await
 }
 
-#[given(regex = r"^(lists of pods|new events) take (\d+) ms$")]
+#[given(regex = r"^(lists of pods|lists of nodes|new events) take (\d+) ms$")]
 async fn slow_requests(world: &mut LabWorld, which: String, millis: u64) -> Step {
     let effect = Effect::Hold(Some(Duration::from_millis(millis)));
-    let (verb, resource) =
-        if which == "new events" { (Verb::Create, "events") } else { (Verb::List, "pods") };
+    let (verb, resource) = match which.as_str() {
+        "new events" => (Verb::Create, "events"),
+        "lists of nodes" => (Verb::List, "nodes"),
+        _ => (Verb::List, "pods"),
+    };
     fault(world, Fault::about(verb, resource, effect)).await
 }
 
