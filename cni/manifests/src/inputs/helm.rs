@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::control_plane::{annotations, section};
-use super::{Translated, former};
+use super::{Translated, former, truth};
 use crate::check;
 use crate::layers::{get, without_null};
 use crate::mistake::Mistakes;
@@ -32,7 +32,8 @@ pub fn translate(values: &Value, place: Place) -> Result<Translated, Mistakes> {
 
     of_istiod(&mut values, place, &mut all);
     let Some(mut values) = mistakes.keep(spelling::one(&values)) else { return Err(mistakes) };
-    if let Some(Value::Bool(is_on)) = values.as_object_mut().and_then(|map| map.remove("enabled")) {
+    let enabled = values.as_object_mut().and_then(|map| map.remove("enabled"));
+    if let Some(is_on) = mistakes.keep(truth(enabled.as_ref(), &place.name("enabled"))).flatten() {
         all.installs = is_on;
     }
     mistakes.keep(former::translate(&mut values, place, &mut all.notes));

@@ -81,3 +81,15 @@ fn the_control_planes_own_untainter_is_told() {
     assert!(told(&installation)[0].contains("taint.mode: untaint"), "{installation:?}");
     assert_eq!(rendered(installation).taint.mode, TaintMode::Off);
 }
+
+#[test]
+fn what_is_neither_on_nor_off_is_told() {
+    for (text, place) in [("cni: {enabled: maybe}", "enabled"), ("enabled: \"false\"", "enabled")] {
+        let error = values(text).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("{place}: ")) && error.contains("must be true or false"),
+            "{error}"
+        );
+    }
+    assert!(values("cni: {enabled: false}").unwrap().values.is_none());
+}
