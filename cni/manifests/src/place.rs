@@ -5,8 +5,8 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place(pub &'static str);
 
-/// Groups that never stand below `cni`.
-const OUTSIDE: [&str; 7] =
+/// What concerns us and never stands below `cni`.
+pub(crate) const OUTSIDE: [&str; 7] =
     ["global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];
 
 impl Place {

@@ -8,7 +8,7 @@ use super::{Translated, helm, keys, map, text, truth};
 use crate::layers::{Family, get, put};
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::{OUTSIDE, Place};
 use crate::skew::{self, Minor, Skew};
 
 /// Its group and version.
@@ -19,10 +19,6 @@ pub const KIND: &str = "IstioOperator";
 /// What goes in front of the names of values.
 pub const VALUES: Place = Place("spec.values.cni.");
 const COMPONENT: &str = "spec.components.cni";
-
-/// Keys of the document's values that concern us; the others are the control plane's.
-const OURS: [&str; 8] =
-    ["cni", "global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];
 
 /// What the document itself may say; most of it is the control plane's.
 const SPEC: [&str; 17] = [
@@ -81,7 +77,8 @@ fn values(document: &Value, spec: &Map<String, Value>) -> Result<Value, Mistakes
         ("values", document.get("values")),
     ] {
         let mut values = mistakes.keep(map(values, place)).unwrap_or_default();
-        values.retain(|key, _| OURS.contains(&key.as_str()));
+        // The others are the control plane's.
+        values.retain(|key, _| key == "cni" || OUTSIDE.contains(&key.as_str()));
         crate::layers::overlay(&mut all, &Value::Object(values));
     }
     mistakes.none().map(|()| all)

@@ -15,7 +15,6 @@ pub(super) const NAME: &str = "istio-cni-node";
 pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
     let values = make.values;
     let own = fixed([("k8s-app", NAME)]);
-    let apart = fixed([("sidecar.istio.io/inject", "false"), ("istio.io/dataplane-mode", "none")]);
     let mut set = make.local(
         DAEMON_SET,
         NAME,
@@ -25,7 +24,7 @@ pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
                 "updateStrategy": values.update_strategy,
                 "template": {
                     "metadata": {
-                        "labels": merged([&make.labels, &apart, &values.pod_labels, &own]),
+                        "labels": merged([&make.labels, &apart(), &values.pod_labels, &own]),
                         "annotations": own_annotations(values),
                     },
                     "spec": pod(values),
@@ -35,6 +34,11 @@ pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
     );
     set["metadata"]["labels"] = json!(merged([&make.labels, &values.daemon_set_labels, &own]));
     set
+}
+
+/// Labels of every pod: none of them is in the mesh.
+pub(super) fn apart() -> Labels {
+    fixed([("sidecar.istio.io/inject", "false"), ("istio.io/dataplane-mode", "none")])
 }
 
 /// Annotations of every pod.

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use protocol::mutant;
 use serde_json::{Value, json};
 
-use super::agent::annotations;
+use super::agent::{NAME as AGENT, annotations, apart};
 use super::config::word;
 use super::container::{field, image, ports, pull_policy, readiness};
 use super::extra::network_policy;
-use super::make::{CONFIG_MAP, DEPLOYMENT, Labels, Maker, fixed, merged, or, put_unless_empty};
+use super::make::{CONFIG_MAP, DEPLOYMENT, Maker, merged, or, put_unless_empty};
 use super::rights::{Names, TAINT, account, named, of_cluster, of_namespace, rule};
 use crate::values::{PodSelector, Taint, TaintMode, Values};
 
@@ -51,7 +51,7 @@ pub(super) fn controller(values: &Values) -> Vec<Value> {
 fn selectors(values: &Values) -> Vec<PodSelector> {
     let mut selectors = values.taint.config.clone();
     if selectors.is_empty() {
-        let selector = "k8s-app=istio-cni-node".to_owned();
+        let selector = format!("k8s-app={AGENT}");
         selectors.push(PodSelector { name: "istio-cni".to_owned(), namespace: String::new(), selector });
     }
     for one in &mut selectors {
@@ -96,8 +96,7 @@ fn rights(make: &Maker<'_>, lease: &str, selectors: Option<&[PodSelector]>) -> V
 
 fn deployment(make: &Maker<'_>, lease: &str) -> Value {
     let values = make.values;
-    let apart = fixed([("sidecar.istio.io/inject", "false"), ("istio.io/dataplane-mode", "none")]);
-    let labels: Labels = merged([&make.labels, &apart]);
+    let labels = merged([&make.labels, &apart()]);
     let spec = json!({
         "replicas": values.taint.replicas,
         "selector": { "matchLabels": { "k8s-app": TAINT } },
