@@ -33,6 +33,14 @@ enum Next {
     Wait(Option<Duration>),
 }
 
+/// How the node is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    tainted: bool,
+    /// Everything is installed as it should be.
+    right: bool,
+}
+
 /// When the taint comes and goes. Pure: told the time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Course {
@@ -42,7 +50,7 @@ struct Course {
 }
 
 impl Course {
-    fn decide(&mut self, tainted: bool, right: bool, now: Duration) -> Next {
+    fn decide(&mut self, Seen { tainted, right }: Seen, now: Duration) -> Next {
         self.wrong_since = if right { None } else { self.wrong_since.or(Some(now)) };
         let lost = self.wrong_since.map(|since| since + GRACE);
         let deed = match (tainted, lost) {
@@ -115,7 +123,7 @@ impl OwnTaint {
             let node = told.borrow_and_update().clone();
             let Some(node) = answered.clone().or(node) else {
                 // Told of nothing yet: readiness counts from now on all the same.
-                course.decide(right, right, start.elapsed());
+                course.decide(Seen { tainted: right, right }, start.elapsed());
                 tokio::select! {
                     changed = told.changed() => if changed.is_err() { return },
                     Ok(()) = missing.changed() => {}
@@ -123,7 +131,7 @@ impl OwnTaint {
                 continue;
             };
             let tainted = has(node.taints.as_deref(), &self.key);
-            let until = match course.decide(tainted, right, start.elapsed()) {
+            let until = match course.decide(Seen { tainted, right }, start.elapsed()) {
                 Next::Do(deed) => {
                     let outcome = self.make(&node, deed, why(deed)).await;
                     course.ended(&outcome, start.elapsed());
@@ -195,41 +203,41 @@ mod tests {
         Duration::from_secs(number)
     }
 
-    const TAINTED: bool = true;
-    const CLEAN: bool = false;
-    const RIGHT: bool = true;
-    const WRONG: bool = false;
+    const TAINTED_RIGHT: Seen = Seen { tainted: true, right: true };
+    const TAINTED_WRONG: Seen = Seen { tainted: true, right: false };
+    const CLEAN_RIGHT: Seen = Seen { tainted: false, right: true };
+    const CLEAN_WRONG: Seen = Seen { tainted: false, right: false };
 
     #[test]
     fn the_taint_goes_when_all_is_right_and_comes_back_after_the_grace() {
         let mut course = Course::default();
-        assert_eq!(course.decide(TAINTED, WRONG, seconds(0)), Next::Wait(None));
-        assert_eq!(course.decide(TAINTED, RIGHT, seconds(50)), Next::Do(Deed::Remove));
+        assert_eq!(course.decide(TAINTED_WRONG, seconds(0)), Next::Wait(None));
+        assert_eq!(course.decide(TAINTED_RIGHT, seconds(50)), Next::Do(Deed::Remove));
         course.ended(&Outcome::Gone, seconds(50));
-        assert_eq!(course.decide(CLEAN, RIGHT, seconds(51)), Next::Wait(None));
-        assert_eq!(course.decide(CLEAN, WRONG, seconds(60)), Next::Wait(Some(seconds(90))));
-        assert_eq!(course.decide(CLEAN, RIGHT, seconds(80)), Next::Wait(None), "healed in time");
-        assert_eq!(course.decide(CLEAN, WRONG, seconds(81)), Next::Wait(Some(seconds(111))));
-        assert_eq!(course.decide(CLEAN, WRONG, seconds(111)), Next::Do(Deed::Add));
+        assert_eq!(course.decide(CLEAN_RIGHT, seconds(51)), Next::Wait(None));
+        assert_eq!(course.decide(CLEAN_WRONG, seconds(60)), Next::Wait(Some(seconds(90))));
+        assert_eq!(course.decide(CLEAN_RIGHT, seconds(80)), Next::Wait(None), "healed in time");
+        assert_eq!(course.decide(CLEAN_WRONG, seconds(81)), Next::Wait(Some(seconds(111))));
+        assert_eq!(course.decide(CLEAN_WRONG, seconds(111)), Next::Do(Deed::Add));
     }
 
     #[test]
     fn a_start_without_a_taint_has_the_grace_to_become_right() {
         let mut course = Course::default();
-        assert_eq!(course.decide(CLEAN, WRONG, seconds(0)), Next::Wait(Some(GRACE)));
-        assert_eq!(course.decide(CLEAN, WRONG, GRACE), Next::Do(Deed::Add));
+        assert_eq!(course.decide(CLEAN_WRONG, seconds(0)), Next::Wait(Some(GRACE)));
+        assert_eq!(course.decide(CLEAN_WRONG, GRACE), Next::Do(Deed::Add));
     }
 
     #[test]
     fn what_failed_is_tried_again_later_unless_it_is_not_needed_any_more() {
         let mut course = Course::default();
-        assert_eq!(course.decide(TAINTED, RIGHT, seconds(0)), Next::Do(Deed::Remove));
+        assert_eq!(course.decide(TAINTED_RIGHT, seconds(0)), Next::Do(Deed::Remove));
         course.ended(&Outcome::Failed, seconds(1));
         let due = seconds(1) + Duration::from_millis(100);
-        assert_eq!(course.decide(TAINTED, RIGHT, seconds(1)), Next::Wait(Some(due)));
-        assert_eq!(course.decide(TAINTED, RIGHT, due), Next::Do(Deed::Remove));
+        assert_eq!(course.decide(TAINTED_RIGHT, seconds(1)), Next::Wait(Some(due)));
+        assert_eq!(course.decide(TAINTED_RIGHT, due), Next::Do(Deed::Remove));
         course.ended(&Outcome::Failed, due);
-        assert_eq!(course.decide(CLEAN, RIGHT, due), Next::Wait(None));
-        assert_eq!(course.decide(TAINTED, RIGHT, due), Next::Do(Deed::Remove), "and then it begins anew");
+        assert_eq!(course.decide(CLEAN_RIGHT, due), Next::Wait(None));
+        assert_eq!(course.decide(TAINTED_RIGHT, due), Next::Do(Deed::Remove), "and then it begins anew");
     }
 }
