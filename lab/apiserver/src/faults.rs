@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults that a feature asks for: which requests they meet, and what they do to them. `connect` is about connections
-//! that have not asked for anything yet.
+//! Faults that a feature asks for: which requests they meet, and what they do to them. `asked` is what they look at, `connect` is about
+//! connections that have not asked for anything yet.
 
+mod asked;
 mod connect;
 mod rule;
 
@@ -13,10 +14,10 @@ use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::watch;
 
+pub(crate) use self::asked::Asked;
 pub use self::connect::Connecting;
 pub use self::rule::{Fault, Odds};
 use crate::ids::Ids;
-use crate::route::Verb;
 
 /// What is done to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,18 +73,6 @@ impl Effect {
 /// A fault that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultId(u64);
-
-/// What faults look at in a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) verb: Verb,
-    pub(crate) path: String,
-    /// As in [`crate::Grant::new`].
-    pub(crate) resource: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) user: String,
-    pub(crate) pod: Option<String>,
-}
 
 struct Rule {
     id: FaultId,

@@ -121,7 +121,7 @@ impl Shared {
         let query = Query::of(&parts.uri);
         let route = Route::of(&parts.method, parts.uri.path(), &query);
         let who = self.identify(default, &parts.headers);
-        let asked = asked(&parts, &route, &query, who.as_ref().ok());
+        let asked = Asked::of(&parts, &route, &query, who.as_ref().ok());
         let flight = self.take_off(&asked);
         let order = self.arrived(&parts, &asked);
         let (holds, fate) = self.faults.meet(&asked, self.now());
@@ -269,23 +269,6 @@ struct Arrived {
     asked: Asked,
     route: Route,
     query: Query,
-}
-
-/// What faults and counts look at.
-fn asked(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> Asked {
-    let (resource, name) = match &route.target {
-        Target::Resource { collection, name, subresource } => {
-            let sub = subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
-            let selected = query.get("fieldSelector").and_then(crate::selector::exact_name);
-            let name = name.clone().or_else(|| selected.map(str::to_owned));
-            (Some(format!("{}{sub}", collection.kind.qualified())), name)
-        }
-        Target::Review => (Some(review::RESOURCE.to_owned()), None),
-        Target::Path | Target::Nothing => (None, None),
-    };
-    let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);
-    let pod = who.and_then(Identity::pod).map(str::to_owned);
-    Asked { verb: route.verb, path: parts.uri.path().to_owned(), resource, name, user, pod }
 }
 
 /// What needs no credentials.

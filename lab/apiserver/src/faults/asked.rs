@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What faults and counts look at in a request.
+
+use http::request::Parts;
+
+use crate::access::Identity;
+use crate::review;
+use crate::route::{Query, Route, Target, Verb};
+use crate::selector::exact_name;
+
+/// What faults and counts look at in a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) verb: Verb,
+    pub(crate) path: String,
+    /// As in [`crate::Grant::new`].
+    pub(crate) resource: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) user: String,
+    /// As in [`crate::Logged::pod`].
+    pub(crate) pod: Option<String>,
+}
+
+impl Asked {
+    /// Of a request; nobody is `system:anonymous`.
+    pub(crate) fn of(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> Self {
+        let (resource, name) = match &route.target {
+            Target::Resource { collection, name, subresource } => {
+                let sub = subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
+                let selected = query.get("fieldSelector").and_then(exact_name);
+                let name = name.clone().or_else(|| selected.map(str::to_owned));
+                (Some(format!("{}{sub}", collection.kind.qualified())), name)
+            }
+            Target::Review => (Some(review::RESOURCE.to_owned()), None),
+            Target::Path | Target::Nothing => (None, None),
+        };
+        let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);
+        let pod = who.and_then(Identity::pod).map(str::to_owned);
+        Self { verb: route.verb, path: parts.uri.path().to_owned(), resource, name, user, pod }
+    }
+}
