@@ -30,7 +30,7 @@ use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
 /// `/metrics`
-const MONITORING: u16 = 15014;
+pub(super) const MONITORING: u16 = 15014;
 /// How long something may take that the agent tells by itself: the count of an event is written every 10 s.
 const TELLING: Duration = Duration::from_secs(15);
 /// The node's network.
@@ -65,7 +65,11 @@ async fn lost_network(world: &mut LabWorld) -> Step {
     std::fs::remove_file(path).map_err(Stop::harness)
 }
 
-async fn fetch(world: &mut LabWorld, port: u16, path: &str) -> Result<(Option<u16>, String), Stop> {
+pub(super) async fn fetch(
+    world: &mut LabWorld,
+    port: u16,
+    path: &str,
+) -> Result<(Option<u16>, String), Stop> {
     let pod = agent(world).await?;
     Ok(world.cluster().await?.fetch(&pod, port, path).await?)
 }

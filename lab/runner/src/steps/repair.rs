@@ -19,10 +19,7 @@
 //! | `Then the node agent counts N of `SERIES`` | a sample of its metrics, waited for |
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver::{Account, Verb};
@@ -38,14 +35,13 @@ use netfilter::Netns;
 use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
-use super::agent::{agent, eventually, paths};
+use super::agent::{eventually, paths};
+use super::observe::{MONITORING, fetch};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
 /// How long the agent may take for anything here.
 const SOON: Duration = Duration::from_secs(30);
-/// Where the agent is scraped.
-const METRICS: u16 = 15014;
 /// What changes a pod.
 const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 
@@ -241,26 +237,10 @@ async fn goes(world: &mut LabWorld) -> Step {
     .await
 }
 
-/// The agent's metrics, from inside its pod.
-async fn scrape(world: &mut LabWorld) -> Result<String, Stop> {
-    let pod = agent(world).await?;
-    let path = PathBuf::from(world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns());
-    let get = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, METRICS))?;
-        stream.set_read_timeout(Some(SOON))?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
-    };
-    let done = tokio::task::spawn_blocking(move || Netns::open(path)?.enter(get));
-    done.await.map_err(Stop::harness)?.map_err(Stop::harness)?.map_err(Stop::harness)
-}
-
 #[then(regex = r"^the node agent counts (\d+) of `(.+)`$")]
 async fn counts(world: &mut LabWorld, wanted: String, series: String) -> Step {
     eventually(SOON, async || {
-        let text = scrape(world).await?;
+        let (_, text) = fetch(world, MONITORING, "/metrics").await?;
         let found = text.lines().find_map(|line| line.strip_prefix(&series)?.strip_prefix(' '));
         match found {
             Some(value) if value == wanted => Ok(()),

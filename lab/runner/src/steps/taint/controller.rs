@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::SOON;
 use crate::steps::agent::{bare, chart, eventually};
+use crate::steps::observe::MONITORING;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
@@ -34,8 +35,6 @@ pub const ALONE: &str = "taint";
 pub(super) const CONTAINER: &str = "taint-controller";
 /// What makes it look at every node once, and end.
 const ONCE: &str = "--run-as-daemon=false";
-/// `/metrics`
-const MONITORING: u16 = 15014;
 
 /// The controllers of a scenario.
 #[derive(Debug, Default)]
