@@ -179,6 +179,7 @@ mod tests {
         cache.forget(&attachment).unwrap();
         assert!(cache.get(&attachment).is_none());
     }
+
     #[test]
     fn an_older_library_keeps_no_namespace() {
         let directory = tempfile::tempdir().unwrap();
