@@ -3,7 +3,7 @@
 //! other's. The kernel ends all of them with the first one.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -20,6 +20,7 @@ pub struct Pids {
     #[expect(dead_code, reason = "held for its drop")]
     first: Child,
     namespace: File,
+    workload: PathBuf,
 }
 
 impl Pids {
@@ -31,14 +32,14 @@ impl Pids {
         let mut command = Command::new(workload);
         command.arg("pause").env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let program = workload.to_owned();
+        let workload = workload.to_owned();
         netns::inside(netns, move || {
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
-            let first = command.spawn().map_err(Error::file("run", &program))?;
+            let first = command.spawn().map_err(Error::file("run", &workload))?;
             // It has a number until somebody waits for it.
             let path = format!("/proc/{}/ns/pid", first.id().unwrap_or_default());
             let namespace = File::open(&path).map_err(Error::file("open", path))?;
-            Ok(Self { first, namespace })
+            Ok(Self { first, namespace, workload })
         })
         .await?
     }
@@ -47,5 +48,17 @@ impl Pids {
     pub(crate) fn join(&self) -> Result<(), Error> {
         setns(&self.namespace, CloneFlags::CLONE_NEWPID)
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))
+    }
+
+    /// Mounts their `/proc`, where this thread sees it. This thread is none of them, what it has started since [`Self::join`] is.
+    pub(crate) fn mount_proc(&self, at: &Path) -> Result<(), Error> {
+        let mut command = std::process::Command::new(&self.workload);
+        command.arg("mount-proc").arg(at).env_clear().current_dir("/").stdin(Stdio::null());
+        let output = command.output().map_err(Error::file("run", &self.workload))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        Err(Error::Process { program: self.workload.clone(), why })
     }
 }

@@ -108,11 +108,10 @@ impl Program {
 
     /// Gives this thread, and what it starts, the program's processes, files and rights.
     fn enter(&self) -> Result<(), Error> {
-        if let Some(pids) = &self.pids {
-            pids.join()?;
-        }
+        let pids = self.pids.as_deref();
+        pids.map_or(Ok(()), Pids::join)?;
         match (&self.root, &self.resolv_conf) {
-            (Some(root), resolv_conf) => root.enter(resolv_conf.as_deref())?,
+            (Some(root), resolv_conf) => root.enter(resolv_conf.as_deref(), pids)?,
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
             (None, None) => {}
         }

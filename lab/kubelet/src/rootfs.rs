@@ -13,6 +13,7 @@ use nix::unistd::{chdir, pivot_root};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::error::Error;
+use crate::pids::Pids;
 
 /// What is the machine's own in every root: shared libraries, and the tools that a back end may start.
 const SYSTEM: [&str; 9] = [
@@ -73,8 +74,9 @@ pub struct Root {
 }
 
 impl Root {
-    /// Gives this thread, and what it starts, this root. It is gone with the last process that has it.
-    pub(crate) fn enter(&self, resolv_conf: Option<&Path>) -> Result<(), Error> {
+    /// Gives this thread, and what it starts, this root, in which the processes of `pids`, or the lab's own, are seen. It is gone with the
+    /// last process that has it.
+    pub(crate) fn enter(&self, resolv_conf: Option<&Path>, pids: Option<&Pids>) -> Result<(), Error> {
         separate()?;
         let base = &self.base;
         plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
@@ -86,7 +88,10 @@ impl Root {
             system(base, Path::new(part))?;
         }
         let fixed = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        plain(Some("proc"), &base.join("proc"), "proc", fixed, None)?;
+        match pids {
+            Some(pids) => pids.mount_proc(&base.join("proc"))?,
+            None => plain(Some("proc"), &base.join("proc"), "proc", fixed, None)?,
+        }
         plain(Some("sysfs"), &base.join("sys"), "sysfs", fixed | MsFlags::MS_RDONLY, None)?;
         if let Some(file) = resolv_conf {
             bind(&Mount::image(file, "/etc/resolv.conf"), &below(base, Path::new("/etc/resolv.conf")))?;

@@ -3,10 +3,12 @@
 
 use std::future::pending;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use nix::mount::{MsFlags, mount};
 
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
@@ -65,6 +67,11 @@ enum Command {
     FakeKernel(kernel::Options),
     /// Do nothing until killed.
     Pause,
+    /// Mount a `/proc`, which shows the processes that whoever mounts it is one of.
+    MountProc {
+        /// Where.
+        at: PathBuf,
+    },
     /// End at once.
     Exit {
         /// The exit code.
@@ -93,6 +100,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Agent(options) => agent::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Pause => pause().await?,
+            Command::MountProc { at } => mount_proc(&at)?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),
         }
         Ok(ExitCode::SUCCESS)
@@ -109,6 +117,11 @@ fn mode_of_environment() -> Mode {
 async fn pause() -> io::Result<()> {
     line::announce("ready pause")?;
     pending().await
+}
+
+fn mount_proc(at: &Path) -> nix::Result<()> {
+    let fixed = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), at, Some("proc"), fixed, None::<&str>)
 }
 
 #[cfg(test)]

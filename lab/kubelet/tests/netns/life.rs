@@ -171,3 +171,23 @@ pub(crate) async fn a_node_s_processes_end_with_it_and_nobody_waits() {
     });
     assert_eq!(told.await.unwrap(), Exit::Signal(9));
 }
+
+pub(crate) async fn a_container_with_a_root_of_its_own_sees_the_processes_of_its_node_alone() {
+    let lab = Lab::with_nodes(&["node-1", "node-2"]).await;
+    let mut main = container("main", "pause");
+    main["volumeMounts"] = json!([{ "name": "proc", "mountPath": "/host/proc", "readOnly": true }]);
+    let volume = json!({ "name": "proc", "hostPath": { "path": "/proc" } });
+    let spec = json!({ "containers": [main], "volumes": [volume], "nodeName": "node-1" });
+    let pod = lab.running("p", spec).await;
+    let elsewhere = json!({ "metadata": { "name": "q", "namespace": "default" }, "apiVersion": "v1", "kind": "Pod",
+        "spec": { "nodeName": "node-2", "containers": [container("main", "pause")] } });
+    lab.cluster.apply(elsewhere).await.unwrap();
+    lab.cluster.nodes()[1].pod_started("default", "q", SOON).await.unwrap();
+    let pid = pod.process("main").unwrap();
+    for proc in ["proc", "host/proc"] {
+        let seen = fs::read_dir(format!("/proc/{pid}/root/{proc}")).unwrap().flatten();
+        let numbers = seen.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        assert_eq!(numbers.count(), 2, "{proc}: the first process of the node, and this one");
+    }
+    lab.cluster.stop().await.unwrap();
+}
