@@ -37,7 +37,7 @@ pub mod kernel;
 pub mod kubeconfig;
 pub mod log;
 pub mod log_out;
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 mod mutants;
 pub mod panic;
 mod remedy;

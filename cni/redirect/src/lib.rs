@@ -30,7 +30,7 @@ pub mod go;
 pub mod host;
 pub mod list;
 pub mod live;
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 mod mutants;
 pub mod packet;
 pub mod parameters;

@@ -44,19 +44,15 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     Ok(workspace.target.join(&target.triple).join("release"))
 }
 
-/// Builds the binaries with all named defects in them and returns their directory, which is not that of ordinary builds. They
-/// never run on a node: that they are built soon matters more than how fast they start.
+/// Builds the binaries with all named defects in them, as the dev profile has them, and returns their directory. They never run on
+/// a node: that they are built soon matters more than how fast they start.
 pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    eprintln!("building {} (with defects)", packages().join(", "));
-    let target = workspace.target.join("mutants");
+    eprintln!("building {} (dev, with defects)", packages().join(", "));
     let mut cargo = cargo(workspace);
-    cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_BUILD_BUILD_DIR", &workspace.target);
     cargo.args(["build", "--locked", "--package", LAB]);
-    for package in packages() {
-        cargo.args(["--package", package, "--bin", package, "--features", &format!("{package}/mutants")]);
-    }
+    cargo.args(packages().iter().flat_map(|package| ["--package", package, "--bin", package]));
     succeed(&mut cargo)?;
-    Ok(target.join("debug"))
+    Ok(workspace.target.join("debug"))
 }
 
 /// The packages of the system under test; each has one binary of its own name.
