@@ -192,14 +192,7 @@ impl Controller {
             Event::Gone(uid) => {
                 self.pods.remove(&uid);
             }
-            Event::Rules(rules) => {
-                self.rules = *rules;
-                for (uid, before) in std::mem::take(&mut self.pods) {
-                    self.observe(before.pod, now, &mut out);
-                    // What its owner heard is no news. At the start rules change several times, as the API server says what is allowed.
-                    self.pods.entry(uid).and_modify(|known| known.told = before.told);
-                }
-            }
+            Event::Rules(rules) => self.go_by(*rules, now, &mut out),
             Event::Done(uid, done) => self.done(&uid, done, now, &mut out),
             Event::Looked(outcomes) => self.looked(outcomes, now, &mut out),
             Event::Tick => {}
@@ -219,6 +212,23 @@ impl Controller {
         let due = self.pods.values().filter_map(|known| known.due).min().filter(|_| self.busy.is_none());
         let look = self.pods.values().filter_map(|known| known.survey.due()).min().filter(|_| !self.looking);
         due.map(|due| due.max(self.pace.next())).into_iter().chain(look).min()
+    }
+
+    /// Takes other rules. At the start they change several times, as the API server says what is allowed.
+    fn go_by(&mut self, rules: Rules, now: Time, out: &mut Vec<Action>) {
+        let (new, old) = (&rules.settings, &self.rules.settings);
+        let is_same = (&new.policies, new.fallback, &new.label) == (&old.policies, old.fallback, &old.label);
+        self.rules = rules;
+        for (uid, before) in std::mem::take(&mut self.pods) {
+            self.observe(before.pod, now, out);
+            let Some(known) = self.pods.get_mut(&uid) else { continue };
+            // What its owner heard is no news.
+            known.told = before.told;
+            // What was done about it was right, and is not done again.
+            if is_same && known.broken.is_some() && known.broken == before.broken {
+                (known.since, known.due, known.attempts) = (before.since, before.due, before.attempts);
+            }
+        }
     }
 
     fn observe(&mut self, pod: Arc<NodePod>, now: Time, out: &mut Vec<Action>) {

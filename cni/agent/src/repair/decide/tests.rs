@@ -337,6 +337,21 @@ fn other_rules_count_at_once() {
 }
 
 #[test]
+fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
+    let mut play = Play::new(&[Policy::Repair]);
+    assert_eq!(play.at(0, event(&pod("a", 1))), ["Repair a"]);
+    assert_eq!(play.done(0, "a", proven(Written::Created)).len(), 3);
+    let other = || changed(&[Policy::Repair], |repair| drop(repair.exclude_namespaces.insert("other".into())));
+    assert_eq!(play.at(1, Event::Rules(other())), NOTHING, "its container has not run since");
+    assert_eq!(play.at(1, event(&pod("b", 1))), ["Repair b"]);
+    play.done(1, "b", no_namespace());
+    assert_eq!(play.at(1, Event::Rules(Box::new(rules(&[Policy::Repair])))), NOTHING);
+    assert_eq!(play.at(2, Event::Tick), ["Repair b"], "it waits as long as before");
+    play.done(2, "b", no_namespace());
+    assert_eq!(play.at(3, Event::Rules(Box::new(rules(&[Policy::Delete])))), ["Delete a"]);
+}
+
+#[test]
 fn a_name_that_is_used_again_is_another_pod() {
     let mut play = Play::new(&[Policy::Repair]);
     play.at(0, event(&pod("a", 1)));
