@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: Several may change a node's taints at once
+Feature: Several may change a node's taints at once (field S27)
   What is written replaces the whole list, so it holds only while the list is the one that was read.
 
   Background:

@@ -1,5 +1,5 @@
 @real-kernel @install-cni
-Feature: What was ready before a reboot is not ready
+Feature: What was ready before a reboot is not ready (field S27)
   A machine that went down tells nobody. Until its kubelet has looked at its pods, the API server shows them as they were: ready.
 
   @mutant:stale-ready-believed
