@@ -31,7 +31,16 @@ fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     // With this package, as the lab builds them: what they depend on is built already.
-    build.args(["build", "--quiet", "--package", "cnilab", "--package", "istio-cni", "--package", "workload"]);
+    build.args([
+        "build",
+        "--quiet",
+        "--package",
+        "cnilab",
+        "--package",
+        "istio-cni",
+        "--package",
+        "workload",
+    ]);
     build.arg("--target-dir").arg(target.parent().unwrap());
     // Told of the package under test, build scripts would run again, and once more in the next build.
     for (key, _) in std::env::vars_os() {
