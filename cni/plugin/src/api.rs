@@ -110,21 +110,28 @@ pub fn pod(
     let path = path(key)?;
     let start = clock.now();
     let deadline = Deadline::after(clock, patience.total);
-    let mut attempts = 0;
+    let (mut attempts, mut before) = (0, None);
     loop {
         attempts += 1;
         let request = if mutant!("short-patience") { patience.request / 5 } else { patience.request };
         let limit = deadline.left(clock).min(request);
-        let (last, server_wait) = match judge(connection.get(&path, limit), key)? {
+        let (mut last, server_wait) = match judge(connection.get(&path, limit), key)? {
             Judgement::Found(pod) => return Ok(*pod),
             Judgement::Again(why, server_wait) => (why, server_wait),
         };
+        // What was waited for less long than the others says less than what came before it.
+        if let Retriable::Http(HttpError::Late(waited)) = last
+            && waited < request
+        {
+            last = before.take().unwrap_or(last);
+        }
         let wait = backoff(attempts, clock.noise()).max(server_wait.unwrap_or_default());
         // A wait that leaves no time to ask would only hold up the runtime, which tries again later anyway.
         if wait >= deadline.left(clock) || mutant!("no-retry") {
             return Err(ApiError::GaveUp { attempts, spent: clock.now().saturating_sub(start), last });
         }
         clock.wait(wait);
+        before = Some(last);
     }
 }
 

@@ -184,6 +184,16 @@ fn a_server_that_hangs_gets_two_requests_and_no_more_time_than_there_is() {
 }
 
 #[test]
+fn a_last_request_that_had_no_time_does_not_hide_what_the_server_said() {
+    let mut steps = vec![status(503); 8];
+    steps.push(Step::Silence);
+    let outcome = play(&steps);
+    assert!(outcome.limits.last().unwrap() < &Patience::ADD.request, "{:?}", outcome.limits);
+    let error = outcome.result.unwrap_err().to_string();
+    assert!(error.ends_with("last: it answered 503"), "{error}");
+}
+
+#[test]
 fn the_server_may_ask_for_a_longer_wait() {
     let outcome = play(&[later(429, 3), later(503, 1), pod_with("u1")]);
     assert!(outcome.result.is_ok());

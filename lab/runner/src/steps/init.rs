@@ -6,6 +6,7 @@ use std::time::Duration;
 use cluster::{Cluster as _, Errand, PodName, PodStart};
 use cucumber::{given, then, when};
 
+use crate::steps::agent::eventually;
 use crate::steps::damage::{self, Dialect};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::TOOL;
@@ -13,6 +14,9 @@ use crate::world::LabWorld;
 
 /// How long containers may take to start anew.
 const RESTART: Duration = Duration::from_secs(60);
+
+/// How long what a container said before it ended may take to be read.
+const READ: Duration = Duration::from_secs(10);
 
 /// What validation says when its first connection was not redirected.
 const WAITS: &str = "not redirected yet";
@@ -108,12 +112,15 @@ async fn said(world: &mut LabWorld, container: &str) -> Result<Vec<String>, Stop
 
 #[then(regex = r#"^its init container "([^"]+)" has said "(.*)"$"#)]
 async fn has_said(world: &mut LabWorld, container: String, fragment: String) -> Step {
-    let lines = said(world, &container).await?;
-    if lines.iter().any(|line| plain(line).contains(&fragment)) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("it said {lines:#?}")))
-    }
+    // It may be over before all that it said is read.
+    eventually(READ, async || {
+        let lines = said(world, &container).await?;
+        match lines.iter().any(|line| plain(line).contains(&fragment)) {
+            true => Ok(()),
+            false => Err(Stop::wrong(format!("it said {lines:#?}"))),
+        }
+    })
+    .await
 }
 
 #[then(regex = r#"^its init container "([^"]+)" has not said "(.*)"$"#)]
