@@ -185,7 +185,7 @@ fn a_server_that_hangs_gets_two_requests_and_no_more_time_than_there_is() {
 
 #[test]
 fn a_last_request_that_had_no_time_does_not_hide_what_the_server_said() {
-    let mut steps = vec![status(503); 8];
+    let mut steps = vec![status(503); 9];
     steps.push(Step::Silence);
     let outcome = play(&steps);
     assert!(outcome.limits.last().unwrap() < &Patience::ADD.request, "{:?}", outcome.limits);
