@@ -342,7 +342,7 @@ fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
     assert_eq!(play.at(0, event(&pod("a", 1))), ["Repair a"]);
     assert_eq!(play.done(0, "a", proven(Written::Created)).len(), 3);
     let other =
-        || changed(&[Policy::Repair], |repair| drop(repair.exclude_namespaces.insert("other".into())));
+        || changed(&[Policy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
     assert_eq!(play.at(1, Event::Rules(other())), NOTHING, "its container has not run since");
     assert_eq!(play.at(1, event(&pod("b", 1))), ["Repair b"]);
     play.done(1, "b", no_namespace());
