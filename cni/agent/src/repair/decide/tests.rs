@@ -347,7 +347,7 @@ fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
     assert_eq!(play.at(1, event(&pod("b", 1))), ["Repair b"]);
     play.done(1, "b", no_namespace());
     assert_eq!(play.at(1, Event::Rules(Box::new(rules(&[Policy::Repair])))), NOTHING);
-    assert_eq!(play.at(2, Event::Tick), ["Repair b"], "it waits as long as before");
+    assert_eq!(play.at(2, Event::Tick), ["Repair b", "look at a b"], "it waits as long as before");
     play.done(2, "b", no_namespace());
     assert_eq!(play.at(3, Event::Rules(Box::new(rules(&[Policy::Delete])))), ["Delete a"]);
 }
