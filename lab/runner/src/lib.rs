@@ -39,6 +39,7 @@ pub mod run;
 pub mod sandbox;
 pub mod steps;
 pub mod stop;
+pub mod stopwatch;
 pub mod sut;
 pub mod tier;
 pub mod truth;

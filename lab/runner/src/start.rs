@@ -16,8 +16,8 @@ use crate::plan::{Plan, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::{board, list, sut};
 
-/// Scenarios at a time, per core: most of a scenario's time is waiting, and eight wait 10 s for a deadline.
-const JOBS_PER_CORE: usize = 4;
+/// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
+const JOBS_PER_CORE: usize = 3;
 
 /// Does what the command line says.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pods: what they look like, and how their starts end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::PodStart;
 use cucumber::{given, then, when};
@@ -10,6 +10,7 @@ use protocol::pod::MIRROR_ANNOTATION;
 
 use crate::pod::{Pod, Proxy};
 use crate::stop::{Step, Stop};
+use crate::stopwatch::Stopwatch;
 use crate::tier::Families;
 use crate::world::LabWorld;
 
@@ -239,20 +240,15 @@ async fn init_fails(world: &mut LabWorld, wanted: String, code: i32) -> Step {
 
 #[then(regex = r"^it starts within (\d+) s$")]
 async fn starts_within(world: &mut LabWorld, seconds: u64) -> Step {
-    let limit = Duration::from_secs(seconds);
-    let since = Instant::now();
+    let watch = Stopwatch::start();
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    within(since.elapsed(), limit)
+    watch.within(Duration::from_secs(seconds))
 }
 
 #[then(regex = r#"^it fails to start within (\d+) s: code (\d+), "(.*)"$"#)]
 async fn fails_within(world: &mut LabWorld, seconds: u64, code: u32, fragment: String) -> Step {
-    let since = Instant::now();
+    let watch = Stopwatch::start();
     refused(world, code, fragment).await?;
-    within(since.elapsed(), Duration::from_secs(seconds))
-}
-
-fn within(took: Duration, limit: Duration) -> Step {
-    if took <= limit { Ok(()) } else { Err(Stop::wrong(format!("it took {took:?}, more than {limit:?}"))) }
+    watch.within(Duration::from_secs(seconds))
 }
