@@ -67,12 +67,25 @@ fn bound(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     // Its level is that of IPv4; an IPv6 socket takes it as well.
     setsockopt(&fd, IpTransparent, &true)?;
     setsockopt(&fd, ReuseAddr, &true)?;
-    bind(fd.as_raw_fd(), &SockaddrStorage::from(at))?;
+    patiently(|| bind(fd.as_raw_fd(), &SockaddrStorage::from(at)).map_err(Into::into))?;
     Ok(fd)
 }
 
-/// How long a process that another thread starts may hold copies of closed sockets: until it runs its program.
-const FORK: Duration = Duration::from_millis(500);
+/// Tries again while the address is somebody else's who is about to let it go.
+fn patiently<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let deadline = Instant::now() + FORK;
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::yield_now();
+            }
+            made => return made,
+        }
+    }
+}
+
+/// How long a process that another thread starts may hold copies of closed sockets: until it runs its program, which may wait for a core.
+const FORK: Duration = Duration::from_secs(10);
 
 /// A listener; what it accepts must be accepted as the same owner.
 pub fn listener(at: SocketAddr) -> io::Result<TcpListener> {
@@ -81,15 +94,7 @@ pub fn listener(at: SocketAddr) -> io::Result<TcpListener> {
         listen(&fd, Backlog::new(8)?)?;
         Ok(fd.into())
     };
-    let deadline = Instant::now() + FORK;
-    loop {
-        match listener() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                std::thread::yield_now();
-            }
-            made => return made,
-        }
-    }
+    patiently(listener)
 }
 
 /// A socket for datagrams.
