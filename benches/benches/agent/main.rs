@@ -3,7 +3,7 @@
 //! directory of its own. Each figure stands beside its goal. A goal that is missed, or a part that could not be measured, is said in the
 //! report and fails nothing: whoever reads it decides.
 //!
-//! `cargo bench -p benches --bench agent -- [--quick] [--agent PATH] [--plugin PATH] [--peer PATH] [--json PATH]`
+//! `cargo bench -p benches --bench agent -- [--quick] [--agent PATH] [--plugin PATH] [--peer PATH] [--json PATH] [PART]...`
 //!
 //! | part | what it measures |
 //! |---|---|
@@ -31,7 +31,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use benches::report::{self, Cell, Table};
 use benches::rounds::{quantile, sorted};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use node::Binaries;
 
@@ -53,12 +53,31 @@ struct Options {
     /// Where the figures go as JSON; `agent.json` beside criterion's directory if not given.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// The parts that are measured; all of them if none is given.
+    parts: Vec<Part>,
     /// A client of the part `socket`.
     #[arg(long, hide = true)]
     ask: Option<PathBuf>,
     /// What `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+/// A part of the bench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Start to ready, clobbered to healed, told to end to ended.
+    Life,
+    /// The resident set with 110 and 1,000 pods.
+    Memory,
+    /// Requests of the plugin, alone and 110 at a time.
+    Socket,
+    /// ADDs of the real plugin, 110 at once.
+    Adds,
+    /// Requests to the API server while nothing happens.
+    Idle,
+    /// A broken pod, from its status to its rules.
+    Repair,
 }
 
 /// How much is measured.
@@ -118,10 +137,11 @@ impl Figures {
     }
 
     /// Measures a part; where that fails, the report says why.
-    fn part(&mut self, name: &str, measure: impl FnOnce(&mut Self) -> Result<()>) {
+    fn part(&mut self, part: Part, measure: impl FnOnce(&mut Self) -> Result<()>) {
+        let name = format!("{part:?}").to_lowercase();
         println!("measuring: {name}");
         if let Err(error) = measure(self) {
-            self.note(name, &format!("NOT MEASURED: {error:#}").replace('\n', " / "));
+            self.note(&name, &format!("NOT MEASURED: {error:#}").replace('\n', " / "));
         }
     }
 }
@@ -141,13 +161,17 @@ fn main() -> Result<()> {
     // Before any thread: all threads of this process, the API server's among them, live on the node.
     node::enter_own_namespaces()?;
     let mut figures = Figures::new();
-    figures
-        .part("start and heal", |figures| life::measure(effort, &binaries, options.peer.as_deref(), figures));
-    figures.part("memory", |figures| memory::measure(effort, &binaries, figures));
-    figures.part("socket", |figures| socket::measure(effort, &binaries, figures));
-    figures.part("110 ADDs", |figures| socket::adds(&binaries, figures));
-    figures.part("idle", |figures| idle::measure(effort, &binaries, figures));
-    figures.part("repair", |figures| repair::measure(effort, &binaries, figures));
+    let parts = if options.parts.is_empty() { Part::value_variants() } else { &options.parts };
+    for part in parts {
+        figures.part(*part, |figures| match part {
+            Part::Life => life::measure(effort, &binaries, options.peer.as_deref(), figures),
+            Part::Memory => memory::measure(effort, &binaries, figures),
+            Part::Socket => socket::measure(effort, &binaries, figures),
+            Part::Adds => socket::adds(&binaries, figures),
+            Part::Idle => idle::measure(effort, &binaries, figures),
+            Part::Repair => repair::measure(effort, &binaries, figures),
+        });
+    }
     let tables = [figures.0];
     println!("\n{}", tables[0]);
     let beside_criterion = || -> Result<PathBuf> {

@@ -122,6 +122,14 @@ pub fn encode_line<T: Serialize>(message: &T) -> Result<Vec<u8>, LineError> {
     if line.len() > MAX_LINE { Err(LineError::TooLong(line.len())) } else { Ok(line) }
 }
 
+/// The line of the reply to `request` that tells of a pod whose facts are JSON already: what [`encode_line`] makes of
+/// [`Response::Found`].
+#[must_use]
+pub fn found_line(request: &Request, facts: &str) -> Vec<u8> {
+    let version = VERSION.min(request.version);
+    format!("{{\"version\":{version},\"response\":\"found\",\"pod\":{facts}}}\n").into_bytes()
+}
+
 /// Reads a [`Request`] or [`Reply`] from one line, ended by `\n`.
 ///
 /// # Errors

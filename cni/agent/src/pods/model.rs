@@ -20,6 +20,8 @@ pub struct NodePod {
     pub spec: NodeSpec,
     /// `status`
     pub status: Status,
+    /// [`Self::facts`] as compact JSON: what the plugin is told. Written when the pod becomes known, since its ADD is what must not wait.
+    pub told: Box<str>,
 }
 
 /// The part of `metadata` that we read.
@@ -50,7 +52,9 @@ impl<'de> Deserialize<'de> for NodePod {
         let json = Box::<RawValue>::deserialize(decoder)?;
         let facts: PodFacts = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         let rest: Rest = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
-        Ok(Self::slim(facts, rest))
+        let mut pod = Self::slim(facts, rest);
+        pod.told = serde_json::to_string(&pod.facts()).map_err(D::Error::custom)?.into();
+        Ok(pod)
     }
 }
 
@@ -105,6 +109,7 @@ impl NodePod {
                 node_name: rest.spec.node_name,
             },
             status: rest.status.unwrap_or_default(),
+            told: Box::default(),
         }
     }
 }

@@ -2,7 +2,9 @@
 //! What is kept of a pod decides as all of it does: the plugin does the same, whoever tells it.
 
 use proptest::prelude::*;
-use protocol::agent::{Reply, Response, VERSION, decode_line, encode_line};
+use protocol::agent::{
+    PodKey, Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line, found_line,
+};
 use protocol::pod::PodFacts;
 use serde_json::{Value, json};
 
@@ -112,8 +114,10 @@ fn pod() -> impl Strategy<Value = Value> {
 /// The facts that the plugin reads off the socket, if the agent had the pod from `json`.
 fn over_the_socket(json: &Value) -> PodFacts {
     let kept: NodePod = serde_json::from_value(json.clone()).unwrap();
+    let request = Request { version: VERSION, kind: RequestKind::Pod(PodKey::default()) };
+    let line = found_line(&request, &kept.told);
     let found = Response::Found { pod: Box::new(kept.facts()) };
-    let line = encode_line(&Reply { version: VERSION, response: found }).unwrap();
+    assert_eq!(line, encode_line(&Reply::to(&request, found)).unwrap());
     match decode_line::<Reply>(&line).unwrap().response {
         Response::Found { pod } => *pod,
         other => panic!("{other:?}"),

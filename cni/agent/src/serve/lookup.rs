@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use protocol::agent::{PodKey, Response};
+use protocol::agent::PodKey;
 use protocol::mutant;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -37,6 +37,17 @@ enum Outcome {
     /// There is no such pod, or it is another one.
     Unknown,
     /// The API server did not say.
+    Failed,
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// The pod that is meant.
+    Found(Arc<NodePod>),
+    /// There is no such pod, or it is another one.
+    Unknown,
+    /// Nobody could say.
     Failed,
 }
 
@@ -73,16 +84,15 @@ impl Lookup {
         &self.0.metrics
     }
 
-    /// The facts of a pod.
-    pub async fn facts(&self, key: &PodKey) -> (Response, AddResult) {
-        let found = |pod: &NodePod| (Response::Found { pod: Box::new(pod.facts()) }, AddResult::Found);
+    /// What is known of a pod.
+    pub async fn pod(&self, key: &PodKey) -> Answer {
         let known = self.0.pods.find(&key.namespace, &key.name, &key.uid);
         if let Some(pod) = known.filter(|_| !mutant!("asked-each-time")) {
             self.0.metrics.cache(CacheResult::Hit);
-            return found(&pod);
+            return Answer::Found(pod);
         }
         if !is_name(&key.namespace) || !is_name(&key.name) {
-            return (Response::Unknown, AddResult::Failed);
+            return Answer::Failed;
         }
         let (mut flight, joined) = self.flight(key);
         let outcome = match flight.wait_for(Option::is_some).await {
@@ -96,9 +106,9 @@ impl Lookup {
             _ => CacheResult::Miss,
         });
         match outcome {
-            Outcome::Told(pod) | Outcome::Asked(pod) => found(&pod),
-            Outcome::Unknown => (Response::Unknown, AddResult::Unknown),
-            Outcome::Failed => (Response::Unknown, AddResult::Failed),
+            Outcome::Told(pod) | Outcome::Asked(pod) => Answer::Found(pod),
+            Outcome::Unknown => Answer::Unknown,
+            Outcome::Failed => Answer::Failed,
         }
     }
 

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::agent::{Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line};
+use protocol::agent::{
+    LineError, Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line, found_line,
+};
 use protocol::mutant;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -15,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::fairness::{Desk, Share};
-use super::lookup::Lookup;
+use super::lookup::{Answer, Lookup};
 use crate::metrics::{AddPhase, AddResult};
 
 /// What clients may do.
@@ -97,8 +99,7 @@ fn admitted(stream: &UnixStream, limits: &Limits) -> Option<i32> {
 async fn exchange(mut stream: UnixStream, lookup: &Lookup, limits: &Limits) -> io::Result<()> {
     let line = tokio::time::timeout(limits.read, read_line(&mut stream, limits.line)).await??;
     let start = Instant::now();
-    let (reply, timed) = reply(&line, lookup).await;
-    let text = encode_line(&reply).map_err(io::Error::other)?;
+    let (text, timed) = reply(&line, lookup).await.map_err(io::Error::other)?;
     tokio::time::timeout(limits.write, stream.write_all(&text)).await??;
     if let Some(result) = timed {
         lookup.metrics().add(AddPhase::Answer, result, start.elapsed());
@@ -123,28 +124,27 @@ async fn read_line(stream: &mut UnixStream, limit: usize) -> io::Result<Vec<u8>>
     Ok(line)
 }
 
-/// The reply to a line, and what it was if it belongs to an ADD.
-async fn reply(line: &[u8], lookup: &Lookup) -> (Reply, Option<AddResult>) {
+/// The line that replies to a line, and what it was if it belongs to an ADD.
+async fn reply(line: &[u8], lookup: &Lookup) -> Result<(Vec<u8>, Option<AddResult>), LineError> {
     let Ok(request) = decode_line::<Request>(line) else {
-        if mutant!("unknown-noted") {
-            return (Reply { version: VERSION, response: Response::Noted }, None);
-        }
-        return (Reply { version: version(line), response: Response::Unsupported }, None);
+        let response = if mutant!("unknown-noted") { Response::Noted } else { Response::Unsupported };
+        return Ok((encode_line(&Reply { version: version(line), response })?, None));
     };
     if mutant!("same-version-only") && request.version != VERSION {
-        return (Reply { version: VERSION, response: Response::Unsupported }, None);
+        return Ok((encode_line(&Reply { version: VERSION, response: Response::Unsupported })?, None));
     }
     let (response, timed) = match &request.kind {
-        RequestKind::Pod(key) => {
-            let (response, result) = lookup.facts(key).await;
-            (response, Some(result))
-        }
+        RequestKind::Pod(key) => match lookup.pod(key).await {
+            Answer::Found(pod) => return Ok((found_line(&request, &pod.told), Some(AddResult::Found))),
+            Answer::Unknown => (Response::Unknown, Some(AddResult::Unknown)),
+            Answer::Failed => (Response::Unknown, Some(AddResult::Failed)),
+        },
         RequestKind::Deleted(key) => {
             lookup.deleted(key);
             (Response::Noted, None)
         }
     };
-    (Reply::to(&request, response), timed)
+    Ok((encode_line(&Reply::to(&request, response))?, timed))
 }
 
 /// The version of the reply to what cannot be read: what can be told of it, else the lowest.
