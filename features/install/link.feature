@@ -4,7 +4,7 @@ Feature: A configuration that is a symbolic link stays one (installer fault 14)
 
   @mutant:link-replaced
   Scenario: The file behind it gets our entry, and loses it again
-    Given "10-lab.conflist" is a symbolic link
+    Given "10-lab.conflist" is a symbolic link to "lab.data"
     When the node agent is deployed
     Then the node agent becomes ready within 10 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
@@ -13,3 +13,16 @@ Feature: A configuration that is a symbolic link stays one (installer fault 14)
     When the DaemonSet is deleted
     Then "10-lab.conflist" is a symbolic link
     And the conflist "lab.data" is as it was
+
+  @mutant:links-unfollowed
+  Scenario: What somebody does to the file behind it is healed, wherever that is
+    Given "10-lab.conflist" is a symbolic link to "elsewhere/lab.data"
+    And the node agent is ready
+    When somebody restores "10-lab.conflist" in place
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 1000 ms
+    When somebody writes "elsewhere/lab.data":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "other"}]}
+      """
+    Then the conflist "10-lab.conflist" lists "other, istio-cni" within 1000 ms
+    And "10-lab.conflist" is a symbolic link

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tells when something changed in a directory, also in one that is missing, deleted, made again or replaced: then the nearest directory above it is
-//! watched. What changed it does not tell: whoever asks looks at everything anyway, so that an event that got lost is no worse than a late one.
+//! Tells when something changed in a directory or behind a symbolic link in it, also in one that is missing, deleted, made again or replaced: then
+//! the nearest directory above it is watched. What changed it does not tell: whoever asks looks at everything anyway, so that an event that got lost is no worse than a late one.
+
+mod links;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -61,9 +63,10 @@ impl Watcher {
             std::mem::forget(std::fs::File::open("/dev/null"));
         }
         let mut wanted: BTreeMap<i32, Vec<Option<String>>> = BTreeMap::new();
-        for place in places {
+        let behind = places.iter().flat_map(links::behind).filter(|_| !mutant!("links-unfollowed"));
+        for place in places.iter().cloned().chain(behind) {
             if let Some(number) = self.add(&place.directory) {
-                wanted.entry(number).or_default().push(place.only.clone());
+                wanted.entry(number).or_default().push(place.only);
             }
             // The directory's own name: it may be moved away, or what it leads to may be replaced.
             if let Some((above, name)) = self.nearest(&place.directory) {
@@ -190,6 +193,50 @@ mod tests {
         tells(&mut watcher, &places, "removed altogether", || fs::remove_dir_all(&directory).unwrap()).await;
         tells(&mut watcher, &places, "and made", || fs::create_dir(&directory).unwrap()).await;
         assert!(watcher.watched.len() <= 2, "what is no longer wanted is not watched: {:?}", watcher.watched);
+    }
+
+    #[tokio::test]
+    async fn what_a_link_leads_to_is_followed_through_everything_on_the_way() {
+        use std::os::unix::fs::symlink;
+
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("net.d")).unwrap();
+        fs::create_dir_all(at("else/v1/deep")).unwrap();
+        fs::create_dir_all(at("else/v2/deep")).unwrap();
+        symlink("v1", at("else/now")).unwrap();
+        fs::write(at("else/v1/deep/a"), "1").unwrap();
+        symlink("../else/./now/deep/a", at("net.d/a")).unwrap();
+        for only in [None, Some("a".to_owned())] {
+            let places = [Place { directory: at("net.d"), only }];
+            let mut watcher = Watcher::new().unwrap();
+            tells(&mut watcher, &places, "in place", || fs::write(at("net.d/a"), "2").unwrap()).await;
+            tells(&mut watcher, &places, "replaced", || {
+                fs::write(at("b"), "3").unwrap();
+                fs::rename(at("b"), at("else/v1/deep/a")).unwrap();
+            })
+            .await;
+            tells(&mut watcher, &places, "another directory", || {
+                symlink("v2", at("else/next")).unwrap();
+                fs::rename(at("else/next"), at("else/now")).unwrap();
+            })
+            .await;
+            tells(&mut watcher, &places, "what was missing", || {
+                fs::write(at("else/v2/deep/a"), "4").unwrap();
+            })
+            .await;
+            fs::remove_file(at("else/v2/deep/a")).unwrap();
+            symlink("v1", at("else/next")).unwrap();
+            fs::rename(at("else/next"), at("else/now")).unwrap();
+        }
+        symlink("a", at("net.d/b")).unwrap();
+        fs::remove_file(at("net.d/a")).unwrap();
+        symlink("b", at("net.d/a")).unwrap();
+        let places = [Place { directory: at("net.d"), only: None }];
+        tells(&mut Watcher::new().unwrap(), &places, "a link to itself", || {
+            fs::remove_file(at("net.d/b")).unwrap();
+        })
+        .await;
     }
 
     #[tokio::test]

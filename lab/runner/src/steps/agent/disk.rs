@@ -8,7 +8,7 @@
 //! | `Given/When that disk is full` | somebody else's file takes all that is left |
 //! | `When that disk has room again` | that file goes |
 //! | `Then the CNI directory holds "a, b"` | these names and no others |
-//! | `Given "F" is a symbolic link` | to a file beside it that no runtime reads |
+//! | `Given "F" is a symbolic link to "G"` | which no runtime reads; a directory in its name is made |
 //! | `Then "F" is a symbolic link` | still |
 
 use std::fs::{self, File};
@@ -31,8 +31,6 @@ const SOON: Duration = Duration::from_secs(2);
 const SIZE: &str = "size=16k";
 /// Somebody else's file.
 const FILLER: &str = "core.dump";
-/// What a linked configuration is called where it lies.
-const BEHIND: &str = "lab.data";
 
 /// A file system on a directory; what it hides is seen again when it goes.
 #[derive(Debug)]
@@ -122,12 +120,14 @@ async fn holds(world: &mut LabWorld, wanted: String) -> Step {
     .await
 }
 
-#[given(regex = r#"^"([^"]+)" is a symbolic link$"#)]
-async fn linked(world: &mut LabWorld, file: String) -> Step {
+#[given(regex = r#"^"([^"]+)" is a symbolic link to "([^"]+)"$"#)]
+async fn linked(world: &mut LabWorld, file: String, behind: String) -> Step {
     bare(world)?;
     let directory = paths(world).await?.conf_dir;
-    fs::rename(directory.join(&file), directory.join(BEHIND)).map_err(Stop::harness)?;
-    symlink(BEHIND, directory.join(file)).map_err(Stop::harness)
+    let target = directory.join(&behind);
+    fs::create_dir_all(target.parent().unwrap_or(&directory)).map_err(Stop::harness)?;
+    fs::rename(directory.join(&file), target).map_err(Stop::harness)?;
+    symlink(behind, directory.join(file)).map_err(Stop::harness)
 }
 
 #[then(regex = r#"^"([^"]+)" is a symbolic link$"#)]

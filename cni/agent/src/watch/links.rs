@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where symbolic links lead: every name on the way may be replaced, and then something else is read under the name that they have.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Place;
+
+/// The kernel follows no more of them.
+const MOST: usize = 40;
+
+/// The names behind the links of a place, be there something under them or not.
+pub(super) fn behind(place: &Place) -> Vec<Place> {
+    let names = match &place.only {
+        Some(name) => vec![place.directory.join(name)],
+        None => fs::read_dir(&place.directory)
+            .map(|listed| listed.filter_map(|entry| Some(entry.ok()?.path())).collect())
+            .unwrap_or_default(),
+    };
+    names.iter().filter(|path| path.is_symlink()).flat_map(|path| way(path)).collect()
+}
+
+/// Each link on the way to what a path leads to, and what it leads to.
+fn way(path: &Path) -> Vec<Place> {
+    let mut rest = parts(path);
+    let (mut at, mut found) = (PathBuf::new(), Vec::new());
+    while let Some(part) = rest.pop_front() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(&part);
+        match fs::read_link(&at) {
+            Ok(leads_to) if found.len() < MOST => {
+                found.extend(place(&at));
+                at.pop();
+                rest = parts(&leads_to).into_iter().chain(rest).collect();
+            }
+            _ if rest.is_empty() => found.extend(place(&at)),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    path.iter().filter(|part| *part != ".").map(ToOwned::to_owned).collect()
+}
+
+fn place(path: &Path) -> Option<Place> {
+    let only = path.file_name()?.to_string_lossy().into_owned();
+    Some(Place { directory: path.parent()?.to_owned(), only: Some(only) })
+}
