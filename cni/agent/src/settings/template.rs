@@ -2,7 +2,11 @@
 //! `CNI_NETWORK_CONFIG`: an operator's own text of our entry, as installers up to 1.22 took it. Placeholders are replaced, the result is
 //! checked; what it lacks is filled in where the entry is written.
 
+use protocol::mutant;
+use protocol::netconf::NetConf;
 use serde_json::{Map, Value};
+
+use crate::conflist::{NEWEST, OUR_TYPE};
 
 /// What the placeholders stand for.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +34,12 @@ pub enum TemplateError {
     /// Another plugin's.
     #[error("its type is {0:?}")]
     Type(String),
+    /// A list of plugins, where one plugin's entry belongs.
+    #[error("it has a list \"plugins\"; only our own entry of such a list belongs here")]
+    List,
+    /// The plugin would refuse an entry like this, and with it every pod.
+    #[error("the plugin could not read it: {0}")]
+    Entry(String),
     /// The token, which belongs into the kubeconfig alone: other files of the directory may be read by others.
     #[error("__SERVICEACCOUNT_TOKEN__ is not replaced, as a token belongs into the kubeconfig only")]
     Token,
@@ -69,10 +79,26 @@ pub fn fill(template: &str, facts: Facts<'_>) -> Result<String, TemplateError> {
     let object: Map<String, Value> =
         serde_json::from_str(&text).map_err(|error| TemplateError::Json(error.to_string()))?;
     match object.get("type") {
-        None => Ok(text),
-        Some(Value::String(kind)) if kind == "istio-cni" => Ok(text),
-        Some(other) => Err(TemplateError::Type(other.as_str().unwrap_or("no text").to_owned())),
+        None => {}
+        Some(Value::String(kind)) if kind == OUR_TYPE => {}
+        Some(other) => return Err(TemplateError::Type(other.as_str().unwrap_or("no text").to_owned())),
     }
+    if !mutant!("template-undecoded") {
+        decode(object)?;
+    }
+    Ok(text)
+}
+
+/// Reads it as the plugin would. What the settings add to it is of the right kind; a name and a version come from the list.
+fn decode(mut template: Map<String, Value>) -> Result<(), TemplateError> {
+    if template.contains_key("plugins") {
+        return Err(TemplateError::List);
+    }
+    for (key, usual) in [("name", OUR_TYPE), ("cniVersion", NEWEST)] {
+        template.entry(key).or_insert_with(|| usual.into());
+    }
+    let read = NetConf::parse(Value::Object(template).to_string().as_bytes());
+    read.map(drop).map_err(|error| TemplateError::Entry(error.to_string()))
 }
 
 /// Whether [`fill`] can use a text, whatever its placeholders stand for.
@@ -133,6 +159,20 @@ mod tests {
         assert!(matches!(fill("{"), TemplateError::Json(_)));
         assert_eq!(fill(r#"{"type": "calico"}"#), TemplateError::Type("calico".to_owned()));
         assert_eq!(fill(r#"{"type": 7}"#), TemplateError::Type("no text".to_owned()));
+        for (text, why) in [
+            (r#"{"type": "istio-cni", "exclude_namespaces": "kube-system"}"#, "exclude_namespaces"),
+            (r#"{"ambient_enabled": "false"}"#, "ambient_enabled"),
+            (r#"{"kubernetes": {"exclude_namespaces": [1]}}"#, "exclude_namespaces"),
+            (r#"{"name": 7}"#, "name"),
+            (r#"{"name": null}"#, "name"),
+            (r#"{"name": "two words"}"#, "name"),
+            (r#"{"cniVersion": 1}"#, "cniVersion"),
+        ] {
+            let TemplateError::Entry(said) = fill(text) else { panic!("{text}") };
+            assert!(said.contains(why), "{text}: {said}");
+        }
+        let list = r#"{"name": "n", "cniVersion": "1.0.0", "plugins": [{"type": "istio-cni"}]}"#;
+        assert_eq!(fill(list), TemplateError::List);
         assert_eq!(fill(r#"{"token": "__SERVICEACCOUNT_TOKEN__"}"#), TemplateError::Token);
         assert_eq!(
             fill(r#"{"a_": "_b__ETCD_ENDPOINTS__"}"#),

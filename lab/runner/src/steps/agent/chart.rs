@@ -6,6 +6,7 @@
 //! | `Given the chart's value "P" is "V"` | a value, before the agent is deployed; V is read as YAML |
 //! | `Given the chart's values are "P=V, …"` | several of them |
 //! | `Given the node agent's setting "K" is "V"` | the value that a key of the ConfigMap is rendered from; a key without one is set through `env` |
+//! | `Given the node agent's setting "K" is:` | the text below the step |
 //! | `Given the node agent's environment has "K" = "V"` | a variable of the DaemonSet's container, and of nothing else |
 //! | `Given the node agent has the flag "F"` | an argument of that container |
 //! | `Given the node agent is on the host's network` | `hostNetwork` |
@@ -15,7 +16,7 @@
 use std::sync::Arc;
 
 use apiserver::kinds::{Kind, Scope};
-use cucumber::given;
+use cucumber::{gherkin, given};
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -86,6 +87,13 @@ fn setting(world: &mut LabWorld, key: String, text: String) {
         Some(path) => set(&mut world.agent, path, value),
         None => world.agent.values["env"][key] = value,
     }
+}
+
+#[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is:$"#)]
+fn long_setting(world: &mut LabWorld, key: String, step: &gherkin::Step) -> Step {
+    let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
+    setting(world, key, text.trim().to_owned());
+    Ok(())
 }
 
 #[given(regex = r#"^the node agent's environment has "([A-Z_0-9]+)" = "([^"]*)"$"#)]
