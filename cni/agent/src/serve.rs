@@ -7,12 +7,13 @@
 //! | [`socket`] | a socket's file: put in place whole, looked after, taken away |
 //! | [`lookup`] | a pod's facts: from the cache, else one request to the API server |
 //! | `requests` | the connections of `agent.sock` |
-//! | `fairness` | how much of the agent one process may have |
+//! | `peer`, `fairness` | which process asks; how much of the agent one process may have |
 //! | `lines`, `phases` | the connections of `log.sock`; what an ADD's last line says of how long it took |
 
 mod fairness;
 mod lines;
 pub mod lookup;
+mod peer;
 mod phases;
 mod requests;
 pub mod socket;

@@ -44,6 +44,10 @@ pub struct NodeSpec {
     pub restart_policy: String,
     /// `nodeName`
     pub node_name: String,
+    /// `schedulerName`
+    pub scheduler_name: String,
+    /// `serviceAccountName`
+    pub service_account_name: String,
 }
 
 impl<'de> Deserialize<'de> for NodePod {
@@ -81,6 +85,8 @@ struct RestOfMetadata {
 struct RestOfSpec {
     restart_policy: String,
     node_name: String,
+    scheduler_name: String,
+    service_account_name: String,
 }
 
 impl NodePod {
@@ -107,6 +113,8 @@ impl NodePod {
                 facts: spec,
                 restart_policy: rest.spec.restart_policy,
                 node_name: rest.spec.node_name,
+                scheduler_name: rest.spec.scheduler_name,
+                service_account_name: rest.spec.service_account_name,
             },
             status: rest.status.unwrap_or_default(),
             told: Box::default(),
@@ -126,6 +134,8 @@ fn is_read(key: &str) -> bool {
 pub struct Status {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`
     pub phase: String,
+    /// `nominatedNodeName`
+    pub nominated_node_name: String,
     /// `startTime`
     pub start_time: Option<String>,
     /// `podIP`

@@ -17,6 +17,10 @@ enum Operator {
     NotIn(Vec<String>),
     Exists,
     Absent,
+    /// Both are whole numbers, and the label's is greater.
+    Above(i64),
+    /// Both are whole numbers, and the label's is less.
+    Below(i64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,25 +65,34 @@ impl Selectors {
     }
 }
 
-/// The fields of pods that can be selected by.
-const FIELDS: [&str; 6] = [
+/// The fields that the API server selects pods by.
+const FIELDS: [&str; 10] = [
     "metadata.name",
     "metadata.namespace",
+    "spec.hostNetwork",
     "spec.nodeName",
     "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.nominatedNodeName",
     "status.phase",
     "status.podIP",
 ];
 
-fn values(pod: &NodePod) -> [&str; 6] {
-    let facts = &pod.metadata.facts;
+/// Their values, as the API server writes them.
+fn values(pod: &NodePod) -> [&str; 10] {
+    let (facts, spec, status) = (&pod.metadata.facts, &pod.spec, &pod.status);
     [
         &facts.name,
         &facts.namespace,
-        &pod.spec.node_name,
-        &pod.spec.restart_policy,
-        &pod.status.phase,
-        &pod.status.pod_ip,
+        if spec.facts.host_network { "true" } else { "false" },
+        &spec.node_name,
+        &spec.restart_policy,
+        &spec.scheduler_name,
+        &spec.service_account_name,
+        &status.nominated_node_name,
+        &status.phase,
+        &status.pod_ip,
     ]
 }
 
@@ -91,8 +104,14 @@ impl Requirement {
             Operator::NotIn(list) => value.is_none_or(|value| !list.contains(value)),
             Operator::Exists => value.is_some(),
             Operator::Absent => value.is_none(),
+            Operator::Above(than) => number(value).is_some_and(|value| value > *than),
+            Operator::Below(than) => number(value).is_some_and(|value| value < *than),
         }
     }
+}
+
+fn number(value: Option<&String>) -> Option<i64> {
+    value?.parse().ok()
 }
 
 fn requirements(text: &str) -> Result<Vec<Requirement>, BadSelector> {
@@ -129,6 +148,12 @@ fn requirement(text: &str) -> Result<Requirement, BadSelector> {
     if let Some((key, same)) = text.split_once("==").or_else(|| text.split_once('=')) {
         return one(key, Operator::In(value(same)));
     }
+    if let Some((key, than)) = text.split_once('>') {
+        return one(key, Operator::Above(than.trim().parse().map_err(|_| bad())?));
+    }
+    if let Some((key, than)) = text.split_once('<') {
+        return one(key, Operator::Below(than.trim().parse().map_err(|_| bad())?));
+    }
     if let Some(key) = text.strip_prefix('!') {
         return one(key, Operator::Absent);
     }
@@ -148,8 +173,8 @@ mod tests {
 
     fn pod() -> NodePod {
         serde_json::from_value(serde_json::json!({
-            "metadata": {"name": "cart", "namespace": "shop", "labels": {"app": "cart", "tier": "front"}},
-            "spec": {"nodeName": "n-1"}, "status": {"phase": "Pending"},
+            "metadata": {"name": "cart", "namespace": "shop", "labels": {"app": "cart", "tier": "front", "wave": "7"}},
+            "spec": {"nodeName": "n-1", "serviceAccountName": "till", "schedulerName": "default-scheduler"}, "status": {"phase": "Pending"},
         }))
         .unwrap()
     }
@@ -169,6 +194,14 @@ mod tests {
             ("other", "", false),
             ("", "metadata.namespace=shop,status.phase!=Running", true),
             ("", "metadata.namespace!=shop", false),
+            ("wave > 6, wave < 8", "", true),
+            ("wave>7", "", false),
+            ("wave<7", "", false),
+            ("app>1", "", false),
+            ("other<1", "", false),
+            ("", "spec.serviceAccountName=till,spec.schedulerName==default-scheduler", true),
+            ("", "spec.hostNetwork=false,status.nominatedNodeName=", true),
+            ("", "spec.hostNetwork=true", false),
         ] {
             let read = Selectors::read(labels, fields).unwrap();
             assert_eq!(read.select(&pod()), selects, "{labels:?} {fields:?}");
@@ -177,9 +210,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_told() {
-        for (labels, fields) in
-            [("app in (x", ""), ("a b", ""), ("=x", ""), ("", "spec.schedulerName=x"), ("", "status.phase")]
-        {
+        for (labels, fields) in [
+            ("app in (x", ""),
+            ("a b", ""),
+            ("=x", ""),
+            ("a>b", ""),
+            ("", "spec.volumes=x"),
+            ("", "status.phase"),
+            ("", "spec.nodeName>1"),
+        ] {
             assert!(Selectors::read(labels, fields).is_err(), "{labels:?} {fields:?}");
         }
     }

@@ -3,6 +3,7 @@
 //! something else. Pure: told the time.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,83 +22,83 @@ pub struct Share {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Peer {
+struct Used {
     open: u32,
     left: f64,
     at: Duration,
 }
 
-/// Who has how much, shared by the connections.
-#[derive(Debug, Clone)]
-pub(super) struct Desk(Arc<Mutex<Fairness>>);
-
-/// A connection of a process, until it is dropped.
+/// Who has how much, shared by the connections. `W` is what they are told apart by.
 #[derive(Debug)]
-pub(super) struct Seat {
-    desk: Desk,
-    process: i32,
+pub(super) struct Desk<W>(Arc<Mutex<Fairness<W>>>);
+
+/// A connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat<W: Copy + Eq + Hash> {
+    desk: Desk<W>,
+    who: W,
 }
 
-impl Desk {
+impl<W: Copy + Eq + Hash> Desk<W> {
     pub(super) fn new(share: Share) -> Self {
         Self(Arc::new(Mutex::new(Fairness::new(share))))
     }
 
-    /// A seat for a process, if it may have another one.
-    pub(super) fn seat(&self, process: i32, now: Duration) -> Option<Seat> {
-        let admitted = self.lock().admit(process, now);
-        admitted.then(|| Seat { desk: self.clone(), process })
+    /// A seat for somebody, if he may have another one.
+    pub(super) fn seat(&self, who: W, now: Duration) -> Option<Seat<W>> {
+        let admitted = self.lock().admit(who, now);
+        admitted.then(|| Seat { desk: Self(Arc::clone(&self.0)), who })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Fairness> {
+    fn lock(&self) -> MutexGuard<'_, Fairness<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Seat {
+impl<W: Copy + Eq + Hash> Drop for Seat<W> {
     fn drop(&mut self) {
-        self.desk.lock().release(self.process);
+        self.desk.lock().release(self.who);
     }
 }
 
 /// Who has how much.
 #[derive(Debug)]
-struct Fairness {
+struct Fairness<W> {
     share: Share,
-    peers: HashMap<i32, Peer>,
+    used: HashMap<W, Used>,
 }
 
-impl Fairness {
+impl<W: Copy + Eq + Hash> Fairness<W> {
     fn new(share: Share) -> Self {
-        Self { share, peers: HashMap::new() }
+        Self { share, used: HashMap::new() }
     }
 
-    /// Whether a process may have another connection, and takes it.
-    fn admit(&mut self, process: i32, now: Duration) -> bool {
+    /// Whether somebody may have another connection, and takes it.
+    fn admit(&mut self, who: W, now: Duration) -> bool {
         let share = self.share;
-        if self.peers.len() >= REMEMBERED {
-            self.peers.retain(|_, peer| peer.open > 0 || peer.filled(share, now) < share.burst);
+        if self.used.len() >= REMEMBERED {
+            self.used.retain(|_, used| used.open > 0 || used.filled(share, now) < share.burst);
         }
-        let peer = self.peers.entry(process).or_insert(Peer { open: 0, left: share.burst, at: now });
-        peer.left = peer.filled(share, now);
-        peer.at = now;
-        if peer.open >= share.open || peer.left < 1.0 {
+        let used = self.used.entry(who).or_insert(Used { open: 0, left: share.burst, at: now });
+        used.left = used.filled(share, now);
+        used.at = now;
+        if used.open >= share.open || used.left < 1.0 {
             return false;
         }
-        peer.open += 1;
-        peer.left -= 1.0;
+        used.open += 1;
+        used.left -= 1.0;
         true
     }
 
-    /// A process has one connection less.
-    fn release(&mut self, process: i32) {
-        if let Some(peer) = self.peers.get_mut(&process) {
-            peer.open = peer.open.saturating_sub(1);
+    /// Somebody has one connection less.
+    fn release(&mut self, who: W) {
+        if let Some(used) = self.used.get_mut(&who) {
+            used.open = used.open.saturating_sub(1);
         }
     }
 }
 
-impl Peer {
+impl Used {
     fn filled(&self, share: Share, now: Duration) -> f64 {
         (self.left + now.saturating_sub(self.at).as_secs_f64() * share.rate).min(share.burst)
     }
@@ -143,6 +144,6 @@ mod tests {
             assert!(fairness.admit(process, now));
             fairness.release(process);
         }
-        assert!(fairness.peers.len() <= REMEMBERED);
+        assert!(fairness.used.len() <= REMEMBERED);
     }
 }

@@ -94,7 +94,7 @@ pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, canc
         let speaker = Speaker::of(&stream);
         let desk = if speaker == Speaker::Own { &own } else { &others };
         // A call is a process of its own, so all of a user's count together.
-        let Some(seat) = desk.seat(0, start.elapsed()) else {
+        let Some(seat) = desk.seat((), start.elapsed()) else {
             sink.metrics.line_skipped(LineSkipped::TooMany);
             continue;
         };

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fairness::{Desk, Share};
 use super::lookup::{Answer, Lookup};
+use super::peer::Peer;
 use crate::metrics::{AddPhase, AddResult};
 
 /// What clients may do.
@@ -71,29 +72,36 @@ pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, canc
                 continue;
             }
         };
-        let Some(process) = admitted(&stream, &limits) else { continue };
-        let Some(seat) = desk.seat(process, start.elapsed()) else {
-            tracing::debug!(target: "cni-agent", process, "a process asks too much and is turned away");
+        if !admitted(&stream, &limits) {
             continue;
+        }
+        let peer = Peer::of(&stream);
+        let seat = match peer.map(|peer| desk.seat(peer, start.elapsed())) {
+            Some(None) => {
+                tracing::debug!(target: "cni-agent", ?peer, "a process asks too much and is turned away");
+                continue;
+            }
+            // Who cannot be told apart from others must not go without for what they have: the bound for all has to do.
+            seat => seat.flatten(),
         };
         let lookup = lookup.clone();
         tokio::spawn(async move {
             if let Err(error) = exchange(stream, &lookup, &limits).await {
-                tracing::debug!(target: "cni-agent", process, %error, "a question was not answered");
+                tracing::debug!(target: "cni-agent", ?peer, %error, "a question was not answered");
             }
             drop((seat, place));
         });
     }
 }
 
-/// The process at the other end, if it may ask: the kernel says who it was when it connected.
-fn admitted(stream: &UnixStream, limits: &Limits) -> Option<i32> {
-    let peer = stream.peer_cred().ok()?;
-    if peer.uid() != limits.uid && !mutant!("stranger-served") {
+/// Whether the process at the other end may ask: the kernel says whose it was when it connected.
+fn admitted(stream: &UnixStream, limits: &Limits) -> bool {
+    let Ok(peer) = stream.peer_cred() else { return false };
+    let known = peer.uid() == limits.uid || mutant!("stranger-served");
+    if !known {
         tracing::warn!(target: "cni-agent", uid = peer.uid(), "a stranger is not answered");
-        return None;
     }
-    Some(peer.pid().unwrap_or_default())
+    known
 }
 
 async fn exchange(mut stream: UnixStream, lookup: &Lookup, limits: &Limits) -> io::Result<()> {

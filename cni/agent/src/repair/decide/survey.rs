@@ -35,6 +35,8 @@ pub(super) struct Survey {
     due: Option<Time>,
     attempts: u32,
     addresses: Vec<IpAddr>,
+    /// It is being looked at, at these addresses.
+    asked: bool,
 }
 
 /// Looks in vain before a pod's owner hears of them.
@@ -62,6 +64,11 @@ impl Survey {
         } else if self.addresses != addresses {
             *self = Self { addresses, due: Some(now + TOGETHER), ..Self::default() };
         }
+    }
+
+    /// A look at it begins.
+    fn ask(&mut self) {
+        (self.due, self.asked) = (None, true);
     }
 
     /// Takes a look's outcome in; what is to be told of it.
@@ -120,7 +127,7 @@ impl Controller {
             self.pods.values_mut().filter(|known| known.survey.due.is_some_and(|due| due <= now)).take(BATCH);
         let pods: Vec<Arc<NodePod>> = due
             .map(|known| {
-                known.survey.due = None;
+                known.survey.ask();
                 Arc::clone(&known.pod)
             })
             .collect();
@@ -139,8 +146,8 @@ impl Controller {
         self.looking = false;
         for (uid, outcome) in outcomes {
             let Some(known) = self.pods.get_mut(&uid) else { continue };
-            // It is another pod by now, or not one to look at.
-            if known.survey.addresses.is_empty() {
+            // It has other addresses by now, or none: what was seen says nothing of what is there.
+            if !std::mem::take(&mut known.survey.asked) {
                 continue;
             }
             let Some(news) = known.survey.looked(outcome, now) else { continue };

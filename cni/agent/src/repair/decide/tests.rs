@@ -389,6 +389,18 @@ fn an_unredirected_pod_is_told_when_seen_twice_and_left_alone() {
 }
 
 #[test]
+fn what_was_seen_at_other_addresses_says_nothing() {
+    let mut play = Play::new(&[Policy::Delete]);
+    play.at(0, event(&healthy("a")));
+    assert_eq!(play.at(1, Event::Tick), ["look at a"]);
+    let mut other = healthy("a");
+    other["status"]["podIP"] = json!("10.0.0.99");
+    play.at(1, event(&other));
+    play.at(1, Event::Looked(vec![("a".into(), Some(Outcome::Right))]));
+    assert_eq!(play.at(2, Event::Tick), ["look at a"], "its new sandbox was never looked at");
+}
+
+#[test]
 fn rules_that_cannot_be_read_are_told_of_once() {
     let mut play = Play::new(&[Policy::Delete]);
     play.at(0, event(&healthy("a")));

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who asks an agent whose pid namespace does not show it, as the agent's container does not show the node's processes.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use agent::metrics::Metrics;
+use agent::pods::Pods;
+use agent::serve::lookup::Lookup;
+use agent::serve::{Limits, Share, answer, socket};
+use nix::sched::{CloneFlags, unshare};
+use tokio_util::sync::CancellationToken;
+
+use crate::Case;
+
+pub(crate) const CASES: &[Case] = &[Case(
+    "a process that has its share takes nothing from another, seen from another pid namespace",
+    each_has_its_own_share,
+)];
+
+/// What this program does beside testing: `--serve SOCKET` answers, `--ask SOCKET` asks and prints what was answered.
+pub(crate) fn role() -> bool {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--serve", path] => serve(Path::new(path)),
+        ["--ask", path] => println!("{}", ask(Path::new(path))),
+        _ => return false,
+    }
+    true
+}
+
+/// One connection for each process, which may be silent for a while.
+fn serve(path: &Path) {
+    let share = Share { open: 1, burst: 8.0, rate: 0.0 };
+    let limits = Limits { share, read: Duration::from_secs(60), ..Limits::default() };
+    let lookup = Lookup::new(Pods::default(), None, Metrics::default());
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let (listener, _file) = socket::open(path, 0o600).unwrap();
+        println!("ready");
+        answer(listener, lookup, limits, CancellationToken::new()).await;
+    });
+}
+
+/// What the agent answers; nothing if it turns us away.
+fn ask(path: &Path) -> String {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let question = r#"{"version":1,"kind":"deleted","namespace":"shop","name":"cart"}"#;
+    // Whoever is turned away may find the other end closed already.
+    let _ = writeln!(stream, "{question}");
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text.trim_end().to_owned()
+}
+
+/// The server's process, ended with this value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn served(path: &Path) -> Server {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("--serve").arg(path).stdout(Stdio::piped());
+    // Only what this thread starts is in the new namespace.
+    let start = move || {
+        unshare(CloneFlags::CLONE_NEWPID).unwrap();
+        command.spawn().unwrap()
+    };
+    let mut child = std::thread::spawn(start).join().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    Server(child)
+}
+
+fn each_has_its_own_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let _server = served(&path);
+    let _held = UnixStream::connect(&path).unwrap();
+    let answered = r#"{"version":1,"response":"noted"}"#;
+    let other = Command::new(std::env::current_exe().unwrap()).arg("--ask").arg(&path).output().unwrap();
+    assert_eq!(String::from_utf8(other.stdout).unwrap().trim_end(), answered);
+    // Before Linux 6.9 such processes look the same, and none of them is bounded for itself.
+    let mine = if tells_apart() { "" } else { answered };
+    assert_eq!(ask(&path), mine);
+}
+
+fn tells_apart() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(9))
+}
