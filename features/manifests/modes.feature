@@ -46,12 +46,12 @@ Feature: The agent gets what its mode needs, and no more
     When manifests are rendered with "--set <values>"
     Then DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/volumeMounts/cni-host-procfs/readOnly = true
     And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/volumeMounts/cni-netns-dir/mountPropagation = "HostToContainer"
-    And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/capabilities/add = ["NET_ADMIN","NET_RAW","SYS_PTRACE","SYS_ADMIN","DAC_OVERRIDE"]
+    And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/capabilities/add = [<capabilities>]
 
     Examples:
-      | values                                         |
-      | repair.repairPods=true                         |
-      | repair.repairPods=false,repair.deletePods=true |
+      | values                                         | capabilities                                                                     |
+      | repair.repairPods=true                         | "NET_ADMIN","NET_RAW","SYS_PTRACE","SYS_ADMIN","DAC_OVERRIDE","SETUID","SETGID" |
+      | repair.repairPods=false,repair.deletePods=true | "NET_ADMIN","NET_RAW","SYS_PTRACE","SYS_ADMIN","DAC_OVERRIDE"                   |
 
   @mutant:upstreams-spelling
   Scenario: The merged file has the name that was asked for

@@ -9,14 +9,14 @@ Feature: The agent's process has the capabilities and mounts that its mode needs
 
     @mutant:capability-too-few
     Examples:
-      | values                                          | capabilities                                             |
-      | repair.enabled=true                             | DAC_OVERRIDE, NET_ADMIN, NET_RAW, SYS_ADMIN, SYS_PTRACE  |
-      | repair.repairPods=false, repair.deletePods=true | DAC_OVERRIDE, NET_ADMIN, NET_RAW, SYS_ADMIN, SYS_PTRACE  |
+      | values                                          | capabilities                                                            |
+      | repair.enabled=true                             | DAC_OVERRIDE, NET_ADMIN, NET_RAW, SETGID, SETUID, SYS_ADMIN, SYS_PTRACE |
+      | repair.repairPods=false, repair.deletePods=true | DAC_OVERRIDE, NET_ADMIN, NET_RAW, SYS_ADMIN, SYS_PTRACE                 |
 
     @mutant:capability-too-many
     Examples:
-      | values                                          | capabilities                                             |
-      | repair.enabled=false                            | DAC_OVERRIDE                                             |
+      | values                                          | capabilities                                                            |
+      | repair.enabled=false                            | DAC_OVERRIDE                                                            |
 
   @mutant:cache-written
   Scenario: Mounts where pods are looked at

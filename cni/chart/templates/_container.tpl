@@ -84,7 +84,13 @@ seLinuxOptions:
 {{- end }}
 capabilities:
   drop: [ALL]
-  add: {{ ternary "[NET_ADMIN, NET_RAW, SYS_PTRACE, SYS_ADMIN, DAC_OVERRIDE]" "[DAC_OVERRIDE]" .repair.enabled }}
+  {{- if and .repair.enabled .repair.repairPods }}
+  add: [NET_ADMIN, NET_RAW, SYS_PTRACE, SYS_ADMIN, DAC_OVERRIDE, SETUID, SETGID]
+  {{- else if .repair.enabled }}
+  add: [NET_ADMIN, NET_RAW, SYS_PTRACE, SYS_ADMIN, DAC_OVERRIDE]
+  {{- else }}
+  add: [DAC_OVERRIDE]
+  {{- end }}
 {{- end -}}
 
 {{- define "istio-cni.volumes" -}}

@@ -114,13 +114,13 @@ fn each_mode_is_granted_what_the_page_says() {
     let agent = "istio-cni";
     let cases: [Case<'_>; 11] = [
         ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
-        ("the default", agent, &[], &["always", "repair"]),
+        ("the default", agent, &[], &["always", "repair", "repairPods"]),
         ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),
         ("pods are labelled", agent, &on("repair.labelPods"), &["always", "repair", "label"]),
-        ("deleted as a fallback", agent, &fallback("delete"), &["always", "repair", "delete"]),
-        ("labelled as a fallback", agent, &fallback("label"), &["always", "repair", "label"]),
+        ("deleted as a fallback", agent, &fallback("delete"), &["always", "repair", "repairPods", "delete"]),
+        ("labelled as a fallback", agent, &fallback("label"), &["always", "repair", "repairPods", "label"]),
         ("its own taint", agent, &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
-        ("a controller's taint", agent, &taint("untaint"), &["always", "repair"]),
+        ("a controller's taint", agent, &taint("untaint"), &["always", "repair", "repairPods"]),
         ("OpenShift", agent, &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
         ("a controller that untaints", CONTROLLER, &taint("untaint"), &["controller", "untaint"]),
         ("a controller that taints", CONTROLLER, &taint("readiness"), &["controller", "readiness"]),
@@ -140,6 +140,7 @@ fn every_line_of_the_page_is_of_a_mode() {
     let known = [
         "always",
         "repair",
+        "repairPods",
         "delete",
         "label",
         "taint-node",

@@ -23,11 +23,13 @@ const USUAL: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::AUDIT_WRITE);
 
 /// The capabilities that the lab's containers name.
-const NAMED: [(&str, CapabilitySet); 6] = [
+const NAMED: [(&str, CapabilitySet); 8] = [
     ("DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE),
     ("NET_ADMIN", CapabilitySet::NET_ADMIN),
     ("NET_RAW", CapabilitySet::NET_RAW),
     ("NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE),
+    ("SETGID", CapabilitySet::SETGID),
+    ("SETUID", CapabilitySet::SETUID),
     ("SYS_ADMIN", CapabilitySet::SYS_ADMIN),
     ("SYS_PTRACE", CapabilitySet::SYS_PTRACE),
 ];

@@ -30,8 +30,8 @@ pub struct Sent {
     from: Option<IpAddr>,
 }
 
-/// Users and groups that own nothing: rules leave alone what is the proxy's. Root comes last: an agent without SETUID and SETGID, as charts
-/// install it, can be nobody else.
+/// Users and groups that own nothing: rules leave alone what is the proxy's. Root comes last: an agent without SETUID and SETGID can be
+/// nobody else.
 const IDS: [u32; 5] = [65534, 65533, 2000, 1, 0];
 /// Destinations that nobody has (RFC 5737, RFC 3849).
 const NOWHERE: (Ipv4Addr, Ipv6Addr) =

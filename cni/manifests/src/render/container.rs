@@ -11,6 +11,8 @@ use crate::values::Values;
 const WRITING: [&str; 1] = ["DAC_OVERRIDE"];
 /// In pods' namespaces one needs more.
 const ENTERING: [&str; 5] = ["NET_ADMIN", "NET_RAW", "SYS_PTRACE", "SYS_ADMIN", "DAC_OVERRIDE"];
+/// What is written there is proven by a packet of a user without privileges.
+const PROVING: [&str; 2] = ["SETUID", "SETGID"];
 
 /// A directory of the node, as the agent sees it.
 struct Mount {
@@ -122,7 +124,13 @@ fn mounted(mount: &Mount) -> Value {
 
 fn security_context(values: &Values) -> Value {
     let enters = values.repair.enabled || mutant!("capability-too-many");
-    let capabilities: &[_] = if enters && !mutant!("capability-too-few") { &ENTERING } else { &WRITING };
+    let mut capabilities = WRITING.to_vec();
+    if enters && !mutant!("capability-too-few") {
+        capabilities = ENTERING.to_vec();
+        if values.repair.repair_pods {
+            capabilities.extend(PROVING);
+        }
+    }
     let mut context = json!({
         "privileged": false,
         "readOnlyRootFilesystem": true,

@@ -39,8 +39,15 @@ const TAINT_CONTROLLER: &str = "taint controller";
 const USUAL: &str = include_str!("permissions/usual.txt");
 
 /// The capabilities of Linux that a container's security context may name here, by their bits.
-const CAPABILITIES: [(u32, &str); 5] =
-    [(1, "DAC_OVERRIDE"), (12, "NET_ADMIN"), (13, "NET_RAW"), (19, "SYS_PTRACE"), (21, "SYS_ADMIN")];
+const CAPABILITIES: [(u32, &str); 7] = [
+    (1, "DAC_OVERRIDE"),
+    (6, "SETGID"),
+    (7, "SETUID"),
+    (12, "NET_ADMIN"),
+    (13, "NET_RAW"),
+    (19, "SYS_PTRACE"),
+    (21, "SYS_ADMIN"),
+];
 
 /// How the last request with the agent's token ended.
 pub type Attempt = Result<(), (u16, String)>;
