@@ -43,6 +43,23 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     Then the node agent says "somebody else keeps removing our entry from 10-lab.conflist"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
+  @mutant:own-writes-heal
+  Scenario: What the settings change is no heal, and no fight however often
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "a"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["a"] within 1000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "b"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["b"] within 1000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "c"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["c"] within 1000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "d"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["d"] within 1000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "e"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["e"] within 1000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "f"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["f"] within 1000 ms
+    And its metrics have "millrace_heal_seconds_count 0"
+    And its metrics have "millrace_conflist_fights_total 0"
+
   @mutant:orphan-stays
   Scenario: The directory is deleted and made again
     When the CNI directory is deleted and made again

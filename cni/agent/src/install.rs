@@ -9,7 +9,8 @@
 //! | [`pass`] | looks at all of it and puts right what is not |
 //! | [`versions`] | which plugins can do the newest version of the specification |
 //! | [`fight`] | what to do about somebody who keeps undoing it |
-//! | [`task`] | when to look |
+//! | [`judge`] | what a look means, and when the next one is due |
+//! | [`task`] | looks, when something changed |
 //! | [`uninstall`] | takes everything back |
 //! | [`cache`] | whether a runtime still needs the plugin for a DEL |
 
@@ -17,6 +18,7 @@ pub mod binaries;
 pub mod cache;
 pub mod directory;
 pub mod fight;
+pub mod judge;
 pub mod kubeconfig;
 pub mod pass;
 pub mod task;

@@ -146,7 +146,11 @@ impl Series {
             "What the agent adds to a pod's start, by phase and result",
             &self.add,
         );
-        add.metric("millrace_heal_seconds", "From a foreign change on disk until it is undone", &self.heal);
+        add.metric(
+            "millrace_heal_seconds",
+            "From the notice of a foreign change on disk until it is undone",
+            &self.heal,
+        );
         add.metric(
             "millrace_repair_seconds",
             "From the detection of a broken pod to the end of the action",
@@ -306,7 +310,7 @@ impl Metrics {
         self.0.all.cache.get_or_create(&[("result", result.name())]).inc();
     }
 
-    /// A foreign change on disk was undone, `took` after it was made.
+    /// A foreign change on disk was undone, `took` after it was noticed.
     pub fn healed(&self, took: Duration) {
         self.0.all.heal.observe(took.as_secs_f64());
     }

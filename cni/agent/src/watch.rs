@@ -109,14 +109,16 @@ impl Watcher {
         }
     }
 
-    /// Waits until something that matters happened and nothing more happens.
-    pub async fn changed(&mut self) {
+    /// Waits until something that matters happened and nothing more happens. When the first of it was heard of.
+    pub async fn changed(&mut self) -> std::time::Instant {
         if mutant!("watch-blind") {
             return std::future::pending().await;
         }
         self.event().await;
-        let last = Instant::now() + PATIENCE;
+        let first = Instant::now();
+        let last = first + PATIENCE;
         while timeout_at(last.min(Instant::now() + QUIET), self.event()).await.is_ok() {}
+        first.into_std()
     }
 
     async fn event(&mut self) {

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a look means: for readiness, for those who count and read, and for when the next one is due.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use protocol::mutant;
+
+use super::fight::{self, Fight};
+use super::pass::{ConflistError, Report, Touch};
+use super::task::Context;
+use crate::conflist::plan::Step;
+use crate::events::{About, Reason};
+use crate::metrics::InstallResult;
+use crate::readiness::Part;
+use crate::settings::Settings;
+
+/// Events can get lost (network file systems, an overflow): so much later it is looked all the same.
+const NET: Duration = Duration::from_secs(10);
+/// After an error, at first …
+const SOON: Duration = Duration::from_millis(250);
+/// … and at last: events tell most of what ends one.
+const LATE: Duration = NET;
+
+/// A look at the node.
+#[derive(Debug)]
+pub struct Look {
+    /// What it went by.
+    pub settings: Arc<Settings>,
+    /// What it found and did.
+    pub report: Report,
+    /// When it began.
+    pub begun: Instant,
+    /// When the first of the changes that led to it was heard of; its beginning if it was due.
+    pub since: Instant,
+}
+
+/// What is remembered from look to look.
+#[derive(Debug, Default)]
+pub struct Judge {
+    fight: Fight,
+    right: Option<Right>,
+    /// The last failure that was told.
+    told: Option<String>,
+    failures: u32,
+}
+
+/// Our entry, while it was there.
+#[derive(Debug, Clone)]
+struct Right {
+    /// Where.
+    file: String,
+    /// What it was made of: a change of that is ours to write, and undoes nothing.
+    settings: Arc<Settings>,
+}
+
+impl Right {
+    fn is_still_wanted(&self, settings: &Settings) -> bool {
+        (&self.settings.chain, &self.settings.entry) == (&settings.chain, &settings.entry)
+    }
+}
+
+impl Judge {
+    /// Whether the configuration may be touched now.
+    #[must_use]
+    pub fn touch(&self, now: Instant) -> Touch {
+        match self.fight.hold(now) {
+            Some(_) => Touch::Later(fight::reason(self.file().unwrap_or("the configuration"))),
+            None => Touch::Now,
+        }
+    }
+
+    fn file(&self) -> Option<&str> {
+        self.right.as_ref().map(|right| right.file.as_str())
+    }
+
+    /// Tells what a look found. How long until the next.
+    pub fn judge(&mut self, look: &Look, context: &Context) -> Duration {
+        let (report, readiness) = (&look.report, &context.readiness);
+        match &report.binaries {
+            Ok(_) => readiness.right(Part::Binaries),
+            Err(error) => readiness.wrong(Part::Binaries, format!("failed to {error}")),
+        }
+        match &report.kubeconfig {
+            Ok(_) => readiness.right(Part::Kubeconfig),
+            Err(error) => readiness.wrong(Part::Kubeconfig, format!("failed to {error}")),
+        }
+        match &report.conflist {
+            Ok(_) => readiness.right(Part::Conflist),
+            Err(_) if self.right.is_some() && mutant!("readiness-believed") => {}
+            Err(error) => readiness.wrong(Part::Conflist, error.to_string()),
+        }
+        self.heal(look, context);
+        self.count(report, context);
+        self.next(report, look.begun)
+    }
+
+    /// Whether somebody's change was undone.
+    fn heal(&mut self, look: &Look, context: &Context) {
+        let Look { settings, report, begun, since } = look;
+        if let (Ok(file), Some(before), false) = (&report.conflist, &self.right, report.steps.is_empty())
+            && (before.is_still_wanted(settings) || mutant!("own-writes-heal"))
+        {
+            context.metrics.healed(since.elapsed());
+            if before.file == *file && self.fight.healed(*begun).is_some() && !mutant!("fight-untold") {
+                tell_fight(file, context);
+            }
+        }
+        if let Ok(file) = &report.conflist {
+            self.right = Some(Right { file: file.clone(), settings: settings.clone() });
+        } else if report.steps.iter().any(|step| matches!(step, Step::Remove { .. })) {
+            self.right = None;
+        }
+    }
+
+    fn count(&mut self, report: &Report, context: &Context) {
+        let metrics = &context.metrics;
+        let (result, failure) = outcome(report);
+        let changed = !report.steps.is_empty()
+            || matches!(report.binaries, Ok(true))
+            || matches!(report.kubeconfig, Ok(true));
+        match failure {
+            Some(why) if self.told.as_ref() != Some(&why) => {
+                tracing::warn!(target: "install", reason = why, "not installed");
+                metrics.installed(result);
+                self.told = Some(why);
+            }
+            Some(_) => {}
+            None => {
+                if changed || self.told.take().is_some() {
+                    metrics.installed(result);
+                    tracing::info!(target: "install", file = self.file().unwrap_or_default(), "installed");
+                }
+            }
+        }
+    }
+
+    /// After a failure sooner and then later; and when a fight's wait is over.
+    fn next(&mut self, report: &Report, begun: Instant) -> Duration {
+        let broken = report.binaries.is_err()
+            || report.kubeconfig.is_err()
+            || matches!(report.conflist, Err(ConflistError::File(_) | ConflistError::Restless));
+        self.failures = if broken { self.failures + 1 } else { 0 };
+        let wait = match self.failures {
+            0 => NET,
+            many => SOON.saturating_mul(1 << many.min(10)).min(LATE),
+        };
+        self.fight.hold(begun).map_or(wait, |hold| wait.min(hold))
+    }
+}
+
+fn tell_fight(file: &str, context: &Context) {
+    let why = fight::reason(file);
+    tracing::warn!(target: "install", file, "{why}");
+    context.metrics.fight();
+    let node = context.settings.borrow().own.node.clone();
+    if !node.is_empty() {
+        context.events.record(About::Node(node), Reason::CniConfigFight, why);
+    }
+}
+
+/// The metric's result, and what failed in words.
+fn outcome(report: &Report) -> (InstallResult, Option<String>) {
+    if let Err(error) = &report.binaries {
+        return (InstallResult::CopyBinariesFailure, Some(format!("failed to {error}")));
+    }
+    if let Err(error) = &report.kubeconfig {
+        return (InstallResult::CreateKubeconfigFailure, Some(format!("failed to {error}")));
+    }
+    match &report.conflist {
+        Err(error) => (InstallResult::CreateCniConfigFailure, Some(error.to_string())),
+        Ok(_) => (InstallResult::Success, None),
+    }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

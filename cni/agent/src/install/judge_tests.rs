@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Looks, and what is counted of them.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::watch;
+
+use super::*;
+use crate::conflist::plan::Mode;
+use crate::events;
+use crate::metrics::{Exposition, Metrics};
+use crate::readiness::Readiness;
+use crate::settings;
+
+struct Told {
+    judge: Judge,
+    context: Context,
+    now: Instant,
+    looks: i32,
+}
+
+impl Told {
+    fn new() -> Self {
+        let settings = Arc::new(settings::load(BTreeMap::new(), &BTreeMap::new()).settings);
+        let metrics = Metrics::default();
+        let (events, _writer) = events::channel(metrics.clone(), "n1");
+        let (_, settings) = watch::channel(settings);
+        let context = Context { settings, readiness: Readiness::default(), metrics, events };
+        Self { judge: Judge::default(), context, now: Instant::now(), looks: 0 }
+    }
+
+    /// A look that went by these excluded namespaces and took these steps, a moment after the last one.
+    fn look(&mut self, excluded: &str, report: Report) {
+        self.now += Duration::from_millis(50);
+        let mut settings = self.context.settings.borrow().as_ref().clone();
+        settings.entry.exclude_namespaces = vec![excluded.to_owned()];
+        // Our entry does not say this.
+        self.looks += 1;
+        settings.repair.exit_code = self.looks;
+        let look = Look { settings: Arc::new(settings), report, begun: self.now, since: self.now };
+        self.judge.judge(&look, &self.context);
+    }
+
+    #[track_caller]
+    fn has(&self, samples: &[&str]) {
+        let text = self.context.metrics.scrape(Exposition::Prometheus).unwrap();
+        for sample in samples {
+            assert!(text.lines().any(|line| line == *sample), "{sample} is not in\n{text}");
+        }
+    }
+}
+
+fn right(wrote: bool) -> Report {
+    let write = || Step::Write { name: "10.conflist".to_owned(), text: String::new(), mode: Mode::Ours };
+    Report {
+        binaries: Ok(false),
+        kubeconfig: Ok(false),
+        conflist: Ok("10.conflist".to_owned()),
+        steps: wrote.then(write).into_iter().collect(),
+    }
+}
+
+#[test]
+fn what_the_settings_change_is_no_heal_and_no_fight() {
+    let mut told = Told::new();
+    for excluded in ["a", "b", "c", "d", "e", "f", "g"] {
+        told.look(excluded, right(true));
+        told.look(excluded, right(false));
+    }
+    told.has(&["millrace_heal_seconds_count 0", "millrace_conflist_fights_total 0"]);
+    assert_eq!(told.judge.touch(told.now), Touch::Now);
+}
+
+#[test]
+fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
+    let mut told = Told::new();
+    told.look("a", right(true));
+    for _ in 0..4 {
+        told.look("a", right(true));
+    }
+    told.has(&["millrace_heal_seconds_count 4", "millrace_conflist_fights_total 0"]);
+    told.look("b", right(true));
+    assert_eq!(told.judge.touch(told.now), Touch::Now);
+    told.look("b", right(true));
+    told.has(&["millrace_heal_seconds_count 5", "millrace_conflist_fights_total 1"]);
+    assert!(matches!(told.judge.touch(told.now), Touch::Later(_)));
+}
