@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our entry in the primary's own list, or in the one that takes the place of its `.conf`.
+
+use protocol::mutant;
+
+use super::{Mode, NotRight, OWNED, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
+use crate::conflist::document::Document;
+use crate::conflist::scan::{Snapshot, list_name};
+
+impl Wish<'_> {
+    /// Our entry in the primary's own list.
+    pub(super) fn chained(&self, now: &Snapshot) -> Planned {
+        let mut steps = Vec::new();
+        let primary = match self.named(now)? {
+            Some(name) => name,
+            None => self.first(now, &mut steps)?,
+        };
+        known_at(now, |denied| denied <= primary.as_str())?;
+        let text = self.merged(now, &primary).map_err(|(_, why)| (steps.clone(), why))?;
+        let target = self.target(now, &primary)?;
+        if now.text(&target) != Some(&text) {
+            let mode = Mode::Of(primary.clone());
+            // First the new one: at any moment a runtime finds the old file or the new one.
+            steps.insert(0, Step::Write { name: target.clone(), text, mode });
+        }
+        if target != primary && !(mutant!("conf-left-behind") && steps.is_empty()) {
+            let at = usize::from(!steps.is_empty() && !mutant!("removed-before-written"));
+            steps.insert(at, Step::Remove { name: primary });
+        }
+        let then = if steps.is_empty() { self.seen(now, &target) } else { Ok(target) };
+        Ok(Plan { steps, then })
+    }
+
+    /// The file that runtimes use. What is ours alone is none: as the first it would leave pods without a network, so it goes.
+    fn first(&self, now: &Snapshot, steps: &mut Vec<Step>) -> Result<String, Stopped> {
+        let other_mode = if self.chain.owned_name.is_empty() { OWNED } else { &self.chain.owned_name };
+        let mut left_over = None;
+        for (name, document) in now.usable() {
+            if document.others().is_empty() {
+                steps.push(Step::Remove { name: name.to_owned() });
+            } else if [other_mode, OWNED].contains(&name) && !document.ours().is_empty() {
+                // Made when a list of our own was asked for. It goes once the primary's has our entry.
+                left_over.get_or_insert_with(|| name.to_owned());
+            } else {
+                steps.extend(left_over.map(|name| Step::Remove { name }));
+                return Ok(name.to_owned());
+            }
+        }
+        left_over.ok_or_else(|| (std::mem::take(steps), NotRight::NoPrimary))
+    }
+
+    /// Which file gets the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.
+    fn target(&self, now: &Snapshot, primary: &str) -> Result<String, Stopped> {
+        let Some(list) = list_name(primary) else { return Err(nothing(NotRight::Name(primary.to_owned()))) };
+        if list == primary {
+            return Ok(list);
+        }
+        let kinds = |name: &str| {
+            now.text(name)
+                .and_then(|text| Document::parse(text).ok())
+                .map(|is| (is.others(), is.ours().len()))
+        };
+        let wanted = kinds(primary).map(|(others, _)| others);
+        let is_ours = |name: &str| match kinds(name) {
+            None => !now.files.contains_key(name),
+            Some((others, ours)) => ours > 0 && (Some(others) == wanted || self.made.contains(name)),
+        };
+        let free = |name: &String| is_ours(name) || mutant!("counterpart-overwritten");
+        let aside = aside(primary);
+        let foreign = || nothing(NotRight::Foreign(aside.clone()));
+        [list, aside.clone()].into_iter().find(free).ok_or_else(foreign)
+    }
+
+    /// Whether runtimes get to our entry.
+    fn seen(&self, now: &Snapshot, target: &str) -> Result<String, NotRight> {
+        let Some((first, document)) = now.usable().next() else { return Err(NotRight::NoPrimary) };
+        let through = first == target || delegates(&document) || !document.ours().is_empty();
+        if through || mutant!("first-file-ignored") {
+            return Ok(target.to_owned());
+        }
+        Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() })
+    }
+}
+
+/// Multus hands on to other files: the one that we were told to use may be one of them.
+fn delegates(document: &Document<'_>) -> bool {
+    let first = document.others().first().cloned().flatten();
+    first.is_some_and(|kind| kind.starts_with("multus") && !mutant!("multus-unknown"))
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our plugin in a file of its own, for who calls it by that: Multus.
+
+use protocol::mutant;
+use serde_json::Value;
+
+use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
+use crate::conflist::document::Document;
+use crate::conflist::scan::{Snapshot, list_name};
+
+/// The name of the file, if nobody gave one.
+const STANDALONE: &str = "YYY-istio-cni.conf";
+
+impl Wish<'_> {
+    /// A file with our entry and nothing else.
+    pub(super) fn standalone(&self, now: &Snapshot) -> Planned {
+        let name = if self.chain.conf_name.is_empty() { STANDALONE } else { &self.chain.conf_name };
+        let list = list_name(name)
+            .filter(|_| !name.contains('/'))
+            .ok_or_else(|| nothing(NotRight::Name(name.to_owned())))?;
+        let wanted = if list == name { alone_in_a_list(self.entry) } else { self.entry.clone() };
+        let is = now.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        if is.as_ref() == Some(&wanted) {
+            return Ok(Plan { steps: Vec::new(), then: Ok(name.to_owned()) });
+        }
+        let known = now.text(name).is_some_and(is_ours_alone) && !mutant!("ours-forgotten");
+        let ours = known || self.made.contains(name);
+        known_at(now, |denied| denied == name)?;
+        if now.files.contains_key(name) && !ours && !mutant!("foreign-overwritten") {
+            return Err(nothing(NotRight::Foreign(name.to_owned())));
+        }
+        let write = Step::Write { name: name.to_owned(), text: format!("{wanted:#}\n"), mode: Mode::Ours };
+        Ok(Plan { steps: vec![write], then: Ok(name.to_owned()) })
+    }
+}
+
+/// Whether a file holds our plugin and no other.
+fn is_ours_alone(text: &str) -> bool {
+    Document::parse(text).is_ok_and(|document| match &document {
+        Document::List(list) => !list.plugins.is_empty() && document.others().is_empty(),
+        Document::Single(_) => document.others().is_empty(),
+    })
+}
+
+/// For a name that says that the file is a list.
+fn alone_in_a_list(entry: &Value) -> Value {
+    let mut plugin = entry.clone();
+    let version = plugin.as_object_mut().and_then(|keys| keys.remove("cniVersion"));
+    serde_json::json!({ "cniVersion": version, "name": plugin["name"], "plugins": [plugin] })
+}
