@@ -9,8 +9,10 @@
 //! | [`entry`] | our entry |
 //! | [`scan`] | a directory's files in the order in which runtimes look at them |
 //! | [`plan`] | what to write and remove, and whether what is there is right |
+//! | [`copy`] | lists of our own that repeat the primary's: how they are known |
 //! | [`leave`] | what to write and remove so that nothing of ours is left |
 
+pub mod copy;
 pub mod document;
 pub mod entry;
 pub mod leave;

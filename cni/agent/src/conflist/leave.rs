@@ -3,8 +3,9 @@
 
 use protocol::mutant;
 
+use super::copy;
 use super::document::Document;
-use super::plan::{Mode, OWNED, Step};
+use super::plan::{Mode, Step};
 use super::scan::Snapshot;
 use super::splice;
 use crate::settings::ChainSettings;
@@ -12,17 +13,17 @@ use crate::settings::ChainSettings;
 /// What has to change. Files that hold nothing but our plugin, and lists of our own, go as a whole; a file that cannot be read stays as it is.
 #[must_use]
 pub fn steps(chain: &ChainSettings, now: &Snapshot) -> Vec<Step> {
-    now.files.keys().filter_map(|name| step(chain, name, now.text(name)?)).collect()
+    now.files.keys().filter_map(|name| step(chain, now, name)).collect()
 }
 
-fn step(chain: &ChainSettings, name: &str, text: &str) -> Option<Step> {
-    let document = Document::parse(text).ok()?;
+fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<Step> {
+    let document = Document::parse(now.text(name)?).ok()?;
     let remove = || Some(Step::Remove { name: name.to_owned() });
     match &document {
         Document::Single(_) if mutant!("single-left") => None,
         Document::Single(_) => document.others().is_empty().then(remove)?,
         Document::List(_) if document.ours().is_empty() => None,
-        Document::List(_) if document.others().is_empty() || owned(chain, name) => remove(),
+        Document::List(_) if document.others().is_empty() || goes(chain, now, name, &document) => remove(),
         Document::List(list) => {
             let text = splice::with_entry(list, None);
             Some(Step::Write { name: name.to_owned(), text, mode: Mode::Of(name.to_owned()) })
@@ -30,10 +31,9 @@ fn step(chain: &ChainSettings, name: &str, text: &str) -> Option<Step> {
     }
 }
 
-/// Whether a list is a copy that we made of the primary's.
-fn owned(chain: &ChainSettings, name: &str) -> bool {
-    let given = if chain.owned_name.is_empty() { OWNED } else { &chain.owned_name };
-    chain.chained && chain.owned && name == given
+/// Whether a list is a copy that goes as a whole. What only its name tells of is somebody's only network in case of doubt.
+fn goes(chain: &ChainSettings, now: &Snapshot, name: &str, document: &Document<'_>) -> bool {
+    copy::mark(document).is_some() || (copy::is_copy(chain, name, document) && copy::is_needless(chain, now))
 }
 
 /// Files that name our plugin and cannot be edited: they are not JSON.

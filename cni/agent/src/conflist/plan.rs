@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use protocol::mutant;
 use serde_json::Value;
 
+use super::copy;
 use super::document::{Document, Invalid, List, Plugin};
 use super::scan::{Refused, Snapshot, list_name};
 use super::splice;
@@ -24,9 +25,6 @@ mod owned;
 mod standalone;
 
 pub use not_right::NotRight;
-
-/// The name of a list of our own, if nobody gave one.
-pub const OWNED: &str = "02-istio-cni.conflist";
 
 /// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +116,19 @@ impl Wish<'_> {
             .ok_or_else(|| nothing(NotRight::Waiting(name.to_owned())))
     }
 
+    /// Lists of our own that are not wanted any more, or under another name.
+    fn copies(&self, now: &Snapshot, target: &str) -> Vec<Step> {
+        let left = |name: &str, document: &Document<'_>| {
+            name != target && copy::is_copy(self.chain, name, document) && !mutant!("copies-left")
+        };
+        now.usable()
+            .filter(|(name, document)| left(name, document))
+            .map(|(name, _)| Step::Remove { name: name.to_owned() })
+            .collect()
+    }
+
     /// A file's text with our entry, as a list that runtimes take.
-    fn merged(&self, now: &Snapshot, name: &str) -> Result<String, Stopped> {
+    fn merged(&self, now: &Snapshot, name: &str, entry: &Value) -> Result<String, Stopped> {
         let refused = |why| nothing(NotRight::Refused { name: name.to_owned(), why });
         let Some(text) = now.text(name) else {
             return Err(refused(now.valid(name).err().unwrap_or(Refused::Absent)));
@@ -130,11 +139,11 @@ impl Wish<'_> {
             return Err(refused(Invalid::Plugins.into()));
         }
         let merged = match document {
-            Document::List(list) if splice::has_entry(&list, self.entry) => text.to_owned(),
-            Document::List(list) if mutant!("numbers-re-encoded") => re_encoded(&list, self.entry),
-            Document::List(list) => splice::with_entry(&list, Some(self.entry)),
+            Document::List(list) if splice::has_entry(&list, entry) => text.to_owned(),
+            Document::List(list) if mutant!("numbers-re-encoded") => re_encoded(&list, entry),
+            Document::List(list) => splice::with_entry(&list, Some(entry)),
             Document::Single(single) => {
-                splice::upgraded(&single, self.entry).map_err(|why| refused(why.into()))?
+                splice::upgraded(&single, entry).map_err(|why| refused(why.into()))?
             }
         };
         let Document::List(list) = Document::parse(&merged).map_err(|why| refused(why.into()))? else {

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::copy::OWNED;
 use super::leave;
-use super::plan::{Mode, NotRight, OWNED, Step, Wish};
+use super::plan::{Mode, NotRight, Step, Wish};
 use super::scan::{Content, Snapshot};
 use crate::settings::ChainSettings;
 
@@ -294,6 +295,63 @@ fn a_list_of_our_own_goes_when_the_primarys_is_used_again() {
     let (mut now, _) = installed(&ChainSettings { owned: true, ..chain() }, &[("10.conflist", CALICO)]);
     assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10.conflist".to_owned()));
     assert_eq!((names(&now), kinds(&now, "10.conflist").len()), (vec!["10.conflist"], 3));
+}
+
+#[test]
+fn lists_of_our_own_under_former_names_go_and_are_never_taken_for_the_primarys() {
+    let changed = CALICO.replace(r#""calico""#, r#""calico","mtu":2"#);
+    let named = |name: &str| ChainSettings { owned: true, owned_name: name.to_owned(), ..chain() };
+    for (former, name) in [("02.conflist", "01.conflist"), ("01.conflist", "02.conflist")] {
+        let (mut now, _) = installed(&named(former), &[("10.conflist", CALICO)]);
+        now.files.insert("10.conflist".to_owned(), Content::Text(changed.clone()));
+        assert_eq!(settle(&named(name), &mut now, &BTreeSet::new()), Ok(name.to_owned()));
+        assert_eq!(names(&now), [name, "10.conflist"]);
+        assert!(now.text(name).unwrap().contains(r#""mtu":2"#), "made of the primary's, not of {former}");
+    }
+    for (name, chain, left) in [
+        ("01.conflist", chain(), vec!["10.conflist"]),
+        (
+            "01.conflist",
+            ChainSettings { chained: false, ..chain() },
+            vec!["10.conflist", "YYY-istio-cni.conf"],
+        ),
+        (OWNED, ChainSettings { chained: false, ..chain() }, vec!["10.conflist", "YYY-istio-cni.conf"]),
+    ] {
+        let (mut now, _) = installed(&named(name), &[("10.conflist", CALICO)]);
+        assert!(settle(&chain, &mut now, &BTreeSet::new()).is_ok());
+        assert_eq!(names(&now), left);
+    }
+}
+
+#[test]
+fn a_list_of_our_own_is_kept_while_it_is_the_only_network_and_known_when_it_is_not() {
+    let named = ChainSettings { owned: true, owned_name: "01.conflist".to_owned(), ..chain() };
+    let (mut now, _) = installed(&named, &[("10.conflist", CALICO)]);
+    now.files.remove("10.conflist");
+    for chain in [chain(), ChainSettings { chained: false, ..chain() }] {
+        assert!(settle(&chain, &mut now, &BTreeSet::new()).is_ok());
+        assert_eq!(kinds(&now, "01.conflist"), ["calico", "portmap", "istio-cni"]);
+    }
+    now.files.insert("10.conflist".to_owned(), Content::Text(CALICO.to_owned()));
+    for step in leave::steps(&chain(), &now) {
+        take(&mut now, &step);
+    }
+    assert_eq!(now, directory(&[("10.conflist", CALICO)]), "whoever leaves need not know how it was called");
+}
+
+#[test]
+fn another_installers_list_of_the_usual_name_goes_only_where_there_is_another_network() {
+    let upstreams = CALICO.replace("]}", r#",{"type":"istio-cni"}]}"#);
+    let left = |files: &[(&str, &str)]| {
+        let mut now = directory(files);
+        for step in leave::steps(&chain(), &now) {
+            take(&mut now, &step);
+        }
+        now
+    };
+    let both = left(&[(OWNED, &upstreams), ("10.conflist", CALICO)]);
+    assert_eq!(both, directory(&[("10.conflist", CALICO)]));
+    assert_eq!(left(&[(OWNED, &upstreams)]), directory(&[(OWNED, CALICO)]));
 }
 
 #[test]

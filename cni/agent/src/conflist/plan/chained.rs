@@ -2,8 +2,10 @@
 //! Our entry in the primary's own list, or in the one that takes the place of its `.conf`.
 
 use protocol::mutant;
+use serde_json::Value;
 
-use super::{Mode, NotRight, OWNED, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
+use super::{Mode, NotRight, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
+use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
 
@@ -16,7 +18,8 @@ impl Wish<'_> {
             None => self.first(now, &mut steps)?,
         };
         known_at(now, |denied| denied <= primary.as_str())?;
-        let text = self.merged(now, &primary).map_err(|(_, why)| (steps.clone(), why))?;
+        let entry = self.entry_of(now, &primary);
+        let text = self.merged(now, &primary, &entry).map_err(|(_, why)| (steps.clone(), why))?;
         let target = self.target(now, &primary)?;
         if now.text(&target) != Some(&text) {
             let mode = Mode::Of(primary.clone());
@@ -27,26 +30,32 @@ impl Wish<'_> {
             let at = usize::from(!steps.is_empty() && !mutant!("removed-before-written"));
             steps.insert(at, Step::Remove { name: primary });
         }
+        steps.extend(self.copies(now, &target));
         let then = if steps.is_empty() { self.seen(now, &target) } else { Ok(target) };
         Ok(Plan { steps, then })
     }
 
-    /// The file that runtimes use. What is ours alone is none: as the first it would leave pods without a network, so it goes.
+    /// The file that runtimes use. What is ours alone is none: as the first it would leave pods without a network, so it goes. A list of
+    /// our own is one only as long as there is no other.
     fn first(&self, now: &Snapshot, steps: &mut Vec<Step>) -> Result<String, Stopped> {
-        let other_mode = if self.chain.owned_name.is_empty() { OWNED } else { &self.chain.owned_name };
         let mut left_over = None;
         for (name, document) in now.usable() {
             if document.others().is_empty() {
                 steps.push(Step::Remove { name: name.to_owned() });
-            } else if [other_mode, OWNED].contains(&name) && !document.ours().is_empty() {
-                // Made when a list of our own was asked for. It goes once the primary's has our entry.
+            } else if copy::is_copy(self.chain, name, &document) {
                 left_over.get_or_insert_with(|| name.to_owned());
             } else {
-                steps.extend(left_over.map(|name| Step::Remove { name }));
                 return Ok(name.to_owned());
             }
         }
         left_over.ok_or_else(|| (std::mem::take(steps), NotRight::NoPrimary))
+    }
+
+    /// Our entry for a list: one that is our own stays known as that.
+    fn entry_of(&self, now: &Snapshot, name: &str) -> Value {
+        let document = now.text(name).and_then(|text| Document::parse(text).ok());
+        let mark = document.and_then(|document| copy::mark(&document));
+        mark.map_or_else(|| self.entry.clone(), |primary| copy::marked(self.entry, &primary))
     }
 
     /// Which file gets the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.

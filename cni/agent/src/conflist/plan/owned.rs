@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A list of our own that repeats the primary's, which stays as it is.
+//! A list of our own that repeats the primary's, which is the primary's alone.
 
 use protocol::mutant;
 
-use super::{Mode, NotRight, OWNED, Plan, Planned, Step, Wish, known_at, nothing};
+use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
+use crate::conflist::copy::{self, OWNED};
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
 
@@ -14,27 +15,36 @@ impl Wish<'_> {
         if list_name(ours).as_deref() != Some(ours) || ours.contains('/') {
             return Err(nothing(NotRight::Name(ours.to_owned())));
         }
+        let others = |(name, document): &(&str, Document<'_>)| {
+            *name != ours && !document.others().is_empty() && !copy::is_copy(self.chain, name, document)
+        };
         let primary = match self.named(now)? {
             Some(name) => name,
             None => now
                 .usable()
-                .find(|(name, document)| *name != ours && !document.others().is_empty())
+                .find(others)
                 .map(|(name, _)| name.to_owned())
                 .ok_or_else(|| nothing(NotRight::NoPrimary))?,
         };
         known_at(now, |denied| denied <= primary.as_str() || denied == ours)?;
-        let text = self.merged(now, &primary)?;
+        let text = self.merged(now, &primary, &copy::marked(self.entry, &primary))?;
         if now.text(ours).is_some_and(|text| Document::parse(text).is_ok_and(|is| is.ours().is_empty()))
             && !self.made.contains(ours)
         {
             return Err(nothing(NotRight::Foreign(ours.to_owned())));
         }
-        let write = Step::Write { name: ours.to_owned(), text: text.clone(), mode: Mode::Ours };
         let is_there = now.text(ours).is_some_and(|is| is == text || mutant!("primary-not-followed"));
-        let steps = if is_there { Vec::new() } else { vec![write] };
-        let first = now.usable().map(|(name, _)| name).find(|name| *name < ours);
-        let not_first =
-            |first: &str| NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() };
-        Ok(Plan { steps, then: first.map_or_else(|| Ok(ours.to_owned()), |first| Err(not_first(first))) })
+        let write = Step::Write { name: ours.to_owned(), text, mode: Mode::Ours };
+        let mut steps = if is_there { Vec::new() } else { vec![write] };
+        let preempts = |(name, document): &(&str, Document<'_>)| {
+            *name < ours && !copy::is_copy(self.chain, name, document)
+        };
+        let first = now.usable().find(preempts).map(|(first, _)| first);
+        steps.extend(self.copies(now, ours));
+        if let Some(first) = first {
+            let not_first = NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() };
+            return Ok(Plan { steps, then: Err(not_first) });
+        }
+        Ok(Plan { steps, then: Ok(ours.to_owned()) })
     }
 }

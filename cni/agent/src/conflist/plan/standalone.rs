@@ -5,6 +5,7 @@ use protocol::mutant;
 use serde_json::Value;
 
 use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
+use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
 
@@ -20,8 +21,11 @@ impl Wish<'_> {
             .ok_or_else(|| nothing(NotRight::Name(name.to_owned())))?;
         let wanted = if list == name { alone_in_a_list(self.entry) } else { self.entry.clone() };
         let is = now.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        // Without a primary a copy of it is the only network that there is.
+        let needless = copy::is_needless(self.chain, now);
+        let mut steps = if needless { self.copies(now, name) } else { Vec::new() };
         if is.as_ref() == Some(&wanted) {
-            return Ok(Plan { steps: Vec::new(), then: Ok(name.to_owned()) });
+            return Ok(Plan { steps, then: Ok(name.to_owned()) });
         }
         let known = now.text(name).is_some_and(is_ours_alone) && !mutant!("ours-forgotten");
         let ours = known || self.made.contains(name);
@@ -30,7 +34,8 @@ impl Wish<'_> {
             return Err(nothing(NotRight::Foreign(name.to_owned())));
         }
         let write = Step::Write { name: name.to_owned(), text: format!("{wanted:#}\n"), mode: Mode::Ours };
-        Ok(Plan { steps: vec![write], then: Ok(name.to_owned()) })
+        steps.insert(0, write);
+        Ok(Plan { steps, then: Ok(name.to_owned()) })
     }
 }
 
