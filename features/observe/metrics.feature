@@ -10,3 +10,19 @@ Feature: The agent's metrics have upstream's names
     And its metrics have "istio_cni_install_ready 1"
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 0"
     And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
+
+  @mutant:first-look-untold
+  Scenario: An agent that finds everything in its place has installed it as well
+    Given the node agent is ready
+    When somebody restores "10-lab.conflist"
+    Then its metrics have "istio_cni_installs_total{result='SUCCESS'} 2"
+    When the node agent is killed
+    Then its metrics have "istio_cni_installs_total{result='SUCCESS'} 1"
+    And its metrics have "millrace_heal_seconds_count 0"
+
+  @mutant:failures-counted-once
+  Scenario: A failure that lasts is counted again and again
+    Given the node has no network yet
+    And the node agent is on the host's network
+    When the node agent is deployed
+    Then its metrics have "istio_cni_installs_total{result='CREATE_CNI_CONFIG_FAILURE'} 2"

@@ -40,8 +40,7 @@ pub struct Look {
 pub struct Judge {
     fight: Fight,
     right: Option<Right>,
-    /// The last failure that was told.
-    told: Option<String>,
+    said: Option<Said>,
     failures: u32,
 }
 
@@ -52,6 +51,14 @@ struct Right {
     file: String,
     /// What it was made of: a change of that is ours to write, and undoes nothing.
     settings: Arc<Settings>,
+}
+
+/// What the log says of the installation as a whole.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Installed,
+    /// And why not.
+    Not(String),
 }
 
 impl Right {
@@ -114,25 +121,26 @@ impl Judge {
     }
 
     fn count(&mut self, report: &Report, context: &Context) {
-        let metrics = &context.metrics;
         let (result, failure) = outcome(report);
         let changed = !report.steps.is_empty()
             || matches!(report.binaries, Ok(true))
             || matches!(report.kubeconfig, Ok(true));
-        match failure {
-            Some(why) if self.told.as_ref() != Some(&why) => {
-                tracing::warn!(target: "install", reason = why, "not installed");
-                metrics.installed(result);
-                self.told = Some(why);
-            }
-            Some(_) => {}
-            None => {
-                if changed || self.told.take().is_some() {
-                    metrics.installed(result);
-                    tracing::info!(target: "install", file = self.file().unwrap_or_default(), "installed");
-                }
-            }
+        let said = failure.map_or(Said::Installed, Said::Not);
+        let first = self.said.is_none() && !mutant!("first-look-untold");
+        let news = first || self.said.as_ref().is_some_and(|before| *before != said);
+        // A failure that lasts is counted each time, so that its rate tells of it.
+        let again = result != InstallResult::Success && !mutant!("failures-counted-once");
+        if news || changed || again {
+            context.metrics.installed(result);
         }
+        match &said {
+            Said::Installed if news || changed => {
+                tracing::info!(target: "install", file = self.file().unwrap_or_default(), "installed");
+            }
+            Said::Not(reason) if news => tracing::warn!(target: "install", reason, "not installed"),
+            Said::Installed | Said::Not(_) => {}
+        }
+        self.said = Some(said);
     }
 
     /// After a failure sooner and then later; and when a fight's wait is over.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 use super::*;
-use crate::conflist::plan::Mode;
+use crate::conflist::plan::{Mode, NotRight};
 use crate::events;
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::Readiness;
@@ -84,4 +84,30 @@ fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
     told.look("b", right(true));
     told.has(&["millrace_heal_seconds_count 5", "millrace_conflist_fights_total 1"]);
     assert!(matches!(told.judge.touch(told.now), Touch::Later(_)));
+}
+
+#[test]
+fn each_process_tells_once_that_it_is_installed_and_again_when_it_is_again() {
+    let success = |count: u32| format!("istio_cni_installs_total{{result=\"SUCCESS\"}} {count}");
+    let mut told = Told::new();
+    for _ in 0..3 {
+        told.look("a", right(false));
+        told.has(&[&success(1)]);
+    }
+    let lost = ConflistError::NotRight(NotRight::NoPrimary);
+    told.look("a", Report { conflist: Err(lost), ..right(false) });
+    told.look("a", right(false));
+    told.has(&[&success(2)]);
+}
+
+#[test]
+fn a_failure_is_counted_at_each_look() {
+    let mut told = Told::new();
+    for count in 1..4 {
+        told.look(
+            "a",
+            Report { conflist: Err(ConflistError::NotRight(NotRight::NoPrimary)), ..right(false) },
+        );
+        told.has(&[&format!("istio_cni_installs_total{{result=\"CREATE_CNI_CONFIG_FAILURE\"}} {count}")]);
+    }
 }
