@@ -75,6 +75,8 @@ pub enum Command {
     /// Mind the taint that keeps pods off nodes until the plugin is ready there, for all nodes of the cluster.
     #[command(after_help = TAINT_EXAMPLES)]
     Taint(taint::Flags),
+    /// Print the version, as upstream's command does.
+    Version,
     /// Work in namespaces of pods, for the agent itself: a request on stdin, an answer on stdout.
     #[command(hide = true)]
     InPod,
@@ -224,6 +226,7 @@ mod tests {
             assert!(read(&words).is_err(), "{words:?}");
         }
         assert_eq!(read(&["--version"]).unwrap_err().kind(), clap::error::ErrorKind::DisplayVersion);
+        assert!(matches!(read(&["version"]).unwrap().command, Some(Command::Version)));
     }
 
     #[test]

@@ -39,6 +39,10 @@ pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::InPod) = cli.command {
         return repair::inside::main();
     }
+    if let Some(Command::Version) = cli.command {
+        let done = writeln!(io::stdout(), "install-cni {}", env!("CARGO_PKG_VERSION"));
+        return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     if let Some(Command::Manifests(request)) = &cli.command {
         let done = manifests::run(request, &cli.flags, &mut io::stdout(), &mut io::stderr());
         return done.unwrap_or(ExitCode::FAILURE);
