@@ -23,6 +23,8 @@ pub struct Found {
     pub hostname: String,
     /// The namespace that the service account is of; empty if nobody says.
     pub account_namespace: String,
+    /// An agent before this one left our entry with the STATUS gate.
+    pub gated: bool,
     /// What `CNI_NETWORK_CONFIG_FILE` holds, if that is set, or why it cannot be read.
     pub template_file: Option<Result<String, String>>,
 }

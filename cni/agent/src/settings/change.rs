@@ -7,7 +7,7 @@ use protocol::mutant;
 
 use super::key::{self, Change, Key};
 use super::kind::{self, Problem};
-use super::layers::{Value, Values};
+use super::layers::{Origin, Value, Values};
 
 /// Whether something can be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -130,10 +130,17 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
     let mut changes = Changes { values: old.clone(), ..Changes::default() };
     for (key, wanted) in new {
         let same = old.get(key).is_some_and(|held| held.text == wanted.text);
-        let refusal = if same { None } else { refusal(key, wanted, abilities) };
+        // What an agent before this one could do, this one may not.
+        let lost = **key == key::STATUS_GATE && abilities.host_network == Able::No;
+        let refusal = if same && !lost { None } else { refusal(key, wanted, abilities) };
         match refusal {
             Some(why) if !mutant!("refused-setting-applied") => {
                 changes.refused.push(Refused { key, wanted: wanted.clone(), why });
+                if same {
+                    let off = Value { text: key.default.to_owned(), origin: Origin::Default };
+                    changes.values.insert(key, off);
+                    changes.applied.push(key);
+                }
                 continue;
             }
             _ if !same => changes.applied.push(key),

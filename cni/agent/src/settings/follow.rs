@@ -51,12 +51,15 @@ pub struct Live {
 }
 
 impl Live {
-    /// Begins with what is said at the start. What needs something of the pod that is not known yet is left out until it is.
+    /// Begins with what is said at the start. What needs something of the pod that is not known yet is left out until it is; a gate
+    /// that the node has stays until the pod is known not to be one for it.
     #[must_use]
     pub fn new(loaded: Loaded) -> Self {
         let Loaded { layers, found, mut values, .. } = loaded;
         let held_back = |text: &str| Value { text: text.to_owned(), origin: Origin::Default };
-        values.insert(&key::STATUS_GATE, held_back(""));
+        if !found.gated || mutant!("gate-waits") {
+            values.insert(&key::STATUS_GATE, held_back(key::STATUS_GATE.default));
+        }
         if !mutant!("rights-unasked") {
             values.insert(&key::REPAIR, held_back("false"));
             values.insert(&key::REPAIR_FALLBACK, held_back(key::REPAIR_FALLBACK.default));

@@ -2,11 +2,16 @@
 //! The settings at the start: the command line and the environment, and the few files that they depend on.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
 
 use super::build::{ACCOUNT_DIR, Found, build};
 use super::key::{self, Key};
 use super::layers::{Environment, Layers, Values};
 use super::{Mistake, Settings};
+use crate::conflist::document::Document;
+use crate::install::directory;
 
 /// The settings, and where they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +42,26 @@ pub fn load(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment
 fn find(values: &Values) -> Found {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
+    let net_dir = values.get(&&key::NET_DIR).map_or(key::NET_DIR.default, |value| value.text.as_str());
     let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     Found {
         hostname: text("/proc/sys/kernel/hostname"),
         account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
+        gated: is_gated(Path::new(net_dir)),
         template_file: (!file.is_empty()).then(read),
     }
+}
+
+/// Whether an entry of ours has the STATUS gate.
+fn is_gated(net_dir: &Path) -> bool {
+    let has_gate = |entry: &str| {
+        serde_json::from_str::<Value>(entry)
+            .is_ok_and(|entry| entry["millrace_status_gate"].as_str() == Some("agent"))
+    };
+    directory::read(net_dir).is_ok_and(|now| {
+        let texts = now.files.keys().filter_map(|name| now.text(name));
+        texts.filter_map(|text| Document::parse(text).ok()).any(|list| list.ours().into_iter().any(has_gate))
+    })
 }
 
 #[cfg(test)]
@@ -62,5 +81,19 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let loaded = load(flags, &BTreeMap::new());
         assert!(loaded.settings.blocked[0].contains("t.json"), "{:?}", loaded.settings.blocked);
+    }
+    #[test]
+    fn a_gate_that_is_there_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = BTreeMap::from([(&key::NET_DIR, dir.path().display().to_string())]);
+        for (entry, gated) in [
+            (r#"{"type":"istio-cni"}"#, false),
+            (r#"{"type":"istio-cni","millrace_status_gate":"agent"}"#, true),
+            (r#"{"type":"other","millrace_status_gate":"agent"}"#, false),
+        ] {
+            let text = format!(r#"{{"cniVersion":"1.0.0","name":"n","plugins":[{{"type":"a"}},{entry}]}}"#);
+            std::fs::write(dir.path().join("10.conflist"), text).unwrap();
+            assert_eq!(load(flags.clone(), &BTreeMap::new()).found.gated, gated, "{entry}");
+        }
     }
 }

@@ -164,3 +164,17 @@ async fn the_status_gate_waits_until_the_own_pod_is_known_to_be_on_the_nodes_net
         assert_eq!(agent.settings.borrow().entry.status_gate, gate);
     }
 }
+
+#[test]
+fn a_gate_that_the_node_has_stays_until_the_own_pod_is_known_to_be_on_another_network() {
+    let mut loaded = load(BTreeMap::new(), &environment(&[("MILLRACE_STATUS_GATE", "agent")]));
+    loaded.found.gated = true;
+    let mut live = Live::new(loaded);
+    let has_gate = |live: &Live| live.settings().borrow().entry.status_gate;
+    assert!(has_gate(&live), "nothing is known of the own pod");
+    for (able, refused, gate) in [(Able::Unknown, 0, true), (Able::Yes, 0, true), (Able::No, 1, false)] {
+        live.know(|abilities| abilities.host_network = able);
+        assert_eq!((live.decide().len(), has_gate(&live)), (refused, gate), "{able:?}");
+    }
+    assert!(live.decide().is_empty(), "it is told once");
+}
