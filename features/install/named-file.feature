@@ -35,3 +35,17 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
     Then the node agent is not ready: "20-other.conflist, named by CNI_CONF_NAME, is not there"
     When its ConfigMap sets "CNI_CONF_NAME" to ""
     Then the node agent becomes ready within 15 s
+
+  @mutant:others-forgotten
+  Scenario: What runtimes read before it keeps no former settings
+    Given the node agent is ready
+    And somebody writes "20-other.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "other"}]}
+      """
+    When its ConfigMap sets "CNI_CONF_NAME" to "20-other.conflist"
+    Then the conflist "20-other.conflist" lists "other, istio-cni" within 5000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "builds"
+    Then our entry in "20-other.conflist" has "exclude_namespaces" = ["builds"]
+    And our entry in "10-lab.conflist" has "exclude_namespaces" = ["builds"]
+    And the node agent becomes ready within 15 s

@@ -18,7 +18,7 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
     When somebody adds "x-more" = 1 to "10-lab.conflist"
     Then the configuration "02-istio-cni.conflist" contains "'x-more': 1"
 
-  @mutant:copies-left @mutant:copies-unmarked
+  @mutant:others-forgotten @mutant:copies-unmarked
   Scenario: Under another name it is made of the primary's again, and the former one goes
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG_FILENAME" to "03-ours.conflist"
     Then the configuration "02-istio-cni.conflist" is not there
@@ -29,10 +29,19 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
     When somebody adds "x-more" = 1 to "10-lab.conflist"
     Then the configuration "01-ours.conflist" contains "'x-more': 1"
 
-  @mutant:copies-left @mutant:copies-unmarked
+  @mutant:others-forgotten @mutant:copies-unmarked
   Scenario: It goes when our entry is to be in the primary's
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG_FILENAME" to "01-ours.conflist"
     Then the configuration "02-istio-cni.conflist" is not there
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG" to "false"
     Then the configuration "01-ours.conflist" is not there
-    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
+
+  @mutant:others-forgotten
+  Scenario: An entry in the primary's goes once ours stands
+    When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG" to "false"
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
+    When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG" to "true"
+    Then the conflist "02-istio-cni.conflist" lists "lab-net, istio-cni" within 5000 ms
+    And the conflist "10-lab.conflist" lists "lab-net" within 5000 ms
+    And the conflist "10-lab.conflist" is as it was

@@ -28,3 +28,13 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
     When the node agent is killed
     And its ConfigMap sets "EXCLUDE_NAMESPACES" to "builds"
     Then our entry in "YYY-istio-cni.conf" has "exclude_namespaces" = ["builds"]
+
+  @mutant:others-forgotten
+  Scenario: An entry that was chained goes once the file stands
+    Given the node agent's setting "CHAINED_CNI_PLUGIN" is "true"
+    And the node agent is ready
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    When its ConfigMap sets "CHAINED_CNI_PLUGIN" to "false"
+    Then our entry in "YYY-istio-cni.conf" has "cniVersion" = "0.3.1"
+    And the conflist "10-lab.conflist" lists "lab-net" within 5000 ms
+    And the conflist "10-lab.conflist" is as it was

@@ -11,7 +11,7 @@ Feature: CNI_NETWORK_CONFIG is a template of our entry, and one that the plugin 
     When the node agent is deployed
     Then the node agent is not ready: "<says>"
     And the conflist "10-lab.conflist" is as it was
-    When its ConfigMap no longer has "CNI_NETWORK_CONFIG"
+    When its ConfigMap sets "CNI_NETWORK_CONFIG" to ""
     Then the node agent becomes ready within 15 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
 

@@ -21,6 +21,8 @@ pub mod scan;
 pub mod splice;
 
 #[cfg(test)]
+mod change_tests;
+#[cfg(test)]
 mod plan_tests;
 
 /// The newest version of the specification that runtimes and plugins are known to agree about.

@@ -16,7 +16,8 @@ pub fn steps(chain: &ChainSettings, now: &Snapshot) -> Vec<Step> {
     now.files.keys().filter_map(|name| step(chain, now, name)).collect()
 }
 
-fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<Step> {
+/// What has to change in one file.
+pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<Step> {
     let document = Document::parse(now.text(name)?).ok()?;
     let remove = || Some(Step::Remove { name: name.to_owned() });
     match &document {

@@ -7,19 +7,20 @@
 //! | `chained` | into the primary's own list |
 //! | `owned` | into a list of our own that repeats the primary's |
 //! | `standalone` | into a file of its own |
+//! | `elsewhere` | and what becomes of it in other files |
 
 use std::collections::BTreeSet;
 
 use protocol::mutant;
 use serde_json::Value;
 
-use super::copy;
 use super::document::{Document, Invalid, List, Plugin};
 use super::scan::{Refused, Snapshot, list_name};
 use super::splice;
 use crate::settings::ChainSettings;
 
 mod chained;
+mod elsewhere;
 mod not_right;
 mod owned;
 mod standalone;
@@ -114,17 +115,6 @@ impl Wish<'_> {
         found
             .map(|(name, _)| Some(name.to_owned()))
             .ok_or_else(|| nothing(NotRight::Waiting(name.to_owned())))
-    }
-
-    /// Lists of our own that are not wanted any more, or under another name.
-    fn copies(&self, now: &Snapshot, target: &str) -> Vec<Step> {
-        let left = |name: &str, document: &Document<'_>| {
-            name != target && copy::is_copy(self.chain, name, document) && !mutant!("copies-left")
-        };
-        now.usable()
-            .filter(|(name, document)| left(name, document))
-            .map(|(name, _)| Step::Remove { name: name.to_owned() })
-            .collect()
     }
 
     /// A file's text with our entry, as a list that runtimes take.

@@ -12,11 +12,11 @@ use super::plan::{Mode, NotRight, Step, Wish};
 use super::scan::{Content, Snapshot};
 use crate::settings::ChainSettings;
 
-const CALICO: &str =
+pub(super) const CALICO: &str =
     r#"{"name":"k8s-pod-network","cniVersion":"1.0.0","plugins":[{"type":"calico"},{"type":"portmap"}]}"#;
 const FLANNEL: &str = r#"{"cniVersion":"0.4.0","name":"cbr0","type":"flannel","id":9007199254740993}"#;
 
-fn chain() -> ChainSettings {
+pub(super) fn chain() -> ChainSettings {
     ChainSettings {
         conf_name: String::new(),
         chained: true,
@@ -28,11 +28,11 @@ fn chain() -> ChainSettings {
     }
 }
 
-fn entry() -> Value {
+pub(super) fn entry() -> Value {
     json!({"type": "istio-cni", "name": "istio-cni", "exclude_namespaces": null})
 }
 
-fn directory(files: &[(&str, &str)]) -> Snapshot {
+pub(super) fn directory(files: &[(&str, &str)]) -> Snapshot {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), Content::Text((*text).to_owned())));
     Snapshot { files: files.collect() }
 }
@@ -60,7 +60,7 @@ fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
 }
 
 /// Takes one step.
-fn take(now: &mut Snapshot, step: &Step) {
+pub(super) fn take(now: &mut Snapshot, step: &Step) {
     match step {
         Step::Write { name, text, mode } => {
             if let Mode::Of(like) = mode {
@@ -73,7 +73,11 @@ fn take(now: &mut Snapshot, step: &Step) {
 }
 
 /// Carries plans out until there is nothing to do, and says what is then.
-fn settle(chain: &ChainSettings, now: &mut Snapshot, made: &BTreeSet<String>) -> Result<String, NotRight> {
+pub(super) fn settle(
+    chain: &ChainSettings,
+    now: &mut Snapshot,
+    made: &BTreeSet<String>,
+) -> Result<String, NotRight> {
     let found = now.usable().any(|(_, document)| !document.others().is_empty());
     for _ in 0..4 {
         let entry = entry();
@@ -90,13 +94,16 @@ fn settle(chain: &ChainSettings, now: &mut Snapshot, made: &BTreeSet<String>) ->
     panic!("there is always something to do");
 }
 
-fn installed(chain: &ChainSettings, files: &[(&str, &str)]) -> (Snapshot, Result<String, NotRight>) {
+pub(super) fn installed(
+    chain: &ChainSettings,
+    files: &[(&str, &str)],
+) -> (Snapshot, Result<String, NotRight>) {
     let mut now = directory(files);
     let then = settle(chain, &mut now, &BTreeSet::new());
     (now, then)
 }
 
-fn kinds(now: &Snapshot, name: &str) -> Vec<String> {
+pub(super) fn kinds(now: &Snapshot, name: &str) -> Vec<String> {
     let file: Value = serde_json::from_str(now.text(name).unwrap()).unwrap();
     file["plugins"]
         .as_array()
@@ -106,7 +113,7 @@ fn kinds(now: &Snapshot, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn names(now: &Snapshot) -> Vec<&str> {
+pub(super) fn names(now: &Snapshot) -> Vec<&str> {
     now.files.keys().map(String::as_str).collect()
 }
 
@@ -295,63 +302,6 @@ fn a_list_of_our_own_goes_when_the_primarys_is_used_again() {
     let (mut now, _) = installed(&ChainSettings { owned: true, ..chain() }, &[("10.conflist", CALICO)]);
     assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10.conflist".to_owned()));
     assert_eq!((names(&now), kinds(&now, "10.conflist").len()), (vec!["10.conflist"], 3));
-}
-
-#[test]
-fn lists_of_our_own_under_former_names_go_and_are_never_taken_for_the_primarys() {
-    let changed = CALICO.replace(r#""calico""#, r#""calico","mtu":2"#);
-    let named = |name: &str| ChainSettings { owned: true, owned_name: name.to_owned(), ..chain() };
-    for (former, name) in [("02.conflist", "01.conflist"), ("01.conflist", "02.conflist")] {
-        let (mut now, _) = installed(&named(former), &[("10.conflist", CALICO)]);
-        now.files.insert("10.conflist".to_owned(), Content::Text(changed.clone()));
-        assert_eq!(settle(&named(name), &mut now, &BTreeSet::new()), Ok(name.to_owned()));
-        assert_eq!(names(&now), [name, "10.conflist"]);
-        assert!(now.text(name).unwrap().contains(r#""mtu":2"#), "made of the primary's, not of {former}");
-    }
-    for (name, chain, left) in [
-        ("01.conflist", chain(), vec!["10.conflist"]),
-        (
-            "01.conflist",
-            ChainSettings { chained: false, ..chain() },
-            vec!["10.conflist", "YYY-istio-cni.conf"],
-        ),
-        (OWNED, ChainSettings { chained: false, ..chain() }, vec!["10.conflist", "YYY-istio-cni.conf"]),
-    ] {
-        let (mut now, _) = installed(&named(name), &[("10.conflist", CALICO)]);
-        assert!(settle(&chain, &mut now, &BTreeSet::new()).is_ok());
-        assert_eq!(names(&now), left);
-    }
-}
-
-#[test]
-fn a_list_of_our_own_is_kept_while_it_is_the_only_network_and_known_when_it_is_not() {
-    let named = ChainSettings { owned: true, owned_name: "01.conflist".to_owned(), ..chain() };
-    let (mut now, _) = installed(&named, &[("10.conflist", CALICO)]);
-    now.files.remove("10.conflist");
-    for chain in [chain(), ChainSettings { chained: false, ..chain() }] {
-        assert!(settle(&chain, &mut now, &BTreeSet::new()).is_ok());
-        assert_eq!(kinds(&now, "01.conflist"), ["calico", "portmap", "istio-cni"]);
-    }
-    now.files.insert("10.conflist".to_owned(), Content::Text(CALICO.to_owned()));
-    for step in leave::steps(&chain(), &now) {
-        take(&mut now, &step);
-    }
-    assert_eq!(now, directory(&[("10.conflist", CALICO)]), "whoever leaves need not know how it was called");
-}
-
-#[test]
-fn another_installers_list_of_the_usual_name_goes_only_where_there_is_another_network() {
-    let upstreams = CALICO.replace("]}", r#",{"type":"istio-cni"}]}"#);
-    let left = |files: &[(&str, &str)]| {
-        let mut now = directory(files);
-        for step in leave::steps(&chain(), &now) {
-            take(&mut now, &step);
-        }
-        now
-    };
-    let both = left(&[(OWNED, &upstreams), ("10.conflist", CALICO)]);
-    assert_eq!(both, directory(&[("10.conflist", CALICO)]));
-    assert_eq!(left(&[(OWNED, &upstreams)]), directory(&[(OWNED, CALICO)]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::binaries::{self, Known};
 use super::kubeconfig::{self, KubeconfigError};
 use super::versions::Versions;
 use super::{KUBECONFIG, directory};
+use crate::conflist::OUR_TYPE;
 use crate::conflist::entry::{self, EntryError};
 use crate::conflist::plan::{NotRight, Plan, Step, Wish};
 use crate::conflist::scan::Snapshot;
@@ -128,6 +129,9 @@ impl Installer {
         for step in plan.steps {
             directory::apply(&settings.places.net_dir, &step, ours)?;
             match &step {
+                Step::Write { name, text, .. } if !text.contains(OUR_TYPE) => {
+                    tracing::info!(target: "install", file = name, "took our entry out of a configuration that is not to have it");
+                }
                 Step::Write { name, .. } => {
                     tracing::info!(target: "install", file = name, "wrote our entry into the network's configuration");
                     if !now.files.contains_key(name) {

@@ -99,7 +99,8 @@ fn conflist(settings: &Settings) -> Conflist {
     match (plan.steps.first(), plan.then) {
         (_, Err(why)) => seen.problem = Some(why.to_string()),
         (Some(Step::Write { name, .. }), _) => {
-            seen.problem = Some(format!("{name} lacks our entry, or has it with other settings"));
+            seen.problem =
+                Some(format!("{name} lacks our entry, has it with other settings, or is not to have it"));
         }
         (Some(Step::Remove { name }), _) => {
             seen.problem = Some(format!("{name} should not be there any more"))

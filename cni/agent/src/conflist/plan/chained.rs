@@ -4,6 +4,7 @@
 use protocol::mutant;
 use serde_json::Value;
 
+use super::elsewhere::delegates;
 use super::{Mode, NotRight, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
 use crate::conflist::copy;
 use crate::conflist::document::Document;
@@ -30,7 +31,7 @@ impl Wish<'_> {
             let at = usize::from(!steps.is_empty() && !mutant!("removed-before-written"));
             steps.insert(at, Step::Remove { name: primary });
         }
-        steps.extend(self.copies(now, &target));
+        steps.extend(self.brought_up(now, &target));
         let then = if steps.is_empty() { self.seen(now, &target) } else { Ok(target) };
         Ok(Plan { steps, then })
     }
@@ -89,10 +90,4 @@ impl Wish<'_> {
         }
         Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() })
     }
-}
-
-/// Multus hands on to other files: the one that we were told to use may be one of them.
-fn delegates(document: &Document<'_>) -> bool {
-    let first = document.others().first().cloned().flatten();
-    first.is_some_and(|kind| kind.starts_with("multus") && !mutant!("multus-unknown"))
 }

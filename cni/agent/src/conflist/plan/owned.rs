@@ -40,11 +40,12 @@ impl Wish<'_> {
             *name < ours && !copy::is_copy(self.chain, name, document)
         };
         let first = now.usable().find(preempts).map(|(first, _)| first);
-        steps.extend(self.copies(now, ours));
         if let Some(first) = first {
+            steps.extend(self.brought_up(now, ours));
             let not_first = NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() };
             return Ok(Plan { steps, then: Err(not_first) });
         }
+        steps.extend(self.taken_out(now, ours));
         Ok(Plan { steps, then: Ok(ours.to_owned()) })
     }
 }

@@ -5,7 +5,6 @@ use protocol::mutant;
 use serde_json::Value;
 
 use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
-use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
 
@@ -21,9 +20,7 @@ impl Wish<'_> {
             .ok_or_else(|| nothing(NotRight::Name(name.to_owned())))?;
         let wanted = if list == name { alone_in_a_list(self.entry) } else { self.entry.clone() };
         let is = now.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
-        // Without a primary a copy of it is the only network that there is.
-        let needless = copy::is_needless(self.chain, now);
-        let mut steps = if needless { self.copies(now, name) } else { Vec::new() };
+        let mut steps = self.taken_out(now, name);
         if is.as_ref() == Some(&wanted) {
             return Ok(Plan { steps, then: Ok(name.to_owned()) });
         }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What becomes of entries of ours in other files than the one that holds it now: they are of another mode, another name, another installer.
+//! These steps come after the one that writes it, so that pods are redirected at every moment.
+
+use protocol::mutant;
+
+use super::{Mode, Step, Wish};
+use crate::conflist::document::Document;
+use crate::conflist::scan::Snapshot;
+use crate::conflist::{copy, leave};
+
+impl Wish<'_> {
+    /// Takes them out, but for copies of the primary's while there is no other network.
+    pub(super) fn taken_out(&self, now: &Snapshot, target: &str) -> Vec<Step> {
+        let needless = copy::is_needless(self.chain, now);
+        let goes = |(name, document): &(&str, Document<'_>)| {
+            *name != target && (needless || !copy::is_copy(self.chain, name, document))
+        };
+        let files = now.usable().filter(goes).filter(|_| !mutant!("others-forgotten"));
+        files.filter_map(|(name, _)| leave::step(self.chain, now, name)).collect()
+    }
+
+    /// Takes copies out; where runtimes read a list of others before ours, an entry in it says the same as ours.
+    pub(super) fn brought_up(&self, now: &Snapshot, target: &str) -> Vec<Step> {
+        let is_copy =
+            |name: &str, document: &Document<'_>| name != target && copy::is_copy(self.chain, name, document);
+        let mut steps = Vec::new();
+        let mut handed_on = true;
+        for (name, document) in now.usable() {
+            if is_copy(name, &document) {
+                steps.push(Step::Remove { name: name.to_owned() });
+            } else if handed_on {
+                handed_on = delegates(&document);
+                if name != target && !document.ours().is_empty() {
+                    steps.extend(self.update(now, name));
+                }
+            }
+        }
+        if mutant!("others-forgotten") { Vec::new() } else { steps }
+    }
+
+    fn update(&self, now: &Snapshot, name: &str) -> Option<Step> {
+        let text = self.merged(now, name, self.entry).ok()?;
+        let differs = now.text(name) != Some(text.as_str());
+        differs.then(|| Step::Write { name: name.to_owned(), text, mode: Mode::Of(name.to_owned()) })
+    }
+}
+
+/// Multus hands on to other files: the one that we were told to use may be one of them.
+pub(super) fn delegates(document: &Document<'_>) -> bool {
+    let first = document.others().first().cloned().flatten();
+    first.is_some_and(|kind| kind.starts_with("multus") && !mutant!("multus-unknown"))
+}
