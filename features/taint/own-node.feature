@@ -6,7 +6,7 @@ Feature: The agent minds the taint of its own node
     Given the chart's value "taint.mode" is "node"
     And the node is made with the taints "example.com/theirs, cni.istio.io/not-ready"
 
-  @mutant:own-taint-stays
+  @mutant:own-taint-stays @mutant:last-events-dropped
   Scenario: It goes when everything is installed and comes back when the agent is uninstalled
     Given node "far" is made with the taints "cni.istio.io/not-ready"
     And the node agent is ready
@@ -15,6 +15,7 @@ Feature: The agent minds the taint of its own node
     When the DaemonSet is deleted
     Then the node has the taints "example.com/theirs, cni.istio.io/not-ready"
     And nothing of ours is left on the node
+    And one event "NodeTainted" about the node counts 1
 
   @mutant:upgrade-retaints
   Scenario: An upgrade does not touch it

@@ -13,10 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use protocol::mutant;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use book::{Book, Entry, Write};
@@ -25,6 +26,8 @@ use book::{Book, Entry, Write};
 const QUEUE: usize = 256;
 /// What one write may take.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// What writing the last events may take when a process ends.
+const LAST_LIMIT: Duration = Duration::from_secs(3);
 /// Waits between tries of one write. Four tries in all; then the next event has its turn.
 const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(16)];
 
@@ -227,16 +230,19 @@ pub fn channel(metrics: Metrics, node: &str) -> (Recorder, Writer) {
 }
 
 impl Writer {
-    /// Writes through `client` until `stop`, or until the last recorder is gone and all that it was given is written.
-    pub async fn run(mut self, client: kube::Client, stop: CancellationToken) {
-        let all = async {
-            while let Some(writes) = self.next().await {
-                self.put_all(&client, &writes).await;
-            }
-            let rest = self.book.rest();
-            self.put_all(&client, &rest).await;
-        };
-        stop.run_until_cancelled(all).await;
+    /// Writes through `client`, in a task of its own.
+    #[must_use]
+    pub fn begin(self, client: kube::Client) -> Writing {
+        Writing(Some(tokio::spawn(self.run(client))))
+    }
+
+    /// Writes until the last recorder is gone and all that it was given is written.
+    async fn run(mut self, client: kube::Client) {
+        while let Some(writes) = self.next().await {
+            self.put_all(&client, &writes).await;
+        }
+        let rest = self.book.rest();
+        self.put_all(&client, &rest).await;
     }
 
     async fn put_all(&mut self, client: &kube::Client, writes: &[Write]) {
@@ -319,6 +325,20 @@ impl Writer {
             reporting_component: Some(reason.component().to_owned()),
             reporting_instance: Some(self.node.to_string()),
             ..Event::default()
+        }
+    }
+}
+
+/// A writer at work, or none. It is left to itself when this is dropped.
+#[derive(Debug, Default)]
+pub struct Writing(Option<JoinHandle<()>>);
+
+impl Writing {
+    /// Waits until all is written, once nobody is left who could record anything; not for ever, as the process ends.
+    pub async fn finish(self) {
+        let Some(task) = self.0.filter(|_| !mutant!("last-events-dropped")) else { return };
+        if timeout(LAST_LIMIT, task).await.is_err() {
+            tracing::warn!(target: "cni-agent", "failed to write every event within {LAST_LIMIT:?}");
         }
     }
 }

@@ -99,16 +99,14 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         readiness: readiness.clone(),
     };
     servers.spawn(sockets.run(stop.clone()));
-    let (leaving, events) = cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
+    let (leaving, events, writing) =
+        cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
     let told = (&readiness, &metrics, &events);
     let own_taint = cluster::own_taint(&settings, client.as_ref(), told, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = Context { settings: receiver.clone(), readiness, metrics, events };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
-    let probed = settings.clone();
-    servers.spawn(async move {
-        let _ = spawn_blocking(move || backend::record(&probed)).await;
-    });
+    servers.spawn(backend::find_out(settings.clone()));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -132,6 +130,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         take_back(settings).await;
     }
     servers.shutdown().await;
+    writing.finish().await;
     Ok(())
 }
 

@@ -125,7 +125,7 @@ async fn what_is_written_is_an_event_as_upstreams_about_that_very_pod() {
     let (recorder, writer) = channel(metrics.clone(), "node-1");
     recorder.record(pod("cart"), Reason::DeleteBrokenPod, "pod detected as broken, deleted");
     recorder.record(pod("cart"), Reason::DeleteBrokenPod, "pod detected as broken, deleted");
-    let task = tokio::spawn(writer.run(script.client(), CancellationToken::new()));
+    let task = tokio::spawn(writer.run(script.client()));
     // Time passes by itself when nothing else is left to do: the window of the second occurrence ends.
     timeout(WINDOW * 2, std::future::pending::<()>()).await.unwrap_err();
     drop(recorder);
@@ -159,7 +159,7 @@ async fn a_server_that_fails_is_asked_again_and_one_that_forbids_is_not() {
         let (recorder, writer) = channel(metrics.clone(), "node-1");
         recorder.record(pod("cart"), Reason::UnredirectedPod, "m");
         drop(recorder);
-        writer.run(script.client(), CancellationToken::new()).await;
+        writer.run(script.client()).await;
         assert_eq!((script.asked().len(), dropped(&metrics).as_str()), (tries, lost), "{answers:?}");
     }
 }
@@ -172,7 +172,7 @@ async fn counts_that_wait_are_written_at_once_when_nobody_records_any_more() {
         recorder.record(pod(name), Reason::UnredirectedPod, "m");
     }
     drop(recorder);
-    writer.run(script.client(), CancellationToken::new()).await;
+    writer.run(script.client()).await;
     let asked: Vec<_> =
         script.asked().into_iter().map(|(method, _, event)| (method, event["count"].clone())).collect();
     assert_eq!(

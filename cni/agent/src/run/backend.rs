@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Finds out once which back end is right for this node, and writes it down for the plugin, which else finds out at each pod.
 
+use std::sync::Arc;
+
 use netfilter::Wish;
 use netfilter::backend::{Record, choose, probe};
 use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
+use tokio::task::spawn_blocking;
 
 use crate::files;
 use crate::settings::Settings;
 
-/// Probes and writes. A failure is logged and leaves no record: the plugin then finds out itself.
-pub(super) fn record(settings: &Settings) {
+/// Probes and writes, beside all else. A failure is logged and leaves no record: the plugin then finds out itself.
+pub(super) async fn find_out(settings: Arc<Settings>) {
+    // It panics, or it is done.
+    let _ = spawn_blocking(move || record(&settings)).await;
+}
+
+fn record(settings: &Settings) {
     if mutant!("backend-unrecorded") {
         return;
     }

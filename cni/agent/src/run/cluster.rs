@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Client, Following, Resource, Server};
-use crate::events::{self, Recorder};
+use crate::events::{self, Recorder, Writing};
 use crate::leave::{self, Leave, OwnFacts};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
@@ -54,7 +54,7 @@ pub(super) fn pods(
 }
 
 /// Follows the settings and the own pod, asks for the DaemonSet, and repairs. Who stops asks the [`Leave`] why; who has something to tell
-/// operators hands it to the [`Recorder`].
+/// operators hands it to the [`Recorder`], and what is told is written by the [`Writing`].
 pub(super) fn follow(
     live: Live,
     client: Option<Client>,
@@ -62,13 +62,13 @@ pub(super) fn follow(
     metrics: Metrics,
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
-) -> (Arc<Leave>, Recorder) {
+) -> (Arc<Leave>, Recorder, Writing) {
     let own = live.settings().borrow().own.clone();
     let leave = Arc::new(Leave::new(client.clone(), own.clone()));
     let (recorder, writer) = events::channel(metrics.clone(), &own.node);
-    let Some(client) = client else { return (leave, recorder) };
+    let Some(client) = client else { return (leave, recorder, Writing::default()) };
     let (facts, followed) = watch::channel(OwnFacts::default());
-    tasks.spawn(writer.run(client.clone().into(), stop.clone()));
+    let writing = writer.begin(client.clone().into());
     tasks.spawn(leave::follow(client.clone(), own, facts, stop.clone()));
     let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(own, end).await });
@@ -83,7 +83,7 @@ pub(super) fn follow(
     tasks.spawn(worker::run(repair, stop.clone()));
     let follower = Follower { live, client, metrics, recorder: recorder.clone(), own: followed };
     tasks.spawn(follower.run(stop.clone()));
-    (leave, recorder)
+    (leave, recorder, writing)
 }
 
 /// Minds the taint of the own node, if that is wanted. Who uninstalls puts it back.

@@ -37,8 +37,6 @@ const USAGE: u8 = 2;
 
 /// How long the end may take: the kubelet waits 30 s.
 const REST_LIMIT: Duration = Duration::from_secs(10);
-/// How long the last events may take, after that.
-const EVENTS_LIMIT: Duration = Duration::from_secs(5);
 /// How long looking once may take: a list may take a minute, and there are two.
 const ONCE_LIMIT: Duration = Duration::from_secs(300);
 
@@ -108,8 +106,7 @@ async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
     let (readiness, metrics) = (Readiness::of(&Part::CONTROLLER), Metrics::of_controller());
     let stop = CancellationToken::new();
     let (recorder, writer) = events::channel(metrics.clone(), &identity);
-    // It ends when nobody is left who could record anything.
-    let writing = tokio::spawn(writer.run(client.clone().into(), CancellationToken::new()));
+    let writing = writer.begin(client.clone().into());
     let state = State::new(options.mode.policy(), &options.taint);
     let limit = REQUEST_LIMIT.min(options.timing.duration.saturating_sub(options.timing.renew));
     let minder = Minder::new(state, &options.taint, client.clone(), limit, (metrics.clone(), recorder));
@@ -132,12 +129,7 @@ async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
     };
     stop.cancel();
     drop(minder);
-    if mutant!("last-events-dropped") {
-        return done;
-    }
-    if timeout(EVENTS_LIMIT, writing).await.is_err() {
-        tracing::warn!(target: "taint", "failed to write every event within {EVENTS_LIMIT:?}");
-    }
+    writing.finish().await;
     done
 }
 
