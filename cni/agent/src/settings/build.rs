@@ -16,6 +16,9 @@ use crate::log::Levels;
 /// Where a pod finds who it is for the API server.
 pub const ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/// What `CNI_NETWORK_CONFIG_FILE` holds, if that is set, or why it cannot be read.
+pub type TemplateText = Option<Result<String, String>>;
+
 /// What is found on the node and said by nobody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
@@ -25,8 +28,8 @@ pub struct Found {
     pub account_namespace: String,
     /// An agent before this one left our entry with the STATUS gate.
     pub gated: bool,
-    /// What `CNI_NETWORK_CONFIG_FILE` holds, if that is set, or why it cannot be read.
-    pub template_file: Option<Result<String, String>>,
+    /// The template's file.
+    pub template_file: TemplateText,
 }
 
 /// The settings, and what was wrong with the texts that they come from.

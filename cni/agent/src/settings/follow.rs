@@ -2,6 +2,7 @@
 //! The settings while the agent runs: the watched `ConfigMap` is heard, what can be applied reaches everyone who follows, the rest is told.
 
 mod rights;
+mod template;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::build::{Found, build};
+use super::build::{Found, TemplateText, build};
 use super::change::{Abilities, Able, Need, Refusal, Refused, decide, needs};
 use super::key::Key;
 use super::layers::{Data, Layers, Origin, Value, Values};
@@ -24,6 +25,7 @@ use crate::api::{Change, Client, Following, Resource};
 use crate::events::{About, Reason, Recorder};
 use crate::leave::OwnFacts;
 use crate::metrics::{Metrics, SettingKey, Watched};
+use template::TemplateFile;
 
 /// The `ConfigMap` that is watched, in the agent's own namespace.
 pub const CONFIG_MAP: &str = "istio-cni-config";
@@ -97,6 +99,14 @@ impl Live {
     /// Hears what the pod can do.
     pub fn know(&mut self, change: impl FnOnce(&mut Abilities)) {
         change(&mut self.abilities);
+    }
+
+    /// Hears what the template's file holds now.
+    fn hear_template(&mut self, read: TemplateText) {
+        tracing::info!(target: "cni-agent", "the template's file changed");
+        self.found.template_file = read;
+        let (settings, _) = build(&self.report.borrow().values, &self.found);
+        self.settings.send_replace(Arc::new(settings));
     }
 
     /// What is said needs these, and it is not known that the pod has them.
@@ -176,6 +186,7 @@ impl Follower {
     }
 
     async fn act(&mut self, mut hearing: watch::Receiver<Heard>) {
+        let mut template = TemplateFile::of(self.live.report.borrow().values.clone());
         loop {
             let facts = *self.own.borrow_and_update();
             let sees = {
@@ -198,6 +209,7 @@ impl Follower {
             tokio::select! {
                 heard = hearing.changed() => if heard.is_err() { return },
                 Ok(()) = self.own.changed() => {}
+                read = template.differs(&self.live.found.template_file) => self.live.hear_template(read),
                 () = elapsed(again) => {}
             }
         }

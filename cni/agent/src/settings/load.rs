@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::build::{ACCOUNT_DIR, Found, build};
+use super::build::{ACCOUNT_DIR, Found, TemplateText, build};
 use super::key::{self, Key};
 use super::layers::{Environment, Layers, Values};
 use super::{Mistake, Settings};
@@ -41,15 +41,20 @@ pub fn load(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment
 /// Looks at what the settings depend on.
 fn find(values: &Values) -> Found {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
     let net_dir = values.get(&&key::NET_DIR).map_or(key::NET_DIR.default, |value| value.text.as_str());
-    let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     Found {
         hostname: text("/proc/sys/kernel/hostname"),
         account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
         gated: is_gated(Path::new(net_dir)),
-        template_file: (!file.is_empty()).then(read),
+        template_file: template_file(values),
     }
+}
+
+/// Reads the template's file.
+pub(super) fn template_file(values: &Values) -> TemplateText {
+    let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
+    let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+    (!file.is_empty()).then(read)
 }
 
 /// Whether an entry of ours has the STATUS gate.

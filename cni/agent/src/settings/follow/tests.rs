@@ -178,3 +178,18 @@ fn a_gate_that_the_node_has_stays_until_the_own_pod_is_known_to_be_on_another_ne
     }
     assert!(live.decide().is_empty(), "it is told once");
 }
+
+#[tokio::test]
+async fn a_template_that_comes_after_the_agent_and_changes_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("entry");
+    let mut agent = agent(&[("CNI_NETWORK_CONFIG_FILE", path.to_str().unwrap())], &json!({}));
+    assert!(agent.settings.borrow().blocked[0].contains("entry"), "{:?}", agent.settings.borrow().blocked);
+    for text in [r#"{"type":"istio-cni"}"#, r#"{"name":"istio-cni"}"#] {
+        std::fs::write(&path, text).unwrap();
+        let followed =
+            |settings: &Arc<Settings>| settings.blocked.is_empty() && settings.chain.template == text;
+        let right = agent.settings.wait_for(followed);
+        tokio::time::timeout(Duration::from_secs(5), right).await.unwrap().unwrap();
+    }
+}
