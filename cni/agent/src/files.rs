@@ -48,6 +48,14 @@ fn fill(temporary: &Path, content: &mut dyn Read, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Makes a directory, with those above it. One that is there is right.
+///
+/// # Errors
+/// It is not there.
+pub fn make_directory(path: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(path).map_err(|cause| Doing::Make.failed(path, cause))
+}
+
 /// Removes a file durably; one that is not there is none to remove.
 ///
 /// # Errors

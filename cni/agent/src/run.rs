@@ -16,7 +16,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command};
-use crate::files::Doing;
+use crate::files;
 use crate::http::{self, Purpose, Told};
 use crate::install::task::{self, Context};
 use crate::install::uninstall::{Binary, Summary, uninstall};
@@ -165,9 +165,7 @@ async fn follow_levels(log: Log, mut settings: watch::Receiver<Arc<Settings>>) {
 
 /// Kubelet makes it for the mount; where there is none, we do. Who needs it and cannot have it says so.
 fn make_run_dir(settings: &Settings) {
-    let run_dir = &settings.places.run_dir;
-    if let Err(cause) = std::fs::create_dir_all(run_dir) {
-        let error = Doing::Make.failed(run_dir, cause);
+    if let Err(error) = files::make_directory(&settings.places.run_dir) {
         tracing::error!(target: "cni-agent", "failed to {error}");
     }
 }

@@ -150,6 +150,15 @@ fn our_entry_waits_for_what_it_needs() {
 }
 
 #[test]
+fn a_run_directory_that_somebody_removed_is_made_again() {
+    let mut node = Node::new();
+    node.pass();
+    fs::remove_dir_all(node.at("run")).unwrap();
+    assert!(matches!(node.pass().kubeconfig, Ok(true)));
+    assert!(kubeconfig::path(&node.settings).is_file());
+}
+
+#[test]
 fn what_somebody_broke_is_healed_and_what_killed_writes_left_goes() {
     let mut node = Node::new();
     node.pass();

@@ -79,12 +79,8 @@ impl Installer {
     /// Looks, and puts right.
     pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> Report {
         let binaries = binaries::install(&settings.places, &mut self.known);
-        let run_dir = &settings.places.run_dir;
         let held = matches!(touch, Touch::Later(_)) && mutant!("credentials-held");
-        let kubeconfig =
-            files::remove_stale_temporaries(run_dir, &|name| [KUBECONFIG, BACKEND_RECORD].contains(&name))
-                .map_err(KubeconfigError::from)
-                .and_then(|_| if held { Ok(false) } else { kubeconfig::install(settings) });
+        let kubeconfig = if held { Ok(false) } else { credentials(settings) };
         let mut steps = Vec::new();
         let conflist = self.conflist(settings, touch, &mut steps);
         Report { binaries, kubeconfig, conflist, steps }
@@ -146,6 +142,14 @@ impl Installer {
         }
         Ok(())
     }
+}
+
+/// The credentials, and the directory that they are in. Whether they were not right.
+fn credentials(settings: &Settings) -> Result<bool, KubeconfigError> {
+    let run_dir = &settings.places.run_dir;
+    files::make_directory(run_dir)?;
+    files::remove_stale_temporaries(run_dir, &|name| [KUBECONFIG, BACKEND_RECORD].contains(&name))?;
+    kubeconfig::install(settings)
 }
 
 /// Whether a configuration may be changed now.
