@@ -38,3 +38,9 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
     Then our entry in "YYY-istio-cni.conf" has "cniVersion" = "0.3.1"
     And the conflist "10-lab.conflist" lists "lab-net" within 5000 ms
     And the conflist "10-lab.conflist" is as it was
+
+  @mutant:mode-unread
+  Scenario: The group may read it as soon as that is wanted
+    Given the node agent is ready
+    When its ConfigMap sets "CNI_CONF_GROUP_READ" to "true"
+    Then the configuration "YYY-istio-cni.conf" has the mode 640

@@ -109,6 +109,14 @@ pub struct ChainSettings {
     pub template: String,
 }
 
+impl ChainSettings {
+    /// The mode of files that are ours.
+    #[must_use]
+    pub fn mode(&self) -> u32 {
+        if self.group_read { 0o640 } else { 0o600 }
+    }
+}
+
 /// What our entry says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntrySettings {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::copy::OWNED;
 use super::leave;
 use super::plan::{Step, Wish};
-use super::plan_tests::{CALICO, chain, directory, installed, kinds, names, settle, take};
+use super::plan_tests::{CALICO, chain, directory, entry, installed, kinds, names, settle, take};
 use super::scan::Content;
 use crate::settings::ChainSettings;
 
@@ -111,4 +111,20 @@ fn a_file_of_its_own_goes_when_it_is_to_have_another_name() {
     let (mut now, _) = installed(&named("a.conf"), &[("10.conflist", CALICO)]);
     assert_eq!(settle(&named("b.conf"), &mut now, &BTreeSet::new()), Ok("b.conf".to_owned()));
     assert_eq!(names(&now), ["10.conflist", "b.conf"]);
+}
+
+#[test]
+fn another_mode_reaches_files_of_our_own_and_no_others() {
+    let alone = ChainSettings { chained: false, ..chain() };
+    let owned = ChainSettings { owned: true, ..chain() };
+    for (chain, ours) in [(alone, "YYY-istio-cni.conf"), (owned, OWNED)] {
+        let (mut now, _) = installed(&chain, &[("10.conflist", CALICO)]);
+        now.modes = [(ours.to_owned(), 0o600), ("10.conflist".to_owned(), 0o644)].into();
+        for (group_read, writes) in [(false, 0), (true, 1)] {
+            let chain = ChainSettings { group_read, ..chain.clone() };
+            let (entry, none) = (entry(), BTreeSet::new());
+            let plan = Wish { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&now);
+            assert_eq!((plan.steps.len(), plan.then), (writes, Ok(ours.to_owned())));
+        }
+    }
 }

@@ -117,6 +117,11 @@ impl Wish<'_> {
             .ok_or_else(|| nothing(NotRight::Waiting(name.to_owned())))
     }
 
+    /// Whether a file that is ours has the mode of such files.
+    fn has_our_mode(&self, now: &Snapshot, name: &str) -> bool {
+        now.modes.get(name).is_none_or(|mode| *mode == self.chain.mode()) || mutant!("mode-unread")
+    }
+
     /// A file's text with our entry, as a list that runtimes take.
     fn merged(&self, now: &Snapshot, name: &str, entry: &Value) -> Result<String, Stopped> {
         let refused = |why| nothing(NotRight::Refused { name: name.to_owned(), why });

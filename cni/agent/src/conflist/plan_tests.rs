@@ -34,7 +34,7 @@ pub(super) fn entry() -> Value {
 
 pub(super) fn directory(files: &[(&str, &str)]) -> Snapshot {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), Content::Text((*text).to_owned())));
-    Snapshot { files: files.collect() }
+    Snapshot { files: files.collect(), ..Snapshot::default() }
 }
 
 #[test]

@@ -10,6 +10,8 @@ use super::document::{Document, Invalid};
 pub struct Snapshot {
     /// The text of each file with an extension that runtimes look at.
     pub files: BTreeMap<String, Content>,
+    /// The mode of each, as far as it is known.
+    pub modes: BTreeMap<String, u32>,
 }
 
 /// What is in a file.

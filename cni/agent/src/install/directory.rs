@@ -35,6 +35,9 @@ pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
         if Form::of(&name).is_none() {
             continue;
         }
+        if let Ok(mode) = files::mode_of(&entry.path()) {
+            now.modes.insert(name.clone(), mode);
+        }
         match content(&entry.path()) {
             Ok(Some(content)) => now.files.insert(name, content),
             Ok(None) => None,

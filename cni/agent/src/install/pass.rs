@@ -121,7 +121,7 @@ impl Installer {
         plan: Plan,
         taken: &mut Vec<Step>,
     ) -> Result<(), ConflistError> {
-        let ours = if settings.chain.group_read { 0o640 } else { 0o600 };
+        let ours = settings.chain.mode();
         for step in plan.steps {
             directory::apply(&settings.places.net_dir, &step, ours)?;
             match &step {

@@ -8,6 +8,7 @@
 //! | `Given/When somebody adds "K" = V to "F"` | a key at the top of a file, as text |
 //! | `When somebody removes "F"` | the file |
 //! | `When somebody renames "F" to "G"` | the file |
+//! | `When somebody renames "F" to "G" N times, as soon as it is there` | a fight |
 //! | `When somebody restores "F"` | as it was before the agent was deployed |
 //! | `When somebody restores "F" in place` | the same, and no other file takes its place |
 //! | `When somebody restores "F" N times, as soon as it is changed` | a fight |
@@ -16,11 +17,13 @@
 //! | `Then at every moment it held a whole network` | no change left none, or a file half written |
 //! | `Then the configuration "F" is not there` | |
 //! | `Then the configuration "F" contains "…"` | text, waited for |
+//! | `Then the configuration "F" has the mode M` | octal, waited for |
 //! | `Then "/path" of the node contains "…"`, `… is not there` | anywhere on the node |
 //! | `Then the node agent never said "…"` | in any line so far |
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,6 +115,17 @@ async fn somebody_removes(world: &mut LabWorld, file: String) -> Step {
 async fn somebody_renames(world: &mut LabWorld, from: String, to: String) -> Step {
     let directory = conf_dir(world).await?;
     fs::rename(directory.join(&from), directory.join(to)).map_err(failed(&directory.join(&from)))
+}
+
+#[when(regex = r#"^somebody renames "([^"]+)" to "([^"]+)" (\d+) times, as soon as it is there$"#)]
+async fn renames_again(world: &mut LabWorld, from: String, to: String, times: u32) -> Step {
+    let directory = conf_dir(world).await?;
+    let (from, to) = (directory.join(from), directory.join(to));
+    for _ in 0..times {
+        eventually(SOON, async || fs::rename(&from, &to).map_err(|error| Stop::wrong(error.to_string())))
+            .await?;
+    }
+    Ok(())
 }
 
 fn before(world: &LabWorld, file: &str) -> Result<Vec<u8>, Stop> {
@@ -219,6 +233,17 @@ async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
     eventually(SOON, async || match read(&path)? {
         found if found.contains(&text) => Ok(()),
         found => Err(Stop::wrong(format!("it is {found}"))),
+    })
+    .await
+}
+
+#[then(regex = r#"^the configuration "([^"]+)" has the mode ([0-7]+)$"#)]
+async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
+    let path = conf_dir(world).await?.join(file);
+    eventually(SOON, async || {
+        let found = fs::metadata(&path).map_err(|error| Stop::wrong(error.to_string()))?;
+        let mode = format!("{:o}", found.permissions().mode() & 0o7777);
+        if mode == wanted { Ok(()) } else { Err(Stop::wrong(format!("it has {mode}"))) }
     })
     .await
 }

@@ -35,7 +35,7 @@ impl Wish<'_> {
         }
         let is_there = now.text(ours).is_some_and(|is| is == text || mutant!("primary-not-followed"));
         let write = Step::Write { name: ours.to_owned(), text, mode: Mode::Ours };
-        let mut steps = if is_there { Vec::new() } else { vec![write] };
+        let mut steps = if is_there && self.has_our_mode(now, ours) { Vec::new() } else { vec![write] };
         let preempts = |(name, document): &(&str, Document<'_>)| {
             *name < ours && !copy::is_copy(self.chain, name, document)
         };

@@ -21,7 +21,7 @@ impl Wish<'_> {
         let wanted = if list == name { alone_in_a_list(self.entry) } else { self.entry.clone() };
         let is = now.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let mut steps = self.taken_out(now, name);
-        if is.as_ref() == Some(&wanted) {
+        if is.as_ref() == Some(&wanted) && self.has_our_mode(now, name) {
             return Ok(Plan { steps, then: Ok(name.to_owned()) });
         }
         let known = now.text(name).is_some_and(is_ours_alone) && !mutant!("ours-forgotten");
