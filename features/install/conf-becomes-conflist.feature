@@ -32,3 +32,15 @@ Feature: A .conf of one plugin becomes a .conflist (installer faults 1 and 8; cr
     When somebody restores "10-lab.conf"
     Then the configuration "10-lab.conf" is not there
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+
+  @mutant:counterpart-unknown
+  Scenario: It is followed to another plugin, too, by an agent that did not make the list
+    Given the node agent is ready
+    When the node agent is killed
+    And somebody writes "10-lab.conf":
+      """
+      {"cniVersion": "1.0.0", "name": "lab", "type": "other"}
+      """
+    Then the configuration "10-lab.conf" is not there
+    And the conflist "10-lab.conflist" lists "other, istio-cni" within 5000 ms
+    And the configuration "10-lab.conf.conflist" is not there

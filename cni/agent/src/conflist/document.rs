@@ -142,6 +142,15 @@ impl<'a> Document<'a> {
         Ok(Self::List(List { text, at: place(text, array), plugins: plugins.collect(), members }))
     }
 
+    /// The network's name.
+    #[must_use]
+    pub fn network(&self) -> Option<String> {
+        match self {
+            Self::List(list) => list.members.text("name"),
+            Self::Single(members) => members.text("name"),
+        }
+    }
+
     /// The types of the plugins that are not ours.
     #[must_use]
     pub fn others(&self) -> Vec<Option<String>> {

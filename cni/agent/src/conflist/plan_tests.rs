@@ -181,6 +181,20 @@ fn a_conf_that_its_writer_writes_again_is_followed() {
 }
 
 #[test]
+fn a_conf_whose_writer_changed_the_plugin_is_followed_by_an_agent_that_did_not_make_the_list() {
+    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
+    now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.replace("flannel", "ptp")));
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conflist".to_owned()));
+    assert_eq!(
+        (names(&now), kinds(&now, "10-flannel.conflist").remove(0)),
+        (vec!["10-flannel.conflist"], "ptp".to_owned())
+    );
+    let other = FLANNEL.replace("flannel", "bridge").replace("cbr0", "cbr1");
+    now.files.insert("10-flannel.conf".to_owned(), Content::Text(other));
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conf.conflist".to_owned()));
+}
+
+#[test]
 fn a_list_of_somebody_else_beside_a_conf_is_never_lost() {
     let files = [("10-x.conf", FLANNEL), ("10-x.conflist", CALICO)];
     for conf_name in ["", "10-x.conf"] {

@@ -65,15 +65,21 @@ impl Wish<'_> {
         if list == primary {
             return Ok(list);
         }
-        let kinds = |name: &str| {
-            now.text(name)
-                .and_then(|text| Document::parse(text).ok())
-                .map(|is| (is.others(), is.ours().len()))
+        let read = |name: &str| now.text(name).and_then(|text| Document::parse(text).ok());
+        let wanted = read(primary);
+        // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same.
+        let repeats = |is: &Document<'_>| {
+            let same = |conf: &Document<'_>| {
+                is.others() == conf.others()
+                    || (is.network().is_some()
+                        && is.network() == conf.network()
+                        && !mutant!("counterpart-unknown"))
+            };
+            wanted.as_ref().is_some_and(same)
         };
-        let wanted = kinds(primary).map(|(others, _)| others);
-        let is_ours = |name: &str| match kinds(name) {
+        let is_ours = |name: &str| match read(name) {
             None => !now.files.contains_key(name),
-            Some((others, ours)) => ours > 0 && (Some(others) == wanted || self.made.contains(name)),
+            Some(is) => !is.ours().is_empty() && (repeats(&is) || self.made.contains(name)),
         };
         let free = |name: &String| is_ours(name) || mutant!("counterpart-overwritten");
         let aside = aside(primary);
