@@ -27,12 +27,24 @@ pub fn is_orphaned(directory: &Path) -> bool {
 /// # Errors
 /// The directory cannot be listed. A file that cannot be read is no error: it is told with its name.
 pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
+    read_files(directory, |name| Form::of(name).is_some())
+}
+
+/// What Cilium moved aside, to be the only one that runtimes read. Whoever moves it back has it as it was then.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn set_aside(directory: &Path) -> Result<Snapshot, FileError> {
+    read_files(directory, |name| name.ends_with(".cilium_bak"))
+}
+
+fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Snapshot, FileError> {
     let failed = |cause| Doing::List.failed(directory, cause);
     let mut now = Snapshot::default();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if Form::of(&name).is_none() {
+        if !wanted(&name) {
             continue;
         }
         if let Ok(mode) = files::mode_of(&entry.path()) {

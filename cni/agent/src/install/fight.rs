@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use protocol::mutant;
+
 /// As many heals as this …
 const HEALS: usize = 5;
 /// … within this are a fight.
@@ -50,13 +52,30 @@ impl Fight {
     }
 }
 
+/// Who may be the other side, as far as the directory shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rival {
+    /// Anybody.
+    #[default]
+    Unknown,
+    /// Cilium keeps a configuration there, and can be told to be the only one that does.
+    Cilium,
+}
+
+impl Rival {
+    /// Who has files in a directory.
+    pub fn among<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
+        let cilium = names.any(|name| name.contains("cilium")) && !mutant!("rival-unknown");
+        if cilium { Self::Cilium } else { Self::Unknown }
+    }
+}
+
 /// What an operator reads about it.
 #[must_use]
-pub fn reason(file: &str) -> String {
-    let hint = if file.contains("cilium") {
-        "Cilium does so in its exclusive mode: set cni.exclusive=false in its values"
-    } else {
-        "find out who writes it, and let that leave other plugins' entries alone"
+pub fn reason(file: &str, rival: Rival) -> String {
+    let hint = match rival {
+        Rival::Cilium => "Cilium does so in its exclusive mode: set cni.exclusive=false in its values",
+        Rival::Unknown => "find out who writes it, and let that leave other plugins' entries alone",
     };
     format!("somebody else keeps removing our entry from {file}; {hint}")
 }
@@ -85,6 +104,13 @@ mod tests {
         }
         assert_eq!(&waits[..7], [1, 2, 4, 8, 16, 30, 30]);
         assert!(waits.len() < 15, "{} writes in five minutes", waits.len());
+    }
+
+    #[test]
+    fn cilium_is_told_by_any_file_of_its_own() {
+        let hint = |names: &[&str]| reason("02-x.conflist", Rival::among(names.iter().copied()));
+        assert!(hint(&["02-x.conflist", "05-cilium.conflist"]).contains("cni.exclusive=false"));
+        assert!(hint(&["02-x.conflist", "10-calico.conflist"]).contains("find out"));
     }
 
     #[test]

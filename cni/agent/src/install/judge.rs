@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use protocol::mutant;
 
-use super::fight::{self, Fight};
+use super::fight::{self, Fight, Rival};
 use super::pass::{ConflistError, Report, Touch};
 use super::task::Context;
 use crate::conflist::plan::Step;
@@ -39,6 +39,7 @@ pub struct Look {
 #[derive(Debug, Default)]
 pub struct Judge {
     fight: Fight,
+    rival: Rival,
     right: Option<Right>,
     said: Option<Said>,
     failures: u32,
@@ -72,7 +73,7 @@ impl Judge {
     #[must_use]
     pub fn touch(&self, now: Instant) -> Touch {
         match self.fight.hold(now) {
-            Some(_) => Touch::Later(fight::reason(self.file().unwrap_or("the configuration"))),
+            Some(_) => Touch::Later(fight::reason(self.file().unwrap_or("the configuration"), self.rival)),
             None => Touch::Now,
         }
     }
@@ -105,12 +106,13 @@ impl Judge {
     /// Whether somebody's change was undone.
     fn heal(&mut self, look: &Look, context: &Context) {
         let Look { settings, report, begun, since } = look;
+        self.rival = report.rival;
         if let (Ok(file), Some(before), false) = (&report.conflist, &self.right, report.steps.is_empty())
             && (before.is_still_wanted(settings) || mutant!("own-writes-heal"))
         {
             context.metrics.healed(since.elapsed());
             if before.file == *file && self.fight.healed(*begun).is_some() && !mutant!("fight-untold") {
-                tell_fight(file, context);
+                tell_fight(file, self.rival, context);
             }
         }
         if let Ok(file) = &report.conflist {
@@ -157,8 +159,8 @@ impl Judge {
     }
 }
 
-fn tell_fight(file: &str, context: &Context) {
-    let why = fight::reason(file);
+fn tell_fight(file: &str, rival: Rival, context: &Context) {
+    let why = fight::reason(file, rival);
     tracing::warn!(target: "install", file, "{why}");
     context.metrics.fight();
     let node = context.settings.borrow().own.node.clone();

@@ -57,6 +57,7 @@ fn right(wrote: bool) -> Report {
         kubeconfig: Ok(false),
         conflist: Ok("10.conflist".to_owned()),
         steps: wrote.then(write).into_iter().collect(),
+        rival: Rival::Unknown,
     }
 }
 

@@ -207,6 +207,22 @@ fn leaving_leaves_the_node_as_it_was() {
 }
 
 #[test]
+fn what_cilium_set_aside_is_no_way_back() {
+    let mut node = Node::new();
+    node.pass();
+    fs::rename(node.at("net.d/10.conflist"), node.at("net.d/10.conflist.cilium_bak")).unwrap();
+    node.settings.chain.owned = true;
+    node.write("net.d/05-cilium.conflist", PRIMARY);
+    assert_eq!(node.pass().conflist.unwrap(), "02-istio-cni.conflist");
+    let ours = "net.d/02-istio-cni.conflist";
+    fs::rename(node.at(ours), node.at(&format!("{ours}.cilium_bak"))).unwrap();
+    let summary = uninstall(&node.settings, Binary::WhileUnused);
+    assert!(summary.errors.is_empty() && summary.kept.is_empty(), "{summary:?}");
+    assert_eq!(node.files(), ["net.d/05-cilium.conflist", "net.d/10.conflist.cilium_bak"]);
+    assert_eq!(node.text("net.d/10.conflist.cilium_bak"), PRIMARY);
+}
+
+#[test]
 fn the_binary_stays_while_a_del_needs_it() {
     let mut node = Node::new();
     node.pass();

@@ -7,6 +7,7 @@ use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 
 use super::binaries::{self, Known};
+use super::fight::Rival;
 use super::kubeconfig::{self, KubeconfigError};
 use super::versions::Versions;
 use super::{KUBECONFIG, directory};
@@ -63,6 +64,8 @@ pub struct Report {
     pub conflist: Result<String, ConflistError>,
     /// What was done to configurations.
     pub steps: Vec<Step>,
+    /// Who else writes them.
+    pub rival: Rival,
 }
 
 /// What is remembered from look to look.
@@ -73,6 +76,7 @@ pub struct Installer {
     versions: Versions,
     /// Whether what a killed agent left among the configurations was removed.
     tidy: bool,
+    rival: Rival,
 }
 
 impl Installer {
@@ -83,7 +87,7 @@ impl Installer {
         let kubeconfig = if held { Ok(false) } else { credentials(settings) };
         let mut steps = Vec::new();
         let conflist = self.conflist(settings, touch, &mut steps);
-        Report { binaries, kubeconfig, conflist, steps }
+        Report { binaries, kubeconfig, conflist, steps, rival: self.rival }
     }
 
     fn conflist(
@@ -97,6 +101,7 @@ impl Installer {
         let net_dir = &settings.places.net_dir;
         for _ in 0..ROUNDS {
             let now = directory::read(net_dir)?;
+            self.rival = Rival::among(now.files.keys().map(String::as_str));
             if !self.tidy {
                 directory::tidy(net_dir)?;
                 self.tidy = true;

@@ -11,6 +11,7 @@ use protocol::netconf::BACKEND_RECORD;
 use super::{BINARY, KUBECONFIG, cache, directory};
 use crate::conflist::leave;
 use crate::conflist::plan::Step;
+use crate::conflist::scan::Snapshot;
 use crate::files::{self, Doing, FileError};
 use crate::settings::{Places, Settings};
 
@@ -80,16 +81,13 @@ fn configuration(settings: &Settings, summary: &mut Summary) -> bool {
         Ok(now) => now,
         Err(error) => return absent_is_fine(error, summary),
     };
-    let mut named = false;
-    for step in leave::steps(&settings.chain, &now) {
-        let (Step::Write { name, .. } | Step::Remove { name }) = &step;
-        match directory::apply(net_dir, &step, 0o600) {
-            Ok(()) => summary.done.push(format!("our entry in {}", net_dir.join(name).display())),
-            Err(error) => {
-                named = true;
-                summary.errors.push(error);
-            }
+    let mut named = take_out(settings, &now, summary);
+    match directory::set_aside(net_dir) {
+        Ok(_) if mutant!("set-aside-left") => {}
+        Ok(aside) => {
+            take_out(settings, &aside, summary);
         }
+        Err(error) => summary.errors.push(error),
     }
     for (_, why) in now.denied() {
         named |= !mutant!("denied-is-unnamed");
@@ -103,6 +101,23 @@ fn configuration(settings: &Settings, summary: &mut Summary) -> bool {
     }
     if let Err(error) = directory::tidy(net_dir) {
         summary.errors.push(error);
+    }
+    named
+}
+
+/// Whether one of these files still names our plugin.
+fn take_out(settings: &Settings, now: &Snapshot, summary: &mut Summary) -> bool {
+    let net_dir = &settings.places.net_dir;
+    let mut named = false;
+    for step in leave::steps(&settings.chain, now) {
+        let (Step::Write { name, .. } | Step::Remove { name }) = &step;
+        match directory::apply(net_dir, &step, 0o600) {
+            Ok(()) => summary.done.push(format!("our entry in {}", net_dir.join(name).display())),
+            Err(error) => {
+                named = true;
+                summary.errors.push(error);
+            }
+        }
     }
     named
 }
