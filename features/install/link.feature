@@ -26,3 +26,12 @@ Feature: A configuration that is a symbolic link stays one (installer fault 14)
       """
     Then the conflist "10-lab.conflist" lists "other, istio-cni" within 1000 ms
     And "10-lab.conflist" is a symbolic link
+
+  @mutant:lost-link-is-broken
+  Scenario: A link that only runtimes may be able to follow is not passed over
+    Given "05-other.conflist" is a symbolic link to "/run/elsewhere/other.conflist", which is not there
+    When the node agent is deployed
+    Then the node agent is not ready: "it is a link to /run/elsewhere/other.conflist"
+    And the conflist "10-lab.conflist" is as it was
+    When somebody removes "05-other.conflist"
+    Then the node agent becomes ready within 15 s

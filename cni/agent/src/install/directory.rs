@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use protocol::mutant;
 
@@ -58,10 +58,32 @@ fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Snapsho
                 let why = Doing::Read.failed(&entry.path(), cause).to_string();
                 now.files.insert(name, Content::Denied(why))
             }
+            Err(cause)
+                if files::is_absent(&cause)
+                    && let Some(target) = leads_out(&entry.path()) =>
+            {
+                let why = Doing::Read.failed(&entry.path(), lost(&target)).to_string();
+                now.files.insert(name, Content::Denied(why))
+            }
             Err(cause) => now.files.insert(name, Content::Unreadable(cause.to_string())),
         };
     }
     Ok(now)
+}
+
+/// Where a link leads, if that is not below its own directory: runtimes may see what this process does not.
+fn leads_out(link: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(link).ok().filter(|_| !mutant!("lost-link-is-broken"))?;
+    let out = target.is_absolute() || target.components().any(|part| part == Component::ParentDir);
+    out.then_some(target)
+}
+
+fn lost(target: &Path) -> io::Error {
+    let why = format!(
+        "it is a link to {}, which is not there for the agent and may be there for runtimes; mount that, or remove the link",
+        target.display()
+    );
+    io::Error::new(io::ErrorKind::NotFound, why)
 }
 
 /// A file's content; `None` for what is no file.

@@ -192,6 +192,26 @@ fn a_primary_behind_a_link_is_changed_where_it_is() {
 }
 
 #[test]
+fn a_link_that_only_runtimes_may_be_able_to_follow_is_not_passed_over() {
+    let mut node = Node::new();
+    let link = node.at("net.d/05.conflist");
+    for target in ["/nowhere/a.conflist", "../nowhere/a.conflist"] {
+        symlink(target, &link).unwrap();
+        let ConflistError::NotRight(NotRight::Denied(why)) = node.pass().conflist.unwrap_err() else {
+            panic!("{target}")
+        };
+        assert!(why.contains(target) && why.contains("05.conflist"), "{why}");
+        assert_eq!(node.text("net.d/10.conflist"), PRIMARY);
+        fs::remove_file(&link).unwrap();
+    }
+    for target in ["gone.conflist", "gone/a.conflist"] {
+        symlink(target, &link).unwrap();
+        assert_eq!(node.pass().conflist.unwrap(), "10.conflist", "nobody can follow that one");
+        fs::remove_file(&link).unwrap();
+    }
+}
+
+#[test]
 fn leaving_leaves_the_node_as_it_was() {
     let mut node = Node::new();
     let before = node.files();

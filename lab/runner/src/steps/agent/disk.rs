@@ -9,6 +9,7 @@
 //! | `When that disk has room again` | that file goes |
 //! | `Then the CNI directory holds "a, b"` | these names and no others |
 //! | `Given "F" is a symbolic link to "G"` | which no runtime reads; a directory in its name is made |
+//! | `Given "F" is a symbolic link to "/…", which is not there` | for anybody |
 //! | `Then "F" is a symbolic link` | still |
 
 use std::fs::{self, File};
@@ -128,6 +129,12 @@ async fn linked(world: &mut LabWorld, file: String, behind: String) -> Step {
     fs::create_dir_all(target.parent().unwrap_or(&directory)).map_err(Stop::harness)?;
     fs::rename(directory.join(&file), target).map_err(Stop::harness)?;
     symlink(behind, directory.join(file)).map_err(Stop::harness)
+}
+
+#[given(regex = r#"^"([^"]+)" is a symbolic link to "([^"]+)", which is not there$"#)]
+async fn lost(world: &mut LabWorld, file: String, target: String) -> Step {
+    bare(world)?;
+    symlink(target, paths(world).await?.conf_dir.join(file)).map_err(Stop::harness)
 }
 
 #[then(regex = r#"^"([^"]+)" is a symbolic link$"#)]
