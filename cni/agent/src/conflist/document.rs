@@ -79,6 +79,16 @@ impl<'a> Members<'a> {
     pub fn text(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.get(key)?).ok()
     }
+
+    /// Whether runtimes take them as a configuration of one plugin: libcni reads these as texts.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let is_text = |key| self.get(key).is_none_or(|value| value == "null" || self.text(key).is_some());
+        let wrong = ["name", "cniVersion"].into_iter().find(|key| !is_text(key));
+        wrong.map_or(Ok(()), |key| Err(Invalid::Value(key)))
+    }
 }
 
 /// A plugin's entry in a list.

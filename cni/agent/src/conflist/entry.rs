@@ -34,7 +34,7 @@ pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
         return Err(EntryError::Blocked(settings.blocked.clone()));
     }
     let mut keys = generated(settings)?;
-    if !settings.chain.template.is_empty() {
+    if !settings.chain.template.is_empty() && !mutant!("template-ignored") {
         let template: Map<String, Value> = serde_json::from_str(&settings.chain.template)
             .map_err(|error| EntryError::Template(error.to_string()))?;
         keys.extend(template);

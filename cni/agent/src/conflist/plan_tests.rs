@@ -269,6 +269,20 @@ fn what_no_runtime_would_take_is_left_alone() {
 }
 
 #[test]
+fn a_file_of_its_own_that_no_runtime_would_take_is_not_written() {
+    for name in ["a.conf", "a.conflist"] {
+        let chain = ChainSettings { chained: false, conf_name: name.to_owned(), ..chain() };
+        let (entry, none) = (json!({"type": "istio-cni", "name": 7}), BTreeSet::new());
+        let plan = Wish { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&directory(&[]));
+        let why = plan.then.unwrap_err().to_string();
+        assert!(plan.steps.is_empty() && why.contains("\"name\""), "{why}");
+    }
+    let foreign = ("00.conf", r#"{"name":7,"type":"ptp"}"#);
+    let (now, then) = installed(&chain(), &[foreign, ("10.conflist", CALICO)]);
+    assert_eq!((then, now.text(foreign.0)), (Ok("10.conflist".to_owned()), Some(foreign.1)));
+}
+
+#[test]
 fn our_plugin_alone_is_no_network() {
     for alone in [r#"{"name":"n","type":"istio-cni"}"#, r#"{"name":"n","type":"istio-cni","x":1}"#] {
         let (now, then) = installed(&chain(), &[("Z.conf", alone)]);

@@ -53,6 +53,22 @@ pub fn list_name(name: &str) -> Option<String> {
     name.rsplit_once('.').map(|(stem, _)| format!("{stem}.conflist"))
 }
 
+/// A text, if runtimes take it as a file of that name.
+///
+/// # Errors
+/// They do not.
+pub fn taken<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Refused> {
+    let document = Document::parse(text)?;
+    match (Form::of(name), &document) {
+        (Some(Form::List), Document::List(list)) => list.check()?,
+        (Some(Form::List), Document::Single(_)) => return Err(Invalid::Plugins.into()),
+        (Some(Form::Single), Document::List(_)) => return Err(Invalid::Type.into()),
+        (Some(Form::Single), Document::Single(members)) => members.check()?,
+        (None, _) => return Err(Refused::Name),
+    }
+    Ok(document)
+}
+
 impl Snapshot {
     /// The text of a file.
     #[must_use]
@@ -75,15 +91,7 @@ impl Snapshot {
             }
             Some(Content::Text(text)) => text,
         };
-        match (Form::of(name), Document::parse(text)?) {
-            (Some(Form::List), Document::List(list)) => {
-                list.check().map(|()| Document::List(list)).map_err(Refused::Invalid)
-            }
-            (Some(Form::List), Document::Single(_)) => Err(Refused::Invalid(Invalid::Plugins)),
-            (Some(Form::Single), Document::List(_)) => Err(Refused::Invalid(Invalid::Type)),
-            (Some(Form::Single), single @ Document::Single(_)) => Ok(single),
-            (None, _) => Err(Refused::Name),
-        }
+        taken(name, text)
     }
 
     /// The files that runtimes take, the one that they use first.

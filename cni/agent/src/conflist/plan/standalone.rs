@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
 use crate::conflist::document::Document;
-use crate::conflist::scan::{Snapshot, list_name};
+use crate::conflist::scan::{Snapshot, list_name, taken};
 
 /// The name of the file, if nobody gave one.
 const STANDALONE: &str = "YYY-istio-cni.conf";
@@ -19,6 +19,8 @@ impl Wish<'_> {
             .filter(|_| !name.contains('/'))
             .ok_or_else(|| nothing(NotRight::Name(name.to_owned())))?;
         let wanted = if list == name { alone_in_a_list(self.entry) } else { self.entry.clone() };
+        let text = format!("{wanted:#}\n");
+        taken(name, &text).map_err(|why| nothing(NotRight::Refused { name: name.to_owned(), why }))?;
         let is = now.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let mut steps = self.taken_out(now, name);
         if is.as_ref() == Some(&wanted) && self.has_our_mode(now, name) {
@@ -30,7 +32,7 @@ impl Wish<'_> {
         if now.files.contains_key(name) && !ours && !mutant!("foreign-overwritten") {
             return Err(nothing(NotRight::Foreign(name.to_owned())));
         }
-        let write = Step::Write { name: name.to_owned(), text: format!("{wanted:#}\n"), mode: Mode::Ours };
+        let write = Step::Write { name: name.to_owned(), text, mode: Mode::Ours };
         steps.insert(0, write);
         Ok(Plan { steps, then: Ok(name.to_owned()) })
     }
