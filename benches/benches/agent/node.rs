@@ -164,8 +164,8 @@ impl Node {
             ("POD_NAMESPACE", "istio-system"),
         ];
         let spawn = || -> Result<Child> {
-            // This thread's root only.
-            unshare(CloneFlags::CLONE_FS)?;
+            // This thread's root only, and what it starts sees no process of others, as in a container.
+            unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWPID)?;
             nix::unistd::chroot(self.root.path())?;
             nix::unistd::chdir("/")?;
             let mut command = Command::new("/install-cni");
