@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent asks of the API server while nothing happens. An hour is not waited for: requests of some minutes are counted, and the
+//! What the agent asks of the API server while nothing happens, on a node whose pods are as they should be. An hour is not waited for: requests of some minutes are counted, and the
 //! report says of how many.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use benches::contender::SetUp as _;
+use benches::pod::PodNamespace;
+use benches::{in_process, rules};
 use protocol::agent::PodKey;
+use redirect::config::Config;
 
 use crate::node::{Binaries, Node, PATIENCE, until};
 use crate::{Effort, Figures, pods, socket};
@@ -14,6 +19,14 @@ use crate::{Effort, Figures, pods, socket};
 pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures) -> Result<()> {
     let node = Node::create(binaries)?;
     let keys = pods::fill(&node, 110)?;
+    let facts = serde_json::from_value(pods::realistic("cart")?)?;
+    // As the runtime's answer has it, the pods have IPv4 only.
+    let programmed = in_process::whole("rules", Config { ipv6: false, ..rules::config(&facts)? });
+    for key in &keys {
+        let namespace = PodNamespace::create()?;
+        programmed.set_up(&namespace)?;
+        pods::place(&node, key, &namespace)?;
+    }
     let mut agent = node.start(&binaries.agent, &[("REPAIR_ENABLED", "true")])?;
     agent.ready()?;
     socket::known(&node, &keys)?;
@@ -25,17 +38,19 @@ pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures
     let requests = node.api.requests();
     hears(&node, &keys[0])?;
     let since = &requests[begun.len()..];
-    let kinds: Vec<String> =
-        since.iter().map(|request| format!("{:?} {}", request.verb, request.path)).collect();
+    let mut kinds = BTreeMap::<String, usize>::new();
+    for request in since {
+        *kinds.entry(format!("{:?} {}", request.verb, request.path)).or_default() += 1;
+    }
+    let kinds: String = kinds.iter().map(|(kind, times)| format!("; {times} x {kind}")).collect();
     figures.note(
         "API requests while idle",
         &format!(
-            "{} in {} s with 110 pods, {:.0} an hour at that rate; {} at the start {}",
+            "{} in {} s with 110 pods, {:.0} an hour at that rate; {} at the start{kinds}",
             since.len(),
             watched.as_secs(),
             since.len() as f64 * 3600.0 / watched.as_secs_f64(),
             begun.len(),
-            kinds.join(", ")
         ),
     );
     Ok(())

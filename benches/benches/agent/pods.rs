@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pods as clusters have them: most of what the API server sends is nothing that redirection depends on.
 
+use std::fs;
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
+use benches::pod::PodNamespace;
 use protocol::agent::PodKey;
 use serde_json::{Value, json};
 
-use crate::node::{NODE, Node};
+use crate::node::{NODE, Node, bind};
 
 /// What a pod in JSON has at least.
 const SIZE: usize = 15 * 1000;
@@ -30,6 +34,24 @@ pub(crate) fn put(node: &Node, pod: Value) -> Result<PodKey> {
         uid: text("uid")?,
         container_id: "bench".into(),
     })
+}
+
+/// Leaves on the node what a runtime leaves of a pod that is set up: its namespace, and what was answered for it.
+pub(crate) fn place(node: &Node, key: &PodKey, namespace: &PodNamespace) -> Result<()> {
+    let netns = format!("var/run/netns/cni-{}", key.name);
+    let mounted = node.path("host").join(&netns);
+    fs::write(&mounted, "")?;
+    bind(Path::new(&namespace.path()), &mounted)?;
+    let arguments = [
+        ("IgnoreUnknown", "1"),
+        ("K8S_POD_NAMESPACE", &*key.namespace),
+        ("K8S_POD_NAME", &key.name),
+        ("K8S_POD_UID", &key.uid),
+    ];
+    let entry = json!({"kind": "cniCacheV1", "containerId": key.name, "config": "e30=", "ifName": "eth0", "networkName": "primary",
+        "netns": format!("/{netns}"), "cniArgs": arguments, "result": {"cniVersion": "1.0.0", "ips": [{"address": "10.9.0.2/24"}]}});
+    let results = node.path("host/var/lib/cni/results");
+    Ok(fs::write(results.join(format!("primary-{}-eth0", key.name)), entry.to_string())?)
 }
 
 /// A pod of the mesh that runs on the node.

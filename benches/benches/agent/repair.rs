@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A pod whose validation failed, in a real namespace without rules: from the status that says so to rules that are proven.
 
-use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use benches::pod::PodNamespace;
 use serde_json::json;
 
-use crate::node::{Agent, Binaries, Node, PATIENCE, bind, metric, until};
+use crate::node::{Agent, Binaries, Node, PATIENCE, metric, until};
 use crate::{Effort, Figures, Goal, pods};
 
 const REPAIRED: &str = "istio_cni_repair_pods_repaired_total";
@@ -36,21 +34,10 @@ pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures
 /// Milliseconds.
 fn repair(node: &Node, _: &Agent) -> Result<f64> {
     let namespace = PodNamespace::create()?;
-    let place = node.path("host/var/run/netns/cni-bench");
-    fs::write(&place, "")?;
-    bind(Path::new(&namespace.path()), &place)?;
     let mut pod = pods::realistic("broken")?;
     pod["status"] = json!({"phase": "Pending"});
     let key = pods::put(node, pod.clone())?;
-    let arguments = [
-        ("IgnoreUnknown", "1"),
-        ("K8S_POD_NAMESPACE", &*key.namespace),
-        ("K8S_POD_NAME", &key.name),
-        ("K8S_POD_UID", &key.uid),
-    ];
-    let entry = json!({"kind": "cniCacheV1", "containerId": "bench", "config": "e30=", "ifName": "eth0", "networkName": "primary",
-        "netns": "/var/run/netns/cni-bench", "cniArgs": arguments, "result": {"cniVersion": "1.0.0", "ips": [{"address": "10.9.0.2/24"}]}});
-    fs::write(node.path("host/var/lib/cni/results/primary-bench-eth0"), entry.to_string())?;
+    pods::place(node, &key, &namespace)?;
     let ended = json!({"exitCode": 126, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z", "message": ""});
     pod["status"] = json!({"phase": "Pending", "podIP": "10.9.0.2", "podIPs": [{"ip": "10.9.0.2"}],
         "initContainerStatuses": [{"name": "istio-validation", "restartCount": 1, "ready": false, "image": "i", "imageID": "i",
