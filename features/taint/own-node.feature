@@ -6,7 +6,7 @@ Feature: The agent minds the taint of its own node
     Given the chart's value "taint.mode" is "node"
     And the node is made with the taints "example.com/theirs, cni.istio.io/not-ready"
 
-  @mutant:own-taint-stays
+  @mutant:own-taint-stays @mutant:taints-untold
   Scenario: It goes when everything is installed and comes back when the agent is uninstalled
     Given node "far" is made with the taints "cni.istio.io/not-ready"
     And the node agent is ready

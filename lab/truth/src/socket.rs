@@ -57,8 +57,12 @@ fn family_of(address: SocketAddr) -> Family {
     if address.is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
-/// A socket that takes any address for its own and does not wait.
+/// A socket that takes any address for its own and does not wait, bound as soon as the address is free.
 fn bound(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
+    patiently(|| bound_now(at, kind))
+}
+
+fn bound_now(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(domain(family_of(at)), kind, flags, None)?;
     if at.is_ipv6() {
@@ -67,7 +71,7 @@ fn bound(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     // Its level is that of IPv4; an IPv6 socket takes it as well.
     setsockopt(&fd, IpTransparent, &true)?;
     setsockopt(&fd, ReuseAddr, &true)?;
-    patiently(|| bind(fd.as_raw_fd(), &SockaddrStorage::from(at)).map_err(Into::into))?;
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(at))?;
     Ok(fd)
 }
 
@@ -89,12 +93,12 @@ const FORK: Duration = Duration::from_secs(10);
 
 /// A listener; what it accepts must be accepted as the same owner.
 pub fn listener(at: SocketAddr) -> io::Result<TcpListener> {
-    let listener = || -> io::Result<TcpListener> {
-        let fd = bound(at, SockType::Stream)?;
+    // Who listens there is found out by either call.
+    patiently(|| {
+        let fd = bound_now(at, SockType::Stream)?;
         listen(&fd, Backlog::new(8)?)?;
         Ok(fd.into())
-    };
-    patiently(listener)
+    })
 }
 
 /// A socket for datagrams.

@@ -6,10 +6,16 @@ use protocol::mutant;
 use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
+use super::document::{Document, Members};
+use super::scan::Snapshot;
 use crate::settings::Settings;
 
 /// The version of a configuration that holds our entry alone.
 const VERSION: &str = "0.3.1";
+
+/// The key that makes STATUS depend on the agent, and its value.
+const GATE: &str = "millrace_status_gate";
+const GATED: &str = "agent";
 
 /// Why there is no entry to install.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +29,15 @@ pub enum EntryError {
     /// The template is no JSON object.
     #[error("CNI_NETWORK_CONFIG is not a JSON object: {0}")]
     Template(String),
+}
+
+/// Whether an entry of ours makes STATUS depend on the agent.
+#[must_use]
+pub fn is_gated(now: &Snapshot) -> bool {
+    let gated =
+        |entry: &str| Members::parse(entry).is_ok_and(|keys| keys.text(GATE).as_deref() == Some(GATED));
+    let texts = now.files.keys().filter_map(|name| now.text(name));
+    texts.filter_map(|text| Document::parse(text).ok()).any(|list| list.ours().into_iter().any(gated))
 }
 
 /// Our entry as it stands in a list.
@@ -77,7 +92,7 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
         "enable_ambient_detection_retry": entry.ambient_detection_retry,
     });
     if entry.status_gate {
-        keys["millrace_status_gate"] = "agent".into();
+        keys[GATE] = GATED.into();
     }
     if let Wish::Only(backend) = entry.backend {
         keys["millrace_backend"] = backend.name().into();

@@ -4,13 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::build::{ACCOUNT_DIR, Found, TemplateText, build};
 use super::key::{self, Key};
 use super::layers::{Environment, Layers, Values};
 use super::{Mistake, Settings};
-use crate::conflist::document::Document;
+use crate::conflist::entry;
 use crate::install::directory;
 
 /// The settings, and where they come from.
@@ -45,7 +43,7 @@ fn find(values: &Values) -> Found {
     Found {
         hostname: text("/proc/sys/kernel/hostname"),
         account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
-        gated: is_gated(Path::new(net_dir)),
+        gated: directory::read(Path::new(net_dir)).is_ok_and(|now| entry::is_gated(&now)),
         template_file: template_file(values),
     }
 }
@@ -55,18 +53,6 @@ pub(super) fn template_file(values: &Values) -> TemplateText {
     let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
     let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     (!file.is_empty()).then(read)
-}
-
-/// Whether an entry of ours has the STATUS gate.
-fn is_gated(net_dir: &Path) -> bool {
-    let has_gate = |entry: &str| {
-        serde_json::from_str::<Value>(entry)
-            .is_ok_and(|entry| entry["millrace_status_gate"].as_str() == Some("agent"))
-    };
-    directory::read(net_dir).is_ok_and(|now| {
-        let texts = now.files.keys().filter_map(|name| now.text(name));
-        texts.filter_map(|text| Document::parse(text).ok()).any(|list| list.ours().into_iter().any(has_gate))
-    })
 }
 
 #[cfg(test)]
@@ -87,6 +73,7 @@ mod tests {
         let loaded = load(flags, &BTreeMap::new());
         assert!(loaded.settings.blocked[0].contains("t.json"), "{:?}", loaded.settings.blocked);
     }
+
     #[test]
     fn a_gate_that_is_there_is_found() {
         let dir = tempfile::tempdir().unwrap();
