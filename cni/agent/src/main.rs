@@ -6,8 +6,18 @@ use std::process::ExitCode;
 use agent::cli::{self, Cli};
 
 fn main() -> ExitCode {
+    abort_on_panic();
     match Cli::read(std::env::args_os()) {
         Ok(cli) => agent::run::main(cli),
         Err(error) => cli::told(&error, std::env::args_os()),
     }
+}
+
+/// Ends the whole process at a panic: a task that panics would end alone, and the agent go on without it. The kubelet starts another one.
+fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::abort();
+    }));
 }

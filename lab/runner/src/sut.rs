@@ -28,31 +28,73 @@ pub const OPTIONAL: [&str; 2] = [TOOL, AGENT];
 /// has, and so whether it is built again, follows from all packages that are selected.
 const LAB: &str = env!("CARGO_PKG_NAME");
 
-/// Builds the binaries as production ships them and returns their directory.
+/// The binaries of the release profile: they start for each pod, and are optimized as a whole.
+const STARTED_OFTEN: [&str; 2] = [PLUGIN, TOOL];
+
+/// Builds the binaries that ship, and returns the directory that holds them and nothing else.
+///
+/// The agent shares the lab's own profile, and with it most of what is compiled at all. Where the target is the lab's, too, only the agent's own
+/// crates are left to build. The two builds lock different directories, so one links beside the other.
 pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let target = Target::choose()?;
-    eprintln!("building {} (release, {}, {})", packages().join(", "), target.triple, target.how);
+    eprintln!("building {} ({}, {})", packages().join(", "), target.triple, target.how);
+    let mut often = production(workspace, &target);
+    often
+        .arg("--release")
+        .args(STARTED_OFTEN.iter().flat_map(|package| ["--package", package, "--bin", package]));
+    let mut agent = production(workspace, &target);
+    agent.args(["--package", LAB, "--package", AGENT, "--bin", AGENT]);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| succeed(&mut often));
+        let agent = succeed(&mut agent);
+        beside
+            .join()
+            .map_err(|_| anyhow::anyhow!("building {} panicked", STARTED_OFTEN.join(", ")))?
+            .and(agent)
+    })?;
+    let built = workspace.target.join(&target.triple);
+    let release = STARTED_OFTEN.map(|name| built.join("release").join(name));
+    collect(
+        release.into_iter().chain([built.join("debug").join(AGENT)]),
+        workspace.target.join("lab/production"),
+    )
+}
+
+/// Builds the binaries with all named defects in them and returns their directory. They never run on a node: that they are built soon
+/// matters more than how fast they start.
+pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    eprintln!("building {} (with defects)", packages().join(", "));
+    let mut cargo = cargo(workspace);
+    cargo.args(["build", "--locked", "--package", LAB]);
+    // Names of defects are compiled in with debug assertions (protocol::mutant).
+    for package in ["protocol", "redirect"] {
+        cargo.args(["--config", &format!("profile.dev.package.{package}.debug-assertions=true")]);
+    }
+    cargo.args(packages().iter().flat_map(|package| ["--package", package, "--bin", package]));
+    succeed(&mut cargo)?;
+    let built = workspace.target.join(host_triple()?).join("debug");
+    collect(packages().into_iter().map(|name| built.join(name)), workspace.target.join("lab/mutants"))
+}
+
+/// Copies binaries into a directory of their own, as the next build replaces what cargo wrote. Whoever runs the former copy keeps it.
+fn collect(binaries: impl Iterator<Item = PathBuf>, into: PathBuf) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir_all(&into).with_context(|| format!("cannot make {}", into.display()))?;
+    for from in binaries {
+        let to = into.join(from.file_name().unwrap_or_default());
+        let fresh = to.with_extension("new");
+        std::fs::copy(&from, &fresh)
+            .and_then(|_| std::fs::rename(&fresh, &to))
+            .with_context(|| format!("cannot copy {} to {}", from.display(), into.display()))?;
+    }
+    Ok(into)
+}
+
+fn production(workspace: &Workspace, target: &Target) -> Command {
     let mut cargo = cargo(workspace);
     // What ships is compiled by the compiler alone, whatever looks at the lab's own code while it is compiled.
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
-    cargo.args(["build", "--release", "--locked", "--target", &target.triple]);
-    cargo.args(packages().iter().flat_map(|package| ["--package", package]));
-    if let Some(flags) = target.rustflags {
-        cargo.env("RUSTFLAGS", flags);
-    }
-    succeed(&mut cargo)?;
-    Ok(workspace.target.join(&target.triple).join("release"))
-}
-
-/// Builds the binaries with all named defects in them, as the dev profile has them, and returns their directory. They never run on
-/// a node: that they are built soon matters more than how fast they start.
-pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    eprintln!("building {} (dev, with defects)", packages().join(", "));
-    let mut cargo = cargo(workspace);
-    cargo.args(["build", "--locked", "--package", LAB]);
-    cargo.args(packages().iter().flat_map(|package| ["--package", package, "--bin", package]));
-    succeed(&mut cargo)?;
-    Ok(workspace.target.join("debug"))
+    cargo.args(["build", "--locked", "--target", &target.triple]);
+    cargo
 }
 
 /// The packages of the system under test; each has one binary of its own name.
@@ -74,7 +116,7 @@ pub fn build_workload(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         "--bin",
         "workload",
     ]))?;
-    Ok(workspace.target.join("debug/workload"))
+    Ok(workspace.target.join(host_triple()?).join("debug/workload"))
 }
 
 /// Reads the binaries of a directory: the plugin, and those others that are there.
@@ -106,18 +148,16 @@ pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
 struct Target {
     triple: String,
     how: &'static str,
-    rustflags: Option<&'static str>,
 }
 
 impl Target {
-    /// musl where it is installed: it starts faster. Else the host's own libc, linked statically.
+    /// musl where it is installed: it starts faster. Else the host's own libc, linked statically, as `.cargo/config.toml` has it.
     fn choose() -> anyhow::Result<Self> {
         let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
         if target_libdir(&musl).is_some_and(|dir| dir.is_dir()) {
-            return Ok(Self { triple: musl, how: "static musl", rustflags: None });
+            return Ok(Self { triple: musl, how: "static musl" });
         }
-        let rustflags = "-C target-feature=+crt-static -C relocation-model=static";
-        Ok(Self { triple: host_triple()?, how: "static glibc", rustflags: Some(rustflags) })
+        Ok(Self { triple: host_triple()?, how: "static glibc" })
     }
 }
 
