@@ -51,6 +51,33 @@ fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
         return Ok(if dir.is_absolute() { dir } else { std::env::current_dir()?.join(dir) });
     }
     let exe = std::env::current_exe().context("no path of this program")?;
-    let marked = exe.ancestors().skip(1).find(|at| at.join("CACHEDIR.TAG").is_file());
-    Ok(marked.map_or_else(|| root.join("target"), Path::to_owned))
+    Ok(marked(&exe).map_or_else(|| root.join("target"), Path::to_owned))
+}
+
+/// The directory above a program that cargo marks as its own. It marks that of a target in there as well, and whoever took the inner one would
+/// build everything once more.
+fn marked(exe: &Path) -> Option<&Path> {
+    let is_marked = |at: &Path| at.join("CACHEDIR.TAG").is_file();
+    exe.ancestors().skip(1).find(|at| is_marked(at) && !at.parent().is_some_and(is_marked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_a_target_lies_in_the_same_directory_as_one_of_the_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        for of in [target.join("debug"), target.join("x86_64-unknown-linux-gnu/debug")] {
+            std::fs::create_dir_all(&of).unwrap();
+        }
+        assert_eq!(marked(&target.join("debug/cnilab")), None);
+        for at in [target.clone(), target.join("x86_64-unknown-linux-gnu")] {
+            std::fs::write(at.join("CACHEDIR.TAG"), "").unwrap();
+        }
+        for exe in ["debug/cnilab", "x86_64-unknown-linux-gnu/debug/cnilab"] {
+            assert_eq!(marked(&target.join(exe)), Some(&*target), "{exe}");
+        }
+    }
 }
