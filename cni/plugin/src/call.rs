@@ -130,8 +130,6 @@ fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
         return add::run(call, stdin);
     }
     Header::parse(stdin)?.allow(call.invocation.command)?;
-    #[cfg(debug_assertions)]
-    crate::mutants::clean(call);
     match call.invocation.command {
         Command::Check => check::run(call, stdin),
         Command::Del if mutant!("del-fails") => Err(CniError::new(Code::INTERNAL, "a defect")),

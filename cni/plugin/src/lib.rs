@@ -37,8 +37,6 @@ pub mod kernel;
 pub mod kubeconfig;
 pub mod log;
 pub mod log_out;
-#[cfg(debug_assertions)]
-mod mutants;
 pub mod panic;
 mod remedy;
 pub mod status;

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::mutant;
 use protocol::pod::PodFacts;
 
 use crate::annotations::{
@@ -47,41 +46,30 @@ pub fn enrol(pod: &PodFacts) -> Result<Enrolment, AnnotationError> {
 
 /// The first reason to leave a pod alone; without one, its proxy.
 fn exclusion(pod: &PodFacts) -> Result<Proxy<'_>, SkipReason> {
-    if mutant!("everything-enrolled") {
-        return Ok(Proxy::read(pod).unwrap_or_default());
-    }
-    if mutant!("nothing-enrolled") {
-        return Err(SkipReason::NotInjected);
-    }
     if pod.spec.host_network {
         return Err(SkipReason::HostNetwork);
     }
-    if containers(pod).any(|container| container.name == "istio-init") && !mutant!("init-container-unseen") {
+    if containers(pod).any(|container| container.name == "istio-init") {
         return Err(SkipReason::IstioInit);
     }
     let proxy = Proxy::read(pod);
-    let is_true = |value| parse_bool(value) == Ok(true) || mutant!("disable-envoy-by-presence");
-    let disabled = proxy.as_ref().and_then(|proxy| proxy.env(ProxyEnv::DisableEnvoy)).is_some_and(is_true);
-    if disabled && !mutant!("disable-envoy-ignored") {
+    let disabled = proxy.as_ref().and_then(|proxy| proxy.env(ProxyEnv::DisableEnvoy));
+    if disabled.is_some_and(|value| parse_bool(value) == Ok(true)) {
         return Err(SkipReason::EnvoyDisabled);
     }
-    let Some(proxy) = proxy.or_else(|| mutant!("proxyless-enrolled").then(Proxy::default)) else {
+    let Some(proxy) = proxy else {
         let names: BTreeSet<&str> = containers(pod).map(|container| container.name.as_str()).collect();
         return Err(SkipReason::NoProxy { containers: names.into_iter().map(str::to_owned).collect() });
     };
-    if !matches!(proxy.kind, "" | "sidecar") && !mutant!("proxy-kind-ignored") {
+    if !matches!(proxy.kind, "" | "sidecar") {
         return Err(SkipReason::ProxyType { kind: proxy.kind.to_owned() });
     }
     let metadata = &pod.metadata;
     let (label, annotation) = (metadata.labels.get(INJECT), metadata.annotations.get(INJECT));
-    let inject = if mutant!("annotation-before-label") { annotation.or(label) } else { label.or(annotation) };
-    let is_false = |value: &String| parse_bool(value) == Ok(false) || mutant!("inject-by-presence");
-    if inject.is_some_and(is_false) && !mutant!("inject-refusal-ignored") {
+    if label.or(annotation).is_some_and(|value| parse_bool(value) == Ok(false)) {
         return Err(SkipReason::InjectionOff);
     }
-    let mark =
-        metadata.annotations.get(STATUS).filter(|mark| !mark.is_empty() || !mutant!("empty-mark-unseen"));
-    if mark.is_none() && !mutant!("mark-unneeded") {
+    if !metadata.annotations.contains_key(STATUS) {
         return Err(SkipReason::NotInjected);
     }
     Ok(proxy)
@@ -134,20 +122,11 @@ impl Annotations<'_> {
         annotation: Annotation,
         read: impl Fn(&str) -> Result<T, InvalidValue>,
     ) -> Result<Sourced<T>, AnnotationError> {
-        let is_list = annotation != Annotation::InterceptionMode;
         let (text, source) = match annotation.find(self.0) {
-            Some(_) if is_list && mutant!("annotation-ignored") => {
-                (annotation.default_value(), Source::Default)
-            }
-            Some(_) if is_list && mutant!("list-lost") => ("", Source::Annotation(annotation)),
             Some(text) => (text, Source::Annotation(annotation)),
             None => (annotation.default_value(), Source::Default),
         };
         read(text)
-            .or_else(|reason| {
-                let accept = mutant!("bad-annotation-accepted");
-                if accept { read(annotation.default_value()) } else { Err(reason) }
-            })
             .map(|value| Sourced { value, source })
             .map_err(|reason| AnnotationError { annotation, reason: Box::new(reason) })
     }

@@ -45,8 +45,6 @@ pub fn ruleset(config: &Config) -> Result<Ruleset, ConfigError> {
     outbound::capture(&mut sink, config);
     tproxy::marks(&mut sink, config);
     let ruleset = Ruleset { dialect: config.dialect, ipv6: config.ipv6, rules: sink.into_rules() };
-    #[cfg(debug_assertions)]
-    let ruleset = crate::mutants::spoil(ruleset, config);
     Ok(ruleset)
 }
 

@@ -30,8 +30,6 @@ pub mod go;
 pub mod host;
 pub mod list;
 pub mod live;
-#[cfg(debug_assertions)]
-mod mutants;
 pub mod packet;
 pub mod parameters;
 mod proxy;

@@ -71,6 +71,7 @@ impl Entry {
             verdict,
             reason,
             step: None,
+            step_kind: None,
             seconds: 0.0,
             notes: Vec::new(),
             back_ends: Vec::new(),

@@ -42,7 +42,7 @@ pub enum Command {
     #[command(after_help = EXAMPLES)]
     Run(RunArgs),
     /// Builds the production binaries as a run does and prints the directory that they are in
-    Build,
+    Build(BuildArgs),
     /// Lists features, scenarios, what they need and the defects that they must catch
     List(Selection),
     /// Says what this machine can do, and how that was found out
@@ -99,6 +99,14 @@ pub struct RunArgs {
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
+}
+
+/// Arguments of `build`.
+#[derive(Debug, Clone, Args)]
+pub struct BuildArgs {
+    /// Builds them with all named defects instead, as --mutant does
+    #[arg(long)]
+    pub mutants: bool,
 }
 
 fn parse_seed(text: &str) -> Result<u32, String> {

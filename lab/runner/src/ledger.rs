@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::verdict::{Record, Verdict};
+use crate::verdict::{Record, StepKind, Verdict};
 
 /// What a scenario's world knows and the writer does not.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +49,7 @@ impl Ledger {
             record.evidence = extra.evidence;
             if let Some(wrong) = extra.wrong.filter(|_| record.verdict == Verdict::Pass) {
                 (record.verdict, record.reason) = (Verdict::Fail, Some(wrong));
+                record.step_kind = Some(StepKind::End);
             }
         }
         inner.records.push(record.clone());

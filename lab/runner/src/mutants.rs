@@ -5,17 +5,24 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`planted`] | the names in the code |
+//! | [`defects`] | the catalogue of defects in `lab/mutants` |
+//! | [`weave`], [`anchor`] | production's text with all of them in it |
+//! | [`copy`] | that, as files for cargo to build |
+//! | [`planted`] | all names: the catalogue's, and those that production plants |
 //! | [`outcome`] | what the verdicts say of each defect |
 //! | [`table`] | that, for a person |
 //! | [`progress`] | a run of mutants while it runs |
 
+pub mod anchor;
+pub mod copy;
+pub mod defects;
 pub mod outcome;
 pub mod planted;
 pub mod progress;
 pub mod table;
+pub mod weave;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +52,8 @@ pub struct Mutants {
     pub unplanted: Vec<String>,
     /// Names that code plants and no scenario uses.
     pub unnamed: Vec<String>,
+    /// Those of the catalogue, each with the step that must catch it, if the catalogue says which.
+    pub catalogued: BTreeMap<String, Option<String>>,
 }
 
 impl Mutants {
@@ -53,8 +62,13 @@ impl Mutants {
     pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Self>> {
         let planted = planted::read(&workspace.root)?;
         let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
-        let found = Self::sort_out(name, &planted, &named, &names(selected));
-        Ok(Some(found).filter(|found| *found != Self::default()))
+        let mut found = Self::sort_out(name, &planted, &named, &names(selected));
+        if found == Self::default() {
+            return Ok(None);
+        }
+        let defects = defects::read(&workspace.root)?;
+        found.catalogued = defects.into_iter().map(|defect| (defect.name, defect.step)).collect();
+        Ok(Some(found))
     }
 
     fn sort_out(
@@ -69,6 +83,7 @@ impl Mutants {
             played: selected.iter().filter(meant).filter(is_planted).cloned().collect(),
             unplanted: named.iter().filter(meant).filter(|one| !is_planted(one)).cloned().collect(),
             unnamed: planted.keys().filter(meant).filter(|one| !named.contains(*one)).cloned().collect(),
+            catalogued: BTreeMap::new(),
         }
     }
 }

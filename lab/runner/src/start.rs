@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use nix::unistd::Pid;
 
 use crate::catalogue::Catalogue;
-use crate::cli::{Cli, Command, RunArgs, Selection};
+use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{Mutants, planted};
@@ -23,7 +23,7 @@ const JOBS_PER_CORE: usize = 3;
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run(args),
-        Command::Build => build(),
+        Command::Build(args) => build(&args),
         Command::List(selection) => list(&selection),
         Command::Doctor => sandbox::run(Task::Doctor),
         Command::Inside => inside::main(),
@@ -59,8 +59,9 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
     })
 }
 
-fn build() -> anyhow::Result<Exit> {
-    board::say(&sut::build(&Workspace::find()?)?.display().to_string());
+fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
+    let build = if args.mutants { sut::build_mutants } else { sut::build };
+    board::say(&build(&Workspace::find()?)?.display().to_string());
     Ok(Exit::Ok)
 }
 

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::elf::{Linkage, linkage};
 use crate::locate::Workspace;
+use crate::mutants::copy;
 use crate::plan::{Binary, Sut};
 
 /// The plugin's file name.
@@ -62,18 +63,22 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 
 /// Builds the binaries with all named defects in them and returns their directory. They never run on a node: that they are built soon
 /// matters more than how fast they start.
+///
+/// The copy that is built has a workspace of its own. What it shares with this one is cargo's build directory, and there every
+/// dependency; where cargo leaves the binaries is not, as those of production have the same names.
 pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    eprintln!("building {} (with defects)", packages().join(", "));
+    let copy = copy::refresh(workspace)?;
+    eprintln!("building {} (with defects, in {})", packages().join(", "), copy.display());
+    let output = workspace.target.join("lab/mutants");
     let mut cargo = cargo(workspace);
-    cargo.args(["build", "--locked", "--package", LAB]);
-    // Names of defects are compiled in with debug assertions (protocol::mutant).
-    for package in ["protocol", "redirect"] {
-        cargo.args(["--config", &format!("profile.dev.package.{package}.debug-assertions=true")]);
-    }
+    // No lint is about the copy.
+    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
+    cargo.env("CARGO_BUILD_BUILD_DIR", &workspace.target).env("CARGO_TARGET_DIR", &output);
+    cargo.args(["build", "--locked", "--features", "protocol/mutants", "--manifest-path"]);
+    cargo.arg(copy.join("Cargo.toml")).args(["--package", LAB]);
     cargo.args(packages().iter().flat_map(|package| ["--package", package, "--bin", package]));
     succeed(&mut cargo)?;
-    let built = workspace.target.join(host_triple()?).join("debug");
-    collect(packages().into_iter().map(|name| built.join(name)), workspace.target.join("lab/mutants"))
+    Ok(output.join(host_triple()?).join("debug"))
 }
 
 /// Copies binaries into a directory of their own, as the next build replaces what cargo wrote. Whoever runs the former copy keeps it.

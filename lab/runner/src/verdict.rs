@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What became of a scenario, and of a run.
 
+use cucumber::gherkin;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -52,6 +53,38 @@ impl Verdict {
     }
 }
 
+/// The kind of step that stopped a scenario. `And` and `But` are of the kind that they follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// The situation.
+    Given,
+    /// The event.
+    When,
+    /// The expectation.
+    Then,
+    /// None: the check that follows every scenario.
+    End,
+}
+
+impl StepKind {
+    /// Whether it says what must hold. Whatever stops a scenario elsewhere only keeps it from asking.
+    #[must_use]
+    pub fn is_expectation(self) -> bool {
+        matches!(self, Self::Then | Self::End)
+    }
+}
+
+impl From<gherkin::StepType> for StepKind {
+    fn from(kind: gherkin::StepType) -> Self {
+        match kind {
+            gherkin::StepType::Given => Self::Given,
+            gherkin::StepType::When => Self::When,
+            gherkin::StepType::Then => Self::Then,
+        }
+    }
+}
+
 /// A scenario that was selected, and what became of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
@@ -80,6 +113,9 @@ pub struct Record {
     /// The step that stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// Its kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_kind: Option<StepKind>,
     /// How long it took.
     pub seconds: f64,
     /// What steps wanted a reader to know, passed or not.

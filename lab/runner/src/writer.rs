@@ -61,6 +61,7 @@ impl Writer {
                     running.record.verdict = verdict;
                     running.record.reason = Some(reason);
                     running.record.step = Some(format!("{} {}", step.keyword.trim(), step.value));
+                    running.record.step_kind = Some(step.ty.into());
                 }
             }
             Scenario::Hook(which, Hook::Failed(_, info)) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the verdicts of a run say of each defect, and what of it stays for machines: `mutants.json`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -9,10 +10,31 @@ use serde::Serialize;
 use super::Mutants;
 use crate::exit::Exit;
 use crate::report::Header;
-use crate::verdict::{Record, Totals, Verdict};
+use crate::verdict::{Record, StepKind, Totals, Verdict};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
+
+/// The steps at which a scenario may catch a defect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule<'a> {
+    /// Planted in production: any, as long as those defects are on their way into the catalogue. The report counts them.
+    AnyStep,
+    /// Of the catalogue: an expectation, and the one that the entry names.
+    Expectation(Option<&'a str>),
+}
+
+impl<'a> Rule<'a> {
+    fn of(name: &str, catalogued: &'a BTreeMap<String, Option<String>>) -> Self {
+        catalogued.get(name).map_or(Self::AnyStep, |step| Self::Expectation(step.as_deref()))
+    }
+
+    fn accepts(&self, played: &Record) -> bool {
+        let Self::Expectation(named) = self else { return true };
+        let is_named = |step: &str| played.step.as_deref().is_some_and(|there| there.contains(step));
+        played.step_kind.is_some_and(StepKind::is_expectation) && named.is_none_or(is_named)
+    }
+}
 
 /// What a scenario did with a defect that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,6 +42,8 @@ const SCHEMA: u32 = 1;
 pub enum Catch {
     /// It passes without the defect and fails with it.
     Caught,
+    /// It fails with it, but not at an expectation, or not at the one that the catalogue names: it never got to ask.
+    Elsewhere,
     /// It passes with the defect.
     Survived,
     /// It does not pass without the defect either: it shows nothing.
@@ -33,10 +57,11 @@ pub enum Catch {
 }
 
 impl Catch {
-    fn of(control: &Record, played: &Record) -> Self {
+    fn of(control: &Record, played: &Record, rule: &Rule<'_>) -> Self {
         match (control.verdict, played.verdict) {
             (Verdict::Skipped, _) | (_, Verdict::Skipped) => Self::NotRun,
             (Verdict::Inapplicable | Verdict::Unsupported, _) => Self::Inapplicable,
+            (Verdict::Pass, Verdict::Fail) if !rule.accepts(played) => Self::Elsewhere,
             (Verdict::Pass, Verdict::Fail) => Self::Caught,
             (Verdict::Pass, Verdict::Pass) => Self::Survived,
             (Verdict::Pass, _) => Self::Inconclusive,
@@ -49,6 +74,7 @@ impl Catch {
     pub fn word(self) -> &'static str {
         match self {
             Self::Caught => "caught",
+            Self::Elsewhere => "fails at another step",
             Self::Survived => "survived",
             Self::RedAnyway => "does not pass without it",
             Self::Inconclusive => "inconclusive",
@@ -70,6 +96,9 @@ pub struct Trial {
     /// The step that stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// Its kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_kind: Option<StepKind>,
     /// What that step saw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -83,6 +112,8 @@ pub struct Trial {
 pub enum Fate {
     /// Every scenario that names it and can run here caught it.
     Caught,
+    /// A scenario that names it failed before it could notice.
+    Elsewhere,
     /// A scenario that names it did not notice.
     Survived,
     /// Scenarios name it and no code plants it.
@@ -107,12 +138,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(name: &str, records: &[Record]) -> Self {
+    fn of(name: &str, records: &[Record], rule: &Rule<'_>) -> Self {
         let played = records.iter().filter(|record| record.mutant.as_deref() == Some(name));
-        let scenarios: Vec<Trial> = played.filter_map(|played| trial(played, records)).collect();
+        let scenarios: Vec<Trial> = played.filter_map(|played| trial(played, records, rule)).collect();
         let any = |catch| scenarios.iter().any(|trial| trial.catch == catch);
         let fate = if any(Catch::Survived) {
             Fate::Survived
+        } else if any(Catch::Elsewhere) {
+            Fate::Elsewhere
         } else if any(Catch::RedAnyway) || any(Catch::Inconclusive) {
             Fate::Inconclusive
         } else if any(Catch::NotRun) || !any(Catch::Caught) {
@@ -126,20 +159,27 @@ impl Outcome {
     fn without_scenarios(name: &str, fate: Fate) -> Self {
         Self { mutant: name.to_owned(), fate, scenarios: Vec::new() }
     }
+
+    /// Whether a scenario counts as a catch that only failed at a `Given` or a `When`.
+    fn is_before_then(&self) -> bool {
+        let mut caught = self.scenarios.iter().filter(|trial| trial.catch == Catch::Caught);
+        caught.any(|trial| !trial.step_kind.is_some_and(StepKind::is_expectation))
+    }
 }
 
 /// What a scenario did with a defect. It stands in the records a second time, without one.
-fn trial(played: &Record, records: &[Record]) -> Option<Trial> {
+fn trial(played: &Record, records: &[Record], rule: &Rule<'_>) -> Option<Trial> {
     let control = records
         .iter()
         .find(|record| record.mutant.is_none() && record.file == played.file && record.line == played.line)?;
-    let catch = Catch::of(control, played);
+    let catch = Catch::of(control, played, rule);
     let told = if catch == Catch::RedAnyway { control } else { played };
     Some(Trial {
         id: control.id.clone(),
         name: played.name.clone(),
         catch,
         step: told.step.clone(),
+        step_kind: told.step_kind,
         reason: told.reason.clone(),
         seconds: played.seconds,
     })
@@ -158,6 +198,8 @@ pub struct MutantReport {
     pub exit: u8,
     /// Wall-clock time of everything.
     pub seconds: f64,
+    /// Defects planted in production that a scenario caught at a `Given` or a `When`. Those of the catalogue would not count as caught.
+    pub caught_before_then: Vec<String>,
     /// The defects, by name.
     pub mutants: Vec<Outcome>,
 }
@@ -166,7 +208,8 @@ impl MutantReport {
     /// Puts a report together.
     #[must_use]
     pub fn new(header: Header, mutants: &Mutants, records: &[Record], seconds: f64) -> Self {
-        let played = mutants.played.iter().map(|name| Outcome::of(name, records));
+        let outcome = |name: &String| Outcome::of(name, records, &Rule::of(name, &mutants.catalogued));
+        let played = mutants.played.iter().map(outcome);
         let unplanted =
             mutants.unplanted.iter().map(|name| Outcome::without_scenarios(name, Fate::Unplanted));
         let unnamed = mutants.unnamed.iter().map(|name| Outcome::without_scenarios(name, Fate::Unnamed));
@@ -175,7 +218,9 @@ impl MutantReport {
         let control = records.iter().filter(|record| record.mutant.is_none());
         let control = Totals::of(control.map(|record| record.verdict));
         let exit = exit(&mutants).code();
-        Self { schema: SCHEMA, header, control, exit, seconds, mutants }
+        let before_then = mutants.iter().filter(|outcome| outcome.is_before_then());
+        let caught_before_then = before_then.map(|outcome| outcome.mutant.clone()).collect();
+        Self { schema: SCHEMA, header, control, exit, seconds, caught_before_then, mutants }
     }
 
     /// The exit code's meaning.
@@ -205,7 +250,7 @@ fn exit(mutants: &[Outcome]) -> Exit {
         let mut all = mutants.iter().flat_map(|outcome| &outcome.scenarios);
         all.any(|trial| trial.catch == Catch::Inapplicable)
     };
-    if any(&[Fate::Survived, Fate::Unplanted, Fate::Unnamed]) {
+    if any(&[Fate::Survived, Fate::Elsewhere, Fate::Unplanted, Fate::Unnamed]) {
         Exit::Failed
     } else if any(&[Fate::Inconclusive]) {
         Exit::Inconclusive
@@ -233,6 +278,7 @@ mod tests {
             verdict,
             reason: None,
             step: None,
+            step_kind: None,
             seconds: 0.0,
             notes: Vec::new(),
             back_ends: Vec::new(),
@@ -246,7 +292,7 @@ mod tests {
             .into_iter()
             .flat_map(|(line, (without, with))| [record(line, None, without), record(line, Some("m"), with)])
             .collect();
-        let outcome = Outcome::of("m", &records);
+        let outcome = Outcome::of("m", &records, &Rule::AnyStep);
         (outcome.fate, exit(&[outcome]))
     }
 
@@ -271,6 +317,42 @@ mod tests {
     fn a_defect_that_could_not_be_played_at_all_was_not_caught() {
         let nowhere = (Verdict::Inapplicable, Verdict::Inapplicable);
         assert_eq!(fate(nowhere, nowhere), (Fate::NotRun, Exit::Partial));
+    }
+
+    /// What a scenario that stops at this step does with a defect of the catalogue.
+    fn stops_at(kind: Option<StepKind>, step: &str, named: Option<&str>) -> Catch {
+        let mut played = record(1, Some("m"), Verdict::Fail);
+        (played.step_kind, played.step) = (kind, Some(step.to_owned()).filter(|step| !step.is_empty()));
+        Catch::of(&record(1, None, Verdict::Pass), &played, &Rule::Expectation(named))
+    }
+
+    #[test]
+    fn a_defect_of_the_catalogue_is_caught_by_an_expectation_only() {
+        use StepKind::{End, Given, Then, When};
+        for (kind, want) in [
+            (Some(Given), Catch::Elsewhere),
+            (Some(When), Catch::Elsewhere),
+            (None, Catch::Elsewhere),
+            (Some(Then), Catch::Caught),
+            (Some(End), Catch::Caught),
+        ] {
+            assert_eq!(stops_at(kind, "", None), want, "{kind:?}");
+        }
+        assert_eq!(stops_at(Some(Then), "And pod \"cart\" is ready", Some("is ready")), Catch::Caught);
+        assert_eq!(stops_at(Some(Then), "Then it runs", Some("is ready")), Catch::Elsewhere);
+        assert_eq!(stops_at(Some(End), "", Some("is ready")), Catch::Elsewhere);
+    }
+
+    #[test]
+    fn a_planted_defect_may_be_caught_at_any_step_and_the_report_counts_it() {
+        let mut at_given = record(1, Some("m"), Verdict::Fail);
+        at_given.step_kind = Some(StepKind::Given);
+        let records = [record(1, None, Verdict::Pass), at_given];
+        let planted = Outcome::of("m", &records, &Rule::AnyStep);
+        assert_eq!((planted.fate, planted.is_before_then()), (Fate::Caught, true));
+        let catalogued = Outcome::of("m", &records, &Rule::Expectation(None));
+        assert_eq!((catalogued.fate, catalogued.is_before_then()), (Fate::Elsewhere, false));
+        assert_eq!(exit(&[catalogued]), Exit::Failed);
     }
 
     #[test]

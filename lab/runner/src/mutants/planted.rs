@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The names of the defects that production code plants, as its text has them: a build with defects does not tell.
+//! The names of all defects: those of the catalogue, and those that production code plants, as its text has them. A build with
+//! defects does not tell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+
+use super::weave;
 
 /// Names, each with its places: `cni/redirect/src/host.rs:47`.
 pub type Planted = BTreeMap<String, Vec<String>>;
@@ -12,8 +15,18 @@ pub type Planted = BTreeMap<String, Vec<String>>;
 /// What stands before a name.
 const BEFORE: &str = "mutant!(\"";
 
-/// Reads the production crates of a workspace.
+/// Reads the catalogue and the production crates of a workspace.
 pub fn read(root: &Path) -> anyhow::Result<Planted> {
+    let mut all = in_production(root)?;
+    for (name, places) in weave::weave(root)?.places {
+        if let Some(before) = all.insert(name.clone(), places) {
+            bail!("{name} is in the catalogue, and planted in {}", before.join(", "));
+        }
+    }
+    Ok(all)
+}
+
+fn in_production(root: &Path) -> anyhow::Result<Planted> {
     let mut planted = Planted::new();
     let mut pending = vec![root.join("cni")];
     while let Some(at) = pending.pop() {
