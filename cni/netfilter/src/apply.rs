@@ -11,7 +11,6 @@
 mod error;
 mod refusal;
 
-use protocol::mutant;
 use redirect::ruleset::{Dialect, Ruleset};
 use rustix::io::Errno;
 
@@ -51,14 +50,10 @@ pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
     if !ruleset.rules.is_empty() && commit(&mut socket, &fresh)? == Commit::Done {
         return Ok(Applied::Created);
     }
-    if mutant!("two-transactions") && !ruleset.rules.is_empty() {
-        remove()?;
-    }
     for _ in 0..ATTEMPTS {
         let snapshot = read::with(&mut socket)?;
         let Plan::Send { batch, replaces } = plan(&snapshot, ruleset)? else {
-            let refuses = mutant!("second-add-fails");
-            return if refuses { Err(ApplyError::NotAcknowledged) } else { Ok(Applied::Unchanged) };
+            return Ok(Applied::Unchanged);
         };
         if commit(&mut socket, &batch)? == Commit::Done {
             return Ok(if replaces { Applied::Replaced } else { Applied::Created });

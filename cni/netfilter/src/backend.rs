@@ -5,7 +5,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use protocol::mutant;
 use redirect::ruleset::Dialect;
 
 pub mod choice;
@@ -99,7 +98,6 @@ impl Settings {
     #[must_use]
     pub fn wish(self) -> Wish {
         match (self.backend, self.native_nftables, self.forced_binary) {
-            _ if mutant!("wish-ignored") => Wish::Auto,
             (Wish::Only(backend), _, _) => Wish::Only(backend),
             (Wish::Auto, true, _) => Wish::Only(Backend::Nft),
             (Wish::Auto, false, Some(ForcedBinary::Legacy)) => Wish::Only(Backend::IptablesLegacy),

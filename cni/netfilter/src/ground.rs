@@ -2,7 +2,6 @@
 //! What rules stand on: the inbound helper address and the policy routes. They go before the rules, so that no packet meets rules
 //! that lead nowhere; alone they change nothing, as no packet has the mark and nobody uses the address.
 
-use protocol::mutant;
 use redirect::config::Config;
 
 use crate::address::{AddressError, Helper, Rtnetlink};
@@ -43,8 +42,7 @@ impl Ground {
     /// # Errors
     /// See [`GroundError`].
     pub fn lay(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Self, GroundError> {
-        let wanted = config.ipv6 && !mutant!("no-ipv6-helper");
-        let helper = if wanted { Some(rtnetlink.add_loopback_helper()?) } else { None };
+        let helper = if config.ipv6 { Some(rtnetlink.add_loopback_helper()?) } else { None };
         let mut ground = Self { helper, routes: None };
         match policy_routes(config).map(|wanted| rtnetlink.add_policy_routes(wanted)).transpose() {
             Ok(routes) => {
@@ -89,7 +87,7 @@ pub(crate) fn forget(rtnetlink: &mut Rtnetlink, routes: PolicyRoutes) {
 /// # Errors
 /// See [`GroundError`]. Having nothing to remove is none.
 pub fn clear(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<(), GroundError> {
-    if let Some(wanted) = policy_routes(config).filter(|_| !mutant!("clean-up-leaves-routes")) {
+    if let Some(wanted) = policy_routes(config) {
         rtnetlink.remove_policy_routes(wanted)?;
     }
     if let Some(unneeded) = unneeded_routes(config) {

@@ -28,7 +28,6 @@ mod tool;
 use std::fmt;
 use std::time::Instant;
 
-use protocol::mutant;
 use redirect::ruleset::{Family, Ruleset};
 
 use self::decide::{Actions, Purpose, decide};
@@ -109,9 +108,7 @@ fn work(
             || (actions.add && ruleset.enables(*family))
     };
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(touched).collect();
-    if !mutant!("owner-not-entered") {
-        owner::enter_with_programs()?;
-    }
+    owner::enter_with_programs()?;
     let runner = Runner::find(variant, &families, options.surroundings, deadline)?;
     let (result, unsandboxed) = runner.isolated(|| write(&runner, ruleset, &residue, actions));
     result.map(|()| Done { applied, unsandboxed })

@@ -3,13 +3,11 @@
 
 use std::net::IpAddr;
 
-use protocol::mutant;
 use redirect::config::{Config, ConfigError};
 use redirect::generate::ruleset;
 use redirect::host::INBOUND_V6;
 use redirect::live::LiveRules;
 use redirect::live::compare::{Difference, Form, differences, forms};
-use redirect::ruleset::Dialect;
 
 use crate::ground;
 use crate::route::PolicyRoutes;
@@ -54,8 +52,7 @@ pub fn lacks<E>(
     has_routes: impl FnOnce(PolicyRoutes) -> Result<bool, E>,
 ) -> Result<Vec<Lack>, LackError<E>> {
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    let dialect = if mutant!("diagnose-one-form") { Dialect::Iptables } else { form.dialect() };
-    let wanted = ruleset(&Config { dialect, ..config.clone() })?;
+    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
     let differences = differences(found, &wanted, form);
     let is_redirected = differences != [Difference::NoRules];
     let mut lacks: Vec<Lack> = differences.into_iter().map(Lack::Rules).collect();
@@ -63,7 +60,6 @@ pub fn lacks<E>(
         lacks.push(Lack::Helper);
     }
     if is_redirected
-        && !mutant!("diagnose-without-routes")
         && let Some(routes) = ground::policy_routes(config)
         && !has_routes(routes).map_err(LackError::Routes)?
     {

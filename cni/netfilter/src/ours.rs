@@ -22,7 +22,6 @@ mod tproxy;
 
 use std::collections::BTreeSet;
 
-use protocol::mutant;
 use redirect::ruleset::Table;
 
 use crate::expression::{Meaning, jumps_to};
@@ -168,8 +167,7 @@ fn built_in<'a>(
             let wanted = wanted.into_iter().flat_map(|chain| &chain.rules);
             let wanted: BTreeSet<_> = wanted.map(|rule| Meaning::of(&rule.expressions)).collect();
             let own = chain.rules.iter().map(|rule| {
-                mutant!("tables-flushed")
-                    || is_jump_to_us(rule)
+                is_jump_to_us(rule)
                     || wanted.contains(&Meaning::of(&rule.expressions))
                     || (table == Table::Mangle && tproxy::is_ours(chain, rule, marks))
                     || interfaces.are_of(chain, rule)

@@ -6,7 +6,6 @@
 //! jumps to is emptied but not deleted: the kernel would refuse. Built-in chains and tables of iptables are never deleted, those of
 //! the native back end always: they are made anew.
 
-use protocol::mutant;
 use redirect::ruleset::{Chain, Dialect, Family, Place as RulePlace, Rule, Ruleset};
 
 use crate::compare::{Place, differences, is_hooked};
@@ -60,17 +59,14 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
     for table in &wanted.tables {
         check(table, survey.table(table.home))?;
     }
-    let half_is_enough = mutant!("half-trusted") && !survey.is_empty();
-    let is_there = differences(&survey, &wanted).is_empty() && !mutant!("always-written");
-    if is_there || half_is_enough {
+    if differences(&survey, &wanted).is_empty() {
         return Ok(Plan::Nothing);
     }
     let mut out = encode::begin(Some(snapshot.generation));
-    let other = |dialect: Dialect| ruleset.dialect != dialect && mutant!("two-sets");
-    for own in survey.tables.iter().filter(|_| !other(Dialect::Iptables)) {
+    for own in &survey.tables {
         delete_own(&mut out, own);
     }
-    for (home, _) in survey.native.iter().filter(|_| !other(Dialect::Nft)) {
+    for (home, _) in &survey.native {
         begin_message(&mut out, message::DEL_TABLE, 0, home.family.number());
         out.name(attribute::TABLE_NAME, home.table_name().as_bytes());
     }

@@ -9,7 +9,6 @@ mod write;
 
 use std::time::Duration;
 
-use protocol::mutant;
 use redirect::config::{Config, ConfigError};
 use redirect::generate::ruleset;
 
@@ -151,7 +150,7 @@ fn write_first_that_works(
     request: Request,
     legacy: &Legacy,
 ) -> Result<(Programmed, Option<ProgramError>), ProgramError> {
-    let Request { mut config, wish, options, recorded } = request;
+    let Request { mut config, wish, options, .. } = request;
     let mut lack = None;
     loop {
         config.dialect = choice.backend.dialect();
@@ -161,11 +160,6 @@ fn write_first_that_works(
                 return Ok((Programmed { choice, applied, unsandboxed }, left));
             }
             // Only now it costs something: almost no pod has a user namespace of its own.
-            Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. }))
-                if mutant!("owner-not-entered") =>
-            {
-                return Err(error.into());
-            }
             Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. })) => match owner::enter()? {
                 Entered::Now => continue,
                 Entered::Before => error.into(),
@@ -173,15 +167,13 @@ fn write_first_that_works(
             Err(failure) => failure,
         };
         match failure {
-            ProgramError::Apply(error) if wish == Wish::Auto || mutant!("wish-softened") => {
-                match after(choice.backend, &error) {
-                    Some(next) if recorded.is_none() || !mutant!("record-final") => {
-                        choice = next;
-                        lack.get_or_insert(error);
-                    }
-                    _ => return Err(told(lack, choice.backend, error.into())),
+            ProgramError::Apply(error) if wish == Wish::Auto => match after(choice.backend, &error) {
+                Some(next) => {
+                    choice = next;
+                    lack.get_or_insert(error);
                 }
-            }
+                None => return Err(told(lack, choice.backend, error.into())),
+            },
             failure => return Err(told(lack, choice.backend, failure)),
         }
     }
@@ -198,8 +190,7 @@ fn told(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> Pr
 /// What is tried first.
 fn first(request: &Request, legacy: &Legacy) -> Choice {
     let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
-    let ignored = request.wish != Wish::Auto || mutant!("legacy-ignored");
-    let others = if ignored || !legacy::ours::has_rules_of_others(legacy) {
+    let others = if request.wish != Wish::Auto || !legacy::ours::has_rules_of_others(legacy) {
         LegacyUse::NoRulesOfOthers
     } else if iptables::is_installed(Variant::Legacy) {
         LegacyUse::RulesOfOthers

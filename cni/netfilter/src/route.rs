@@ -11,7 +11,6 @@ mod rule;
 
 use std::fmt;
 
-use protocol::mutant;
 use redirect::ruleset::Family;
 use rustix::io::Errno;
 
@@ -92,11 +91,8 @@ impl Rtnetlink {
         let mut missing = Vec::with_capacity(4);
         for family in families(wanted) {
             let number = number(family);
-            let ruled = rules.iter().any(|rule| {
-                rule.sends(number, wanted.mark, wanted.table)
-                    || (mutant!("policy-rule-mistaken") && rule.mark == wanted.mark)
-            });
-            if !ruled || mutant!("policy-rule-doubled") {
+            let ruled = rules.iter().any(|rule| rule.sends(number, wanted.mark, wanted.table));
+            if !ruled {
                 missing.push((family, Part::Rule { priority: free_priority(&rules, number) }));
             }
             missing.push((family, Part::Route));

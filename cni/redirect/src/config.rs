@@ -5,8 +5,6 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use protocol::mutant;
-
 use crate::host::LOOPBACK_V4;
 use crate::list::Selection;
 use crate::ruleset::{Cidr, Dialect, Id, Port};
@@ -145,9 +143,8 @@ impl Config {
     #[must_use]
     pub fn needs_policy_routes(&self) -> bool {
         match self.mode {
-            _ if mutant!("policy-routes-always") => true,
-            Mode::Tproxy if !mutant!("no-policy-routes") => self.inbound_ports_include.is_some(),
-            Mode::Tproxy | Mode::Redirect => false,
+            Mode::Tproxy => self.inbound_ports_include.is_some(),
+            Mode::Redirect => false,
         }
     }
 }

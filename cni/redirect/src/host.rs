@@ -4,8 +4,6 @@
 
 use std::net::IpAddr;
 
-use protocol::mutant;
-
 use crate::go::PrefixError;
 use crate::list::{self, Selection};
 use crate::ruleset::{Cidr, Id};
@@ -47,8 +45,7 @@ pub fn decide_addresses(
 ) -> Result<AddressFamilies, NoLocalAddress> {
     let mut own = addresses.into_iter().map(|address| address.to_canonical()).filter(counts);
     let first = own.next().ok_or(NoLocalAddress)?;
-    let every = stack == Stack::Dual || mutant!("every-address-counts");
-    let ipv6 = first.is_ipv6() || (every && own.any(|address| address.is_ipv6()));
+    let ipv6 = first.is_ipv6() || (stack == Stack::Dual && own.any(|address| address.is_ipv6()));
     Ok(AddressFamilies { first, ipv6 })
 }
 
@@ -119,7 +116,7 @@ impl Environment {
         if let Some(groups) = get(Self::GROUPS_EXCLUDE) {
             read.groups_exclude = list::ids(&groups);
         }
-        if let Some(loopback) = get(Self::LOOPBACK).filter(|_| !mutant!("loopback-range-ignored")) {
+        if let Some(loopback) = get(Self::LOOPBACK) {
             read.loopback = crate::go::parse_prefix(&loopback).map_err(EnvironmentError::Loopback)?;
         }
         Ok(read)

@@ -4,8 +4,6 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use protocol::mutant;
-
 use crate::annotations::Annotation;
 use crate::config::{Config, Dns, Mode};
 use crate::go::BoolError;
@@ -150,8 +148,8 @@ impl Redirect {
             owner_groups_include: host.environment.groups_include.clone(),
             owner_groups_exclude: host.environment.groups_exclude.clone(),
             loopback: host.environment.loopback,
-            dns: if self.dns.value || mutant!("dns-always-captured") { Dns::All } else { Dns::Off },
-            drop_invalid: self.drop_invalid.value || mutant!("invalid-always-dropped"),
+            dns: if self.dns.value { Dns::All } else { Dns::Off },
+            drop_invalid: self.drop_invalid.value,
             ..Config::default()
         }
     }

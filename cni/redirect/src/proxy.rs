@@ -2,7 +2,6 @@
 //! The proxy as a pod's containers describe it. A native sidecar is an init container; where several containers are called
 //! `istio-proxy`, init containers are read first and later ones overwrite what they themselves say.
 
-use protocol::mutant;
 use protocol::pod::{Container, PodFacts};
 
 use crate::config::PROXY_ID;
@@ -31,8 +30,7 @@ impl<'a> Proxy<'a> {
     /// Reads a pod's containers; `None` if none is a proxy.
     pub(crate) fn read(pod: &'a PodFacts) -> Option<Self> {
         let mut found = None;
-        let unseen = if mutant!("native-sidecar-unseen") { pod.spec.init_containers.len() } else { 0 };
-        for container in containers(pod).skip(unseen).filter(|container| container.name == NAME) {
+        for container in containers(pod).filter(|container| container.name == NAME) {
             found.get_or_insert_with(Self::default).overwrite(container);
         }
         found
@@ -74,8 +72,6 @@ impl<'a> Proxy<'a> {
 /// 0 counts as unset: a proxy that starts as root (TPROXY) drops to the usual id.
 fn identity(id: Option<i64>) -> Sourced<Id> {
     match id {
-        Some(_) if mutant!("identity-fixed") => Sourced::default_value(Id::Number(PROXY_ID)),
-        Some(0) if mutant!("root-is-proxy") => Sourced::default_value(Id::Number(0)),
         None | Some(0) => Sourced::default_value(Id::Number(PROXY_ID)),
         Some(id) => {
             let value = u32::try_from(id).map_or_else(|_| Id::Name(id.to_string()), Id::Number);

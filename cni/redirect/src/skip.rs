@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use protocol::mutant;
-
 /// Why a pod gets no rules. None of these is an error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SkipReason {
@@ -102,17 +100,16 @@ pub struct Exclusions<'a> {
 /// server: the agent's own pod first, then calls without a pod, then excluded namespaces.
 #[must_use]
 pub fn precheck(pod: NamedPod<'_>, exclusions: Exclusions<'_>) -> Option<SkipReason> {
-    let own = pod.name.starts_with(AGENT_POD_PREFIX) && pod.namespace == exclusions.agent_namespace;
-    if own && !mutant!("own-pod-asked") {
+    if pod.name.starts_with(AGENT_POD_PREFIX) && pod.namespace == exclusions.agent_namespace {
         return Some(SkipReason::OwnAgentPod);
     }
-    if (pod.name.is_empty() || pod.namespace.is_empty()) && !mutant!("no-pod-asked") {
+    if pod.name.is_empty() || pod.namespace.is_empty() {
         return Some(SkipReason::NotKubernetes);
     }
     exclusions
         .namespaces
         .iter()
-        .any(|excluded| excluded == pod.namespace && !mutant!("excluded-namespace-asked"))
+        .any(|excluded| excluded == pod.namespace)
         .then(|| SkipReason::ExcludedNamespace { namespace: pod.namespace.to_owned() })
 }
 

@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use protocol::mutant;
-
 use super::Backend;
 use crate::apply::ApplyError;
 use crate::read::ReadError;
@@ -88,7 +86,6 @@ impl fmt::Display for Choice {
 #[must_use]
 pub fn after(tried: Backend, error: &ApplyError) -> Option<Choice> {
     let (backend, reason) = match (tried, error) {
-        _ if mutant!("no-fallback") => return None,
         (
             Backend::NftCompat | Backend::Nft,
             ApplyError::NoNfTables | ApplyError::Read(ReadError::NoNfTables),

@@ -7,7 +7,6 @@
 use crate::apply::Applied;
 use crate::program::Options;
 use crate::residue::Residue;
-use protocol::mutant;
 
 /// What is there of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +71,8 @@ pub fn decide(state: State, purpose: Purpose, options: &Options) -> Actions {
     match (state, purpose) {
         (State::Clean, Purpose::Apply) => Actions { add: true, ..Actions::NOTHING },
         (State::Clean, Purpose::Remove) => Actions::NOTHING,
-        (State::Same, Purpose::Apply) if options.force && !mutant!("force-ignored") => {
-            Actions { guard: false, ..replace }
-        }
-        (State::Same, Purpose::Apply) if mutant!("always-written") => replace,
+        (State::Same, Purpose::Apply) if options.force => Actions { guard: false, ..replace },
         (State::Same, Purpose::Apply) => Actions::NOTHING,
-        (State::Different, Purpose::Apply) if mutant!("half-trusted") => Actions::NOTHING,
         (State::Different, Purpose::Apply) => replace,
         (State::Same | State::Different, Purpose::Remove) => Actions { remove: true, ..Actions::NOTHING },
     }

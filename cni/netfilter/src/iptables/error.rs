@@ -5,8 +5,6 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use protocol::mutant;
-
 use super::Variant;
 use crate::encode::EncodeError;
 use crate::legacy::LegacyError;
@@ -120,11 +118,10 @@ impl IptablesError {
     /// Whether the same may succeed later without anybody changing anything.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
-        !mutant!("lock-final")
-            && matches!(
-                self,
-                Self::Locked { .. } | Self::Timeout { .. } | Self::Failed { problem: Problem::Resource, .. }
-            )
+        matches!(
+            self,
+            Self::Locked { .. } | Self::Timeout { .. } | Self::Failed { problem: Problem::Resource, .. }
+        )
     }
 }
 

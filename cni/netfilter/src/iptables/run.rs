@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use protocol::mutant;
 use redirect::ruleset::Family;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
@@ -97,13 +96,11 @@ impl Runner {
     pub(super) fn restore(&self, family: Family, commit: Commit, text: &str) -> Result<(), IptablesError> {
         let Some((_, tool)) = self.tools.iter().find(|(found, _)| *found == family) else { return Ok(()) };
         let mut command = Command::new(&tool.path);
-        if !mutant!("others-flushed") {
-            command.arg("--noflush");
-        }
+        command.arg("--noflush");
         if commit == Commit::Never {
             command.arg("--test");
         }
-        if tool.variant == Variant::Legacy && !mutant!("node-lock-taken") {
+        if tool.variant == Variant::Legacy {
             command.env("XTABLES_LOCKFILE", lock::NAMESPACE);
             if tool.version.is_at_least(Version::WAITS) {
                 // Less than what is left, so that the tool and not its end tells what it waited for.

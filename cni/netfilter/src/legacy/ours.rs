@@ -6,7 +6,6 @@
 //! the marks 1337 and 1338 or on wanted ones. Entries have no number that would tell when they were made, so an excluded interface
 //! that is no longer wanted cannot be told from somebody else's, and stays.
 
-use protocol::mutant;
 use redirect::ruleset::{ChainRules, Family, Match, Rule, Ruleset, Sense, Table, Target};
 
 use super::{Action, Condition, Legacy, LegacyChain, LegacyRule, LegacyTable};
@@ -29,9 +28,6 @@ pub fn has_rules_of_ours(legacy: &Legacy) -> bool {
 /// Whether there are rules that are not ours. Chains without rules, and policies, are none.
 #[must_use]
 pub fn has_rules_of_others(legacy: &Legacy) -> bool {
-    if mutant!("chains-are-rules") {
-        return chains(legacy).any(|(_, chain)| !is_own_chain(chain));
-    }
     chains(legacy).filter(|(_, chain)| !is_own_chain(chain)).any(|(table, chain)| {
         chain.rules.iter().any(|rule| {
             !is_jump_to_us(rule) && !is_tproxy(table.table, chain, rule, &MARKS) && !is_shield(chain, rule)

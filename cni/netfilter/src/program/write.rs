@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through one back end, and away with those that another back end left: a namespace ends with one set.
 
-use protocol::mutant;
 use redirect::ruleset::Ruleset;
 
 use super::{Options, ProgramError};
@@ -73,7 +72,7 @@ pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, Program
 }
 
 fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
-    if !legacy::ours::has_traces_of_ours(legacy) || mutant!("two-sets") {
+    if !legacy::ours::has_traces_of_ours(legacy) {
         return Ok(false);
     }
     iptables::remove(Variant::Legacy, known, options)?;
@@ -81,10 +80,7 @@ fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Re
 }
 
 fn remove_from_nf_tables() -> Result<bool, ProgramError> {
-    if mutant!("clean-up-forgets") {
-        return Ok(false);
-    }
-    Ok(!mutant!("two-sets") && apply::remove()? == Removed::Rules)
+    Ok(apply::remove()? == Removed::Rules)
 }
 
 /// Removes the native tables beside what iptables-nft wrote, which is what is wanted.

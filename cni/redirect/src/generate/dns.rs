@@ -2,8 +2,6 @@
 //! DNS to the agent, and the conntrack zones that keep the app's questions apart from the agent's own: both go from the
 //! same address to the same resolver, and may even use the same source port.
 
-use protocol::mutant;
-
 use super::OUTBOUND;
 use super::sink::{At, Sink, Spot};
 use crate::config::{Config, DNS_PORT, Dns};
@@ -122,7 +120,6 @@ fn servers(dns: &Dns) -> Servers {
     match dns {
         Dns::Off => Servers::Only(Vec::new()),
         Dns::All => Servers::Any,
-        Dns::Servers { .. } if mutant!("dns-servers-ignored") => Servers::Any,
         Dns::Servers { v4, v6 } => {
             let v4 = v4.iter().map(|&address| Cidr { address: address.into(), length: 32 });
             let v6 = v6.iter().map(|&address| Cidr { address: address.into(), length: 128 });

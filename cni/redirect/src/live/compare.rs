@@ -13,7 +13,6 @@ use crate::config::{Config, ConfigError};
 use crate::generate::ruleset;
 use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset, Table};
 use crate::text;
-use protocol::mutant;
 
 use super::{Action, LiveChain, LiveFamily, LiveRule, LiveRules, LiveTable, Policy};
 use meaning::same;
@@ -169,17 +168,12 @@ pub fn differences_from(found: &LiveRules, config: &Config) -> Result<Vec<Differ
 /// All differences from `wanted`, which must be of `form`'s dialect; none means that the rules redirect as wanted.
 #[must_use]
 pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
-    if mutant!("diagnose-blind") {
-        return Vec::new();
-    }
     if !found.tables.iter().any(holds_ours) {
         return vec![Difference::NoRules];
     }
     let mut differences = Vec::new();
     for table in found.tables.iter().filter(|table| holds_ours(table) && Form::of(table.family) != form) {
-        if !mutant!("diagnose-one-set") {
-            differences.push(Difference::SecondSet(table.family, table.name.clone()));
-        }
+        differences.push(Difference::SecondSet(table.family, table.name.clone()));
     }
     let families: &[Family] = if form == Form::Native { &[Family::V4] } else { &[Family::V4, Family::V6] };
     for family in families {
@@ -243,7 +237,7 @@ fn in_chain(
     let ours: Vec<(usize, &LiveRule)> = numbered().filter(|(_, rule)| is_ours(rule)).collect();
     let last = ours.last().map_or(0, |(position, _)| *position);
     for (position, rule) in numbered().take_while(|(position, _)| *position < last) {
-        if !is_ours(rule) && !mutant!("diagnose-ours-alone") {
+        if !is_ours(rule) {
             out.push(Difference::Foreign(rule_of(position, rule.text.clone())));
         }
     }
