@@ -41,6 +41,7 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> ExitCode {
+    trace::role();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [MARKER, name, dir] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         let Case(_, work) = CASES.iter().find(|case| case.0 == name).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node in a directory: the root of the case's process, with the programs and libraries of the real one.
+//! A node in a directory: the root of the case's process, with the libraries of the real one.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,6 +12,8 @@ use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 
 const AGENT: &str = "/install-cni";
+/// This test, for what it does in another process.
+pub(crate) const OWN: &str = "/test";
 const SHIPPED: &str = "/opt/cni/bin/istio-cni";
 const BINARY: &str = "/host/opt/cni/bin/istio-cni";
 const NET_DIR: &str = "/host/etc/cni/net.d";
@@ -56,9 +58,12 @@ impl Node {
                 bind(&real, &here);
             }
         }
-        let agent = dir.join(AGENT.trim_start_matches('/'));
-        fs::write(&agent, "").unwrap();
-        bind(Path::new(env!("CARGO_BIN_EXE_install-cni")), &agent);
+        let own = std::env::current_exe().unwrap();
+        for (program, at) in [(Path::new(env!("CARGO_BIN_EXE_install-cni")), AGENT), (&own, OWN)] {
+            let at = dir.join(at.trim_start_matches('/'));
+            fs::write(&at, "").unwrap();
+            bind(program, &at);
+        }
         nix::unistd::chroot(dir).unwrap();
         std::env::set_current_dir("/").unwrap();
         for directory in ["/opt/cni/bin", ACCOUNT, "/tmp"] {

@@ -2,7 +2,8 @@
 //! Follows a program from system call to system call and kills it when it begins the one that it is told.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -12,6 +13,11 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+
+use crate::node::OWN;
+
+/// What comes before a program that is to wait.
+const HELD: &str = "--held";
 
 /// Where the agent changes files.
 const OURS: [&str; 2] = ["/host/", "/var/run/istio-cni"];
@@ -44,12 +50,22 @@ pub(crate) fn killed_at(command: &Command, fatal: usize, reached: &dyn Fn() -> b
     end
 }
 
-/// The program behind a shell that waits for a line: it is followed from its first call on.
+/// The program behind one that waits for a line: it is followed from its first call on.
 fn held(command: &Command) -> Child {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "read line; exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
-    shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    let mut own = Command::new(OWN);
+    own.arg(HELD).arg(command.get_program()).args(command.get_args());
+    own.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    own.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// This test's part in that: becomes the program once it is told to.
+pub(crate) fn role() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == HELD) {
+        std::io::stdin().read_exact(&mut [0]).unwrap();
+        let error = Command::new(arguments.next().unwrap()).args(arguments).exec();
+        panic!("{error}");
+    }
 }
 
 struct Tracer {

@@ -10,15 +10,18 @@
     reason = "a test that cannot go on stops, and its report is its output"
 )]
 
+#[path = "../../../netfilter/tests/kernel/link.rs"]
+mod link;
 #[path = "../../../netfilter/tests/kernel/rights.rs"]
 mod rights;
 
 mod node;
 mod peers;
 mod proof;
+mod stranger;
 mod whose;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -28,7 +31,7 @@ use rights::Rights;
 struct Case(&'static str, fn());
 
 fn main() -> ExitCode {
-    if peers::role() {
+    if peers::role() || whose::role() {
         return ExitCode::SUCCESS;
     }
     let wanted: Vec<String> =
@@ -62,9 +65,6 @@ fn reason() -> Option<String> {
         // The probe takes the identity of a user without privileges.
         Rights::OneUser => return Some("needs root: a user without privileges".to_owned()),
         Rights::None(reason) => return Some(reason),
-    }
-    if let Err(error) = Command::new("ip").arg("-V").output() {
-        return Some(format!("needs ip: {error}"));
     }
     let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
     unshare(CloneFlags::CLONE_NEWNS)

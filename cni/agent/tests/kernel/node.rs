@@ -2,17 +2,22 @@
 //! A node: directories as the agent sees them, pods' namespaces below one of them, and questions to the process that enters those.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use agent::repair::ask::{Asked, BackendWanted, Evidence, Outcome, Request, Task};
 use agent::repair::child::Program;
 use agent::repair::gather::Grounds;
+use futures::TryStreamExt as _;
 use netfilter::{LookError, Netns, look};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use rtnetlink::packet_route::route::{RouteMessage, RouteScope};
+use rtnetlink::{Error, Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use serde_json::{Value, json};
+
+use crate::link::{add_address, ask, up};
 
 /// What a repair may take where eight others build.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -47,16 +52,8 @@ impl Node {
             (file.clone(), addresses.iter().map(|&one| one.to_owned()).collect::<Vec<_>>());
         std::thread::spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            ip("link set lo up");
-            ip("link add eth0 type veth peer name eth1");
-            ip("link set eth1 up");
-            ip("link set eth0 up");
-            for address in addresses {
-                let family = if address.contains(':') { "-6" } else { "-4" };
-                let nodad = if family == "-6" { " nodad" } else { "" };
-                ip(&format!("address add {address} dev eth0{nodad}"));
-                ip(&format!("{family} route add default dev eth0"));
-            }
+            up(&[]);
+            ask(async |handle| furnish(&handle, &addresses).await);
             let bind = MsFlags::MS_BIND;
             mount(Some("/proc/thread-self/ns/net"), &target, None::<&str>, bind, None::<&str>).unwrap();
         })
@@ -79,20 +76,12 @@ impl Node {
     /// Asks for pod `cart` of UID `u-1`.
     pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> Outcome {
         let path = |name: &str| self.dir.path().join(name);
-        let mut annotations = annotations.clone();
-        annotations["sidecar.istio.io/status"] = json!("{}");
-        let dual = json!({"name": "ISTIO_DUAL_STACK", "value": "true"});
-        let proxy = json!({"name": "istio-proxy", "args": ["proxy", "sidecar"], "env": [dual]});
-        let pod = json!({
-            "metadata": {"name": "cart", "namespace": "shop", "uid": "u-1", "annotations": annotations},
-            "spec": {"containers": [proxy, {"name": "app"}]},
-        });
         let request = Request {
             task,
             grounds: Grounds { netns_dir: path("netns"), cache_dir: path("cni"), proc_dir: "/proc".into() },
             backend: BackendWanted { wish: self.backend.to_owned(), record: path("run/backend") },
             pods: vec![Asked {
-                facts: serde_json::from_value(pod).unwrap(),
+                facts: serde_json::from_value(cart(annotations)).unwrap(),
                 addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
             }],
         };
@@ -110,10 +99,57 @@ impl Drop for Node {
     }
 }
 
-/// Runs `ip` in the calling thread's namespace.
-pub(crate) fn ip(words: &str) {
-    let output = Command::new("ip").args(words.split(' ')).stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+/// Pod `cart` of UID `u-1`, injected for both families.
+pub(crate) fn cart(annotations: &Value) -> Value {
+    let mut annotations = annotations.clone();
+    annotations["sidecar.istio.io/status"] = json!("{}");
+    let dual = json!({"name": "ISTIO_DUAL_STACK", "value": "true"});
+    let proxy = json!({"name": "istio-proxy", "args": ["proxy", "sidecar"], "env": [dual]});
+    json!({
+        "metadata": {"name": "cart", "namespace": "shop", "uid": "u-1", "annotations": annotations},
+        "spec": {"containers": [proxy, {"name": "app"}]},
+    })
+}
+
+/// Gives the calling thread's namespace an interface with these addresses, by which everything goes.
+async fn furnish(handle: &Handle, addresses: &[String]) -> Result<(), Error> {
+    handle.link().add(LinkVeth::new(POD, NODE).build()).execute().await?;
+    for name in [NODE, POD] {
+        let message = LinkUnspec::new_with_index(index(handle, name).await?).up().build();
+        handle.link().change(message).execute().await?;
+    }
+    let link = index(handle, POD).await?;
+    for address in addresses {
+        let (address, length) = address.split_once('/').unwrap();
+        let address: IpAddr = address.parse().unwrap();
+        add_address(handle, link, address, length.parse().unwrap()).await?;
+        handle.route().add(everywhere(address, link)).execute().await?;
+    }
+    Ok(())
+}
+
+/// The ends of the pair: the pod's, and the one that a node would have.
+const POD: &str = "eth0";
+const NODE: &str = "eth1";
+
+async fn index(handle: &Handle, name: &str) -> Result<u32, Error> {
+    let link = handle.link().get().match_name(name.to_owned()).execute().try_next().await?;
+    Ok(link.unwrap().header.index)
+}
+
+/// The default route of an address' family.
+fn everywhere(of: IpAddr, link: u32) -> RouteMessage {
+    let any: IpAddr = if of.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let route = RouteMessageBuilder::<IpAddr>::new().destination_prefix(any, 0).unwrap();
+    route.output_interface(link).scope(RouteScope::Link).build()
+}
+
+/// Takes the default route of IPv4 from the calling thread's namespace.
+pub(crate) fn lose_route() {
+    ask(async |handle| {
+        let link = index(&handle, POD).await?;
+        handle.route().del(everywhere(Ipv4Addr::LOCALHOST.into(), link)).execute().await
+    });
 }
 
 /// Does something in a namespace, in a thread of its own.

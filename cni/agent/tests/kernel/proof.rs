@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is written into a namespace, and what proves that it redirects.
 
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use agent::repair::ask::{Evidence, Outcome, Task, Written};
+use netfilter::Applied;
+use netfilter::address::Rtnetlink;
+use netfilter::route::PolicyRoutes;
+use redirect::generate::ruleset;
+use redirect::host::Environment;
+use redirect::ruleset::{Chain, Target};
+use redirect::{Enrolment, enrol};
 use serde_json::{Value, json};
 
-use crate::Case;
-use crate::node::{Node, inside, proven};
+use crate::node::{Node, cart, inside, lose_route, proven};
+use crate::{Case, stranger};
 
 pub(crate) const CASES: &[Case] = &[
     Case("both families are proven, and once more without a change", both_families),
@@ -35,13 +40,16 @@ fn written(outcome: &Outcome) -> Written {
     *written
 }
 
-/// Changes rules in a namespace.
-fn nft(file: &std::path::Path, text: &'static str) {
-    inside(file, move || {
-        let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success(), "{text}");
-    });
+/// The rules of `cart`, but what would redirect outbound packets leaves them alone.
+fn lose_redirect(file: &Path) {
+    let facts = serde_json::from_value(cart(&json!({}))).unwrap();
+    let Enrolment::Enrol(redirect) = enrol(&facts).unwrap() else { panic!("it is of the mesh") };
+    let addresses = DUAL.map(|address| address.parse().unwrap());
+    let mut rules = ruleset(&redirect.config_for(addresses, &Environment::default()).unwrap()).unwrap();
+    for rule in rules.rules.iter_mut().filter(|rule| rule.chain == Chain::IstioRedirect) {
+        rule.target = Target::Return;
+    }
+    inside(file, move || assert_eq!(netfilter::apply(&rules).unwrap(), Applied::Replaced));
 }
 
 fn both_families() {
@@ -62,7 +70,8 @@ fn tproxy() {
     assert_eq!(proven(&node.ask(Task::Repair, &DUAL, &mode)), ["IPv4", "IPv6"]);
     let again = node.ask(Task::Repair, &DUAL, &mode);
     assert_eq!(written(&again), Written::Unchanged, "policy routes are there already");
-    inside(&file, || crate::node::ip("rule del fwmark 1337 lookup 133"));
+    let routes = PolicyRoutes { mark: 1337, table: 133, ipv6: false };
+    inside(&file, move || Rtnetlink::open().unwrap().remove_policy_routes(routes).unwrap());
     let outcome = node.ask(Task::Look, &DUAL, &mode);
     assert!(matches!(&outcome, Outcome::Wrong(_)), "{outcome:?}");
 }
@@ -76,21 +85,21 @@ fn native() {
 
 fn bypassed() {
     let (node, file) = ready(Node::new());
-    nft(
-        &file,
-        "add table ip x\nadd chain ip x out { type filter hook output priority -300 ; }\nadd rule ip x out notrack\n",
-    );
+    inside(&file, || stranger::untrack().unwrap());
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
     let Outcome::Unproven { why, .. } = &outcome else { panic!("{outcome:?}") };
     assert!(why.contains("did not meet the rule"), "{why}");
+    inside(&file, || stranger::track().unwrap());
+    assert_eq!(proven(&node.ask(Task::Repair, &DUAL, &json!({}))), ["IPv4", "IPv6"]);
 }
 
 fn missing() {
     let (node, file) = ready(Node::new());
     node.ask(Task::Repair, &DUAL, &json!({}));
-    nft(&file, "flush chain ip nat ISTIO_REDIRECT\n");
+    lose_redirect(&file);
     let outcome = node.ask(Task::Look, &DUAL, &json!({}));
-    assert!(matches!(&outcome, Outcome::Wrong(_)), "{outcome:?}");
+    let Outcome::Wrong(lacks) = &outcome else { panic!("{outcome:?}") };
+    assert!(lacks.iter().all(|lack| lack.contains("ISTIO_REDIRECT")), "{lacks:?}");
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
     assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Replaced));
 }
@@ -99,7 +108,7 @@ fn unreachable() {
     let mut node = Node::new();
     let file = node.namespace("cni-1", &["10.9.0.2/32"]);
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
-    inside(&file, || crate::node::ip("route del default dev eth0"));
+    inside(&file, lose_route);
     let none: Value = json!({"traffic.sidecar.istio.io/includeOutboundIPRanges": "192.0.2.0/24"});
     let outcome = node.ask(Task::Repair, &["10.9.0.2"], &none);
     let Outcome::Proven { families, .. } = &outcome else { panic!("{outcome:?}") };

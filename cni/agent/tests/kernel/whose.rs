@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whose a namespace is.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -39,12 +40,28 @@ fn older_cache() {
     assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
 }
 
+/// What this program does beside testing: `--linger` stays until its standard input ends.
+pub(crate) fn role() -> bool {
+    let lingers = std::env::args().skip(1).eq(["--linger"]);
+    if lingers {
+        println!("here");
+        std::io::stdin().lines().for_each(drop);
+    }
+    lingers
+}
+
 /// A process in a namespace, as long as this value lives.
 struct Stranger(Child);
 
 impl Stranger {
     fn enter(file: &Path) -> Self {
-        Self(inside(file, || Command::new("sleep").arg("infinity").stdin(Stdio::null()).spawn().unwrap()))
+        let mut own = Command::new(std::env::current_exe().unwrap());
+        own.arg("--linger").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = inside(file, move || own.spawn().unwrap());
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "here\n");
+        Self(child)
     }
 }
 

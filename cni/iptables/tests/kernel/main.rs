@@ -15,6 +15,7 @@
 #[path = "../../../netfilter/tests/kernel/rights.rs"]
 mod rights;
 
+#[path = "../../../netfilter/tests/kernel/link.rs"]
 mod link;
 mod paths;
 mod pod;

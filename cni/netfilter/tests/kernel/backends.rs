@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Namespaces that hold rules of more than one back end, and which one is taken.
 
-use netfilter::address::Rtnetlink;
+use netfilter::address::{HELPER, Rtnetlink, list};
 use netfilter::iptables::{self, Variant};
 use netfilter::program::{self, Options, Programmed, Removed, Request};
 use netfilter::{Applied, Backend, Choice, Reason, Wish, backend, has_rules_of_ours, legacy, read};
@@ -9,6 +9,7 @@ use redirect::config::Config;
 use redirect::list::Selection;
 use redirect::ruleset::{Family, Table};
 
+use crate::link::up;
 use crate::lock::hide;
 use crate::world::World;
 use crate::{Case, Needs, rules, tools};
@@ -46,11 +47,6 @@ pub(crate) fn do_program(config: Config, wish: Wish) -> Programmed {
     program::program(&mut Rtnetlink::open().unwrap(), request).unwrap()
 }
 
-pub(crate) fn lo_up() {
-    let done = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
-    assert!(done.success());
-}
-
 /// Which back ends hold rules of ours.
 fn sets() -> (bool, bool, bool) {
     let held = read().unwrap();
@@ -70,7 +66,7 @@ fn one_set(world: World) {
     for first in Backend::ALL {
         for second in Backend::ALL {
             world.fresh(|| {
-                lo_up();
+                up(&[]);
                 let done = do_program(full(), Wish::Only(first));
                 assert_eq!((done.choice.backend, done.applied), (first, Applied::Created));
                 let done = do_program(config(), Wish::Only(second));
@@ -97,7 +93,7 @@ fn one_set(world: World) {
 
 fn auto(world: World) {
     world.fresh(|| {
-        lo_up();
+        up(&[]);
         tools::legacy(Family::V4, "-t nat -N MINE");
         assert_eq!(
             do_program(config(), Wish::Auto).choice,
@@ -118,7 +114,7 @@ fn auto(world: World) {
 fn removing(world: World) {
     for backend in Backend::ALL {
         world.fresh(|| {
-            lo_up();
+            up(&[]);
             tools::legacy_restore(Family::V4, "*nat\n-A OUTPUT -p gre -j ACCEPT\nCOMMIT\n");
             do_program(full(), Wish::Only(backend));
             let mut rtnetlink = Rtnetlink::open().unwrap();
@@ -136,7 +132,7 @@ fn removing(world: World) {
 
 fn no_tools(world: World) {
     world.fresh(|| {
-        lo_up();
+        up(&[]);
         tools::legacy(Family::V4, "-t nat -A OUTPUT -p gre -j ACCEPT");
         hide("xtables-legacy-multi");
         assert!(!iptables::is_installed(Variant::Legacy) && iptables::is_installed(Variant::Nft));
@@ -157,9 +153,9 @@ fn no_tools(world: World) {
 
 fn left_behind(world: World) {
     world.fresh(|| {
-        lo_up();
+        up(&[]);
         do_program(full(), Wish::Only(Backend::IptablesLegacy));
-        tools::ip("-6 addr del ::6/128 dev lo");
+        Rtnetlink::open().unwrap().remove_loopback_helper().unwrap();
         hide("xtables-legacy-multi");
         let request = Request {
             config: full(),
@@ -170,8 +166,8 @@ fn left_behind(world: World) {
         let refused = program::program(&mut Rtnetlink::open().unwrap(), request).unwrap_err();
         assert!(refused.to_string().contains("iptables-legacy-restore"), "{refused}");
         assert_eq!(sets(), (true, false, true), "the new rules stand beside the old ones");
-        let address = tools::ip("-6 -o addr show lo");
-        assert!(address.iter().any(|line| line.contains("::6/128")), "they stand on it: {address:?}");
+        let addresses = list().unwrap();
+        assert!(addresses.iter().any(|address| address.ip == HELPER), "they stand on it: {addresses:?}");
         let options = Options::default();
         program::remove(&mut Rtnetlink::open().unwrap(), &full(), &options).unwrap_err();
         assert_eq!(sets(), (false, false, true), "what can be removed goes");
@@ -203,7 +199,7 @@ fn sixteen(world: World) {
             .map(|_| {
                 scope.spawn(|| {
                     world.fresh(|| {
-                        lo_up();
+                        up(&[]);
                         do_program(config(), Wish::Only(Backend::IptablesLegacy)).applied
                     })
                 })

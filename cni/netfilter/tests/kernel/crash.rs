@@ -17,15 +17,20 @@ use nix::unistd::Pid;
 use redirect::ruleset::Id;
 
 use crate::child::command;
+use crate::link::up;
 use crate::parity::shape;
-use crate::tools::ip;
+use crate::policy;
 use crate::world::{Users, World};
 use crate::{Case, Needs, rules};
 
 pub(crate) const CASES: &[Case] = &[
-    Case("a_kill_at_any_system_call_leaves_a_fresh_namespace_without_rules_or_with_all", Needs::Tools, fresh),
-    Case("a_kill_at_any_system_call_leaves_the_old_rules_or_the_new_ones", Needs::Tools, replacing),
-    Case("a_kill_at_any_system_call_leaves_the_rules_of_one_back_end", Needs::Tools, another_back_end),
+    Case(
+        "a_kill_at_any_system_call_leaves_a_fresh_namespace_without_rules_or_with_all",
+        Needs::Namespace,
+        fresh,
+    ),
+    Case("a_kill_at_any_system_call_leaves_the_old_rules_or_the_new_ones", Needs::Namespace, replacing),
+    Case("a_kill_at_any_system_call_leaves_the_rules_of_one_back_end", Needs::Namespace, another_back_end),
 ];
 
 /// What a namespace should hold.
@@ -84,9 +89,9 @@ struct State {
 
 impl State {
     fn here() -> Self {
-        let mut ground = ["-4 rule list", "-6 rule list", "route show table all"].map(ip).concat();
+        let mut ground = policy::listing();
         // What the kernel adds by itself comes late.
-        ground.retain(|line| line.contains("fwmark") || line.contains("table 133"));
+        ground.retain(|line| line.contains("fwmark") || line.contains("table 133 "));
         let helper =
             Rtnetlink::open().unwrap().list().unwrap().into_iter().find(|address| address.ip == HELPER);
         ground.extend(helper.map(|address| format!("{address:?}")));
@@ -118,7 +123,7 @@ impl Play {
     /// Runs `work` where the old rules are.
     fn stage<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.world.fresh(|| {
-            ip("link set lo up");
+            up(&[]);
             if let Some(before) = self.before {
                 self.program(before);
             }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What rules stand on: laid before them, taken back if they fail.
 
-use netfilter::address::Rtnetlink;
+use netfilter::address::{Rtnetlink, list};
 use netfilter::program::{Options, ProgramError, Request, program};
 use netfilter::{Applied, Wish, ground, read};
 use redirect::config::{Config, Mode};
 use redirect::list::Selection;
-use redirect::ruleset::{Id, Port};
+use redirect::ruleset::{Family, Id, Port};
 
-use crate::tools::ip;
+use crate::link::up;
+use crate::policy::{self, ByMark, PLAIN};
 use crate::world::World;
 use crate::{Case, Needs};
 
 pub(crate) const CASES: &[Case] = &[
-    Case("a_tproxy_pod_is_programmed_once_with_its_routes", Needs::Tools, tproxy),
-    Case("routes_and_address_are_taken_back_if_the_rules_fail", Needs::Tools, taken_back),
-    Case("what_was_there_before_failing_rules_stays", Needs::Tools, kept),
-    Case("routes_go_when_a_pod_is_programmed_without_tproxy", Needs::Tools, redirected),
+    Case("a_tproxy_pod_is_programmed_once_with_its_routes", Needs::Namespace, tproxy),
+    Case("routes_and_address_are_taken_back_if_the_rules_fail", Needs::Namespace, taken_back),
+    Case("what_was_there_before_failing_rules_stays", Needs::Namespace, kept),
+    Case("routes_go_when_a_pod_is_programmed_without_tproxy", Needs::Namespace, redirected),
 ];
 
 fn request(ids: &[u32]) -> Request {
@@ -40,19 +41,18 @@ fn impossible() -> Request {
     request
 }
 
-/// Addresses, policy rules and routes, by the real tool.
+/// Addresses, policy rules, and the routes of table 133.
 fn listing() -> Vec<String> {
-    ["addr show lo", "-4 rule list", "-6 rule list", "-4 route show table 133", "-6 route show table 133"]
-        .map(|what| ip(&format!("-o {what}")))
-        .concat()
+    let mut lines = policy::listing();
+    lines.retain(|line| line.contains("lookup") || line.contains("table 133 "));
+    lines.extend(list().unwrap().iter().map(|address| format!("{address:?}")));
+    lines
 }
 
-/// A namespace with `lo` up and with the table, so that listing it is no error.
+/// A namespace with `lo` up.
 fn fresh(world: World, work: impl FnOnce() + Send) {
     world.fresh(|| {
-        ip("link set lo up");
-        ip("-4 route add local 203.0.113.1 dev lo table 133");
-        ip("-6 route add local 2001:db8::1 dev lo table 133");
+        up(&[]);
         work();
     });
 }
@@ -85,7 +85,7 @@ fn kept(world: World) {
     fresh(world, || {
         let mut rtnetlink = Rtnetlink::open().unwrap();
         program(&mut rtnetlink, request(&[0])).unwrap();
-        ip("-6 rule del fwmark 1337 lookup 133");
+        ByMark { family: Family::V6, ..PLAIN }.delete();
         let before = (listing(), read().unwrap());
         let failed = program(&mut rtnetlink, impossible());
         assert!(matches!(failed, Err(ProgramError::Apply(_))), "{failed:?}");
@@ -95,7 +95,7 @@ fn kept(world: World) {
 
 fn redirected(world: World) {
     fresh(world, || {
-        ip("rule add fwmark 1337 lookup 7");
+        ByMark { table: 7, ..PLAIN }.add();
         let before = listing();
         let mut rtnetlink = Rtnetlink::open().unwrap();
         program(&mut rtnetlink, request(&[0])).unwrap();

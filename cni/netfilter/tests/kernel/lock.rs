@@ -12,8 +12,9 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use redirect::generate::ruleset;
 
-use crate::backends::{config, do_program, lo_up};
+use crate::backends::{config, do_program};
 use crate::legacy::through;
+use crate::link::up;
 use crate::world::World;
 use crate::{Case, Needs};
 
@@ -55,7 +56,7 @@ fn hold_node_lock() -> Flock<std::fs::File> {
 fn node_lock(world: World) {
     for backend in Backend::ALL {
         world.fresh(|| {
-            lo_up();
+            up(&[]);
             let _held = hold_node_lock();
             let start = Instant::now();
             assert_eq!(do_program(config(), Wish::Only(backend)).applied, Applied::Created);
@@ -92,7 +93,7 @@ fn old_tools(world: World) {
 fn pod_lock(world: World) {
     let wanted = ruleset(&config()).unwrap();
     world.fresh(|| {
-        lo_up();
+        up(&[]);
         let file = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
         let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
         for backend in [Backend::NftCompat, Backend::Nft, Backend::IptablesNft] {

@@ -2,7 +2,7 @@
 //! What only a kernel can answer: each case runs in network namespaces of its own, which die with its thread.
 //!
 //! Without root it enters a user namespace first, before any thread; there only one user exists, so all rules name that one. Where
-//! neither works, or the iptables tools are missing, cases are ignored with the reason; with `CI` set that is a failure.
+//! neither works, cases are ignored with the reason, and so are comparisons with tools that are missing; with `CI` set that is a failure.
 //!
 //! `cargo test -p netfilter --test kernel [PART OF A NAME]`
 #![expect(
@@ -21,12 +21,14 @@ mod crash;
 mod foreign;
 mod ground;
 mod legacy;
+mod link;
 mod lock;
 mod native;
 mod native_parity;
 mod netns;
 mod owner;
 mod parity;
+mod policy;
 mod random;
 mod restore;
 mod rights;
@@ -46,9 +48,11 @@ use world::World;
 enum Needs {
     /// A network namespace.
     Namespace,
+    /// Also users and groups other than one.
+    Users,
     /// Also the iptables and nft tools.
     Tools,
-    /// Also users and groups other than one.
+    /// Both.
     ToolsAndUsers,
 }
 
@@ -123,12 +127,12 @@ fn run(&Case(_, needs, work): &Case, rights: &Rights) -> Outcome {
         Rights::Root => world::Users::Any,
         Rights::OneUser => world::Users::One,
     };
-    if needs != Needs::Namespace
+    if matches!(needs, Needs::Tools | Needs::ToolsAndUsers)
         && let Some(missing) = tools::missing()
     {
         return Outcome::Ignored(format!("needs {missing}"));
     }
-    if needs == Needs::ToolsAndUsers && users == world::Users::One {
+    if matches!(needs, Needs::Users | Needs::ToolsAndUsers) && users == world::Users::One {
         return Outcome::Ignored("needs root, or a range of users in a user namespace".to_owned());
     }
     let world = World { users };

@@ -11,20 +11,20 @@ use redirect::list::Selection;
 use redirect::ruleset::Id;
 
 use crate::child::{Holder, command};
-use crate::tools::ip;
+use crate::link::up;
 use crate::world::World;
 use crate::{Case, Needs};
 
 pub(crate) const CASES: &[Case] = &[
-    Case("rules_of_a_pod_with_its_own_users_mean_its_users", Needs::ToolsAndUsers, its_users),
+    Case("rules_of_a_pod_with_its_own_users_mean_its_users", Needs::Users, its_users),
     Case(
         "rules_of_a_pod_with_its_own_users_are_written_by_every_back_end",
         Needs::ToolsAndUsers,
         every_back_end,
     ),
     Case("a_pod_with_its_own_users_ends_with_one_set", Needs::ToolsAndUsers, one_set),
-    Case("a_user_that_the_pod_does_not_have_is_told", Needs::ToolsAndUsers, unmapped),
-    Case("a_pod_with_its_own_users_needs_a_process_with_one_thread", Needs::ToolsAndUsers, threads),
+    Case("a_user_that_the_pod_does_not_have_is_told", Needs::Users, unmapped),
+    Case("a_pod_with_its_own_users_needs_a_process_with_one_thread", Needs::Users, threads),
     Case("an_ordinary_pod_has_the_user_namespace_of_the_node", Needs::Namespace, ordinary),
 ];
 
@@ -57,7 +57,7 @@ fn counts(holder: &Holder) -> Vec<u64> {
 
 fn its_users(_: World) {
     let holder = Holder::start(MAP);
-    Netns::open(holder.netns()).unwrap().enter(|| ip("link set lo up")).unwrap();
+    Netns::open(holder.netns()).unwrap().enter(|| up(&[])).unwrap();
     assert_eq!(programmed(&holder, "auto", 1337), (Backend::NftCompat.to_string(), true));
     assert_eq!(programmed(&holder, "auto", 1337), (Backend::NftCompat.to_string(), true), "again");
     let before = counts(&holder);

@@ -3,40 +3,39 @@
 
 use netfilter::address::Rtnetlink;
 use netfilter::route::{PolicyRoutes, RouteError};
+use redirect::ruleset::Family;
+use rtnetlink::packet_route::route::RouteType;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use crate::tools::ip;
+use crate::link::up;
+use crate::policy::{self, ByMark, PLAIN, add_default};
 use crate::world::World;
 use crate::{Case, Needs};
 
 pub(crate) const CASES: &[Case] = &[
-    Case("policy_routes_are_added_once_and_taken_back", Needs::Tools, added_once),
-    Case("custom_marks_and_tables_are_used", Needs::Tools, custom),
-    Case("what_is_there_of_the_policy_routes_is_completed", Needs::Tools, partial),
-    Case("policy_rules_of_others_stay", Needs::Tools, others_stay),
-    Case("an_occupied_routing_table_is_told_and_nothing_is_left", Needs::Tools, occupied),
+    Case("policy_routes_are_added_once_and_taken_back", Needs::Namespace, added_once),
+    Case("custom_marks_and_tables_are_used", Needs::Namespace, custom),
+    Case("what_is_there_of_the_policy_routes_is_completed", Needs::Namespace, partial),
+    Case("policy_rules_of_others_stay", Needs::Namespace, others_stay),
+    Case("an_occupied_routing_table_is_told_and_nothing_is_left", Needs::Namespace, occupied),
     Case("policy_routes_that_would_catch_everything_are_refused", Needs::Namespace, reserved),
-    Case("policy_routes_need_lo_for_ipv6", Needs::Tools, loopback_down),
-    Case("policy_routes_without_ipv6_are_told", Needs::Tools, ipv6_disabled),
-    Case("policy_routes_without_privilege_are_told", Needs::Tools, without_privilege),
-    Case("policy_routes_are_removed_whoever_added_them", Needs::Tools, removed),
+    Case("policy_routes_need_lo_for_ipv6", Needs::Namespace, loopback_down),
+    Case("policy_routes_without_ipv6_are_told", Needs::Namespace, ipv6_disabled),
+    Case("policy_routes_without_privilege_are_told", Needs::Namespace, without_privilege),
+    Case("policy_routes_are_removed_whoever_added_them", Needs::Namespace, removed),
 ];
 
 const ORDINARY: PolicyRoutes = PolicyRoutes { mark: 1337, table: 133, ipv6: true };
 
-const RULE: &str = "32765:\tfrom all fwmark 0x539 lookup 133";
-const ROUTE: &str = "local default dev lo table 133";
+const RULE: &str = "32765: from all fwmark 0x539 lookup 133";
+const ROUTE: &str = "local default dev lo table 133 ";
 
-/// Everything that is there of both families, by the real tool.
+/// The policy rules of both families, and the routes that they could lead to.
 fn listing() -> Vec<String> {
-    [
-        "-4 rule list",
-        "-6 rule list",
-        "-4 route show table all type local default",
-        "-6 route show table all type local default",
-    ]
-    .map(ip)
-    .concat()
+    // What the kernel adds by itself comes late.
+    let mut lines = policy::listing();
+    lines.retain(|line| line.contains("lookup") || line.contains(" default "));
+    lines
 }
 
 /// How often something of the listing holds this text.
@@ -46,7 +45,7 @@ fn count(text: &str) -> usize {
 
 fn added_once(world: World) {
     world.fresh(|| {
-        ip("link set lo up");
+        up(&[]);
         let before = listing();
         let mut rtnetlink = Rtnetlink::open().unwrap();
         let added = rtnetlink.add_policy_routes(ORDINARY).unwrap();
@@ -68,26 +67,27 @@ fn added_once(world: World) {
 
 fn custom(world: World) {
     world.fresh(|| {
-        ip("link set lo up");
+        up(&[]);
         let wanted = PolicyRoutes { mark: 0x8000_0001, table: 70_000, ipv6: false };
         let mut rtnetlink = Rtnetlink::open().unwrap();
         rtnetlink.add_policy_routes(wanted).unwrap();
         assert_eq!(count("fwmark 0x80000001 lookup 70000"), 1, "{:?}", listing());
-        assert_eq!(count("local default dev lo table 70000"), 1, "{:?}", listing());
+        assert_eq!(count("local default dev lo table 70000 "), 1, "{:?}", listing());
         assert!(rtnetlink.add_policy_routes(wanted).unwrap().is_empty());
     });
 }
 
 fn partial(world: World) {
-    for there in [
-        "rule add fwmark 1337 lookup 133",
-        "-6 rule add fwmark 1337 lookup 133 prio 7",
-        "route add local default dev lo table 133",
-        "-6 route add local default dev lo table 133",
-    ] {
+    let parts: [(&str, fn()); 4] = [
+        ("a rule", || PLAIN.add()),
+        ("a rule of IPv6", || ByMark { family: Family::V6, priority: Some(7), ..PLAIN }.add()),
+        ("a route", || add_default(Family::V4, RouteType::Local)),
+        ("a route of IPv6", || add_default(Family::V6, RouteType::Local)),
+    ];
+    for (there, add) in parts {
         world.fresh(|| {
-            ip("link set lo up");
-            ip(there);
+            up(&[]);
+            add();
             let before = listing();
             let mut rtnetlink = Rtnetlink::open().unwrap();
             let added = rtnetlink.add_policy_routes(ORDINARY).unwrap();
@@ -100,33 +100,35 @@ fn partial(world: World) {
 }
 
 fn others_stay(world: World) {
+    const BEFORE_THEIRS: &str = "99: from all fwmark 0x539 lookup 133";
+    let at_100 = ByMark { priority: Some(100), ..PLAIN };
     for (theirs, ours) in [
-        ("fwmark 1337 lookup 134 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
-        ("fwmark 1337/0xff lookup 133 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
-        ("fwmark 1337 lookup 133 prio 40000", RULE),
-        ("fwmark 1337 iif lo lookup 133 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
-        ("not fwmark 1337 lookup 133 prio 100", "99:\tfrom all fwmark 0x539 lookup 133"),
+        (ByMark { table: 134, ..at_100 }, BEFORE_THEIRS),
+        (ByMark { mask: Some(0xff), ..at_100 }, BEFORE_THEIRS),
+        (ByMark { priority: Some(40000), ..PLAIN }, RULE),
+        (ByMark { from_lo: true, ..at_100 }, BEFORE_THEIRS),
+        (ByMark { not: true, ..at_100 }, BEFORE_THEIRS),
     ] {
         world.fresh(|| {
-            ip("link set lo up");
-            ip(&format!("rule add {theirs}"));
+            up(&[]);
+            theirs.add();
             let before = listing();
             let mut rtnetlink = Rtnetlink::open().unwrap();
             let wanted = PolicyRoutes { ipv6: false, ..ORDINARY };
             let added = rtnetlink.add_policy_routes(wanted).unwrap();
-            assert_eq!(count(ours), 1, "beside {theirs}: {:?}", listing());
-            assert!(before.iter().all(|line| listing().contains(line)), "{theirs}: {:?}", listing());
-            assert!(rtnetlink.add_policy_routes(wanted).unwrap().is_empty(), "{theirs}");
+            assert_eq!(count(ours), 1, "beside {theirs:?}: {:?}", listing());
+            assert!(before.iter().all(|line| listing().contains(line)), "{theirs:?}: {:?}", listing());
+            assert!(rtnetlink.add_policy_routes(wanted).unwrap().is_empty(), "{theirs:?}");
             rtnetlink.take_back_routes(&added).unwrap();
-            assert_eq!(listing(), before, "{theirs}");
+            assert_eq!(listing(), before, "{theirs:?}");
         });
     }
 }
 
 fn occupied(world: World) {
     world.fresh(|| {
-        ip("link set lo up");
-        ip("-6 route add unreachable default metric 1024 table 133");
+        up(&[]);
+        add_default(Family::V6, RouteType::Unreachable);
         let before = listing();
         let refused = Rtnetlink::open().unwrap().add_policy_routes(ORDINARY).unwrap_err();
         assert!(matches!(refused, RouteError::Occupied(_)), "{refused}");
@@ -161,7 +163,7 @@ fn loopback_down(world: World) {
 
 fn ipv6_disabled(world: World) {
     world.fresh(|| {
-        ip("link set lo up");
+        up(&[]);
         std::fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "1").unwrap();
         let before = listing();
         let refused = Rtnetlink::open().unwrap().add_policy_routes(ORDINARY).unwrap_err();
@@ -183,11 +185,11 @@ fn without_privilege(world: World) {
 
 fn removed(world: World) {
     world.fresh(|| {
-        ip("link set lo up");
+        up(&[]);
         let before = listing();
-        ip("rule add fwmark 1337 lookup 133");
-        ip("rule add fwmark 1337 lookup 133 prio 9");
-        ip("route add local default dev lo table 133");
+        PLAIN.add();
+        ByMark { priority: Some(9), ..PLAIN }.add();
+        add_default(Family::V4, RouteType::Local);
         let mut rtnetlink = Rtnetlink::open().unwrap();
         rtnetlink.remove_policy_routes(ORDINARY).unwrap();
         assert_eq!(listing(), before);

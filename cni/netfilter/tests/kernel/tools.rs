@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use redirect::ruleset::Family;
 use serde_json::Value;
 
-const NEEDED: [&str; 8] = [
+const NEEDED: [&str; 7] = [
     "iptables-nft",
     "ip6tables-nft",
     "iptables-nft-restore",
@@ -15,7 +15,6 @@ const NEEDED: [&str; 8] = [
     "iptables-nft-save",
     "ip6tables-nft-save",
     "nft",
-    "ip",
 ];
 
 /// A tool that is not installed.
@@ -68,13 +67,6 @@ pub(crate) fn iptables(family: Family, arguments: &str) -> Result<String, String
 pub(crate) fn save(family: Family) -> Vec<String> {
     let text = output(tool(family, "-save"), "").unwrap();
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
-}
-
-/// `ip ARGUMENTS`, its lines.
-pub(crate) fn ip(arguments: &str) -> Vec<String> {
-    let mut command = Command::new("ip");
-    command.args(arguments.split_whitespace());
-    output(command, "").unwrap().lines().map(|line| line.trim().to_owned()).collect()
 }
 
 /// `nft -f -`

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use netfilter::{Netns, has_rules_of_ours, read};
 use nix::mount::{MsFlags, mount};
@@ -15,6 +15,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::geteuid;
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 use serde_json::{Value, json};
+
+use crate::link;
 
 /// On the command line of a process that only tries what a stage needs.
 pub(crate) const PROBE: &str = "--probe";
@@ -43,7 +45,6 @@ pub(crate) struct Answer {
 /// Fails where a stage cannot be made.
 pub(crate) fn probe() {
     namespaces();
-    assert!(Command::new("ip").arg("-V").stdout(Stdio::null()).status().unwrap().success());
 }
 
 /// Own mounts and an own network.
@@ -82,9 +83,7 @@ impl Stage {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let own = "/proc/thread-self/ns/net";
             mount(Some(own), &netns, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
-            for command in ["link set lo up", "addr add 10.9.0.2/32 dev lo"] {
-                assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
-            }
+            link::up(&["10.9.0.2"]);
         })
         .join()
         .unwrap();

@@ -76,7 +76,10 @@ pub(super) async fn repair(workload: &dyn Workload, pod: &Pod, dialect: Dialect)
     .await
 }
 
-async fn within(workload: &dyn Workload, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Step {
+pub(super) async fn within(
+    workload: &dyn Workload,
+    work: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Step {
     let path = PathBuf::from(workload.netns());
     let done = move || {
         let netns = Netns::open(path).map_err(|error| error.to_string())?;

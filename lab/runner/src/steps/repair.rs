@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use apiserver::{Account, Verb};
-use cluster::{Cluster as _, Errand, PodStart};
+use cluster::{Cluster as _, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -36,7 +36,9 @@ use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
 use super::agent::{eventually, paths};
+use super::damage::within;
 use super::observe::{MONITORING, fetch};
+use super::stranger;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
@@ -124,27 +126,19 @@ async fn no_process(world: &mut LabWorld) -> Step {
 
 #[given("its namespace keeps packets from being redirected")]
 async fn untracked(world: &mut LabWorld) -> Step {
-    let rules = "add table ip stranger\nadd chain ip stranger out { type filter hook output priority -300 ; }\nadd rule ip stranger out notrack\n";
-    nft(world, rules).await
+    as_stranger(world, stranger::untrack).await
 }
 
 #[when("its namespace lets packets be redirected")]
 async fn tracked(world: &mut LabWorld) -> Step {
-    nft(world, "delete table ip stranger\n").await
+    as_stranger(world, stranger::track).await
 }
 
-async fn nft(world: &mut LabWorld, rules: &str) -> Step {
+/// Does in its namespace what is nobody's business but a stranger's.
+async fn as_stranger(world: &mut LabWorld, work: fn() -> nix::Result<()>) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let tier = world.cluster().await?;
-    let workload = tier.starting(&namespace, &name).await?;
-    let errand = Errand {
-        words: ["nft", "-f", "-"].map(str::to_owned).to_vec(),
-        stdin: rules.as_bytes().to_vec(),
-        netns: Some(workload.netns()),
-        ..Errand::default()
-    };
-    let answer = tier.node()?.run(errand).await?;
-    if answer.exit == Some(0) { Ok(()) } else { Err(Stop::harness(format!("nft answered {answer:?}"))) }
+    let workload = world.cluster().await?.starting(&namespace, &name).await?;
+    within(&*workload, move || work().map_err(|errno| format!("nf_tables: {errno}"))).await
 }
 
 #[when(regex = r#"^its annotation "([^"]+)" becomes "([^"]*)"$"#)]
