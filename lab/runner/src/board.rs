@@ -149,7 +149,7 @@ mod tests {
     fn the_summary_names_each_verdict_that_occurred() {
         let totals = Totals::of([Verdict::Pass, Verdict::Fail, Verdict::Inapplicable].into_iter());
         assert_eq!(
-            summary(&totals, 34.1, totals.exit()),
+            summary(&totals, 34.1, totals.exit(0)),
             "1 pass · 1 fail · 1 inapplicable · 34.1 s · exit 1"
         );
         assert_eq!(last_line(&totals), "1 passed, 1 failed, 1 skipped");

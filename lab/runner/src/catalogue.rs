@@ -40,6 +40,11 @@ pub struct Entry {
     pub mutant: Option<String>,
 }
 
+/// What a scenario with these tags needs of the environment.
+pub fn needs(tags: &[String]) -> impl Iterator<Item = &str> {
+    tags.iter().map(String::as_str).filter(|tag| NEEDS.contains(tag))
+}
+
 impl Entry {
     /// The optional binaries of the system under test that it needs, by its tags.
     pub fn binaries(&self) -> impl Iterator<Item = &str> {
@@ -48,7 +53,7 @@ impl Entry {
 
     /// What it needs of the environment, by its tags.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
-        self.tags.iter().map(String::as_str).filter(|tag| NEEDS.contains(tag))
+        needs(&self.tags)
     }
 
     /// The defects that it must catch.

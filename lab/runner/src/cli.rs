@@ -11,6 +11,7 @@ Examples:
   cnilab run                               every feature, against this workspace
   cnilab run --tags '@redirection and not @ipv6'
   cnilab run --only redirection/outbound:12
+  cnilab run --strict                      the same, and nothing optional may be lacking
   cnilab run --sut /opt/cni/bin            against somebody else's binaries
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
@@ -23,7 +24,7 @@ Exit codes:
   1    the system under test failed, or a defect was not caught
   2    the command line is wrong, or selects nothing
   3    inconclusive: the harness failed
-  4    partial: something could not run here
+  4    partial: something that is needed could not run here (what is optional is listed; --strict counts it, too)
   130  interrupted";
 
 /// Runs features against production CNI binaries and says which behaviours hold.
@@ -45,8 +46,12 @@ pub enum Command {
     Build(BuildArgs),
     /// Lists features, scenarios, what they need and the defects that they must catch
     List(Selection),
-    /// Says what this machine can do, and how that was found out
-    Doctor,
+    /// Says what this machine can do, how that was found out, and how to get what is lacking
+    Doctor {
+        /// Exit code 4 also for what is optional
+        #[arg(long)]
+        strict: bool,
+    },
     /// The first process of the sandbox; its orders come over standard input
     #[command(hide = true)]
     Inside,
@@ -87,6 +92,9 @@ pub struct RunArgs {
     /// With --mutant: each defect only against the first scenario that names it
     #[arg(long, requires = "mutant")]
     pub quick: bool,
+    /// Exit code 4 also where only what is optional is lacking: the iptables tools, the musl target
+    #[arg(long, conflicts_with = "mutant")]
+    pub strict: bool,
     /// Leaves the sandbox standing after the last scenario, until Ctrl-C
     #[arg(long)]
     pub keep: bool,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cnilab doctor`: what this machine can do, and how that was found out. Asked inside the sandbox, where it matters.
 
+use cluster::Probe;
+
 use crate::exit::Exit;
 use crate::plan::{Place, Privilege};
 use crate::report::kernel_release;
-use crate::{board, net, probe};
+use crate::{board, lacks, net, probe};
 
-/// Prints every probe with its evidence.
-pub async fn run(place: &Place) -> anyhow::Result<Exit> {
+/// Prints every probe with its evidence, and how to get what is lacking.
+pub async fn run(place: &Place, strict: bool, without_musl: Option<&str>) -> anyhow::Result<Exit> {
     if place.is_sandbox() {
         net::raise_loopback().await?;
     }
@@ -15,11 +17,22 @@ pub async fn run(place: &Place) -> anyhow::Result<Exit> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     board::say(&format!("kernel {} · {cores} cores · {}", kernel_release(), sandbox(&place.privilege)));
     for probe in &probes {
-        let mark = if probe.met { '✓' } else { '✗' };
-        board::say(&format!("{mark} @{:12} {}", probe.need, probe.evidence));
+        board::say(&format!("{} @{:14} {}", mark(probe), probe.need, probe.evidence));
     }
-    let unmet = probes.iter().filter(|probe| !probe.met).count();
-    Ok(if unmet == 0 { Exit::Ok } else { Exit::Partial })
+    let lacks = lacks::of_machine(&probes, without_musl);
+    if !lacks.is_empty() {
+        board::say(&lacks::render(&lacks));
+    }
+    let needed = probes.iter().any(|probe| !probe.met && !lacks::is_optional(&probe.need));
+    Ok(if needed || (strict && !lacks.is_empty()) { Exit::Partial } else { Exit::Ok })
+}
+
+fn mark(probe: &Probe) -> char {
+    match probe.met {
+        true => '✓',
+        false if lacks::is_optional(&probe.need) => '–',
+        false => '✗',
+    }
 }
 
 fn sandbox(privilege: &Privilege) -> &'static str {

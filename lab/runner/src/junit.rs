@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::lacks::Lack;
 use crate::report::Report;
 use crate::verdict::{Record, Verdict};
 
@@ -22,11 +23,25 @@ pub fn render(report: &Report) -> String {
         totals.inapplicable + totals.unsupported + totals.skipped,
         report.seconds,
     );
+    render_lacks(&mut xml, &report.lacks);
     for record in &report.scenarios {
         render_case(&mut xml, record);
     }
     xml.push_str("</testsuite>\n</testsuites>\n");
     xml
+}
+
+/// What the machine lacks, with how to get it, as properties of the suite.
+fn render_lacks(xml: &mut String, lacks: &[Lack]) {
+    if lacks.is_empty() {
+        return;
+    }
+    xml.push_str("<properties>\n");
+    for Lack { what, evidence, get, .. } in lacks {
+        let value = escape(&format!("{evidence}\n{}", get.join("\n")));
+        let _ = writeln!(xml, "<property name=\"lacks.{}\" value=\"{value}\"/>", escape(what));
+    }
+    xml.push_str("</properties>\n");
 }
 
 fn render_case(xml: &mut String, record: &Record) {
@@ -73,6 +88,18 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_lacking_is_a_property_of_the_suite() {
+        let mut xml = String::new();
+        render_lacks(&mut xml, &[]);
+        assert_eq!(xml, "");
+        let lack =
+            Lack { what: "musl".into(), evidence: "<none>".into(), get: vec!["get it".into()], scenarios: 0 };
+        render_lacks(&mut xml, &[lack]);
+        let property = "<property name=\"lacks.musl\" value=\"&lt;none&gt;&#10;get it\"/>";
+        assert_eq!(xml, format!("<properties>\n{property}\n</properties>\n"));
+    }
 
     #[test]
     fn markup_and_control_characters_cannot_break_the_file() {

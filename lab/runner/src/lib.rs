@@ -9,6 +9,7 @@
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
 //! | [`catalogue`], [`list`] | features found, parsed, selected, listed |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
+//! | [`lacks`] | what it lacks and a run can do without, and how to get it |
 //! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
@@ -26,6 +27,7 @@ pub mod elf;
 pub mod evidence;
 pub mod exit;
 pub mod junit;
+pub mod lacks;
 pub mod ledger;
 pub mod list;
 pub mod locate;

@@ -76,7 +76,12 @@ pub enum Task {
     /// Run scenarios.
     Run(Box<Plan>),
     /// Say what the environment can do.
-    Doctor,
+    Doctor {
+        /// Whether what is optional counts as well.
+        strict: bool,
+        /// Why production binaries that are built here are not of musl, if they are not.
+        without_musl: Option<String>,
+    },
 }
 
 /// The sandbox, as the outer process made it.
@@ -107,6 +112,8 @@ pub struct Plan {
     pub report_dir: PathBuf,
     /// The system under test.
     pub sut: Sut,
+    /// Why production binaries that were built for this run are not of musl, if they are not.
+    pub without_musl: Option<String>,
     /// Which defects it is to play, and what is known of them.
     pub mutants: Option<Mutants>,
     /// The processes of the lab's pods.

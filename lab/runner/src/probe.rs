@@ -19,6 +19,7 @@ use nix::unistd::Pid;
 use redirect::Config;
 
 use crate::catalogue::Entry;
+use crate::lacks;
 use crate::plan::{Place, Privilege};
 use crate::sandbox;
 use crate::steps::agent::denied::try_flag;
@@ -66,11 +67,7 @@ pub async fn gather(place: &Place) -> anyhow::Result<Vec<Probe>> {
 /// Why a scenario cannot run here, if it cannot.
 #[must_use]
 pub fn unmet(entry: &Entry, probes: &[Probe]) -> Option<String> {
-    entry
-        .needs()
-        .filter_map(|need| probes.iter().find(|probe| probe.need == need && !probe.met))
-        .map(|probe| format!("no {}: {}", probe.need, probe.evidence))
-        .next()
+    lacks::unmet(&entry.tags, probes).map(|probe| format!("no {}: {}", probe.need, probe.evidence))
 }
 
 fn real_kernel(privilege: &Privilege) -> Probe {

@@ -8,12 +8,15 @@ use anyhow::Context as _;
 use cluster::Probe;
 use serde::Serialize;
 
+use crate::cli::Selection;
+use crate::exit::Exit;
 use crate::junit;
+use crate::lacks::{self, Lack};
 use crate::plan::{Binary, Place, Plan, Privilege};
 use crate::verdict::{Record, Totals};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// What ran, on what.
 #[derive(Debug, Clone, Serialize)]
@@ -36,6 +39,8 @@ pub struct Header {
     pub probes: Vec<Probe>,
     /// Scenarios at a time.
     pub jobs: usize,
+    /// Which scenarios were asked for: all of them, if it says nothing.
+    pub selection: Selection,
 }
 
 impl Header {
@@ -52,6 +57,7 @@ impl Header {
             privilege: place.privilege.clone(),
             probes,
             jobs: plan.jobs,
+            selection: plan.args.selection.clone(),
         }
     }
 
@@ -93,6 +99,14 @@ fn count(scenarios: &[Record]) -> BTreeMap<String, usize> {
     counts
 }
 
+/// What a run comes to. Where what is optional counts, too, and is lacking, nothing is green.
+fn exit(totals: &Totals, excused: usize, lacks_count: bool) -> Exit {
+    match totals.exit(if lacks_count { 0 } else { excused }) {
+        Exit::Ok if lacks_count => Exit::Partial,
+        exit => exit,
+    }
+}
+
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -106,6 +120,10 @@ pub struct Report {
     pub back_ends: BTreeMap<String, usize>,
     /// The exit code.
     pub exit: u8,
+    /// Whether what is optional counts as well.
+    pub strict: bool,
+    /// What the machine lacks and the run did without.
+    pub lacks: Vec<Lack>,
     /// Wall-clock time of all scenarios together.
     pub seconds: f64,
     /// The scenarios, in the order of the files.
@@ -115,11 +133,22 @@ pub struct Report {
 impl Report {
     /// Puts a report together.
     #[must_use]
-    pub fn new(header: Header, scenarios: Vec<Record>, seconds: f64) -> Self {
+    pub fn new(header: Header, plan: &Plan, scenarios: Vec<Record>, seconds: f64) -> Self {
         let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
-        let exit = totals.exit().code();
-        let back_ends = count(&scenarios);
-        Self { schema: SCHEMA, header, totals, back_ends, exit, seconds, scenarios }
+        let lacks = lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref());
+        let (strict, back_ends) = (plan.args.strict, count(&scenarios));
+        let schema = SCHEMA;
+        let mut report =
+            Self { schema, header, totals, back_ends, exit: 0, strict, lacks, seconds, scenarios };
+        report.exit = report.verdict().code();
+        report
+    }
+
+    /// The exit code's meaning.
+    #[must_use]
+    pub fn verdict(&self) -> Exit {
+        let excused = self.scenarios.iter().filter(|record| lacks::is_excused(record, &self.header.probes));
+        exit(&self.totals, excused.count(), self.strict && !self.lacks.is_empty())
     }
 
     /// Writes both files.
@@ -130,5 +159,21 @@ impl Report {
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn what_is_optional_counts_in_a_strict_run_alone() {
+        let totals = |verdicts: &[Verdict]| Totals::of(verdicts.iter().copied());
+        let bare = totals(&[Verdict::Pass, Verdict::Inapplicable]);
+        assert_eq!(exit(&bare, 1, false), Exit::Ok);
+        assert_eq!(exit(&bare, 1, true), Exit::Partial);
+        assert_eq!(exit(&totals(&[Verdict::Pass]), 0, true), Exit::Partial, "only the target is lacking");
+        assert_eq!(exit(&totals(&[Verdict::Pass, Verdict::Fail]), 0, true), Exit::Failed);
     }
 }

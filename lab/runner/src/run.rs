@@ -24,7 +24,7 @@ use crate::report::{Header, Report};
 use crate::verdict::{Record, Verdict};
 use crate::world::{Lab, LabWorld};
 use crate::writer::Writer;
-use crate::{evidence, net, probe};
+use crate::{evidence, lacks, net, probe};
 
 /// Runs a plan to its end, or to an interruption.
 pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
@@ -58,7 +58,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     let records = in_order(&catalogue, ledger.records());
     let exit = match &plan.mutants {
         Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
-        None => conclude(&plan, Report::new(header, records, seconds), interrupted)?,
+        None => conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?,
     };
     if plan.args.keep && !interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
@@ -153,7 +153,7 @@ impl cucumber::Parser<()> for Parsed {
 
 /// Writes the reports and says what came of it all.
 fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Result<Exit> {
-    let exit = if interrupted { Exit::Interrupted } else { report.totals.exit() };
+    let exit = if interrupted { Exit::Interrupted } else { report.verdict() };
     report.exit = exit.code();
     report.write(&plan.report_dir)?;
     show(plan, &report, exit);
@@ -199,6 +199,10 @@ fn show(plan: &Plan, report: &Report, exit: Exit) {
             board::say(&board::failure(record, &dir, &again));
         }
     }
+    let lacks = lacks::render(&report.lacks);
+    if !lacks.is_empty() {
+        board::say(&lacks);
+    }
     board::say(&board::summary(&report.totals, report.seconds, exit));
     board::say(&board::last_line(&report.totals));
 }
@@ -242,6 +246,7 @@ Feature: The harness itself
             sut: None,
             mutant: None,
             quick: false,
+            strict: false,
             keep: false,
             report_dir: None,
             jobs: None,
@@ -253,6 +258,7 @@ Feature: The harness itself
             root: root.to_owned(),
             report_dir: root.to_owned(),
             sut,
+            without_musl: None,
             mutants: None,
             workload: PathBuf::new(),
             seed: 1,

@@ -25,7 +25,9 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run(args),
         Command::Build(args) => build(&args),
         Command::List(selection) => list(&selection),
-        Command::Doctor => sandbox::run(Task::Doctor),
+        Command::Doctor { strict } => {
+            sandbox::run(Task::Doctor { strict, without_musl: sut::without_musl() })
+        }
         Command::Inside => inside::main(),
         Command::MapIds { pid } => {
             ids::map_ids(Pid::from_raw(i32::try_from(pid)?))?;
@@ -98,12 +100,14 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
         }
     }
     let report_dir = fresh_report_dir(&args, &workspace)?;
+    let built = args.sut.is_none() && args.mutant.is_none();
     sandbox::run(Task::Run(Box::new(Plan {
         jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
         seed: args.seed.unwrap_or_else(new_seed),
         args,
         root: workspace.root,
         report_dir,
+        without_musl: built.then(sut::without_musl).flatten(),
         sut,
         mutants,
         workload,

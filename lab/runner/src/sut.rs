@@ -158,12 +158,26 @@ struct Target {
 impl Target {
     /// musl where it is installed: it starts faster. Else the host's own libc, linked statically, as `.cargo/config.toml` has it.
     fn choose() -> anyhow::Result<Self> {
-        let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-        if target_libdir(&musl).is_some_and(|dir| dir.is_dir()) {
-            return Ok(Self { triple: musl, how: "static musl" });
+        if let Some(triple) = musl() {
+            return Ok(Self { triple, how: "static musl" });
         }
         Ok(Self { triple: host_triple()?, how: "static glibc" })
     }
+}
+
+/// The target of musl, if it is installed.
+fn musl() -> Option<String> {
+    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    target_libdir(&triple).is_some_and(|dir| dir.is_dir()).then_some(triple)
+}
+
+/// What production binaries are without the target of musl; nothing where it is installed.
+#[must_use]
+pub fn without_musl() -> Option<String> {
+    let lacking = || {
+        "the target is not installed: production binaries are static glibc, which starts slower".to_owned()
+    };
+    musl().is_none().then(lacking)
 }
 
 fn target_libdir(triple: &str) -> Option<PathBuf> {

@@ -173,16 +173,19 @@ impl Totals {
     }
 
     /// The exit code that these verdicts add up to: a failure outweighs a harness that failed elsewhere, and both outweigh
-    /// what could not run. Nothing selected proves nothing.
+    /// what could not run. `excused` is how many could not run for want of what a run can do without. Nothing selected proves nothing,
+    /// and neither does a selection of which nothing could run.
     #[must_use]
-    pub fn exit(&self) -> Exit {
+    pub fn exit(&self, excused: usize) -> Exit {
         if self.selected == 0 {
             Exit::Usage
         } else if self.fail + self.flaky > 0 {
             Exit::Failed
         } else if self.inconclusive > 0 {
             Exit::Inconclusive
-        } else if self.inapplicable + self.skipped > 0 {
+        } else if self.inapplicable - excused.min(self.inapplicable) + self.skipped > 0
+            || self.pass == 0 && self.inapplicable > 0
+        {
             Exit::Partial
         } else {
             Exit::Ok
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
 
     fn exit(verdicts: &[Verdict]) -> Exit {
-        Totals::of(verdicts.iter().copied()).exit()
+        Totals::of(verdicts.iter().copied()).exit(0)
     }
 
     #[test]
@@ -213,6 +216,22 @@ mod tests {
         assert_eq!(exit(&[Pass, Skipped]), Exit::Partial);
         assert_eq!(exit(&[Pass, Inapplicable, Inconclusive]), Exit::Inconclusive);
         assert_eq!(exit(&[Pass, Inconclusive, Fail]), Exit::Failed);
+    }
+
+    #[test]
+    fn what_is_excused_spoils_nothing_unless_nothing_else_ran() {
+        use Verdict::{Fail, Inapplicable, Inconclusive, Pass, Skipped};
+        let excused = |count, verdicts: &[Verdict]| Totals::of(verdicts.iter().copied()).exit(count);
+        assert_eq!(excused(2, &[Pass, Inapplicable, Inapplicable]), Exit::Ok);
+        assert_eq!(
+            excused(1, &[Pass, Inapplicable, Inapplicable]),
+            Exit::Partial,
+            "one needs what must be there"
+        );
+        assert_eq!(excused(1, &[Inapplicable]), Exit::Partial);
+        assert_eq!(excused(1, &[Pass, Inapplicable, Skipped]), Exit::Partial);
+        assert_eq!(excused(1, &[Pass, Inapplicable, Inconclusive]), Exit::Inconclusive);
+        assert_eq!(excused(1, &[Pass, Inapplicable, Fail]), Exit::Failed);
     }
 
     #[test]

@@ -28,7 +28,9 @@ pub fn main() -> anyhow::Result<Exit> {
     let exit = runtime.block_on(async {
         match task {
             Task::Run(plan) => Box::pin(crate::run::run(*plan, place)).await,
-            Task::Doctor => crate::doctor::run(&place).await,
+            Task::Doctor { strict, without_musl } => {
+                crate::doctor::run(&place, strict, without_musl.as_deref()).await
+            }
         }
     });
     // Whatever a scenario left on a blocking thread ends with this process.

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What this machine lacks that a run can do without, and how to get it. Such a lack is listed and leaves the exit code alone, unless the
+//! run is strict; whatever else a scenario needs and does not find makes the run partial.
+
+use std::fmt::Write as _;
+
+use cluster::Probe;
+use serde::Serialize;
+
+use crate::catalogue;
+use crate::verdict::{Record, Verdict};
+
+/// What can be done without, by the tag of the scenarios that need it or by its name, and how to get it: a line for each way.
+const OPTIONAL: [(&str, &[&str]); 2] = [
+    (
+        "iptables-tools",
+        &[
+            "Debian, Ubuntu: apt-get install iptables",
+            "Fedora: dnf install iptables-nft iptables-legacy",
+            "Alpine: apk add iptables iptables-legacy",
+        ],
+    ),
+    (MUSL, &["rustup target add ARCH-unknown-linux-musl"]),
+];
+
+/// What stands for the machine's architecture in [`OPTIONAL`].
+const ARCH: &str = "ARCH";
+
+/// The libc that production binaries are linked with where its target is installed.
+const MUSL: &str = "musl";
+
+/// Something that this machine lacks and that a run can do without.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lack {
+    /// The tag without `@`, or the name.
+    pub what: String,
+    /// How it was found out.
+    pub evidence: String,
+    /// How to get it: a line for each way.
+    pub get: Vec<String>,
+    /// Selected scenarios that did not run because of it.
+    pub scenarios: usize,
+}
+
+impl Lack {
+    fn of(what: &str, evidence: &str, scenarios: usize) -> Self {
+        let known = OPTIONAL.iter().find(|(name, _)| *name == what);
+        let get = known.into_iter().flat_map(|(_, get)| *get);
+        let get = get.map(|line| line.replace(ARCH, std::env::consts::ARCH)).collect();
+        Self { what: what.to_owned(), evidence: evidence.to_owned(), get, scenarios }
+    }
+}
+
+/// Whether a run can do without what this tag names.
+#[must_use]
+pub fn is_optional(need: &str) -> bool {
+    OPTIONAL.iter().any(|(name, _)| *name == need)
+}
+
+/// What keeps scenarios with these tags from running here. What a run needs comes before what it can do without.
+#[must_use]
+pub fn unmet<'a>(tags: &[String], probes: &'a [Probe]) -> Option<&'a Probe> {
+    catalogue::needs(tags)
+        .filter_map(|need| probes.iter().find(|probe| probe.need == need && !probe.met))
+        .min_by_key(|probe| is_optional(&probe.need))
+}
+
+/// Whether a scenario did not run only because of what a run can do without.
+#[must_use]
+pub fn is_excused(record: &Record, probes: &[Probe]) -> bool {
+    record.verdict == Verdict::Inapplicable
+        && unmet(&record.tags, probes).is_some_and(|probe| is_optional(&probe.need))
+}
+
+/// Everything optional that this machine lacks.
+#[must_use]
+pub fn of_machine(probes: &[Probe], without_musl: Option<&str>) -> Vec<Lack> {
+    let unmet = probes.iter().filter(|probe| !probe.met && is_optional(&probe.need));
+    let unmet = unmet.map(|probe| Lack::of(&probe.need, &probe.evidence, 0));
+    unmet.chain(without_musl.map(|evidence| Lack::of(MUSL, evidence, 0))).collect()
+}
+
+/// What of it a run noticed: what kept one of its scenarios from running, and what its binaries were built without.
+#[must_use]
+pub fn of_run(probes: &[Probe], records: &[Record], without_musl: Option<&str>) -> Vec<Lack> {
+    let excused = || records.iter().filter(|record| is_excused(record, probes));
+    let by =
+        |record: &&Record, what: &str| unmet(&record.tags, probes).is_some_and(|probe| probe.need == what);
+    let mut lacks = of_machine(probes, without_musl);
+    for lack in &mut lacks {
+        lack.scenarios = excused().filter(|record| by(record, &lack.what)).count();
+    }
+    lacks.retain(|lack| lack.scenarios > 0 || lack.what == MUSL);
+    lacks
+}
+
+/// The list for a person; nothing if nothing is lacking.
+#[must_use]
+pub fn render(lacks: &[Lack]) -> String {
+    let mut text = String::new();
+    for Lack { what, evidence, get, scenarios } in lacks {
+        let kept = if *scenarios > 0 { format!("{scenarios} not run: ") } else { String::new() };
+        let _ = write!(text, "\n  {what}: {kept}{evidence}");
+        for line in get {
+            let _ = write!(text, "\n    {line}");
+        }
+    }
+    if text.is_empty() {
+        text
+    } else {
+        format!("lacking here, and optional (--strict makes it exit code 4):{text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probes() -> Vec<Probe> {
+        let probe = |need: &str, met| Probe { need: need.into(), met, evidence: format!("no {need} here") };
+        vec![probe("real-kernel", false), probe("ipv6", true), probe("iptables-tools", false)]
+    }
+
+    fn tags(tags: &[&str]) -> Vec<String> {
+        tags.iter().map(|tag| (*tag).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_a_run_needs_comes_before_what_it_can_do_without() {
+        let need = |words: &[&str]| unmet(&tags(words), &probes()).map(|probe| probe.need.clone());
+        assert_eq!(need(&["iptables-tools", "real-kernel"]).as_deref(), Some("real-kernel"));
+        assert_eq!(need(&["ipv6", "iptables-tools"]).as_deref(), Some("iptables-tools"));
+        assert_eq!(need(&["ipv6", "mutant:x"]), None);
+    }
+
+    #[test]
+    fn a_list_says_what_is_lacking_and_how_to_get_it() {
+        let lacks = of_machine(&probes(), Some("static glibc"));
+        let names: Vec<_> = lacks.iter().map(|lack| lack.what.as_str()).collect();
+        assert_eq!(names, ["iptables-tools", "musl"], "a kernel is not optional");
+        let text = render(&lacks);
+        for part in [
+            "--strict",
+            "no iptables-tools here",
+            "apt-get install iptables",
+            "static glibc",
+            "rustup target add",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert_eq!(render(&[]), "");
+    }
+
+    #[test]
+    fn what_can_be_done_without_says_how_to_get_it() {
+        assert!(OPTIONAL.iter().all(|(_, get)| !get.is_empty()));
+        assert!(OPTIONAL.iter().all(|(name, _)| *name == MUSL || crate::probe::NEEDS.contains(name)));
+    }
+}
