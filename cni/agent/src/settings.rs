@@ -81,8 +81,10 @@ pub struct Places {
     pub run_dir: PathBuf,
     /// The service account's directory.
     pub account_dir: PathBuf,
-    /// Namespaces of pods as bind mounts: `/host/var/run/netns`.
+    /// Namespaces of pods as bind mounts, where a template mounts them: `/host/var/run/netns`.
     pub netns_dir: PathBuf,
+    /// `MILLRACE_NETNS_DIR`: the same as the node calls it; reached by way of the node's first process.
+    pub node_netns_dir: PathBuf,
     /// The runtime's CNI result cache: `/host/var/lib/cni`.
     pub cache_dir: PathBuf,
     /// The node's processes: `/host/proc`.

@@ -14,6 +14,9 @@ use crate::pod::{Plan, Planned, Restart, Role};
 use crate::probe::Seen;
 use crate::process::{Exit, Process};
 
+/// Why a container is not ready that no probe was at.
+pub const NOT_PROBED: &str = "not probed yet";
+
 /// A container that was started.
 #[derive(Debug)]
 pub struct Container {
@@ -120,7 +123,7 @@ pub async fn start(
         let Surroundings { node, shared, .. } = surroundings;
         let process = match node.launch(plan, planned, shared, output).await {
             Ok(process) => process,
-            Err(error @ (Error::Process { .. } | Error::Missing(_))) => {
+            Err(error @ (Error::Process { .. } | Error::Missing(_) | Error::NotShared { .. })) => {
                 started.extend(former);
                 return Ok(Some(failed(planned, None, error.to_string())));
             }
@@ -135,7 +138,7 @@ pub async fn start(
             last: former.and_then(|former| former.ended()),
             backs_off: false,
             end_told: false,
-            seen: planned.probe.as_ref().map(|_| Seen::NotReady("not probed yet".to_owned())),
+            seen: planned.probe.as_ref().map(|_| Seen::NotReady(NOT_PROBED.to_owned())),
         });
         show(started);
         let Some(container) = started.last() else { continue };

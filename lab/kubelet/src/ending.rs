@@ -17,6 +17,7 @@ use crate::containers::{self, Ending};
 use crate::error::Error;
 use crate::life;
 use crate::node::NetnsNode;
+use crate::options::Installed;
 use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::sandbox::Sandbox;
@@ -86,7 +87,11 @@ impl NetnsNode {
             (parts.credentials, parts.start) = (None, None);
             slot.begin_anew();
         }
-        let first = Pids::start(&self.options.binaries.workload, self.netns.path()).await?;
+        let shown = match self.options.installed {
+            Installed::ByAgent => self.host.shown(),
+            Installed::ByLab => Vec::new(),
+        };
+        let first = Pids::start(&self.options.binaries.workload, self.netns.path(), &shown).await?;
         *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
         let run_dir = &self.paths.run_dir;
         for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {

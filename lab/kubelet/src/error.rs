@@ -51,6 +51,14 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A mount that cannot follow the node's, in the words of containerd and CRI-O.
+    #[error("path {path:?} is mounted on {mount:?} but it is not a shared or slave mount")]
+    NotShared {
+        /// What the volume is.
+        path: PathBuf,
+        /// The mount that it is on.
+        mount: &'static str,
+    },
     /// Nothing came before the deadline.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline {

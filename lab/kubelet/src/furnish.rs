@@ -169,7 +169,8 @@ impl NetnsNode {
             read_only: true,
             propagation: Propagation::None,
         });
-        program.root = Some(Root { base: rooted.own.join("root"), mounts });
+        let has_tools = self.options.image_has_tools;
+        program.root = Some(Root { base: rooted.own.join("root"), mounts, has_tools });
         program.path = at;
         Ok(())
     }

@@ -3,14 +3,17 @@
 //! again is decided here; the node does it.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::PodStart;
 use futures::future::{BoxFuture, FutureExt as _, select_all};
 
+use crate::containers::NOT_PROBED;
 use crate::node::NetnsNode;
-use crate::pod::Restart;
+use crate::pod::{Planned, Restart};
+use crate::probe::Seen;
 use crate::slot::{Parts, Slot};
 
 /// A kubelet never waits longer.
@@ -128,16 +131,19 @@ async fn changed(changes: Vec<BoxFuture<'static, ()>>) {
 /// Looks at a container until it is otherwise than last time.
 async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
     let planned = slot.plan.containers.iter().find(|planned| planned.name == name);
-    let Some(probe) = planned.and_then(|planned| planned.probe.clone()) else {
+    let Some((planned, probe)) = planned.and_then(|planned| Some((planned, planned.probe.clone()?))) else {
         return std::future::pending().await;
     };
     let mut due = tokio::time::interval(node.options.probe_every);
-    due.tick().await;
+    if node.options.probes_in_time {
+        started(&node, &slot, planned).await;
+    } else {
+        due.tick().await;
+    }
     loop {
         due.tick().await;
-        // On the node's network a pod has the node's addresses.
-        let address = slot.shown().addresses.first().copied().unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
-        let seen = probe.look(node.netns.path(), address).await;
+        let seen = probe.look(node.netns.path(), address(&slot)).await;
+        unhealthy(&node, &slot, "Readiness", &seen).await;
         let mut parts = slot.parts.lock().await;
         let Some(container) = parts.containers.iter_mut().find(|container| container.name == name) else {
             continue;
@@ -146,6 +152,40 @@ async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
             container.seen = Some(seen);
             return;
         }
+    }
+}
+
+/// On the node's network a pod has the node's addresses.
+fn address(slot: &Slot) -> IpAddr {
+    slot.shown().addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
+/// Waits until a container's startup probe succeeds. Before that a kubelet does not ask whether it is ready; once it has, never again.
+async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned) {
+    let (Some(probe), true) = (&planned.startup, is_new(slot, &planned.name).await) else { return };
+    backed_off(probe.delay).await;
+    let mut due = tokio::time::interval(node.options.probe_every);
+    loop {
+        due.tick().await;
+        let seen = probe.look(node.netns.path(), address(slot)).await;
+        unhealthy(node, slot, "Startup", &seen).await;
+        if seen == Seen::Ready {
+            return;
+        }
+    }
+}
+
+/// Whether no probe was at a container yet.
+async fn is_new(slot: &Slot, name: &str) -> bool {
+    let parts = slot.parts.lock().await;
+    let container = parts.containers.iter().find(|container| container.name == name);
+    container.is_some_and(|container| container.seen == Some(Seen::NotReady(NOT_PROBED.to_owned())))
+}
+
+/// Tells of a probe that failed, as a kubelet does each time.
+async fn unhealthy(node: &NetnsNode, slot: &Slot, which: &str, seen: &Seen) {
+    if let (Seen::NotReady(why), true) = (seen, node.options.probes_in_time) {
+        node.tell(&slot.plan, "Unhealthy", &format!("{which} probe failed: {why}")).await;
     }
 }
 

@@ -91,8 +91,7 @@ impl NetnsNode {
         let paths = lay_out(options, &directory)?;
         let binaries = &options.binaries;
         let netns = Namespace::create(&below("node.netns"), Role::Node).await?;
-        let pids = Pids::start(&binaries.workload, netns.path()).await?;
-        let host = Host::new(&paths, below("host"));
+        let host = Host::new(&paths, below("host"), options.run_is_shared);
         let (mut shown, mut shared) = (Vec::new(), None);
         if options.installed == Installed::ByAgent {
             shared = Some(SharedDirectory::new(&paths.netns_dir)?);
@@ -103,6 +102,7 @@ impl NetnsNode {
                 fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;
             }
         }
+        let pids = Pids::start(&binaries.workload, netns.path(), &shown).await?;
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),
             netns: netns.path().to_owned(),

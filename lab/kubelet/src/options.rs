@@ -79,6 +79,14 @@ pub struct Options {
     /// How long the kubelet waits before it tries something a second time, and twice as long before each further one; without, a
     /// pod has one start and nothing is tried again.
     pub back_off: Option<Duration>,
+    /// Whether `/run` of nodes is a shared mount, as systemd makes it. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes
+    /// refuse a container that asks for `HostToContainer` there.
+    pub run_is_shared: bool,
+    /// Whether the image has the system's tools beside our programs. Ours has not; one of a user's may.
+    pub image_has_tools: bool,
+    /// Whether probes begin when a kubelet's would: after `initialDelaySeconds`, readiness not before the startup probe succeeded. Otherwise
+    /// readiness alone is probed, from the start, as scenarios wait for it by the hundred.
+    pub probes_in_time: bool,
     /// How often readiness is probed.
     pub probe_every: Duration,
     /// How long a container's token lives.
@@ -108,6 +116,9 @@ impl Options {
             installed: Installed::default(),
             cache: Layout::default(),
             back_off: None,
+            run_is_shared: true,
+            image_has_tools: false,
+            probes_in_time: false,
             probe_every: Duration::from_millis(50),
             token_life: Duration::from_secs(3600),
             deadlines: Deadlines::default(),

@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
+use crate::rootfs::{self, Mount};
 
 /// The processes of a node, as long as this value lives.
 #[derive(Debug)]
@@ -24,16 +25,18 @@ pub struct Pids {
 }
 
 impl Pids {
-    /// Starts the first process, in the node's network namespace at `netns`.
+    /// Starts the first process, in the node's network namespace at `netns`, which sees the node's files where a node has them: `/proc/1/root`
+    /// is how its agent may look at them.
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub async fn start(workload: &Path, netns: &Path) -> Result<Self, Error> {
+    pub async fn start(workload: &Path, netns: &Path, shown: &[Mount]) -> Result<Self, Error> {
         let mut command = Command::new(workload);
         command.arg("pause").env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let workload = workload.to_owned();
+        let (workload, shown) = (workload.to_owned(), shown.to_vec());
         netns::inside(netns, move || {
+            rootfs::show(&shown)?;
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
             let first = command.spawn().map_err(Error::file("run", &workload))?;
             // It has a number until somebody waits for it.

@@ -53,6 +53,8 @@ pub struct Planned {
     pub env: Sources,
     /// Where it sees its pod's volumes.
     pub places: Vec<Place>,
+    /// How it is found out whether it has started; it has at once, if absent.
+    pub startup: Option<HttpProbe>,
     /// How its readiness is found out; ready while it runs, if absent.
     pub probe: Option<HttpProbe>,
 }
@@ -159,7 +161,8 @@ impl Plan {
             program: users.of(program(container, &context, binaries)),
             env: Sources::of(container),
             places: places(container),
-            probe: HttpProbe::of(container),
+            startup: HttpProbe::of(container.startup_probe.as_ref()),
+            probe: HttpProbe::of(container.readiness_probe.as_ref()),
         };
         let init = spec.init_containers.iter().flatten().map(|container| {
             let stays = container.restart_policy.as_deref() == Some("Always");

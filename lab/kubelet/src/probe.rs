@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::netns;
@@ -14,13 +14,15 @@ use crate::netns;
 /// As a kubelet's `timeoutSeconds`.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// `readinessProbe.httpGet`
+/// A probe with `httpGet`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProbe {
     /// The path.
     pub path: String,
     /// The port.
     pub port: u16,
+    /// How long after its container's start it begins: a kubelet's first one comes at once otherwise.
+    pub delay: Duration,
 }
 
 /// What a probe saw.
@@ -33,13 +35,15 @@ pub enum Seen {
 }
 
 impl HttpProbe {
-    /// The readiness probe of a container, if it is one of HTTP.
+    /// A probe of a container, if it is one of HTTP.
     #[must_use]
-    pub fn of(container: &Container) -> Option<Self> {
-        let get = container.readiness_probe.as_ref()?.http_get.as_ref()?;
+    pub fn of(probe: Option<&Probe>) -> Option<Self> {
+        let get = probe?.http_get.as_ref()?;
         let IntOrString::Int(port) = get.port else { return None };
         let port = u16::try_from(port).ok()?;
-        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port })
+        let delay = probe?.initial_delay_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let delay = Duration::from_secs(delay.unwrap_or_default());
+        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port, delay })
     }
 
     /// Looks once, from the node's namespace.

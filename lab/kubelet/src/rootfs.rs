@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a container sees of the file system: a root of its own, with the system's tools, its image's files and its volumes
-//! in it; or the lab's, with directories shown elsewhere than they are.
+//! What a container sees of the file system: a root of its own, with its image's files and its volumes in it and nothing of the machine; or
+//! the lab's, with directories shown elsewhere than they are.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +15,8 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use crate::error::Error;
 use crate::pids::Pids;
 
-/// What is the machine's own in every root: shared libraries, and the tools that a back end may start.
-const SYSTEM: [&str; 9] = [
+/// What an image with tools has of the machine: the tools that a back end may start, and what those need.
+const TOOLS: [&str; 9] = [
     "/bin",
     "/etc/alternatives",
     "/etc/ld.so.cache",
@@ -69,8 +69,10 @@ impl Mount {
 pub struct Root {
     /// An empty directory to build it on. What is mounted there is seen by nobody else, so any number of roots can share it.
     pub base: PathBuf,
-    /// What is in it beside the system: the image's files, volumes.
+    /// What is in it: the image's files, volumes.
     pub mounts: Vec<Mount>,
+    /// Whether the image has the machine's tools, too.
+    pub has_tools: bool,
 }
 
 impl Root {
@@ -84,7 +86,8 @@ impl Root {
             make_directory(&base.join(directory))?;
         }
         symlink("../run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
-        for part in SYSTEM.iter().chain(&DEVICES) {
+        let tools = if self.has_tools { TOOLS.as_slice() } else { &[] };
+        for part in tools.iter().chain(&DEVICES) {
             system(base, Path::new(part))?;
         }
         let fixed = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;

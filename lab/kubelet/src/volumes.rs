@@ -85,12 +85,14 @@ pub struct Host {
     known: Vec<(&'static str, PathBuf)>,
     /// What has no place of its own.
     rest: PathBuf,
+    /// Whether `/run` is a shared mount.
+    run_is_shared: bool,
 }
 
 impl Host {
     /// The file system of the node with these paths; what is not among them is below `rest`.
     #[must_use]
-    pub fn new(paths: &NodePaths, rest: PathBuf) -> Self {
+    pub fn new(paths: &NodePaths, rest: PathBuf, run_is_shared: bool) -> Self {
         let known = vec![
             ("/etc/cni/net.d", paths.conf_dir.clone()),
             ("/opt/cni/bin", paths.bin_dir.clone()),
@@ -99,7 +101,7 @@ impl Host {
             ("/run/netns", paths.netns_dir.clone()),
             ("/var/lib/cni", paths.cache_dir.clone()),
         ];
-        Self { known, rest }
+        Self { known, rest, run_is_shared }
     }
 
     /// Where the lab keeps a path of the node.
@@ -130,6 +132,15 @@ impl Host {
         shown.map(mount).collect()
     }
 
+    /// Whether mounts that are made later can follow into a container: runtimes look at the mount that the path is on.
+    fn is_shared(&self, path: &Path) -> Result<(), Error> {
+        let on_run = ["/run", "/var/run"].iter().any(|run| path.starts_with(run));
+        if self.run_is_shared || !on_run {
+            return Ok(());
+        }
+        Err(Error::NotShared { path: path.to_owned(), mount: "/run" })
+    }
+
     /// What a container's root has of its pod's volumes; empty ones are below `own`.
     ///
     /// # Errors
@@ -139,7 +150,12 @@ impl Host {
             let volume = volumes.iter().find(|volume| volume.name == place.volume);
             let volume = volume.ok_or_else(|| Error::Missing(format!("volume {}", place.volume)))?;
             let (source, create) = match &volume.content {
-                Content::Host { path, create } => (self.find(path), *create),
+                Content::Host { path, create } => {
+                    if place.propagation == Propagation::HostToContainer {
+                        self.is_shared(path)?;
+                    }
+                    (self.find(path), *create)
+                }
                 Content::Empty => (own.join(&volume.name), true),
             };
             if create {
@@ -169,7 +185,7 @@ mod tests {
             run_dir: below("run"),
             netns_dir: below("netns"),
         };
-        Host::new(&paths, below("rest"))
+        Host::new(&paths, below("rest"), false)
     }
 
     #[test]
@@ -181,6 +197,23 @@ mod tests {
         assert_eq!(found("/var/lib/cni/results"), "/lab/cache/results");
         assert_eq!(found("/proc"), "/proc");
         assert_eq!(found("/var/lib/rancher"), "/lab/rest/var/lib/rancher");
+    }
+
+    #[test]
+    fn a_mount_that_cannot_follow_the_nodes_is_refused_in_the_runtimes_words() {
+        let volume = |path: &str| Volume {
+            name: "v".to_owned(),
+            content: Content::Host { path: path.into(), create: false },
+        };
+        let place =
+            |propagation| Place { volume: "v".to_owned(), at: "/x".into(), read_only: true, propagation };
+        let mounted = |path: &str, propagation| {
+            host().mounts(&[volume(path)], &[place(propagation)], Path::new("/own"))
+        };
+        let error = mounted("/var/run/netns", Propagation::HostToContainer).unwrap_err();
+        let told = r#"path "/var/run/netns" is mounted on "/run" but it is not a shared or slave mount"#;
+        assert_eq!(error.to_string(), told);
+        mounted("/var/run/netns", Propagation::None).unwrap();
     }
 
     #[test]

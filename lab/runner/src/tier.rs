@@ -114,6 +114,12 @@ pub struct NodePlan {
     pub installed: Installed,
     /// What the runtime remembers of sandboxes.
     pub cache: Layout,
+    /// Whether `/run` is no shared mount, as on nodes that are containers.
+    pub run_is_private: bool,
+    /// Whether the agent's image has the tools of the machine.
+    pub image_has_tools: bool,
+    /// Whether probes begin when a kubelet's would.
+    pub probes_in_time: bool,
     /// How long tokens live, if not as long as usual.
     pub token_life: Option<Duration>,
 }
@@ -160,6 +166,9 @@ impl Tier {
         options.kernel.clone_from(&node.kernel);
         options.installed = node.installed;
         options.cache = node.cache;
+        options.run_is_shared = !node.run_is_private;
+        options.image_has_tools = node.image_has_tools;
+        options.probes_in_time = node.probes_in_time;
         options.token_life = node.token_life.unwrap_or(options.token_life);
         if node.installed == Installed::ByAgent {
             options.back_off = Some(BACK_OFF);

@@ -92,8 +92,8 @@ mod tests {
     use super::*;
 
     fn request() -> Request {
-        let [netns_dir, cache_dir, proc_dir] = ["/n", "/c", "/p"].map(PathBuf::from);
-        let grounds = Grounds { netns_dir, cache_dir, proc_dir };
+        let [netns_dir, node_netns_dir, cache_dir, proc_dir] = ["/n", "/o", "/c", "/p"].map(PathBuf::from);
+        let grounds = Grounds { netns_dir, node_netns_dir, cache_dir, proc_dir };
         Request { task: Task::Look, grounds, backend: BackendWanted::default(), pods: Vec::new() }
     }
 

@@ -14,12 +14,15 @@ use serde::{Deserialize, Serialize};
 use super::cache::{self, Entry};
 use super::find::{Candidate, Sandbox};
 use super::process::{self, Process};
+use super::root::NodeRoot;
 
 /// Where namespaces are looked for, as the agent's mounts have them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grounds {
-    /// Bind mounts.
+    /// Bind mounts, where the pod's template mounts their directory, as upstream's does.
     pub netns_dir: PathBuf,
+    /// Bind mounts, as the node calls their directory.
+    pub node_netns_dir: PathBuf,
     /// The runtime's CNI result cache.
     pub cache_dir: PathBuf,
     /// The node's processes.
@@ -47,14 +50,18 @@ pub fn gather(grounds: &Grounds) -> Result<Gathered, NetnsError> {
     let mut found: BTreeMap<NetnsId, (Netns, Option<Process>)> = BTreeMap::new();
     let entries = if mutant!("cache-unread") { Vec::new() } else { cache::read(&grounds.cache_dir) };
     let mut by_path: BTreeMap<NetnsId, Entry> = BTreeMap::new();
+    let root = NodeRoot::open(&grounds.proc_dir);
     for entry in &entries {
-        let Some(netns) = entry.netns.as_deref().and_then(|path| open(grounds, path)) else { continue };
+        let named = entry.netns.as_deref();
+        let Some(netns) = named.and_then(|path| open(grounds, root.as_ref(), path)) else { continue };
         // The newest comes first: a path may have been another sandbox's before.
         by_path.entry(netns.id()).or_insert_with(|| entry.clone());
         found.entry(netns.id()).or_insert((netns, None));
     }
     let mounts = std::fs::read_dir(&grounds.netns_dir).into_iter().flatten().flatten();
-    for netns in mounts.filter_map(|file| Netns::open(file.path()).ok()) {
+    let mounted = mounts.filter_map(|file| Netns::open(file.path()).ok());
+    let of_node = root.iter().flat_map(|root| root.netns_in(&grounds.node_netns_dir));
+    for netns in mounted.chain(of_node) {
         found.entry(netns.id()).or_insert((netns, None));
     }
     for process in process::list(&grounds.proc_dir) {
@@ -95,13 +102,15 @@ fn seen<'a>(
     }
 }
 
-/// Opens what the cache names by its path on the node, by way of our mounts.
-fn open(grounds: &Grounds, path: &Path) -> Option<Netns> {
-    let here = match path.strip_prefix("/proc") {
-        Ok(rest) => grounds.proc_dir.join(rest),
-        Err(_) => grounds.netns_dir.join(path.file_name()?),
-    };
-    Netns::open(here).ok()
+/// Opens what the cache names by its path on the node, by way of the node's first process or of our mounts.
+fn open(grounds: &Grounds, root: Option<&NodeRoot>, path: &Path) -> Option<Netns> {
+    match path.strip_prefix("/proc") {
+        Ok(rest) => Netns::open(grounds.proc_dir.join(rest)).ok(),
+        Err(_) => {
+            let of_node = || root?.netns(path);
+            of_node().or_else(|| Netns::open(grounds.netns_dir.join(path.file_name()?)).ok())
+        }
+    }
 }
 
 /// The newest entry without a path that has one of these addresses: how older libraries left it.

@@ -314,6 +314,7 @@ fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> Request {
         task,
         grounds: Grounds {
             netns_dir: places.netns_dir.clone(),
+            node_netns_dir: places.node_netns_dir.clone(),
             cache_dir: places.cache_dir.clone(),
             proc_dir: places.proc_dir.clone(),
         },

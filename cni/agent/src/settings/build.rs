@@ -126,6 +126,7 @@ impl Reader<'_> {
             run_dir: self.path(&key::RUN_DIR),
             account_dir: ACCOUNT_DIR.into(),
             netns_dir: "/host/var/run/netns".into(),
+            node_netns_dir: self.path(&key::NETNS_DIR),
             cache_dir: "/host/var/lib/cni".into(),
             proc_dir: "/host/proc".into(),
         }

@@ -225,6 +225,8 @@ keys! {
     REPAIR_UNREDIRECTED = switch("millrace-repair-unredirected", "false", "Act on pods that lack rules although no init container complains");
     /// `--millrace-raise-cni-version`
     RAISE_VERSION = switch("millrace-raise-cni-version", "false", "Raise the list's cniVersion to 1.1.0 where every plugin of it can do that");
+    /// `--millrace-netns-dir`
+    NETNS_DIR = Key { from: From::Start, change: Change::Pod, ..text("millrace-netns-dir", "/var/run/netns", "Where the runtime keeps network namespaces on the node; looked into by way of the node's first process") };
     /// `--millrace-daemonset-name`
     DAEMONSET = Key { from: From::Start, change: Change::Pod, ..text("millrace-daemonset-name", "istio-cni-node", "The DaemonSet that the agent belongs to") };
     /// `--millrace-taint-own-node`

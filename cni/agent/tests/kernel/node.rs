@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,9 @@ pub(crate) struct Node {
     dir: tempfile::TempDir,
     mounted: Vec<PathBuf>,
     backend: &'static str,
+    /// Where namespaces are mounted, below the directory.
+    netns_dir: &'static str,
+    proc_dir: PathBuf,
 }
 
 impl Node {
@@ -35,7 +39,21 @@ impl Node {
         for name in ["netns", "cni/results", "run"] {
             fs::create_dir_all(dir.path().join(name)).unwrap();
         }
-        Self { dir, mounted: Vec::new(), backend: "auto" }
+        Self { dir, mounted: Vec::new(), backend: "auto", netns_dir: "netns", proc_dir: "/proc".into() }
+    }
+
+    /// A node that mounts its namespaces where its first process sees them, and the agent has no mount of it.
+    pub(crate) fn seen_by_its_first_process() -> Self {
+        let mut node = Self::new();
+        node.netns_dir = "root/run/netns";
+        node.proc_dir = node.dir.path().join("proc");
+        let root = node.dir.path().join("root");
+        for directory in [node.proc_dir.join("1"), root.join("run/netns"), root.join("var")] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        symlink(&root, node.proc_dir.join("1/root")).unwrap();
+        symlink("/run", root.join("var/run")).unwrap();
+        node
     }
 
     pub(crate) fn with_backend(backend: &'static str) -> Self {
@@ -46,7 +64,7 @@ impl Node {
 
     /// Makes a namespace with an interface that has these addresses, and mounts it.
     pub(crate) fn namespace(&mut self, name: &str, addresses: &[&str]) -> PathBuf {
-        let file = self.dir.path().join("netns").join(name);
+        let file = self.dir.path().join(self.netns_dir).join(name);
         fs::write(&file, "").unwrap();
         let (target, addresses) =
             (file.clone(), addresses.iter().map(|&one| one.to_owned()).collect::<Vec<_>>());
@@ -78,7 +96,12 @@ impl Node {
         let path = |name: &str| self.dir.path().join(name);
         let request = Request {
             task,
-            grounds: Grounds { netns_dir: path("netns"), cache_dir: path("cni"), proc_dir: "/proc".into() },
+            grounds: Grounds {
+                netns_dir: path("netns"),
+                node_netns_dir: "/var/run/netns".into(),
+                cache_dir: path("cni"),
+                proc_dir: self.proc_dir.clone(),
+            },
             backend: BackendWanted { wish: self.backend.to_owned(), record: path("run/backend") },
             pods: vec![Asked {
                 facts: serde_json::from_value(cart(annotations)).unwrap(),

@@ -16,6 +16,7 @@ use crate::node::{Node, inside, is_untouched, proven};
 pub(crate) const CASES: &[Case] = &[
     Case("a namespace without a process is found by the runtime's cache", without_a_process),
     Case("an older cache, which names no namespace, is matched by address", older_cache),
+    Case("a namespace is found by way of the node's first process", first_process),
     Case("a process of a stranger says nothing about a namespace", stranger),
     Case("of two with one address only the pod's own is written to", one_address),
     Case("what is left of a former pod of the name is left alone", former),
@@ -48,6 +49,17 @@ pub(crate) fn role() -> bool {
         std::io::stdin().lines().for_each(drop);
     }
     lingers
+}
+
+fn first_process() {
+    for network in
+        [json!({"netns": "/var/run/netns/cni-1"}), json!({"result": {"ips": [{"address": "10.9.0.2/24"}]}})]
+    {
+        let mut node = Node::seen_by_its_first_process();
+        node.namespace("cni-1", &["10.9.0.2/24"]);
+        node.cached(("cart", "u-1"), &network);
+        assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"], "{network}");
+    }
 }
 
 /// A process in a namespace, as long as this value lives.

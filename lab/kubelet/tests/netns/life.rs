@@ -157,7 +157,7 @@ pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
 pub(crate) async fn a_node_s_processes_end_with_it_and_nobody_waits() {
     let work = async {
         let netns = Path::new("/proc/self/ns/net");
-        let pids = Arc::new(Pids::start(&workload(), netns).await.unwrap());
+        let pids = Arc::new(Pids::start(&workload(), netns, &[]).await.unwrap());
         let program = Program { pids: Some(pids), ..Program::new(&workload(), ["pause"]) };
         let process = Process::start(&program, netns).await.unwrap();
         assert_eq!(process.ready(SOON).await.unwrap(), None);
