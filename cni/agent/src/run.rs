@@ -102,7 +102,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let (leaving, events, writing) =
         cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
     let told = (&readiness, &metrics, &events);
-    let own_taint = cluster::own_taint(&settings, client.as_ref(), told, &mut servers, &stop);
+    let own_taint = cluster::own_taint(&receiver, client.as_ref(), told, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = Context { settings: receiver.clone(), readiness, metrics, events };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));

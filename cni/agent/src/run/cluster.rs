@@ -88,12 +88,13 @@ pub(super) fn follow(
 
 /// Minds the taint of the own node, if that is wanted. Who uninstalls puts it back.
 pub(super) fn own_taint(
-    settings: &Settings,
+    followed: &watch::Receiver<Arc<Settings>>,
     client: Option<&Client>,
     (readiness, metrics, recorder): (&Readiness, &Metrics, &Recorder),
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
 ) -> Option<OwnTaint> {
+    let settings = followed.borrow().clone();
     let key = settings.own_taint.clone()?;
     let (Some(client), false) = (client, settings.own.node.is_empty()) else {
         tracing::warn!(target: "taint", "the own node's taint is not minded: it takes the API server and the node's name (NODE_NAME)");
@@ -104,6 +105,7 @@ pub(super) fn own_taint(
         node: settings.own.node.clone(),
         client: client.clone(),
         readiness: readiness.clone(),
+        settings: followed.clone(),
         metrics: metrics.clone(),
         recorder: recorder.clone(),
     };

@@ -2,8 +2,13 @@
 //! The variant without anything central: the agent minds the taint of its own node. It takes the taint away when everything is installed
 //! and right, and puts it back when that has not been so for a while, or when it uninstalls. An agent that stops and leaves what is
 //! installed leaves the taint as it is, too: pods of the node go on getting their rules.
+//!
+//! One mistake must not close a cluster. A setting reaches all agents at once, so what is lost by a change of settings brings no taint back: the
+//! agents are not ready, and say why. What goes by the pod's template (as `CNI_CONF_NAME`) reaches them by a rollout, which ends at the first
+//! nodes whose agents do not get ready: `maxUnavailable` is the bound there. A loss that no setting explains is this node's own.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::mutant;
@@ -19,6 +24,7 @@ use crate::api::{Change, Client, Following, REQUEST_LIMIT, Resource};
 use crate::events::Recorder;
 use crate::metrics::{Metrics, Watched};
 use crate::readiness::Readiness;
+use crate::settings::Settings;
 
 /// How long something may be missing before the taint comes back: what heals within seconds is no reason to turn pods away.
 const GRACE: Duration = Duration::from_secs(30);
@@ -39,19 +45,38 @@ struct Seen {
     tainted: bool,
     /// Everything is installed as it should be.
     right: bool,
+    /// The settings that say what should be: others have another number.
+    settings: u64,
 }
 
 /// When the taint comes and goes. Pure: told the time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Course {
     wrong_since: Option<Duration>,
+    settings: Option<u64>,
+    /// When the settings changed last.
+    changed: Option<Duration>,
+    /// It was lost by that.
+    by_setting: bool,
     failures: u32,
     due: Option<Duration>,
 }
 
 impl Course {
-    fn decide(&mut self, Seen { tainted, right }: Seen, now: Duration) -> Next {
-        self.wrong_since = if right { None } else { self.wrong_since.or(Some(now)) };
+    fn decide(&mut self, Seen { tainted, right, settings }: Seen, now: Duration) -> Next {
+        if self.settings.replace(settings).is_some_and(|before| before != settings) {
+            self.changed = Some(now);
+        }
+        if right {
+            (self.wrong_since, self.by_setting) = (None, false);
+        } else if self.wrong_since.is_none() {
+            self.wrong_since = Some(now);
+            // What a setting does shows with the next passes of the installation.
+            self.by_setting = self.changed.is_some_and(|at| now < at + GRACE);
+        }
+        if self.by_setting {
+            return self.rest(None);
+        }
         let lost = self.wrong_since.map(|since| since + GRACE);
         let deed = match (tainted, lost) {
             (true, None) if !mutant!("own-taint-stays") => Deed::Remove,
@@ -88,6 +113,8 @@ pub struct OwnTaint {
     pub client: Client,
     /// What is missing.
     pub readiness: Readiness,
+    /// What should be there.
+    pub settings: watch::Receiver<Arc<Settings>>,
     /// Counts.
     pub metrics: Metrics,
     /// Tells.
@@ -115,23 +142,31 @@ impl OwnTaint {
         let (start, mut course, mut missing) = (Instant::now(), Course::default(), self.readiness.changes());
         // What the last answer said, if that is newer than what was told.
         let mut answered: Option<Node> = None;
+        let mut wanted = Wanted::new(&self.settings);
         loop {
             let right = missing.borrow_and_update().is_ready();
+            let settings = wanted.number();
             if told.has_changed().unwrap_or(false) {
                 answered = None;
             }
             let node = told.borrow_and_update().clone();
             let Some(node) = answered.clone().or(node) else {
                 // Told of nothing yet: readiness counts from now on all the same.
-                course.decide(Seen { tainted: right, right }, start.elapsed());
+                course.decide(Seen { tainted: right, right, settings }, start.elapsed());
                 tokio::select! {
                     changed = told.changed() => if changed.is_err() { return },
                     Ok(()) = missing.changed() => {}
+                    Ok(()) = wanted.settings.changed() => {}
                 }
                 continue;
             };
             let tainted = has(node.taints.as_deref(), &self.key);
-            let until = match course.decide(Seen { tainted, right }, start.elapsed()) {
+            let was_by_setting = course.by_setting;
+            let next = course.decide(Seen { tainted, right, settings }, start.elapsed());
+            if course.by_setting && !was_by_setting {
+                tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint is not added: the plugin is not ready since its settings changed");
+            }
+            let until = match next {
                 Next::Do(deed) => {
                     let outcome = self.make(&node, deed, why(deed)).await;
                     course.ended(&outcome, start.elapsed());
@@ -147,6 +182,7 @@ impl OwnTaint {
             tokio::select! {
                 changed = told.changed() => if changed.is_err() { return },
                 Ok(()) = missing.changed() => {}
+                Ok(()) = wanted.settings.changed() => {}
                 () = elapsed(until) => {}
             }
         }
@@ -183,6 +219,29 @@ impl OwnTaint {
     }
 }
 
+/// Numbers what should be installed: a change of levels of the log, say, is none.
+struct Wanted {
+    settings: watch::Receiver<Arc<Settings>>,
+    last: Arc<Settings>,
+    number: u64,
+}
+
+impl Wanted {
+    fn new(settings: &watch::Receiver<Arc<Settings>>) -> Self {
+        let last = settings.borrow().clone();
+        Self { settings: settings.clone(), last, number: 0 }
+    }
+
+    /// The number of the present settings.
+    fn number(&mut self) -> u64 {
+        let now = self.settings.borrow_and_update().clone();
+        let installed = |of: &Settings| (of.chain.clone(), of.entry.clone(), of.kubeconfig.clone());
+        self.number += u64::from(installed(&now) != installed(&self.last));
+        self.last = now;
+        self.number
+    }
+}
+
 fn why(deed: Deed) -> &'static str {
     match deed {
         Deed::Add => "the plugin has not been ready for 30 s",
@@ -203,10 +262,45 @@ mod tests {
         Duration::from_secs(number)
     }
 
-    const TAINTED_RIGHT: Seen = Seen { tainted: true, right: true };
-    const TAINTED_WRONG: Seen = Seen { tainted: true, right: false };
-    const CLEAN_RIGHT: Seen = Seen { tainted: false, right: true };
-    const CLEAN_WRONG: Seen = Seen { tainted: false, right: false };
+    const TAINTED_RIGHT: Seen = Seen { tainted: true, right: true, settings: 0 };
+    const TAINTED_WRONG: Seen = Seen { tainted: true, right: false, settings: 0 };
+    const CLEAN_RIGHT: Seen = Seen { tainted: false, right: true, settings: 0 };
+    const CLEAN_WRONG: Seen = Seen { tainted: false, right: false, settings: 0 };
+
+    #[test]
+    fn what_a_setting_breaks_on_all_nodes_at_once_taints_none() {
+        let other = |seen: Seen| Seen { settings: 1, ..seen };
+        let mut course = Course::default();
+        assert_eq!(course.decide(CLEAN_RIGHT, seconds(0)), Next::Wait(None));
+        assert_eq!(course.decide(other(CLEAN_RIGHT), seconds(9)), Next::Wait(None), "nobody has looked yet");
+        assert_eq!(course.decide(other(CLEAN_WRONG), seconds(10)), Next::Wait(None));
+        assert_eq!(
+            course.decide(other(CLEAN_WRONG), seconds(3600)),
+            Next::Wait(None),
+            "for as long as it lasts"
+        );
+        assert_eq!(course.decide(CLEAN_RIGHT, seconds(3700)), Next::Wait(None), "the setting is taken back");
+        assert_eq!(
+            course.decide(CLEAN_WRONG, seconds(3800)),
+            Next::Wait(Some(seconds(3830))),
+            "this node's own loss"
+        );
+        assert_eq!(
+            course.decide(other(CLEAN_WRONG), seconds(3830)),
+            Next::Do(Deed::Add),
+            "which no later setting excuses"
+        );
+    }
+
+    #[test]
+    fn a_changed_setting_with_which_all_is_right_is_none_that_broke_anything() {
+        let mut course = Course::default();
+        course.decide(CLEAN_RIGHT, seconds(0));
+        assert_eq!(course.decide(Seen { settings: 1, ..CLEAN_RIGHT }, seconds(1)), Next::Wait(None));
+        let lost = Seen { settings: 1, ..CLEAN_WRONG };
+        assert_eq!(course.decide(lost, seconds(40)), Next::Wait(Some(seconds(70))));
+        assert_eq!(course.decide(lost, seconds(70)), Next::Do(Deed::Add));
+    }
 
     #[test]
     fn the_taint_goes_when_all_is_right_and_comes_back_after_the_grace() {
