@@ -32,7 +32,8 @@ Feature: Values of charts of all ages are understood
 
   @mutant:control-plane-unread
   Scenario Outline: What is the injector's must fit: <injector>
-    Given values of the chart:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+    And values of the chart:
       """
       chained: <chained>
       provider: <provider>
@@ -49,7 +50,8 @@ Feature: Values of charts of all ages are understood
 
   @mutant:control-plane-untold
   Scenario: The injector's values are left to it
-    Given values of the chart:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+    And values of the chart:
       """
       pilot: {cni: {enabled: true}, resources: {requests: {cpu: 1}}}
       global: {meshID: mesh1, logAsJson: true}

@@ -2,6 +2,9 @@
 Feature: An IstioOperator is enough to install the agent
   Its component cni and the values of that are the agent's; the rest of the mesh is left to whoever installs the control plane.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:namespace-ignored
   Scenario: GKE
     Given a mesh's document:

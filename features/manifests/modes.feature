@@ -2,6 +2,9 @@
 Feature: The agent gets what its mode needs, and no more
   What is done about pods that came up without rules decides which rights, capabilities and mounts the agent has.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:repair-right-always
   Scenario Outline: <mode> needs no right to change pods
     When manifests are rendered with "<arguments>"
@@ -39,13 +42,13 @@ Feature: The agent gets what its mode needs, and no more
     Then DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/capabilities = {"drop":["ALL"],"add":["DAC_OVERRIDE"]}
     And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/allowPrivilegeEscalation = false
     And DaemonSet "istio-cni-node" has no spec/template/spec/volumes/cni-host-procfs
-    And DaemonSet "istio-cni-node" has no spec/template/spec/volumes/cni-netns-dir
+    And DaemonSet "istio-cni-node" has no spec/template/spec/containers/install-cni/env/MILLRACE_NETNS_DIR
 
   @mutant:capability-too-few
   Scenario Outline: With repair it sees processes and namespaces of the node, <values>
     When manifests are rendered with "--set <values>"
     Then DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/volumeMounts/cni-host-procfs/readOnly = true
-    And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/volumeMounts/cni-netns-dir/mountPropagation = "HostToContainer"
+    And its container has MILLRACE_NETNS_DIR = "/var/run/netns"
     And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/capabilities/add = [<capabilities>]
 
     Examples:

@@ -3,12 +3,15 @@ Feature: Where a cluster runs is enough to know where its nodes keep things
   The objects are rendered without Helm and without a cluster. An operator names the platform; paths and the way in which the plugin is
   run follow from it.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:platform-path-wrong
   Scenario Outline: <platform>
     When manifests are rendered with "--platform <platform>"
     Then the agent sees "<plugins>" as /host/opt/cni/bin
     And the agent sees "<configuration>" as /host/etc/cni/net.d
-    And the agent sees "<namespaces>" as /host/var/run/netns
+    And its container has MILLRACE_NETNS_DIR = "<namespaces>"
 
     Examples:
       | platform  | plugins                               | configuration                                | namespaces            |
@@ -24,7 +27,7 @@ Feature: Where a cluster runs is enough to know where its nodes keep things
     When manifests are rendered with "<arguments>"
     Then the agent sees "/opt/cni/bin" as /host/opt/cni/bin
     And the agent sees "/etc/cni/net.d" as /host/etc/cni/net.d
-    And the agent sees "/var/run/netns" as /host/var/run/netns
+    And its container has MILLRACE_NETNS_DIR = "/var/run/netns"
     And its setting CHAINED_CNI_PLUGIN is "true"
     And there is no ResourceQuota
     And there is no NetworkAttachmentDefinition
@@ -39,6 +42,8 @@ Feature: Where a cluster runs is enough to know where its nodes keep things
     When manifests are rendered with "--platform openshift"
     Then its setting CHAINED_CNI_PLUGIN is "false"
     And its setting CNI_CONF_NAME is "istio-cni.conf"
+    And its container has CHAINED_CNI_PLUGIN = "false"
+    And its container has CNI_CONF_NAME = "istio-cni.conf"
     And there is a NetworkAttachmentDefinition "istio-cni" in namespace "default"
     And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/seLinuxOptions/type = "spc_t"
 

@@ -3,6 +3,9 @@ Feature: What an operator says wins
   Upstream's platforms write their values below cni, which beats an operator's value at the root. Here a platform never beats an operator,
   and the two spellings of a value are one.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:user-loses-to-platform
   Scenario Outline: Over a platform, as <spelling>
     When manifests are rendered with "--platform openshift --set <spelling>chained=true,<spelling>provider=default"
@@ -42,5 +45,5 @@ Feature: What an operator says wins
       repair: {enabled: null}
       """
     When manifests are rendered with "--platform minikube"
-    Then the agent sees "/var/run/docker/netns" as /host/var/run/netns
+    Then its container has MILLRACE_NETNS_DIR = "/var/run/docker/netns"
     And its setting REPAIR_ENABLED is "true"

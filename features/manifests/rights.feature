@@ -2,6 +2,9 @@
 Feature: What the agent may do is what it asks for
   It reads pods everywhere, because a node's pods are of every namespace. In its own namespace it reads two objects, by name.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:role-without-names
   Scenario: In its namespace
     When manifests are rendered with "--namespace mesh"
@@ -53,3 +56,36 @@ Feature: What the agent may do is what it asks for
     When manifests are rendered with "--set istioOwnedCNIConfig=true,istioOwnedCNIConfigFileName=00-istio.conflist"
     Then its setting ISTIO_OWNED_CNI_CONFIG is "true"
     And its setting ISTIO_OWNED_CNI_CONFIG_FILENAME is "00-istio.conflist"
+
+  @mutant:controller-fixed-user
+  Scenario: On OpenShift a controller of taints takes the user that its namespace has
+    When manifests are rendered with "--platform openshift --set taint.mode=readiness"
+    Then Deployment "istio-cni-taint" has spec/template/spec/containers/taint-controller/securityContext/runAsNonRoot = true
+    And Deployment "istio-cni-taint" has no spec/template/spec/containers/taint-controller/securityContext/runAsUser
+    And Deployment "istio-cni-taint" has no spec/template/spec/containers/taint-controller/securityContext/runAsGroup
+
+  @mutant:controller-stays-on-dead-nodes
+  Scenario: A controller of taints leaves a node that is lost, and two are never on one node by choice
+    When manifests are rendered with "--set taint.mode=untaint"
+    Then Deployment "istio-cni-taint" has spec/replicas = 2
+    And Deployment "istio-cni-taint" has spec/template/spec/tolerations/0 = {"key":"cni.istio.io/not-ready","operator":"Exists"}
+    And Deployment "istio-cni-taint" has spec/template/spec/tolerations/4 = {"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":30}
+    And Deployment "istio-cni-taint" has no spec/template/spec/tolerations/5
+    And Deployment "istio-cni-taint" has spec/template/spec/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/podAffinityTerm/topologyKey = "kubernetes.io/hostname"
+
+  @mutant:app-armor-annotated
+  Scenario Outline: AppArmor is told by the field, on servers that have it: <version>
+    When manifests are rendered with "--kube-version <version>"
+    Then DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/appArmorProfile = {"type":"Unconfined"}
+    And DaemonSet "istio-cni-node" has no spec/template/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1install-cni
+
+    Examples:
+      | version |
+      | v1.30.0 |
+      | v1.34.4 |
+
+  @mutant:app-armor-field-for-all
+  Scenario: And by the annotation on older ones
+    When manifests are rendered with "--kube-version v1.29.9"
+    Then DaemonSet "istio-cni-node" has spec/template/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1install-cni = "unconfined"
+    And DaemonSet "istio-cni-node" has no spec/template/spec/containers/install-cni/securityContext/appArmorProfile

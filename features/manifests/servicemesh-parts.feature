@@ -2,6 +2,9 @@
 Feature: A ServiceMesh may say less
   Each part of a mesh's manual can be applied by itself.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:user-value-dropped
   Scenario Outline: The component with its repair policy alone: <policy>
     Given a mesh's document:

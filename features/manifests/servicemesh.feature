@@ -4,7 +4,8 @@ Feature: A ServiceMesh is enough to install the agent
   here, but it has to fit.
 
   Background:
-    Given a mesh's document:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+    And a mesh's document:
       """
       apiVersion: asm.alauda.io/v1alpha1
       kind: ServiceMesh
@@ -35,7 +36,7 @@ Feature: A ServiceMesh is enough to install the agent
     And its setting EXCLUDE_NAMESPACES is "istio-system,kube-system"
     And its setting CHAINED_CNI_PLUGIN is "true"
     And the agent sees "/opt/cni/bin" as /host/opt/cni/bin
-    And the agent sees "/var/run/netns" as /host/var/run/netns
+    And its container has MILLRACE_NETNS_DIR = "/var/run/netns"
 
   @mutant:former-key-dropped
   Scenario: Its old key logLevel is the level

@@ -2,6 +2,9 @@
 Feature: Values that cannot be are refused, all of them at once
   Each is told with its name, what it says and what it may be. Nothing is rendered then.
 
+  Background:
+    Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
+
   @mutant:unknown-key-passed
   Scenario Outline: <given>
     When manifests are rendered with "--set <given>"
@@ -55,3 +58,20 @@ Feature: Values that cannot be are refused, all of them at once
   Scenario: A command line that cannot be is told apart from values
     When manifests are rendered with "--no-such-option"
     Then it ends with exit code 2 and says "--no-such-option"
+
+  @mutant:tools-assumed
+  Scenario Outline: A back end that starts programs needs an image that has them: <backend>
+    When manifests are rendered with "--set backend=<backend>"
+    Then it ends with exit code 1 and says "backend: "<backend>" contradicts iptablesTools: false: the image has no iptables tools; set backend: auto, nft-compat or nft"
+    And nothing is rendered
+
+    Examples:
+      | backend         |
+      | iptables-nft    |
+      | iptables-legacy |
+
+  @mutant:surge-accepted
+  Scenario: One node has one agent, also while it is upgraded
+    When manifests are rendered with "--set updateStrategy.rollingUpdate.maxSurge=1,updateStrategy.rollingUpdate.maxUnavailable=0"
+    Then it ends with exit code 1 and says "updateStrategy.rollingUpdate.maxSurge: 1: must be 0: two agents on one node, the old one and the new, would undo each other's work"
+    And nothing is rendered

@@ -25,3 +25,10 @@ Feature: The agent says what keeps it from being ready
     And its port 8000 answers "/settings" with 403
     And its port 8000 answers "/metrics" with 404
     And its port 15014 answers "/settings" with 404
+
+  @mutant:first-look-at-once
+  Scenario: No start of an agent is reported as unhealthy
+    Given the kubelet's probes begin in their time
+    When the node agent is deployed
+    Then the node agent becomes ready within 30 s
+    And no event says that the node agent is unhealthy

@@ -21,6 +21,18 @@ Feature: Who minds a taint can change nothing else of a node
       | an annotation          | node-1 | {"metadata":{"annotations":{"a":"b"}}}                                             | labels and annotations of nodes may not be changed |
       | a cordon               | node-1 | {"spec":{"unschedulable":true}}                                                    | nodes may not be cordoned or uncordoned     |
 
+    @mutant:policy-forgets-owners
+    Examples:
+      | what                   | node   | patch                                                                              | why                                         |
+      | an owner               | node-1 | {"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}]}} | owners and finalizers of nodes may not be changed |
+      | a finalizer            | node-1 | {"metadata":{"finalizers":["example.com/stay"]}}                                   | owners and finalizers of nodes may not be changed |
+
+    @mutant:policy-forgets-machine
+    Examples:
+      | what                   | node   | patch                                                                              | why                                         |
+      | a provider's ID        | node-1 | {"spec":{"providerID":"aws:///zone/i-other"}}                                      | neither the provider's ID nor the ranges of pods' addresses of a node may be set |
+      | a range of addresses   | node-1 | {"spec":{"podCIDR":"10.0.0.0/24","podCIDRs":["10.0.0.0/24"]}}                      | neither the provider's ID nor the ranges of pods' addresses of a node may be set |
+
     @mutant:policy-of-any-node
     Examples:
       | what                   | node   | patch                                                                              | why                                         |
@@ -46,3 +58,5 @@ Feature: Who minds a taint can change nothing else of a node
       | readiness | a taint of others | {"spec":{"taints":[{"key":"node.kubernetes.io/other","effect":"NoSchedule"}]}} | only the taint NodeReadiness may be changed          |
       | untaint   | a label           | {"metadata":{"labels":{"a":"b"}}}                                              | labels and annotations of nodes may not be changed   |
       | readiness | a cordon          | {"spec":{"unschedulable":true}}                                                | nodes may not be cordoned or uncordoned              |
+      | untaint   | an owner          | {"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}]}} | owners and finalizers of nodes may not be changed |
+      | readiness | a finalizer       | {"metadata":{"finalizers":["example.com/stay"]}}                               | owners and finalizers of nodes may not be changed |

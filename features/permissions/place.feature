@@ -28,7 +28,6 @@ Feature: The agent's process has the capabilities and mounts that its mode needs
       /var/run/istio-cni from /var/run/istio-cni
       /host/var/lib/cni from /var/lib/cni, read-only
       /host/proc from /proc, read-only
-      /host/var/run/netns from /var/run/netns, HostToContainer
       """
 
   @mutant:mount-too-many

@@ -19,10 +19,10 @@ Exit codes: 0 it is rendered; 1 values or a document are wrong, all that is wron
 docs/values.md lists the values.
 
 Examples:
-  install-cni manifests --platform openshift | kubectl apply -f -
+  install-cni manifests --image registry.example.com/mesh/install-cni:1.0 --platform openshift | kubectl apply -f -
   install-cni manifests --values my-values.yaml --set chained=false,provider=multus
-  install-cni manifests --from istiooperator.yaml --namespace kube-system
-  kubectl get servicemesh main -o yaml | install-cni manifests --from - --platform huawei-cce
+  install-cni manifests --image \"$IMAGE\" --from istiooperator.yaml --namespace kube-system
+  kubectl get servicemesh main -o yaml | install-cni manifests --image \"$IMAGE\" --from - --platform huawei-cce
   install-cni manifests --values old-values.yaml --show-values    the values in their present spelling";
 
 /// Render the objects that install the agent, from values of the chart, from an IstioOperator or from a ServiceMesh.
@@ -38,6 +38,9 @@ pub struct Request {
     /// A file with an IstioOperator or a ServiceMesh; several are read as one; - is stdin.
     #[arg(long, value_name = "FILE")]
     pub from: Vec<PathBuf>,
+    /// The agent's image, a whole reference with its tag or digest; it wins over what values and documents say. There is none of ours on a registry.
+    #[arg(long, value_name = "REFERENCE")]
+    pub image: Option<String>,
     /// Where the cluster runs.
     #[arg(long)]
     pub platform: Option<String>,
@@ -50,7 +53,7 @@ pub struct Request {
     /// The name of the installation, as Helm has one.
     #[arg(long, default_value = "istio-cni")]
     pub release: String,
-    /// The API server's version, such as v1.33.1-gke.100: where GKE is not named as the platform, an empty cniBinDir follows from it.
+    /// The API server's version, such as v1.33.1-gke.100: before 1.30, AppArmor is told by annotation; where GKE is not named as the platform, an empty cniBinDir follows from it.
     #[arg(long, value_name = "VERSION")]
     pub kube_version: Option<String>,
     /// How the objects are written.
@@ -160,6 +163,7 @@ fn installation(
         kube_version: request.kube_version.clone(),
         platform: request.platform.clone(),
         profile: request.profile.clone(),
+        image: request.image.clone(),
         ..Context::default()
     };
     let installation = install(sources, &context)?;
@@ -191,6 +195,11 @@ mod tests {
 
     use super::*;
 
+    /// What is asked for with an image.
+    fn named() -> Request {
+        Request { image: Some("example.com/mesh/install-cni:1".to_owned()), ..Request::default() }
+    }
+
     fn ran(request: &Request) -> (String, String, String) {
         let (mut out, mut told) = (Vec::new(), Vec::new());
         let code = run(request, &Flags::default(), &mut out, &mut told).unwrap();
@@ -209,11 +218,10 @@ mod tests {
 
     #[test]
     fn both_outputs_have_the_same_objects() {
-        let (code_of, text, told) = ran(&Request { release: "x".to_owned(), ..Request::default() });
+        let (code_of, text, told) = ran(&Request { release: "x".to_owned(), ..named() });
         assert_eq!((code_of, told.as_str()), (code(0), ""));
         let documents = ::manifests::document::read("out", &text).unwrap();
-        let (_, list, _) =
-            ran(&Request { release: "x".to_owned(), output: Output::Json, ..Request::default() });
+        let (_, list, _) = ran(&Request { release: "x".to_owned(), output: Output::Json, ..named() });
         let list: Value = serde_json::from_str(&list).unwrap();
         assert_eq!(list["items"], Value::from(documents));
         assert!(list["items"].as_array().unwrap().iter().any(|object| object["kind"] == "DaemonSet"));
@@ -222,7 +230,7 @@ mod tests {
     #[test]
     fn the_values_that_are_shown_are_values_again() {
         let dir = tempfile::tempdir().unwrap();
-        let of = |values: PathBuf| Request { values: vec![values], show_values: true, ..Request::default() };
+        let of = |values: PathBuf| Request { values: vec![values], show_values: true, ..named() };
         let (_, shown, told) = ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n")));
         assert!(told.contains("logging.level"), "{told}");
         let (code_of, again, told) = ran(&of(file(&dir, &shown)));
@@ -233,14 +241,21 @@ mod tests {
     fn everything_that_is_wrong_is_told_at_once_and_nothing_is_rendered() {
         let dir = tempfile::tempdir().unwrap();
         let values = vec![file(&dir, "chaind: true\nprovider: x\n")];
-        let (code_of, out, told) = ran(&Request { values, ..Request::default() });
+        let (code_of, out, told) = ran(&Request { values, ..named() });
         assert_eq!((code_of, out.as_str(), told.lines().count()), (code(1), "", 2), "{told}");
         let values = vec![PathBuf::from("/nonexistent/values.yaml")];
-        let (code_of, _, told) = ran(&Request { values, ..Request::default() });
+        let (code_of, _, told) = ran(&Request { values, ..named() });
         assert!(
             code_of == code(1) && told.starts_with("/nonexistent/values.yaml: cannot be read: "),
             "{told}"
         );
+    }
+
+    #[test]
+    fn without_an_image_nothing_is_rendered_and_what_to_set_is_told() {
+        let (code_of, out, told) = ran(&Request::default());
+        assert_eq!((code_of, out.as_str()), (code(1), ""));
+        assert!(told.starts_with("hub: \"\": names no image: set hub and tag "), "{told}");
     }
 
     #[test]
@@ -258,7 +273,8 @@ mod tests {
             "hostNetwork": true, "statusGate": "agent", "istioOwnedCNIConfig": true, "cniConfFileName": "x.conf",
             "istioOwnedCNIConfigFileName": "00-istio.conflist", "taint": { "mode": mode },
         });
-        let objects = render(&Values::resolve(&user, &Context::default()).unwrap());
+        let objects =
+            render(&Values::resolve(&user, &Context { image: named().image, ..Context::default() }).unwrap());
         let names = objects.iter().flat_map(|object| {
             let data =
                 object["data"].as_object().filter(|_| object["metadata"]["name"] == "istio-cni-config");
@@ -286,7 +302,7 @@ mod tests {
     #[test]
     fn stdin_is_read_once() {
         let (code_of, _, told) =
-            ran(&Request { values: vec!["-".into()], from: vec!["-".into()], ..Request::default() });
+            ran(&Request { values: vec!["-".into()], from: vec!["-".into()], ..named() });
         assert!(code_of == code(2) && told.contains("stdin"), "{told}");
     }
 }

@@ -15,6 +15,8 @@ ports:
     containerPort: 15014
     protocol: TCP
 # No liveness probe: with a port that another process of the node holds, an agent that works would be killed.
+startupProbe:
+  {{- include "istio-cni.startup" . | nindent 2 }}
 readinessProbe:
   httpGet:
     path: /readyz
@@ -36,9 +38,11 @@ env:
       fieldRef:
         fieldPath: {{ $path }}
   {{- end }}
-  {{- range $name, $value := .v.env }}
+  {{- range $name, $value := mergeOverwrite (include "istio-cni.ofMounts" .v | fromJson) .v.env }}
   - name: {{ $name }}
-    value: {{ $value | quote }}
+    {{- with $value }}
+    value: {{ . | quote }}
+    {{- end }}
   {{- end }}
 volumeMounts:
   - name: cni-bin-dir
@@ -54,14 +58,34 @@ volumeMounts:
   - name: cni-host-procfs
     mountPath: /host/proc
     readOnly: true
-  - name: cni-netns-dir
-    mountPath: /host/var/run/netns
-    mountPropagation: HostToContainer
   {{- end }}
 {{- with .v.resources }}
 resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- /*
+Whether the process is there at all. Nobody asks whether it is ready before that, so that a container that starts as it should is never said to
+be unhealthy. It is never ended for it, as for a liveness probe.
+*/ -}}
+{{- define "istio-cni.startup" -}}
+httpGet:
+  path: /healthz
+  port: 8000
+initialDelaySeconds: 1
+periodSeconds: 1
+failureThreshold: 2147483647
+{{- end -}}
+
+{{- /*
+Settings that go with the pod's mounts. The agent takes them from its pod's template and not from the ConfigMap, which a pod with the mounts of
+another template may watch. An empty value is left out, as the API server leaves it out.
+*/ -}}
+{{- define "istio-cni.ofMounts" -}}
+{{- $settings := dict "CHAINED_CNI_PLUGIN" (toString .chained) "CNI_CONF_NAME" .cniConfFileName -}}
+{{- if .repair.enabled -}}{{ $_ := set $settings "MILLRACE_NETNS_DIR" .cniNetnsDir }}{{- end -}}
+{{- toJson $settings -}}
 {{- end -}}
 
 {{- /* Root and DAC_OVERRIDE write the runtime's directories, whoever owns them; the others are for namespaces of pods. */ -}}
@@ -115,9 +139,5 @@ capabilities:
   hostPath:
     path: /proc
     type: Directory
-- name: cni-netns-dir
-  hostPath:
-    path: {{ .v.cniNetnsDir | quote }}
-    type: DirectoryOrCreate
 {{- end }}
 {{- end -}}

@@ -3,15 +3,19 @@ SPDX-License-Identifier: Apache-2.0
 
 The values that count, as JSON: defaults < profile < compatibility version < platform < what the user says. Everything outside of
 _internal_defaults_do_not_set was said by the user, so that a user's value always wins. Nothing is written back to .Values: each template asks for itself.
+
+The defaults come from a file and not from values.yaml: after `helm upgrade --reuse-values` .Values has the defaults of the chart that was installed
+before, which may be upstream's, in place of those of this one. Charts before 1.23 had theirs in `defaults`, or with the user's.
 */ -}}
 {{- define "istio-cni.values" -}}
-{{- $merged := deepCopy .Values._internal_defaults_do_not_set -}}
+{{- $merged := .Files.Get "files/defaults.yaml" | fromYaml -}}
 {{- $legacy := deepCopy (.Values.cni | default dict) -}}
-{{- $root := deepCopy (omit .Values "_internal_defaults_do_not_set" "cni") -}}
+{{- $root := deepCopy (omit .Values "_internal_defaults_do_not_set" "defaults" "cni") -}}
 {{- include "istio-cni.withoutNull" $legacy -}}
 {{- include "istio-cni.withoutNull" $root -}}
 {{- include "istio-cni.agree" (dict "root" $root "legacy" $legacy "path" "") -}}
 {{- $user := mergeOverwrite $root $legacy -}}
+{{- include "istio-cni.former" $user -}}
 {{- range $family := list (list "profile" "profile") (list "compatibilityVersion" "compat") (list "platform" "platform") -}}
 {{- $key := first $family -}}
 {{- with get $user $key | default (get ($user.global | default dict) $key) -}}
@@ -21,8 +25,38 @@ _internal_defaults_do_not_set was said by the user, so that a user's value alway
 {{- end -}}
 {{- end -}}
 {{- $merged = mergeOverwrite $merged $user -}}
+{{- if not (kindIs "bool" $merged.useAppArmorAnnotation) -}}
+{{- $_ := set $merged "useAppArmorAnnotation" (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
 {{- include "istio-cni.contradictions" $merged -}}
 {{- toJson $merged -}}
+{{- end -}}
+
+{{- /* Former spellings. Of two that differ neither is guessed. */ -}}
+{{- define "istio-cni.former" -}}
+{{- $user := . -}}
+{{- range $rename := list (list "logLevel" "logging" "level") (list "rollingMaxUnavailable" "updateStrategy" "rollingUpdate" "maxUnavailable") -}}
+{{- $old := first $rename -}}
+{{- if hasKey $user $old -}}
+{{- $value := get $user $old -}}
+{{- $path := initial (rest $rename) -}}
+{{- $last := last $rename -}}
+{{- $map := $user -}}
+{{- range $path -}}
+{{- if not (hasKey $map .) -}}{{ $_ := set $map . dict }}{{- end -}}
+{{- $map = get $map . -}}
+{{- end -}}
+{{- $new := join "." (rest $rename) -}}
+{{- if and (hasKey $map $last) (ne (toString (get $map $last)) (toString $value)) -}}
+{{- fail (printf "%s: %s and %s: %s are one value: give it once" $new (toJson (get $map $last)) $old (toJson $value)) -}}
+{{- end -}}
+{{- $_ := set $map $last $value -}}
+{{- $_ := unset $user $old -}}
+{{- end -}}
+{{- end -}}
+{{- range $unread := list "privileged" "psp_cluster_role" -}}{{ $_ := unset $user $unread }}{{- end -}}
+{{- with $user.ambient -}}{{ $_ := unset . "redirectMode" }}{{- end -}}
+{{- with $user.resourceQuotas -}}{{ $_ := unset . "priorityClasses" }}{{- end -}}
 {{- end -}}
 
 {{- /* A value that is null says nothing. */ -}}
@@ -75,5 +109,29 @@ _internal_defaults_do_not_set was said by the user, so that a user's value alway
 {{- end -}}
 {{- if and (eq .statusGate "agent") (not (include "istio-cni.hostNetwork" .)) -}}
 {{- fail "statusGate: \"agent\" contradicts hostNetwork: false: an agent that needs the pod network would wait for itself; set hostNetwork: true" -}}
+{{- end -}}
+{{- if and (has .backend (list "iptables-nft" "iptables-legacy")) (not .iptablesTools) -}}
+{{- fail (printf "backend: %q contradicts iptablesTools: false: the image has no iptables tools; set backend: auto, nft-compat or nft, or name an image that has them and set iptablesTools: true" .backend) -}}
+{{- end -}}
+{{- include "istio-cni.limits" . -}}
+{{- end -}}
+
+{{- /* What no other value contradicts and is refused all the same: an image that nobody named, two agents on one node. */ -}}
+{{- define "istio-cni.limits" -}}
+{{- if and .enabled (ne .global.resourceScope "cluster") -}}
+{{- if contains "/" .image -}}
+{{- if not (regexMatch "[:@]" (base .image)) -}}
+{{- fail (printf "image: %q: names no image: it has no tag and no digest" .image) -}}
+{{- end -}}
+{{- else if not (or .hub .global.hub) -}}
+{{- fail "hub: \"\": names no image: set hub and tag (or global.hub and global.tag) to where you keep the image, or image to a whole reference such as registry.example.com/mesh/install-cni@sha256:…" -}}
+{{- else if not (or .tag .global.tag) -}}
+{{- fail "tag: \"\": names no image: set tag (or global.tag), or image to a whole reference with its digest" -}}
+{{- end -}}
+{{- end -}}
+{{- with .updateStrategy.rollingUpdate -}}
+{{- if not (has (toString (get . "maxSurge")) (list "" "0" "0%")) -}}
+{{- fail (printf "updateStrategy.rollingUpdate.maxSurge: %s: must be 0: two agents on one node, the old one and the new, would undo each other's work; set maxUnavailable instead" (toJson .maxSurge)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -132,7 +132,7 @@ mod tests {
                 r#"values.chained: "yes": must be true or false"#,
                 r#"values.cniBinDir: "opt": must be an absolute path, or """#,
                 r#"values.defaults: not to be set; set the value itself, at the root"#,
-                r#"values.enabled: {"x":1}: there is no such value; did you mean ambient.enabled?"#,
+                r#"values.enabled: {"x":1}: must be true or false"#,
                 r#"values.env: {"A":1}: must be a map of texts (numbers and truth values in quotes)"#,
                 r#"values.provider: "calico": must be one of "default", "multus""#,
                 r#"values.repair.enable: 1: there is no such value; did you mean repair.enabled?"#,

@@ -23,8 +23,11 @@ const SELECTORS: &str = r#"[{"podSelector":{"matchLabels":{"istio.io/dataplane-m
 
 const TOLERATIONS: &str = r#"[{"effect":"NoSchedule","operator":"Exists"},{"key":"CriticalAddonsOnly","operator":"Exists"},{"effect":"NoExecute","operator":"Exists"}]"#;
 
+const CONTROLLER_TOLERATIONS: &str = r#"[{"key":"node-role.kubernetes.io/control-plane","operator":"Exists","effect":"NoSchedule"},{"key":"CriticalAddonsOnly","operator":"Exists"},{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":30},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":30}]"#;
+
 /// Every value.
 pub static ALL: &[Field] = &[
+    switch("enabled", "true", "false: nothing is rendered, as the condition of a parent chart has it"),
     text("platform", "", "Where the cluster runs; sets paths. Known ones are in files/platform-*.yaml"),
     text("profile", "", "A set of values for a purpose. Known ones are in files/profile-*.yaml"),
     text(
@@ -32,10 +35,14 @@ pub static ALL: &[Field] = &[
         "",
         "Behave as this release did, such as 1.28. Known ones are in files/compat-*.yaml",
     ),
-    text("hub", "", "Registry and path of the image (default: global.hub)"),
+    text("hub", "", "Registry and path of the image (default: global.hub); there is none of ours"),
     text("tag", "", "Tag of the image (default: global.tag)"),
     text("variant", "", "Suffix of the tag (default: global.variant)"),
-    text("image", "install-cni", "Name of the image; with a / in it the whole reference"),
+    text(
+        "image",
+        "install-cni",
+        "Name of the image; with a / in it the whole reference, with its tag or digest",
+    ),
     text(
         "pullPolicy",
         "",
@@ -64,7 +71,7 @@ pub static ALL: &[Field] = &[
         "cniNetnsDir",
         Kind::Directory,
         "/var/run/netns",
-        "Where the runtime keeps network namespaces on the node",
+        "Where the runtime keeps network namespaces on the node; repair reaches it by way of the node's first process",
     ),
     field(
         "cniCacheDir",
@@ -102,7 +109,12 @@ pub static ALL: &[Field] = &[
         "backend",
         Kind::OneOf(&["auto", "nft-compat", "nft", "iptables-nft", "iptables-legacy"]),
         "auto",
-        "What writes the rules",
+        "What writes the rules; iptables-nft and iptables-legacy need iptablesTools: true",
+    ),
+    switch(
+        "iptablesTools",
+        "false",
+        "The image has the iptables tools, as one of your own may; ours has no program but its own",
     ),
     switch("hostNetwork", "false", "The agent is on the node's network"),
     field(
@@ -165,7 +177,18 @@ pub static ALL: &[Field] = &[
         "[]",
         "Pods that must be ready on a node before readiness calls it ready (default: the agent's)",
     ),
-    field("taint.replicas", Kind::Count, "1", "Pods of the controller; one leads"),
+    field(
+        "taint.replicas",
+        Kind::Count,
+        "2",
+        "Pods of the controller, on different nodes if there are any; one leads",
+    ),
+    field(
+        "taint.tolerations",
+        Kind::OpenList,
+        CONTROLLER_TOLERATIONS,
+        "The controller's, beside one of its own taint; a node that does not answer loses it after 30 s",
+    ),
     switch(
         "admissionPolicy.enabled",
         "true",
@@ -175,8 +198,8 @@ pub static ALL: &[Field] = &[
     field("seLinuxOptions", Kind::Open, "{}", "The container's; type is spc_t if anything is given"),
     switch(
         "useAppArmorAnnotation",
-        "true",
-        "Unconfined by the annotation; false: by the field, which needs Kubernetes 1.30",
+        "null",
+        "Unconfined by the annotation instead of the field (default: by the field, which Kubernetes has since 1.30, and by the annotation on older servers)",
     ),
     field("resources", Kind::Open, r#"{"requests":{"cpu":"100m","memory":"100Mi"}}"#, "The container's"),
     switch(
@@ -190,7 +213,7 @@ pub static ALL: &[Field] = &[
         "updateStrategy",
         Kind::Open,
         r#"{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":1}}"#,
-        "The DaemonSet's",
+        "The DaemonSet's; maxSurge must be 0: one node has one agent",
     ),
     field("terminationGracePeriodSeconds", Kind::Count, "30", "The pod's"),
     field("affinity", Kind::Open, "{}", "The pod's"),
@@ -200,8 +223,8 @@ pub static ALL: &[Field] = &[
     field("env", Kind::TextMap, "{}", "More settings of the agent, in its environment and its ConfigMap"),
     text("revision", "", "Label istio.io/rev; the agent itself is one per cluster"),
     text("ownerName", "", "Label install.operator.istio.io/owning-resource"),
-    text("global.hub", "millrace", "Where hub says nothing: a registry and the path in it"),
-    text("global.tag", "latest", "Where tag says nothing"),
+    text("global.hub", "", "Where hub says nothing: a registry and the path in it"),
+    text("global.tag", "", "Where tag says nothing"),
     text("global.variant", "", "Where variant says nothing"),
     text("global.imagePullPolicy", "", "Where pullPolicy says nothing"),
     field("global.imagePullSecrets", Kind::Texts, "[]", "Names of secrets, for the service account"),

@@ -26,7 +26,7 @@ use crate::note::Note;
 use crate::place::Place;
 use control_plane::Claim;
 
-pub use former::guide as former_guide;
+pub use former::{guide as former_guide, spellings as former_spellings};
 
 /// What an input says, in the present spelling.
 #[derive(Debug, Clone, PartialEq)]

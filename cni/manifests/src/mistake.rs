@@ -82,6 +82,14 @@ pub enum Mistake {
         /// Why, and what to do.
         why: String,
     },
+    /// No image is named, or half of one.
+    #[error("{given}: names no image: {why}")]
+    Image {
+        /// What was given, and is not enough.
+        given: Given,
+        /// What is lacking, and what to do.
+        why: &'static str,
+    },
     /// A key that is not for operators.
     #[error("{field}: not to be set; {instead}")]
     Reserved {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written from the table of fields: the chart's `values.yaml` and `values.schema.json`, and `docs/values.md`. A test
+//! What is written from the table of fields: the chart's `values.yaml`, `values.schema.json` and `files/defaults.yaml`, and `docs/values.md`. A test
 //! compares them with what is committed; `UPDATE=1 cargo test -p manifests` writes them.
 
 mod guide;
@@ -8,7 +8,7 @@ mod yaml_file;
 
 pub use guide::guide;
 pub use schema::schema;
-pub use yaml_file::values_file;
+pub use yaml_file::{defaults_file, values_file};
 
 use serde_json::{Map, Value};
 

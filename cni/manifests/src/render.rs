@@ -20,6 +20,9 @@ use make::Maker;
 /// The objects of an installation: what others need comes first.
 #[must_use]
 pub fn render(values: &Values) -> Vec<Value> {
+    if !values.enabled {
+        return Vec::new();
+    }
     let make = Maker::agent(values);
     let mut objects = Vec::new();
     objects.extend(extra::quota(&make));

@@ -7,8 +7,13 @@ use crate::check;
 use crate::layers::{Family, defaults, get, overlay, put, without_null};
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::place::Place;
+use crate::skew::Minor;
 use crate::spelling;
-use crate::values::{Provider, Release, StatusGate, Values};
+use crate::values::{Backend, Provider, Release, StatusGate, Values};
+
+mod limits;
+
+use limits::limits;
 
 /// What is known besides the values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub struct Context {
     pub platform: Option<String>,
     /// The profile that was asked for besides the values.
     pub profile: Option<String>,
+    /// The image that was asked for besides the values: a whole reference, which wins over what they say.
+    pub image: Option<String>,
     /// What goes in front of a value's name when it is told.
     pub place: Place,
 }
@@ -92,6 +99,9 @@ impl Values {
         if protocol::mutant!("user-loses-to-platform") {
             overlay(&mut all, &last);
         }
+        if let Some(image) = &context.image {
+            put(&mut all, "image", image.as_str().into());
+        }
         Self::typed(all, context)
     }
 
@@ -104,10 +114,19 @@ impl Values {
                 && !protocol::mutant!("gke-unseen");
             values.cni_bin_dir = if gke { GKE_BIN_DIR } else { BIN_DIR }.to_owned();
         }
+        let has_field = || context.kube_version.as_deref().is_none_or(|version| !is_before_1_30(version));
+        values.use_app_armor_annotation.get_or_insert_with(|| !has_field());
         values.release = context.release.clone();
-        contradictions(&values, context.place).none()?;
+        let mut mistakes = contradictions(&values, context.place);
+        mistakes.0.extend(limits(&values, context.place));
+        mistakes.none()?;
         Ok(values)
     }
+}
+
+/// Whether a server is too old for `securityContext.appArmorProfile`, which Kubernetes has since 1.30.
+fn is_before_1_30(version: &str) -> bool {
+    Minor::of(version).is_some_and(|minor| minor < Minor { major: 1, minor: 30 })
 }
 
 /// The file of a family that the values name, at the root or else in `global`, or that was asked for besides them.
@@ -151,7 +170,20 @@ fn contradictions(values: &Values, place: Place) -> Mistakes {
                 .to_owned(),
         });
     }
+    mistakes.0.extend(without_tools(values, place));
     mistakes
+}
+
+/// A back end that starts programs which the image does not have.
+fn without_tools(values: &Values, place: Place) -> Option<Mistake> {
+    let wants = matches!(values.backend, Backend::IptablesNft | Backend::IptablesLegacy);
+    let given = |field: &str, value: Value| Given::new(place.name(field), value);
+    (wants && !values.iptables_tools).then(|| Mistake::Contradiction {
+        one: given("backend", serde_json::json!(values.backend)),
+        other: given("iptablesTools", false.into()),
+        why: "the image has no iptables tools; set backend: auto, nft-compat or nft, or name an image that has them and set iptablesTools: true"
+            .to_owned(),
+    })
 }
 
 #[cfg(test)]

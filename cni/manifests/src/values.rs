@@ -39,6 +39,7 @@ impl Default for Release {
 pub struct Values {
     #[serde(skip)]
     pub release: Release,
+    pub enabled: bool,
     pub platform: String,
     pub profile: String,
     pub compatibility_version: String,
@@ -64,6 +65,7 @@ pub struct Values {
     pub cni_conf_group_read: bool,
     pub raise_cni_version: bool,
     pub backend: Backend,
+    pub iptables_tools: bool,
     pub host_network: bool,
     pub status_gate: StatusGate,
     pub ambient: Ambient,
@@ -72,7 +74,7 @@ pub struct Values {
     pub admission_policy: AdmissionPolicy,
     pub seccomp_profile: Object,
     pub se_linux_options: Object,
-    pub use_app_armor_annotation: bool,
+    pub use_app_armor_annotation: Option<bool>,
     pub resources: Object,
     pub resource_quotas: ResourceQuotas,
     pub tolerations: Vec<Value>,

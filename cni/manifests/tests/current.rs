@@ -22,6 +22,11 @@ fn the_charts_values_are_current() {
 }
 
 #[test]
+fn the_defaults_that_templates_read_are_current() {
+    same("cni/chart/files/defaults.yaml", &papers::defaults_file());
+}
+
+#[test]
 fn the_charts_schema_is_current() {
     same("cni/chart/values.schema.json", &papers::schema());
 }
@@ -35,4 +40,6 @@ fn the_page_of_values_is_current() {
 fn the_charts_values_are_the_defaults() {
     let documents = manifests::document::read("values.yaml", &papers::values_file()).unwrap();
     assert_eq!(documents[0]["_internal_defaults_do_not_set"], manifests::layers::defaults());
+    let documents = manifests::document::read("defaults.yaml", &papers::defaults_file()).unwrap();
+    assert_eq!(documents, [manifests::layers::defaults()]);
 }

@@ -135,6 +135,66 @@ fn each_mode_is_granted_what_the_page_says() {
     }
 }
 
+/// What OpenShift's `restricted-v2` has against a container (SecurityContextConstraints of OpenShift 4.11 and newer: `runAsUser` MustRunAsRange,
+/// whose range is the namespace's own and never begins below 1000000000, no host directories, no capability but `NET_BIND_SERVICE`,
+/// `RuntimeDefault` alone).
+fn restricted_v2(pod: &Value) -> Vec<String> {
+    let mut refused = Vec::new();
+    let container = &pod["containers"][0];
+    let context = &container["securityContext"];
+    for user in [&pod["securityContext"]["runAsUser"], &context["runAsUser"]] {
+        if user.as_u64().is_some_and(|user| user < 1_000_000_000) {
+            refused.push(format!("runAsUser {user} must be in the ranges of the namespace"));
+        }
+    }
+    if list(&context["capabilities"]["add"]).any(|name| name != "NET_BIND_SERVICE") {
+        refused.push("capabilities".to_owned());
+    }
+    if list(&pod["volumes"]).any(|volume| !volume["hostPath"].is_null()) {
+        refused.push("hostPath volumes are not allowed".to_owned());
+    }
+    for (field, wanted) in
+        [("allowPrivilegeEscalation", false), ("privileged", false), ("runAsNonRoot", true)]
+    {
+        if context[field] != wanted {
+            refused.push(field.to_owned());
+        }
+    }
+    if pod["securityContext"]["seccompProfile"]["type"] != "RuntimeDefault" || pod["hostNetwork"] == true {
+        refused.push("seccomp or network".to_owned());
+    }
+    refused
+}
+
+#[test]
+fn on_openshift_a_controller_is_what_restricted_v2_admits_and_elsewhere_no_root() {
+    for (platform, mode) in [("openshift", "readiness"), ("openshift", "untaint"), ("", "untaint")] {
+        let user = json!({ "image": "example.com/a:1", "platform": platform, "taint": { "mode": mode } });
+        let values = manifests::Values::resolve(&user, &manifests::Context::default()).unwrap();
+        let objects = manifests::render(&values);
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let context = &pod["containers"][0]["securityContext"];
+        if platform == "openshift" {
+            assert_eq!(restricted_v2(pod), Vec::<String>::new(), "{mode}");
+        } else {
+            assert!(context["runAsUser"] == 65532 && context["runAsNonRoot"] == true, "{context}");
+            assert_eq!(restricted_v2(pod).len(), 1, "the user alone");
+        }
+    }
+}
+
+#[test]
+fn agent_and_controller_are_critical_to_their_nodes() {
+    let user = json!({ "image": "example.com/a:1", "taint": { "mode": "untaint" } });
+    let values = manifests::Values::resolve(&user, &manifests::Context::default()).unwrap();
+    let pods = manifests::render(&values);
+    let pods: Vec<_> =
+        pods.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|pod| !pod.is_null()).collect();
+    assert_eq!(pods.len(), 2);
+    assert!(pods.iter().all(|pod| pod["priorityClassName"] == "system-node-critical"), "{pods:?}");
+}
+
 #[test]
 fn every_line_of_the_page_is_of_a_mode() {
     let known = [

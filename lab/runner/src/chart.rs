@@ -14,6 +14,9 @@ use serde_json::Value;
 
 use crate::sut::AGENT;
 
+/// The image that scenarios deploy; the lab's kubelet has it, whatever it is called.
+const IMAGE: &str = "registry.example.com/mesh/install-cni:lab";
+
 /// Which values a scenario has, and which defect its program plays.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
@@ -48,7 +51,7 @@ fn render(program: &Path, asked: &Asked) -> anyhow::Result<Vec<Value>> {
     let mut file = tempfile::NamedTempFile::new().context("cannot make a file of values")?;
     file.write_all(asked.values.as_bytes()).context("cannot write values")?;
     let mut command = Command::new(program);
-    command.args(["manifests", "--output", "json", "--values"]).arg(file.path());
+    command.args(["manifests", "--output", "json", "--image", IMAGE, "--values"]).arg(file.path());
     command.env_clear().stdin(Stdio::null());
     command.envs(asked.mutant.iter().map(|name| (VARIABLE, name)));
     let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;

@@ -83,10 +83,15 @@ fn take(values: &mut Value, path: &str) -> Option<Value> {
     group.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
+/// Those that the chart accepts, too. `taint.enabled` is not among them: at the root it is istiod's.
+pub fn spellings() -> impl Iterator<Item = &'static str> {
+    RENAMED.iter().map(|(old, ..)| *old).chain(UNREAD.iter().map(|(old, _)| *old))
+}
+
 /// The part of the page of values about them.
 #[must_use]
 pub fn guide() -> String {
-    let mut text = "\n## Former spellings\n\n`install-cni manifests` translates them and says so; the chart refuses them. `--show-values` \
+    let mut text = "\n## Former spellings\n\n`install-cni manifests` translates them and says so; the chart translates them, too, but for `taint.enabled`. `--show-values` \
                     prints the values in the present spelling.\n\n| former | now |\n|---|---|\n"
         .to_owned();
     for (old, new, since) in RENAMED {

@@ -5,20 +5,37 @@ use serde_json::{Map, Value, json};
 
 use super::{Node, object, tree};
 use crate::field::{Field, Kind, SELECTOR_KEYS};
+use crate::inputs::former_spellings;
 
 /// The schema. `cni` has the same values once more, and the chart's own defaults are none of the operator's.
 #[must_use]
 pub fn schema() -> String {
     let mut root = group(&tree(), false);
+    former_spellings().for_each(|path| accept(&mut root, path));
     let mut prefixed = root.clone();
     prefixed["description"] = "The same values, in their former spelling".into();
     if let Some(properties) = root["properties"].as_object_mut() {
         properties.insert("cni".to_owned(), prefixed);
-        properties.insert("_internal_defaults_do_not_set".to_owned(), json!({ "type": "object" }));
+        // With --reuse-values they are those of the chart that was installed before, where its templates found them.
+        for name in ["_internal_defaults_do_not_set", "defaults"] {
+            properties.insert(
+                name.to_owned(),
+                json!({ "type": "object", "description": "Defaults of a chart: not to be set" }),
+            );
+        }
     }
     root["$schema"] = "http://json-schema.org/draft-07/schema#".into();
     root["title"] = "Values of istio-cni".into();
     format!("{root:#}\n")
+}
+
+/// Takes a former spelling, whatever it holds: the templates translate it.
+fn accept(schema: &mut Value, path: &str) {
+    let (at, key) = match path.split_once('.') {
+        Some((group, key)) => (&mut schema["properties"][group], key),
+        None => (schema, path),
+    };
+    at["properties"][key] = json!({ "description": "Former spelling" });
 }
 
 /// Null is as good as nothing, everywhere.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The chart's `values.yaml`: the defaults, apart from what the operator sets.
+//! The defaults, apart from what the operator sets: in the chart's `values.yaml` for people, and in a file that its templates read.
 
 use std::fmt::Write as _;
 
 use super::{Node, tree};
 use crate::field::Kind;
+use crate::layers::defaults;
 use crate::yaml;
 
 const HEAD: &str = "\
 # The defaults. Set the values themselves, at the root (`--set chained=false`) or below `cni` (`--set cni.chained=false`): kept apart from
 # them, the defaults can be told from what you set, which always wins over a profile and a platform.
-# This file is written from the table in cni/manifests/src/fields.rs. docs/values.md has the same as a table.
+# This file is written from the table in cni/manifests/src/fields.rs. docs/values.md has the same as a table. Templates read the same from
+# files/defaults.yaml, which stays this chart's own where --reuse-values brings the defaults of another one.
 _internal_defaults_do_not_set:
 ";
 
@@ -20,6 +22,13 @@ pub fn values_file() -> String {
     let mut text = HEAD.to_owned();
     nodes(&mut text, &tree(), 1);
     text
+}
+
+/// The file that the templates read.
+#[must_use]
+pub fn defaults_file() -> String {
+    let head = "# What values.yaml shows, for the templates. It is written from the table in cni/manifests/src/fields.rs.\n";
+    head.to_owned() + &yaml::write(&defaults())
 }
 
 fn nodes(text: &mut String, all: &[(&'static str, Node)], depth: usize) {

@@ -75,23 +75,24 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
     let taints =
         |object| format!("has({object}.spec.taints) ? {object}.spec.taints.filter(t, t.key != '{key}') : []");
     let cordoned = |object| format!("has({object}.spec.unschedulable) && {object}.spec.unschedulable");
-    let of_metadata =
-        |object, what| format!("has({object}.metadata.{what}) ? {object}.metadata.{what} : {{}}");
     let mut variables = vec![
         variable("before", &taints("oldObject")),
         variable("after", &taints("object")),
         variable("wasCordoned", &cordoned("oldObject")),
         variable("isCordoned", &cordoned("object")),
-        variable("labelsBefore", &of_metadata("oldObject", "labels")),
-        variable("labelsAfter", &of_metadata("object", "labels")),
-        variable("annotationsBefore", &of_metadata("oldObject", "annotations")),
-        variable("annotationsAfter", &of_metadata("object", "annotations")),
     ];
+    for Kept { name, path, empty } in KEPT {
+        let of = |object| format!("has({object}.{path}) ? {object}.{path} : {empty}");
+        variables.push(variable(&format!("{name}Before"), &of("oldObject")));
+        variables.push(variable(&format!("{name}After"), &of("object")));
+    }
     let mut validations = vec![
         validation("variables.before == variables.after", &format!("only the taint {key} may be changed")),
+        validation(&same(&["labels", "annotations"]), "labels and annotations of nodes may not be changed"),
+        validation(&same(&["owners", "finalizers"]), "owners and finalizers of nodes may not be changed"),
         validation(
-            "variables.labelsBefore == variables.labelsAfter && variables.annotationsBefore == variables.annotationsAfter",
-            "labels and annotations of nodes may not be changed",
+            &same(&["provider", "ranges"]),
+            "neither the provider's ID nor the ranges of pods' addresses of a node may be set",
         ),
         validation(
             "variables.wasCordoned == variables.isCordoned",
@@ -104,6 +105,32 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
         validations.insert(0, validation(&of_node(own), "the node agent may change its own node only"));
     }
     Policy { name, caller, operation: "UPDATE", resource: "nodes", variables, validations }
+}
+
+/// A part of a node that stays as it is.
+struct Kept {
+    /// What its two variables begin with.
+    name: &'static str,
+    path: &'static str,
+    /// What it is where it is not there.
+    empty: &'static str,
+}
+
+/// What may be written with the right to patch a node, and lasts: owners let the garbage collector delete a node, finalizers keep one for
+/// ever, and whatever a node lacks when it is new could be set once.
+const KEPT: [Kept; 6] = [
+    Kept { name: "labels", path: "metadata.labels", empty: "{}" },
+    Kept { name: "annotations", path: "metadata.annotations", empty: "{}" },
+    Kept { name: "owners", path: "metadata.ownerReferences", empty: "[]" },
+    Kept { name: "finalizers", path: "metadata.finalizers", empty: "[]" },
+    Kept { name: "provider", path: "spec.providerID", empty: "''" },
+    Kept { name: "ranges", path: "spec.podCIDRs", empty: "[]" },
+];
+
+/// An expression that says that parts are as they were.
+fn same(names: &[&str]) -> String {
+    let one = |name: &&str| format!("variables.{name}Before == variables.{name}After");
+    names.iter().map(one).collect::<Vec<_>>().join(" && ")
 }
 
 /// An expression that says of which node something is.
@@ -136,6 +163,8 @@ impl Policy {
             "apiVersions": ["v1"],
             "operations": [self.operation],
             "resources": [self.resource],
+            // The API server would add it to the entry of a list, which is a difference for whoever compares whole lists.
+            "scope": "*",
         });
         let spec = json!({
             "failurePolicy": "Fail",

@@ -53,7 +53,7 @@ pub(super) fn annotations() -> Labels {
 
 fn own_annotations(values: &Values) -> Labels {
     let mut annotations = annotations();
-    if values.use_app_armor_annotation {
+    if values.use_app_armor_annotation == Some(true) {
         let key = "container.apparmor.security.beta.kubernetes.io/install-cni";
         annotations.insert(key.to_owned(), "unconfined".to_owned());
     }
@@ -63,7 +63,6 @@ fn own_annotations(values: &Values) -> Labels {
 fn pod(values: &Values) -> Value {
     let mut pod = json!({
         "nodeSelector": { "kubernetes.io/os": "linux" },
-        "tolerations": values.tolerations,
         "priorityClassName": "system-node-critical",
         "serviceAccountName": AGENT,
         "terminationGracePeriodSeconds": values.termination_grace_period_seconds,
@@ -75,6 +74,7 @@ fn pod(values: &Values) -> Value {
         pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }
     put_unless_empty(&mut pod, "affinity", values.affinity.clone().into());
+    put_unless_empty(&mut pod, "tolerations", values.tolerations.clone().into());
     if !values.seccomp_profile.is_empty() {
         pod["securityContext"] = json!({ "seccompProfile": values.seccomp_profile });
     }

@@ -67,7 +67,7 @@ fn switches(values: &Values) -> [(&'static str, bool); 15] {
 fn texts(values: &Values) -> [(&'static str, String); 11] {
     let (repair, global) = (&values.repair, &values.global);
     [
-        ("CURRENT_AGENT_VERSION", or(&values.tag, &global.tag)),
+        ("CURRENT_AGENT_VERSION", or(&or(&values.tag, &global.tag), env!("CARGO_PKG_VERSION"))),
         ("AMBIENT_ENABLEMENT_SELECTOR", json!(values.ambient.enablement_selectors).to_string()),
         ("EXCLUDE_NAMESPACES", values.exclude_namespaces.join(",")),
         ("KUBECONFIG_MODE", values.kubeconfig_mode.clone()),

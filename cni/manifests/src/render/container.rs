@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node agent's container and its volumes: what the mode needs, and no more.
 
+use std::collections::BTreeMap;
+
 use protocol::mutant;
 use serde_json::{Value, json};
 
@@ -25,8 +27,6 @@ struct Mount {
 enum How {
     Written,
     Read,
-    /// Read, together with what is mounted there later.
-    Followed,
 }
 
 /// What every mode needs.
@@ -36,11 +36,9 @@ const ALWAYS: [Mount; 4] = [
     Mount { name: "cni-socket-dir", inside: "/var/run/istio-cni", how: How::Written },
     Mount { name: "cni-cache-dir", inside: "/host/var/lib/cni", how: How::Read },
 ];
-/// With these, namespaces of pods are found.
-const TO_ENTER: [Mount; 2] = [
-    Mount { name: "cni-host-procfs", inside: "/host/proc", how: How::Read },
-    Mount { name: "cni-netns-dir", inside: "/host/var/run/netns", how: How::Followed },
-];
+/// With this one, namespaces of pods are found. Those that are bind mounts are reached by way of the node's first process: mounts that are
+/// made later follow a mount of their directory only where the node shares it, and elsewhere the container would not start.
+const TO_ENTER: [Mount; 1] = [Mount { name: "cni-host-procfs", inside: "/host/proc", how: How::Read }];
 
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
     let enters = values.repair.enabled || mutant!("mount-too-many");
@@ -55,7 +53,6 @@ pub(super) fn volumes(values: &Values) -> Vec<Value> {
         "cni-net-dir" => &values.cni_conf_dir,
         "cni-socket-dir" => "/var/run/istio-cni",
         "cni-cache-dir" => &values.cni_cache_dir,
-        "cni-netns-dir" => &values.cni_netns_dir,
         _ => "/proc",
     };
     let volume = |mount: &Mount| {
@@ -73,6 +70,7 @@ pub(super) fn container(values: &Values) -> Value {
         "command": ["install-cni"],
         "ports": ports(),
         // No liveness probe: with a port that another process of the node holds, an agent that works would be killed.
+        "startupProbe": startup(),
         "readinessProbe": readiness(),
         "securityContext": security_context(values),
         "envFrom": [{ "configMapRef": { "name": "istio-cni-config" } }],
@@ -92,6 +90,20 @@ pub(super) fn ports() -> Value {
 /// What the kubelet asks.
 pub(super) fn readiness() -> Value {
     json!({ "httpGet": { "path": "/readyz", "port": 8000 } })
+}
+
+/// Whether the process is there at all. Nobody asks whether it is ready before that, so that a container that starts as it should is never
+/// said to be unhealthy. It is never ended for it, as for a liveness probe.
+pub(super) fn startup() -> Value {
+    let never = i32::MAX;
+    let mut probe = json!({
+        "httpGet": { "path": "/healthz", "port": 8000 },
+        "periodSeconds": 1,
+        "failureThreshold": never,
+    });
+    // A kubelet's first look is at once, when nobody listens yet.
+    probe["initialDelaySeconds"] = 1.into();
+    probe
 }
 
 /// The image's reference.
@@ -117,7 +129,6 @@ fn mounted(mount: &Mount) -> Value {
         How::Read if mutant!("cache-written") => {}
         How::Written => {}
         How::Read => mounted["readOnly"] = true.into(),
-        How::Followed => mounted["mountPropagation"] = "HostToContainer".into(),
     }
     mounted
 }
@@ -143,7 +154,7 @@ fn security_context(values: &Values) -> Value {
         // Not with SYS_ADMIN: the API server takes that for a contradiction.
         context["allowPrivilegeEscalation"] = false.into();
     }
-    if !values.use_app_armor_annotation {
+    if values.use_app_armor_annotation != Some(true) {
         context["appArmorProfile"] = json!({ "type": "Unconfined" });
     }
     if !values.se_linux_options.is_empty() {
@@ -161,8 +172,29 @@ fn variables(values: &Values) -> Vec<Value> {
         ("POD_NAMESPACE", "metadata.namespace"),
         ("REPAIR_NODE_NAME", "spec.nodeName"),
     ];
-    let given = values.env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
-    fields.into_iter().map(|(name, path)| field(name, path)).chain(given).collect()
+    let mut settings: BTreeMap<&str, &str> = of_mounts(values).into_iter().collect();
+    settings.extend(values.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let settings = settings.into_iter().map(|(name, value)| variable(name, value));
+    fields.into_iter().map(|(name, path)| field(name, path)).chain(settings).collect()
+}
+
+/// Settings that go with the pod's mounts. The agent takes them from its pod's template and not from the `ConfigMap`, which a pod with
+/// the mounts of another template may watch.
+fn of_mounts(values: &Values) -> Vec<(&'static str, &str)> {
+    let chained = if values.chained { "true" } else { "false" };
+    let mut settings =
+        vec![("CHAINED_CNI_PLUGIN", chained), ("CNI_CONF_NAME", values.cni_conf_file_name.as_str())];
+    if values.repair.enabled {
+        settings.push(("MILLRACE_NETNS_DIR", &values.cni_netns_dir));
+    }
+    settings
+}
+
+/// A variable. An empty value is left out, as the API server leaves it out.
+fn variable(name: &str, value: &str) -> Value {
+    let mut variable = json!({ "name": name });
+    put_unless_empty(&mut variable, "value", value.into());
+    variable
 }
 
 /// A variable that tells the pod of itself.

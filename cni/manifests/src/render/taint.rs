@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::agent::{NAME as AGENT, annotations, apart};
 use super::config::word;
-use super::container::{field, image, ports, pull_policy, readiness};
+use super::container::{field, image, ports, pull_policy, readiness, startup};
 use super::extra::network_policy;
 use super::make::{CONFIG_MAP, DEPLOYMENT, Maker, merged, or, put_unless_empty};
 use super::rights::{Names, TAINT, account, named, of_cluster, of_namespace, rule};
@@ -104,8 +104,10 @@ fn deployment(make: &Maker<'_>, lease: &str) -> Value {
             "metadata": { "labels": labels, "annotations": annotations() },
             "spec": {
                 "nodeSelector": { "kubernetes.io/os": "linux" },
-                // It has to start where nothing else may, yet.
-                "tolerations": values.tolerations,
+                "affinity": { "podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 100, "podAffinityTerm": apart_from_each_other() }],
+                } },
+                "tolerations": tolerations(&values.taint),
                 "priorityClassName": "system-node-critical",
                 "serviceAccountName": TAINT,
                 "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
@@ -114,6 +116,17 @@ fn deployment(make: &Maker<'_>, lease: &str) -> Value {
         },
     });
     make.local(DEPLOYMENT, TAINT, json!({ "spec": spec }))
+}
+
+/// A node that is lost must not take all of them. A cluster of one node has room for all of them all the same.
+fn apart_from_each_other() -> Value {
+    json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "k8s-app": TAINT } } })
+}
+
+/// It has to start where its own taint is: nobody else takes that away.
+fn tolerations(taint: &Taint) -> Vec<Value> {
+    let own = json!({ "key": name(taint), "operator": "Exists" });
+    std::iter::once(own).chain(taint.tolerations.clone()).collect()
 }
 
 fn container(make: &Maker<'_>, lease: &str) -> Value {
@@ -137,6 +150,7 @@ fn container(make: &Maker<'_>, lease: &str) -> Value {
         "command": ["install-cni", "taint"],
         "args": arguments,
         "ports": ports(),
+        "startupProbe": startup(),
         "readinessProbe": readiness(),
         "env": [
             { "name": "LOG_AS_JSON", "value": values.global.log_as_json.to_string() },
@@ -149,11 +163,14 @@ fn container(make: &Maker<'_>, lease: &str) -> Value {
             "privileged": false,
             "readOnlyRootFilesystem": true,
             "runAsNonRoot": !mutant!("controller-as-root"),
-            "runAsUser": NOBODY,
-            "runAsGroup": NOBODY,
             "capabilities": { "drop": ["ALL"] },
         },
     });
+    // OpenShift's restricted-v2 gives each namespace users of its own and refuses any other; elsewhere the image would be root.
+    if values.platform != "openshift" {
+        container["securityContext"]["runAsUser"] = NOBODY.into();
+        container["securityContext"]["runAsGroup"] = NOBODY.into();
+    }
     put_unless_empty(&mut container, "imagePullPolicy", pull_policy(values).into());
     put_unless_empty(&mut container, "resources", values.resources.clone().into());
     container

@@ -8,7 +8,18 @@ use crate::fields;
 
 fn on(platform: &str, user: &Value) -> Result<Values, Mistakes> {
     let platform = Some(platform.to_owned()).filter(|platform| !platform.is_empty());
-    Values::resolve(user, &Context { platform, ..Context::default() })
+    Values::resolve(&named(user), &Context { platform, ..Context::default() })
+}
+
+/// The same values with an image, where they name none.
+fn named(user: &Value) -> Value {
+    let mut user = if user.is_null() { json!({}) } else { user.clone() };
+    for path in ["hub", "tag"] {
+        if get(&user, path).is_none() && get(&user, &format!("cni.{path}")).is_none() {
+            put(&mut user, path, "example.com/mesh".into());
+        }
+    }
+    user
 }
 
 fn told(user: &Value) -> String {
@@ -92,7 +103,82 @@ fn no_directory_means_the_servers_version_decides() {
         [(None, BIN_DIR), (Some("v1.33.1"), BIN_DIR), (Some("v1.33.1-gke.100"), GKE_BIN_DIR)]
     {
         let context = Context { kube_version: version.map(str::to_owned), ..Context::default() };
-        assert_eq!(Values::resolve(&json!({"cniBinDir": ""}), &context).unwrap().cni_bin_dir, want);
+        assert_eq!(Values::resolve(&named(&json!({"cniBinDir": ""})), &context).unwrap().cni_bin_dir, want);
+    }
+}
+
+#[test]
+fn app_armor_is_told_as_the_server_understands_it_unless_the_operator_says_how() {
+    for (version, user, by_annotation) in [
+        (None, json!({}), false),
+        (Some("v1.30.0"), json!({}), false),
+        (Some("v1.30.1-gke.100"), json!({}), false),
+        (Some("v1.29.9"), json!({}), true),
+        (Some("v1.29.9"), json!({"useAppArmorAnnotation": false}), false),
+        (Some("v1.34.1"), json!({"useAppArmorAnnotation": true}), true),
+    ] {
+        let context = Context { kube_version: version.map(str::to_owned), ..Context::default() };
+        let values = Values::resolve(&named(&user), &context).unwrap();
+        assert_eq!(values.use_app_armor_annotation, Some(by_annotation), "{version:?} {user}");
+    }
+}
+
+#[test]
+fn no_image_is_guessed() {
+    let resolved =
+        |user: &Value| Values::resolve(user, &Context::default()).map_err(|wrong| wrong.to_string());
+    for named in [
+        json!({"hub": "example.com/mesh", "tag": "1"}),
+        json!({"global": {"hub": "example.com/mesh"}, "tag": "1"}),
+        json!({"image": "example.com:5000/mesh/install-cni:1"}),
+        json!({"image": "example.com/mesh/install-cni@sha256:00"}),
+        json!({"global": {"resourceScope": "cluster"}}),
+        json!({"enabled": false}),
+    ] {
+        resolved(&named).unwrap();
+    }
+    for (user, wrong) in [
+        (json!({}), "hub: \"\": names no image: set hub and tag "),
+        (json!({"tag": "1"}), "hub: \"\": names no image: set hub and tag "),
+        (json!({"hub": "example.com"}), "tag: \"\": names no image: set tag "),
+        (
+            json!({"image": "example.com:5000/install-cni"}),
+            "image: \"example.com:5000/install-cni\": names no image: ",
+        ),
+    ] {
+        let told = resolved(&user).unwrap_err();
+        assert!(told.starts_with(wrong) && told.lines().count() == 1, "{user}: {told}");
+    }
+    let image = Some("example.com/mesh/install-cni:1".to_owned());
+    let context = Context { image, ..Context::default() };
+    let values = Values::resolve(&json!({"hub": "elsewhere", "tag": "2"}), &context).unwrap();
+    assert_eq!(values.image, "example.com/mesh/install-cni:1");
+}
+
+#[test]
+fn one_node_has_one_agent() {
+    for (surge, is_fine) in
+        [(json!(0), true), (json!("0%"), true), (json!(null), true), (json!(1), false), (json!("10%"), false)]
+    {
+        let user = json!({"updateStrategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 0}}});
+        let resolved = on("", &user);
+        assert_eq!(resolved.is_ok(), is_fine, "{surge}");
+        let told = resolved.err().map(|wrong| wrong.to_string()).unwrap_or_default();
+        let want =
+            format!("updateStrategy.rollingUpdate.maxSurge: {surge}: must be 0: two agents on one node");
+        assert!(is_fine || told.starts_with(&want), "{told}");
+    }
+}
+
+#[test]
+fn tools_that_the_image_lacks_are_not_asked_for() {
+    for backend in ["iptables-nft", "iptables-legacy"] {
+        let told = told(&json!({"backend": backend}));
+        let want = format!(
+            "backend: \"{backend}\" contradicts iptablesTools: false: the image has no iptables tools; "
+        );
+        assert!(told.starts_with(&want), "{told}");
+        on("", &json!({"backend": backend, "iptablesTools": true})).unwrap();
     }
 }
 

@@ -112,6 +112,7 @@ pub struct Taint {
     pub name: String,
     pub config: Vec<PodSelector>,
     pub replicas: u64,
+    pub tolerations: Vec<Value>,
 }
 
 /// `admissionPolicy`

@@ -11,10 +11,15 @@ use manifests::inputs::install::{Installation, Source, Sources, install};
 use manifests::resolve::Context;
 use manifests::values::Values;
 
+/// The image is named on the command line.
+fn named_image() -> Context {
+    Context { image: Some("example.com/mesh/install-cni:1".to_owned()), ..Context::default() }
+}
+
 fn from(documents: &[&str], platform: Option<&str>) -> Result<Installation, Mistakes> {
     let source = |text: &&str| Source { name: "mesh.yaml".to_owned(), text: (*text).to_owned() };
     let sources = Sources { documents: documents.iter().map(source).collect(), ..Sources::default() };
-    install(&sources, &Context { platform: platform.map(str::to_owned), ..Context::default() })
+    install(&sources, &Context { platform: platform.map(str::to_owned), ..named_image() })
 }
 
 /// What is wrong with documents, a line each.
@@ -24,7 +29,7 @@ fn refusal(documents: &[&str], platform: Option<&str>) -> Vec<String> {
 
 fn values(text: &str) -> Result<Installation, Mistakes> {
     let source = Source { name: "values.yaml".to_owned(), text: text.to_owned() };
-    install(&Sources { values: vec![source], ..Sources::default() }, &Context::default())
+    install(&Sources { values: vec![source], ..Sources::default() }, &named_image())
 }
 
 fn told(installation: &Installation) -> Vec<String> {
@@ -48,7 +53,7 @@ fn later_inputs_win_and_the_namespace_that_is_asked_for_does() {
         set: vec!["repair.enabled=true".to_owned()],
         namespace: Some("asked".to_owned()),
     };
-    let values = rendered(install(&sources, &Context::default()).unwrap());
+    let values = rendered(install(&sources, &named_image()).unwrap());
     assert_eq!(
         (values.exclude_namespaces.as_slice(), values.repair.enabled),
         (["b".to_owned()].as_slice(), true)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceMesh`.
 
-use manifests::resolve::Context;
 use manifests::values::{Provider, Values};
 
-use super::{from, refusal, rendered, told};
+use super::{from, named_image, refusal, rendered, told};
 
 pub(super) const COMPONENT: &str = "\
 apiVersion: asm.alauda.io/v1alpha1
@@ -64,7 +63,7 @@ fn a_mesh_with_the_component_is_the_defaults_in_its_namespace() {
     let mut values = rendered(installation);
     assert_eq!(values.release.namespace, "kube-system");
     values.release = manifests::Release::default();
-    assert_eq!(values, Values::resolve(&serde_json::Value::Null, &Context::default()).unwrap());
+    assert_eq!(values, Values::resolve(&serde_json::Value::Null, &named_image()).unwrap());
 }
 
 #[test]

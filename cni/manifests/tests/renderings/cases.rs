@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is rendered: every platform in every mode, and each value that changes an object.
 
-use manifests::layers::Family;
+use manifests::layers::{Family, get, put};
 use manifests::{Context, Release, Values, render};
 use serde_json::{Value, json};
 
@@ -15,7 +15,13 @@ pub(crate) struct Rendering {
 }
 
 impl Rendering {
-    pub(crate) fn new(name: &str, values: Value) -> Self {
+    /// With an image, where the values name none.
+    pub(crate) fn new(name: &str, mut values: Value) -> Self {
+        for (path, value) in [("global.hub", "registry.example.com/mesh"), ("global.tag", "1.2.3")] {
+            if get(&values, path).is_none() {
+                put(&mut values, path, value.into());
+            }
+        }
         Self { name: name.to_owned(), values, release: Release::default(), kube_version: None }
     }
 
@@ -102,6 +108,8 @@ pub(crate) fn single() -> Vec<Rendering> {
         ("gke-by-version", json!({ "cniBinDir": "" }), "v1.30.1-gke.100"),
         ("gke-by-version-and-a-directory", json!({ "cniBinDir": "/opt/cni/bin" }), "v1.30.1-gke.100"),
         ("k3s-by-version", json!({ "cniBinDir": "" }), "v1.30.1+k3s1"),
+        ("app-armor-before-1.30", json!({}), "v1.29.9-gke.1"),
+        ("app-armor-by-annotation", json!({ "useAppArmorAnnotation": true }), "v1.34.1"),
     ] {
         all.push(Rendering { kube_version: Some(version), ..Rendering::new(name, values) });
     }
@@ -129,6 +137,19 @@ fn values() -> Vec<(&'static str, Value)> {
         ("ambient", json!({ "profile": "ambient", "ambient": { "shareHostNetworkNamespace": true } })),
         ("demo", json!({ "global": { "profile": "demo" }, "resources": { "limits": { "cpu": "1" } } })),
         ("compat", json!({ "compatibilityVersion": "1.28", "cni": { "profile": "demo" } })),
+        (
+            "disabled",
+            json!({ "enabled": false, "taint": { "mode": "readiness" }, "cni": { "enabled": false } }),
+        ),
+        ("enabled", json!({ "enabled": true })),
+        (
+            "no-image-needed-by-the-cluster",
+            json!({ "global": { "hub": "", "tag": "", "resourceScope": "cluster" } }),
+        ),
+        (
+            "controllers-tolerations",
+            json!({ "taint": { "mode": "readiness", "name": "example.com/wait", "tolerations": [] } }),
+        ),
         ("others", json!({ "pilot": { "cni": { "enabled": true } }, "global": { "meshID": "m" } })),
     ]);
     all
@@ -139,7 +160,7 @@ fn settings() -> Value {
         "logging": { "level": "default:debug,cni-plugin:debug" },
         "cniConfFileName": "10-calico.conflist", "cniNetnsDir": "/run/netns", "cniCacheDir": "/var/cache/cni",
         "excludeNamespaces": ["a", "b"], "kubeconfigMode": "0640", "cniConfGroupRead": true,
-        "raiseCniVersion": true, "backend": "iptables-nft",
+        "raiseCniVersion": true, "backend": "iptables-nft", "iptablesTools": true,
         "repair": { "initContainerName": "v", "brokenPodLabelKey": "k/l", "brokenPodLabelValue": "yes" },
         "env": { "LOG_AS_JSON": "true", "B": "quoted \"x\": # {{ y }}", "A": "" },
         "resourceQuotas": { "enabled": true, "pods": 12_000_000 },

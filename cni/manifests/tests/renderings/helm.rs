@@ -42,8 +42,17 @@ fn template(path: &str, rendering: &Rendering, values: &Value) -> Result<String,
     // The option --kube-version drops "-gke": Helm has to hear it from a server, and asks one when it validates.
     let server =
         rendering.kube_version.map(|version| Server::new(version, &rendering.ours().unwrap_or_default()));
-    if let Some(server) = &server {
-        arguments.extend(["--validate", "--disable-openapi-validation", "--kube-apiserver", server.url()]);
+    match &server {
+        Some(server) => {
+            arguments.extend([
+                "--validate",
+                "--disable-openapi-validation",
+                "--kube-apiserver",
+                server.url(),
+            ]);
+        }
+        // Without one, a helm takes the version that it was built with for the server's, and one that was built by `go install` has none.
+        None => arguments.extend(["--kube-version", "v1.34.4"]),
     }
     let output = run(&arguments, values);
     if output.status.success() {
@@ -103,6 +112,23 @@ pub(crate) fn render_all(renderings: &[Rendering]) -> Result<Vec<Vec<Value>>, St
     Ok(all)
 }
 
+/// Copies the chart.
+pub(crate) fn copy_chart(to: &Path) {
+    copy_dir(Path::new(CHART), to);
+}
+
+/// The objects of a chart that is not ours as it is.
+pub(crate) fn of_copy(chart: &Path, values: &Value) -> Result<Vec<Value>, String> {
+    let rendering = Rendering { values: values.clone(), ..Rendering::new("copy", json!({})) };
+    let text = template(chart.to_str().unwrap(), &rendering, values)?;
+    manifests::document::read("helm", &text).map_err(|mistakes| mistakes.to_string())
+}
+
+/// What Helm writes.
+pub(crate) fn text(values: &Value) -> Result<String, String> {
+    template(CHART, &Rendering { values: values.clone(), ..Rendering::new("text", json!({})) }, values)
+}
+
 fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -120,7 +146,8 @@ fn copy_dir(from: &Path, to: &Path) {
 pub(crate) fn lint() -> Result<String, String> {
     let platforms: Vec<_> = std::iter::once("").chain(Family::Platform.names()).collect();
     for platform in &platforms {
-        let output = run(&["lint", CHART, "--strict", "--quiet"], &json!({ "platform": platform }));
+        let values = Rendering::new("lint", json!({ "platform": platform })).values;
+        let output = run(&["lint", CHART, "--strict", "--quiet"], &values);
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let complained = told.contains("[WARNING]") || told.contains("[ERROR]");
         if !output.status.success() || complained {

@@ -15,8 +15,10 @@ mod differ;
 mod equal;
 mod helm;
 mod refused;
+mod reuse;
 mod server;
 mod set;
+mod synced;
 mod types;
 mod valid;
 
@@ -35,10 +37,14 @@ struct Case(&'static str, Needs, fn() -> Result<String, String>);
 const CASES: &[Case] = &[
     Case("every_object_is_what_its_kubernetes_type_takes", Needs::Nothing, types::check),
     Case("names_labels_and_references_are_valid", Needs::Nothing, valid::check),
+    Case("what_is_applied_is_what_the_api_server_then_has", Needs::Nothing, synced::check),
     Case("helm_renders_the_same_objects_for_every_platform_and_mode", Needs::Helm, equal::product),
     Case("helm_renders_the_same_objects_for_every_value", Needs::Helm, equal::single),
     Case("helm_refuses_the_same_values", Needs::Helm, refused::check),
     Case("helm_reads_the_same_words_of_set", Needs::Helm, set::check),
+    Case("values_of_upstreams_charts_are_taken_over", Needs::Helm, reuse::former_values),
+    Case("the_chart_is_a_dependency_with_a_condition", Needs::Helm, reuse::dependency),
+    Case("two_renderings_are_the_same_bytes", Needs::Helm, reuse::stable),
     Case("helm_lint_has_nothing_to_say_on_any_platform", Needs::Helm, helm::lint),
 ];
 

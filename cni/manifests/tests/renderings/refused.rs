@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cases::Rendering;
 use crate::helm;
 
-fn wrong() -> [(&'static str, Value); 14] {
+fn wrong() -> [(&'static str, Value); 21] {
     [
         ("chaind", json!({ "chaind": true })),
         ("chained", json!({ "chained": "yes" })),
@@ -26,6 +26,16 @@ fn wrong() -> [(&'static str, Value); 14] {
         ),
         ("chained", json!({ "provider": "multus" })),
         ("statusGate", json!({ "statusGate": "agent" })),
+        ("iptablesTools: false: the image has no iptables tools", json!({ "backend": "iptables-nft" })),
+        ("names no image: set hub and tag", json!({ "global": { "hub": "" } })),
+        ("names no image: set tag", json!({ "global": { "tag": "" } })),
+        ("has no tag and no digest", json!({ "image": "example.com/mesh/install-cni" })),
+        ("maxSurge: 1: must be 0", json!({ "updateStrategy": { "rollingUpdate": { "maxSurge": 1 } } })),
+        (
+            "maxSurge: \"25%\": must be 0",
+            json!({ "updateStrategy": { "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": 0 } } }),
+        ),
+        ("enabled", json!({ "enabled": "yes" })),
     ]
 }
 
@@ -34,8 +44,11 @@ pub(crate) fn check() -> Result<String, String> {
     let wrong = wrong();
     let mut passed = Vec::new();
     for (field, values) in &wrong {
-        let ours = Values::resolve(values, &Context::default()).err().map(|mistakes| mistakes.to_string());
-        let theirs = helm::render(&Rendering::new("wrong", values.clone())).err();
+        let rendering = Rendering::new("wrong", values.clone());
+        let ours = Values::resolve(&rendering.values, &Context::default())
+            .err()
+            .map(|mistakes| mistakes.to_string());
+        let theirs = helm::render(&rendering).err();
         for (who, told) in [("we", ours), ("helm", theirs)] {
             match told {
                 None => passed.push(format!("{values}: {who} took it")),

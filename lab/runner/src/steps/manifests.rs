@@ -25,6 +25,8 @@ pub struct HandedIn {
     option: Option<&'static str>,
     /// All documents, in order.
     documents: Vec<String>,
+    /// The image, where the documents name none.
+    image: Option<String>,
 }
 
 fn hand_in(world: &mut LabWorld, option: &'static str, step: &gherkin::Step) -> Step {
@@ -59,6 +61,11 @@ fn replaced(world: &mut LabWorld, old: String, new: String) -> Step {
     Ok(())
 }
 
+#[given(regex = r#"^the agent's image is "([^"]+)"$"#)]
+fn named_image(world: &mut LabWorld, image: String) {
+    world.handed_in.image = Some(image);
+}
+
 #[when("manifests are rendered")]
 async fn rendered(world: &mut LabWorld) -> Step {
     rendered_with(world, String::new()).await
@@ -69,6 +76,7 @@ async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
     let handed = world.handed_in.clone();
     let mut command = Command::new(world.lab()?.plan.sut.dir.join(AGENT));
     command.arg("manifests").args(arguments.split(' ').filter(|word| !word.is_empty()));
+    command.args(handed.image.iter().flat_map(|image| ["--image", image]));
     command.args(handed.option.iter().flat_map(|option| [*option, "-"]));
     command.env_clear().envs(world.node.mutant.iter().map(|name| (VARIABLE, name)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -175,6 +183,14 @@ fn sees(world: &mut LabWorld, on_node: String, inside: String) -> Step {
 fn setting(world: &mut LabWorld, key: String, wanted: String) -> Step {
     let map = find(world, "ConfigMap", "istio-cni-config")?;
     expect_eq(&key, &map["data"][&key], &wanted.into())
+}
+
+/// What goes with the pod's template and not with its `ConfigMap`.
+#[then(regex = r#"^its container has ([A-Z_]+) = "([^"]*)"$"#)]
+fn variable(world: &mut LabWorld, name: String, wanted: String) -> Step {
+    let set = find(world, "DaemonSet", "istio-cni-node")?;
+    let path = format!("spec/template/spec/containers/install-cni/env/{name}/value");
+    expect_eq(&path, &at(&set, &path), &Some(&wanted.into()))
 }
 
 #[then(regex = r#"^it says "(.*)"$"#)]

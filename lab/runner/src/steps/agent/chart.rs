@@ -52,7 +52,7 @@ const SETTINGS: [(&str, &str); 15] = [
 ];
 
 /// Sets a value by its path.
-fn set(plan: &mut AgentPlan, path: &str, value: Value) {
+pub fn set(plan: &mut AgentPlan, path: &str, value: Value) {
     let place = path.split('.').fold(&mut plan.values, |place, key| &mut place[key]);
     *place = value;
 }

@@ -4,6 +4,10 @@
 //! | step | what it does or claims |
 //! |---|---|
 //! | `Given the runtime's cache keeps no namespaces` | as libraries before 1.2 |
+//! | `Given the node is a container, whose /run is no shared mount` | as those of k3d and Docker Desktop: nothing can follow what is mounted there later |
+//! | `Given the kubelet's probes begin in their time` | after their delay, readiness after the startup probe; what fails is an event |
+//! | `Given the agent's image has the iptables tools` | and the chart is told so |
+//! | `Then no event says that the node agent is unhealthy` | of the kubelet, so far |
 //! | `Given tokens live N s` | those of pods; the kubelet renews them in time |
 //! | `When the node agent's token expires` | before its time; the kubelet has not renewed it |
 //! | `When the kubelet renews the node agent's token` | a new one is mounted; the former is dead |
@@ -17,19 +21,45 @@ use std::time::Duration;
 
 use cluster::PodName;
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use kubelet::cni::cache::Layout;
 use kubelet::node::KUBECONFIG;
+use kubelet::tier::SYSTEM_NAMESPACE;
 
 use super::{agent, eventually, paths};
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
 #[given("the runtime's cache keeps no namespaces")]
 fn without_netns(world: &mut LabWorld) {
     world.node.cache = Layout::WithoutNetns;
+}
+
+#[given("the node is a container, whose /run is no shared mount")]
+fn private_run(world: &mut LabWorld) {
+    world.node.run_is_private = true;
+}
+
+#[given("the kubelet's probes begin in their time")]
+fn probes_in_time(world: &mut LabWorld) {
+    world.node.probes_in_time = true;
+}
+
+#[given("the agent's image has the iptables tools")]
+fn tools(world: &mut LabWorld) {
+    world.node.image_has_tools = true;
+    super::chart::set(&mut world.agent, "iptablesTools", true.into());
+}
+
+#[then("no event says that the node agent is unhealthy")]
+async fn healthy(world: &mut LabWorld) -> Step {
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
+    let unhealthy = all.items.into_iter().filter(|event| event.reason.as_deref() == Some("Unhealthy"));
+    let told: Vec<_> = unhealthy.filter_map(|event| event.message).collect();
+    expect_eq("what the kubelet tells", &told, &Vec::<String>::new())
 }
 
 #[given(regex = r"^tokens live (\d+) s$")]
