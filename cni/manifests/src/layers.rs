@@ -162,6 +162,20 @@ mod tests {
         assert_eq!(there, known);
     }
 
+    #[test]
+    fn programs_of_the_node_know_every_platforms_directories() {
+        let platforms = Family::Platform.names().filter_map(|name| Family::Platform.layer(name));
+        for values in platforms.chain([defaults()]) {
+            for (path, known) in [
+                ("cniConfDir", protocol::directories::NET_DIRS.as_slice()),
+                ("cniBinDir", protocol::directories::BIN_DIRS.as_slice()),
+            ] {
+                let said = get(&values, path).and_then(Value::as_str);
+                assert!(said.is_none_or(|said| known.contains(&said)), "{path}: {said:?}");
+            }
+        }
+    }
+
     fn tree() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..9u8).prop_map(Value::from)];
         leaf.prop_recursive(3, 24, 4, |inner| {

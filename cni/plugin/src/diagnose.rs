@@ -70,10 +70,10 @@ enum DiagnoseError {
         reason: serde_json::Error,
     },
     /// There is no configuration to look the pod up with.
-    #[error("no file in {} names istio-cni: give --conf FILE or --pod-json FILE", path.display())]
+    #[error("{looked}: give --conf FILE or --pod-json FILE")]
     NoConf {
-        /// The directory.
-        path: PathBuf,
+        /// Where it was looked for.
+        looked: conf::Looked,
     },
     /// The configuration cannot be used.
     #[error("{}: {error}", path.display())]
@@ -221,7 +221,7 @@ fn from_cluster(
     (namespace, name): (&str, &str),
     conf: Option<&PathBuf>,
 ) -> Result<PodFacts, DiagnoseError> {
-    let conf = conf::read(conf)?;
+    let conf = conf::read(conf, world.env)?;
     let key = PodKey {
         namespace: namespace.to_owned(),
         name: name.to_owned(),

@@ -9,6 +9,7 @@
 //! | [`netconf`] | the configuration on stdin |
 //! | [`result`] | results, of every version |
 //! | [`error`] | errors and their codes |
+//! | [`directories`] | where runtimes look for configurations and plugins |
 //! | [`log`] | how much a log line matters |
 //! | [`version`] | the versions that we speak |
 //! | [`agent`] | messages between plugin and agent |
@@ -17,6 +18,7 @@
 
 pub mod agent;
 pub mod args;
+pub mod directories;
 pub mod env;
 pub mod error;
 mod json;

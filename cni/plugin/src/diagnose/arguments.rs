@@ -13,7 +13,8 @@ Usage: istio-cni diagnose (--netns PATH | --pid N) [--pod NAMESPACE/NAME | --pod
   --pid N               a process of the pod, instead
   --pod NAMESPACE/NAME  the pod, looked up through the node agent or the API server as --conf says
   --pod-json FILE       the pod, as kubectl get pod -o json prints it
-  --conf FILE           the CNI configuration [default: the first file in /etc/cni/net.d that names istio-cni]
+  --conf FILE           the CNI configuration [default: the first file that names istio-cni, in the agent's directory, in the runtime's,
+                        in the usual ones of platforms, in Multus']
   -o human|json         the output [default: human]
 
 Without a pod the rules are compared with those of a sidecar without annotations.

@@ -1,34 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The plugin's configuration, for whoever is not given it on standard input.
 
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use protocol::directories::{self, NET_DIRS, RUNTIME_CONFIGS};
 use protocol::error::{CniError, Code};
 use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 use serde_json::{Value, json};
 
 use super::DiagnoseError;
+use crate::world::Env;
 
-/// Where runtimes look.
-const DIRECTORY: &str = "/etc/cni/net.d";
 /// Our name in a conflist.
 const TYPE: &str = "istio-cni";
+/// Where the node agent's container has the directory that it installs into.
+const MOUNTED: &str = "/host/etc/cni/net.d";
+/// The same, where the agent was told of another place.
+const MOUNTED_AT: &str = "MOUNTED_CNI_NET_DIR";
+/// A runtime's configuration is far smaller.
+const LARGEST: u64 = 1 << 20;
 
-/// Reads the configuration in `path`, or in the first file of the runtimes' directory that has one.
-pub(super) fn read(path: Option<&PathBuf>) -> Result<NetConf, DiagnoseError> {
+/// Reads the configuration in `path`, or in the first file that has one of the directories that runtimes and Multus read.
+pub(super) fn read(path: Option<&PathBuf>, env: Env<'_>) -> Result<NetConf, DiagnoseError> {
     if let Some(path) = path {
         let found = from_file(path)?;
         return found.unwrap_or_else(|| Err(not_ours(path)));
     }
-    let directory = Path::new(DIRECTORY);
-    let listed = std::fs::read_dir(directory)
-        .map_err(|reason| DiagnoseError::File { path: directory.to_owned(), reason })?;
-    let mut paths: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    find(Path::new("/"), env)
+}
+
+/// Looks in all directories below `root`: the agent's, the runtime's as its configuration says, the usual ones, and those that a Multus among
+/// them reads.
+fn find(root: &Path, env: Env<'_>) -> Result<NetConf, DiagnoseError> {
+    let mut directories = vec![env(MOUNTED_AT).unwrap_or_else(|| MOUNTED.to_owned())];
+    directories.extend(RUNTIME_CONFIGS.iter().flat_map(|path| of_runtimes(&below(root, path))));
+    directories.extend(NET_DIRS.map(str::to_owned));
+    let mut looked: Vec<(String, Option<io::Error>)> = Vec::new();
+    let mut next = 0;
+    while let Some(directory) = directories.get(next).cloned() {
+        next += 1;
+        if looked.iter().any(|(known, _)| *known == directory) {
+            continue;
+        }
+        let listed = files(&below(root, &directory));
+        // A file of somebody else's that cannot be read is not ours to complain about.
+        let paths = listed.as_ref().map_or(&[][..], Vec::as_slice);
+        if let Some(found) = paths.iter().find_map(|path| from_file(path).ok().flatten()) {
+            return found;
+        }
+        directories.extend(paths.iter().filter_map(|path| of_multus(path)));
+        looked.push((directory, listed.err()));
+    }
+    Err(DiagnoseError::NoConf { looked: Looked(looked) })
+}
+
+/// Where it was looked in vain.
+#[derive(Debug)]
+pub(super) struct Looked(Vec<(String, Option<io::Error>)>);
+
+impl fmt::Display for Looked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let there = self.0.iter().filter(|(_, error)| !error.as_ref().is_some_and(is_absent));
+        let told: Vec<_> = there
+            .map(|(directory, error)| match error {
+                None => directory.clone(),
+                Some(error) => format!("{directory} ({error})"),
+            })
+            .collect();
+        match told.as_slice() {
+            [] => f.write_str("none of the directories that runtimes read is there"),
+            told => write!(f, "no file in {} names istio-cni", told.join(", ")),
+        }
+    }
+}
+
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+/// The files of a directory, in order.
+fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    // A file of somebody else's that cannot be read is not ours to complain about.
-    let found = paths.iter().find_map(|path| from_file(path).ok().flatten());
-    found.unwrap_or_else(|| Err(DiagnoseError::NoConf { path: directory.to_owned() }))
+    Ok(paths)
+}
+
+/// The directories that a runtime's configuration names, or those in a directory of such.
+fn of_runtimes(path: &Path) -> Vec<String> {
+    let all = files(path).unwrap_or_else(|_| vec![path.to_owned()]);
+    let small = |path: &&PathBuf| {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST)
+    };
+    let texts = all.iter().filter(small).filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.flat_map(|text| directories::of_runtime(&text).net).collect()
+}
+
+/// Where a Multus that is configured in this file looks for the networks that pods name.
+fn of_multus(path: &Path) -> Option<String> {
+    let value: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let single = std::slice::from_ref(&value);
+    let mut plugins = value["plugins"].as_array().map_or(single, Vec::as_slice).iter();
+    let multus =
+        plugins.find(|plugin| plugin["type"].as_str().is_some_and(|kind| kind.starts_with("multus")))?;
+    multus["confDir"].as_str().map(str::to_owned)
 }
 
 fn not_ours(path: &Path) -> DiagnoseError {
@@ -78,6 +156,67 @@ mod tests {
     #[test]
     fn an_ordinary_sidecar_is_enrolled() {
         assert!(matches!(enrol(&ordinary_sidecar()), Ok(Enrolment::Enrol(_))));
+    }
+
+    /// A file system with these files, and what is found in it.
+    fn found(files: &[(&str, &str)], env: &[(&str, &str)]) -> Result<String, String> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = below(root.path(), path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let get = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let found = find(root.path(), &get).map_err(|error| error.to_string())?;
+        Ok(found.run_dir().display().to_string())
+    }
+
+    fn ours(run_dir: &str) -> String {
+        json!({"cniVersion": "1.0.0", "name": "n", "type": "istio-cni", "cni_agent_run_dir": run_dir})
+            .to_string()
+    }
+
+    #[test]
+    fn our_entry_is_found_in_each_directory_that_a_platform_uses() {
+        for directory in NET_DIRS.into_iter().chain([MOUNTED]) {
+            let path = format!("{directory}/istio-cni.conf");
+            assert_eq!(found(&[(&path, &ours("/r"))], &[]), Ok("/r".to_owned()), "{directory}");
+        }
+        let elsewhere = [("/k/net.d/10.conf", &*ours("/k"))];
+        assert!(found(&elsewhere, &[]).is_err());
+        assert_eq!(
+            found(&elsewhere, &[(MOUNTED_AT, "/k/net.d")]),
+            Ok("/k".to_owned()),
+            "as the agent was told"
+        );
+        for (config, text) in [
+            ("/etc/containerd/config.toml", "conf_dir = '/k/net.d'"),
+            ("/etc/crio/crio.conf.d/10-net.conf", "network_dir = \"/k/net.d/\""),
+        ] {
+            assert_eq!(found(&[elsewhere[0], (config, text)], &[]), Ok("/k".to_owned()), "{config}");
+        }
+        let multus = r#"{"name": "m", "plugins": [{"type": "multus", "confDir": "/k/net.d"}]}"#;
+        assert_eq!(
+            found(&[elsewhere[0], ("/etc/cni/net.d/00-multus.conflist", multus)], &[]),
+            Ok("/k".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_was_looked_at_in_vain_is_named() {
+        assert_eq!(
+            found(&[], &[]),
+            Err("none of the directories that runtimes read is there: give --conf FILE or --pod-json FILE"
+                .to_owned())
+        );
+        let other =
+            found(&[("/etc/cni/net.d/10.conf", r#"{"type": "other"}"#), ("/etc/cni/multus/net.d", "")], &[]);
+        let said = other.unwrap_err();
+        assert!(
+            said.starts_with("no file in /etc/cni/net.d, /etc/cni/multus/net.d (")
+                && said.contains("--conf FILE"),
+            "{said}"
+        );
     }
 
     #[test]
