@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
@@ -53,9 +54,13 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Remove everything of istio-cni from this node, its binary included, and end. For a node that no agent cleaned: drain it before, as
-    /// pods that the plugin set up cannot be torn down without its binary.
+    /// pods that the plugin set up cannot be torn down without its binary. In a container it looks where the agent's mounts are, on the
+    /// node itself where its runtime looks, and tells where that is.
     #[arg(long)]
     pub purge: bool,
+    /// With --purge: where CNI plugins are, by comma, instead of finding out. --mounted-cni-net-dir says the same of configurations.
+    #[arg(long, value_name = "DIR", value_delimiter = ',', requires = "purge")]
+    pub cni_bin_dir: Vec<PathBuf>,
     /// The flags that were given.
     #[command(flatten)]
     pub flags: Flags,

@@ -12,7 +12,8 @@
 //! | [`judge`] | what a look means, and when the next one is due |
 //! | [`task`] | looks, when something changed |
 //! | [`uninstall`] | takes everything back |
-//! | [`cache`] | whether a runtime still needs the plugin for a DEL |
+//! | [`purge`] | the same by hand, wherever it is run |
+//! | [`cache`], [`sandboxes`] | whether a runtime, or Multus, still needs the plugin for a DEL |
 
 pub mod binaries;
 pub mod cache;
@@ -21,6 +22,8 @@ pub mod fight;
 pub mod judge;
 pub mod kubeconfig;
 pub mod pass;
+pub mod purge;
+pub mod sandboxes;
 pub mod task;
 pub mod uninstall;
 pub mod versions;

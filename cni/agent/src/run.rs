@@ -4,6 +4,7 @@
 
 mod backend;
 mod cluster;
+mod purge;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use crate::cli::{Cli, Command};
 use crate::files;
 use crate::http::{self, Purpose, Told};
 use crate::install::task::{self, Context};
-use crate::install::uninstall::{Binary, Summary, uninstall};
+use crate::install::uninstall::{Binary, uninstall};
 use crate::leave::Decision;
 use crate::log::{self, Format, Log};
 use crate::manifests;
@@ -47,7 +48,7 @@ pub fn main(cli: Cli) -> ExitCode {
         let done = manifests::run(request, &cli.flags, &mut io::stdout(), &mut io::stderr());
         return done.unwrap_or(ExitCode::FAILURE);
     }
-    let purge = cli.purge;
+    let (purging, bin_dirs) = (cli.purge, cli.cni_bin_dir);
     let loaded = settings::load(cli.flags.0, &Process);
     if let Some(Command::Status { output }) = cli.command {
         // Who closes the pipe has read enough.
@@ -56,8 +57,8 @@ pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::Taint(flags)) = cli.command {
         return taint::main(&flags, loaded);
     }
-    if purge {
-        return told(&uninstall(&loaded.settings, Binary::Always));
+    if purging {
+        return purge::run(&loaded, bin_dirs);
     }
     match run(loaded) {
         Ok(()) => ExitCode::SUCCESS,
@@ -182,21 +183,4 @@ async fn take_back(settings: Arc<Settings>) {
     for error in &summary.errors {
         tracing::error!(target: "install", "failed to {error}");
     }
-}
-
-/// Prints what was done for whoever asked for it.
-fn told(summary: &Summary) -> ExitCode {
-    let mut out = io::stdout().lock();
-    let lines = summary.done.iter().map(|what| ("removed", what.clone()));
-    let lines = lines.chain(summary.kept.iter().map(|what| ("kept", what.clone())));
-    let lines = lines.chain(summary.errors.iter().map(|error| ("failed to", error.to_string())));
-    let mut count = 0;
-    for (verb, what) in lines {
-        let _ = writeln!(out, "{verb} {what}");
-        count += 1;
-    }
-    if count == 0 {
-        let _ = writeln!(out, "nothing of istio-cni was on this node");
-    }
-    if summary.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

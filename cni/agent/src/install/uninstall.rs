@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 
+use super::sandboxes::Uses;
 use super::{BINARY, KUBECONFIG, cache, directory};
 use crate::conflist::leave;
 use crate::conflist::plan::Step;
@@ -49,11 +50,19 @@ pub struct Summary {
 
 /// Removes everything of ours from the node.
 pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
+    uninstall_from(settings, std::slice::from_ref(&settings.places.net_dir), binary)
+}
+
+/// The same, with all of these directories of configurations.
+pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: Binary) -> Summary {
     let mut summary = Summary::default();
     if mutant!("binary-removed-first") {
         binaries(settings, Binary::Always, &mut summary);
     }
-    let named = configuration(settings, &mut summary);
+    let mut named = false;
+    for net_dir in net_dirs {
+        named |= configuration(settings, net_dir, &mut summary);
+    }
     let run_dir = &settings.places.run_dir;
     for name in [KUBECONFIG].iter().chain(&RUN_FILES) {
         remove(&run_dir.join(name), &mut summary);
@@ -75,17 +84,16 @@ pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
 }
 
 /// Takes our entries out of every configuration. Whether one may still name our plugin.
-fn configuration(settings: &Settings, summary: &mut Summary) -> bool {
-    let net_dir = &settings.places.net_dir;
+fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> bool {
     let now = match directory::read(net_dir) {
         Ok(now) => now,
         Err(error) => return absent_is_fine(error, summary),
     };
-    let mut named = take_out(settings, &now, summary);
+    let mut named = take_out(settings, net_dir, &now, summary);
     match directory::set_aside(net_dir) {
         Ok(_) if mutant!("set-aside-left") => {}
         Ok(aside) => {
-            take_out(settings, &aside, summary);
+            take_out(settings, net_dir, &aside, summary);
         }
         Err(error) => summary.errors.push(error),
     }
@@ -106,8 +114,7 @@ fn configuration(settings: &Settings, summary: &mut Summary) -> bool {
 }
 
 /// Whether one of these files still names our plugin.
-fn take_out(settings: &Settings, now: &Snapshot, summary: &mut Summary) -> bool {
-    let net_dir = &settings.places.net_dir;
+fn take_out(settings: &Settings, net_dir: &Path, now: &Snapshot, summary: &mut Summary) -> bool {
     let mut named = false;
     for step in leave::steps(&settings.chain, now) {
         let (Step::Write { name, .. } | Step::Remove { name }) = &step;
@@ -134,10 +141,10 @@ fn absent_is_fine(error: FileError, summary: &mut Summary) -> bool {
 fn binaries(settings: &Settings, binary: Binary, summary: &mut Summary) {
     let places = &settings.places;
     if binary == Binary::WhileUnused && !mutant!("binary-not-kept") {
-        let why = match cache::uses(&places.cache_dir) {
-            Ok(0) if !mutant!("binary-always-kept") => None,
-            Ok(uses) => Some(format!(
-                "the runtime will call it once more for {uses} pods (install-cni --purge removes it)"
+        let why = match cache::uses(places) {
+            Ok(Uses { live: 0, .. }) if !mutant!("binary-always-kept") => None,
+            Ok(Uses { live, .. }) => Some(format!(
+                "the runtime will call it once more for {live} pods (install-cni --purge removes it)"
             )),
             Err(error) => Some(format!("the runtime may still need it: failed to {error}")),
         };

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Purges for a person, and tells what was done, and where.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::install::purge::{Given, Purged, Sites};
+use crate::settings::{Loaded, Origin, key};
+
+/// Removes everything of ours.
+pub(super) fn run(loaded: &Loaded, bin_dirs: Vec<PathBuf>) -> ExitCode {
+    let named = loaded.values.get(&key::NET_DIR).filter(|value| value.origin != Origin::Default);
+    let given = Given { net_dir: named.map(|value| value.text.clone().into()), bin_dirs };
+    let sites = Sites::find(&loaded.settings.places, &given, Path::new("/"));
+    told(&sites.purge(&loaded.settings), &mut io::stdout().lock())
+}
+
+fn told(purged: &Purged, out: &mut dyn Write) -> ExitCode {
+    let Purged { summary, looked, absent, blind } = purged;
+    let lines = summary.done.iter().map(|what| ("removed", what.clone()));
+    let lines = lines.chain(summary.kept.iter().map(|what| ("kept", what.clone())));
+    let lines = lines.chain(summary.errors.iter().map(|error| ("failed to", error.to_string())));
+    let mut count = 0;
+    for (verb, what) in lines {
+        let _ = writeln!(out, "{verb} {what}");
+        count += 1;
+    }
+    let list = |paths: &[PathBuf]| {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    if count == 0 && !looked.is_empty() {
+        let _ = writeln!(out, "nothing of istio-cni was there");
+    }
+    for (what, paths) in [("looked in", looked), ("did not look in, as it is not there:", absent)] {
+        if !paths.is_empty() {
+            let _ = writeln!(out, "{what} {}", list(paths));
+        }
+    }
+    if let Some(why) = blind {
+        let _ = writeln!(out, "failed to find everything: {why}");
+    }
+    if summary.errors.is_empty() && blind.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asked_is_told_where_it_was_looked_and_where_not() {
+        let mut out = Vec::new();
+        let mut purged =
+            Purged { looked: vec!["/a".into()], absent: vec!["/b".into(), "/c".into()], ..Purged::default() };
+        let code = told(&purged, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text,
+            "nothing of istio-cni was there\nlooked in /a\ndid not look in, as it is not there: /b, /c\n"
+        );
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+        purged.blind = Some("no eyes");
+        assert_eq!(format!("{:?}", told(&purged, &mut Vec::new())), format!("{:?}", ExitCode::FAILURE));
+    }
+}
