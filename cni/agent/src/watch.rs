@@ -3,6 +3,7 @@
 //! the nearest directory above it is watched. What changed it does not tell: whoever asks looks at everything anyway, so that an event that got lost is no worse than a late one.
 
 mod links;
+mod making;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,9 +19,11 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
+use crate::conflist::scan::Form;
 use crate::files;
+use making::Making;
 
-/// Writers that make a file and fill it a moment later are given this long after each event …
+/// Writers that are not done with a file are given this long after each event …
 const QUIET: Duration = Duration::from_millis(10);
 /// … but no longer than this in all: healing takes no more than 100 ms.
 const PATIENCE: Duration = Duration::from_millis(40);
@@ -30,8 +33,30 @@ const PATIENCE: Duration = Duration::from_millis(40);
 pub struct Place {
     /// Which.
     pub directory: PathBuf,
-    /// The only name in it that matters; `None` for every name.
-    pub only: Option<String>,
+    /// The names in it that matter.
+    pub names: Names,
+}
+
+/// Names in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// Every one.
+    All,
+    /// This one.
+    One(String),
+    /// Those of network configurations: writers make others first, and move them.
+    Configurations,
+}
+
+impl Names {
+    /// Whether a name is among them.
+    fn have(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(only) => only == name,
+            Self::Configurations => Form::of(name).is_some(),
+        }
+    }
 }
 
 /// Watches directories.
@@ -39,7 +64,7 @@ pub struct Place {
 pub struct Watcher {
     events: AsyncFd<OwnedFd>,
     /// By the kernel's number: the names that matter.
-    watched: BTreeMap<i32, Vec<Option<String>>>,
+    watched: BTreeMap<i32, Vec<Names>>,
 }
 
 impl Watcher {
@@ -62,15 +87,15 @@ impl Watcher {
         if mutant!("watches-leak") {
             std::mem::forget(std::fs::File::open("/dev/null"));
         }
-        let mut wanted: BTreeMap<i32, Vec<Option<String>>> = BTreeMap::new();
+        let mut wanted: BTreeMap<i32, Vec<Names>> = BTreeMap::new();
         let behind = places.iter().flat_map(links::behind).filter(|_| !mutant!("links-unfollowed"));
         for place in places.iter().cloned().chain(behind) {
             if let Some(number) = self.add(&place.directory) {
-                wanted.entry(number).or_default().push(place.only);
+                wanted.entry(number).or_default().push(place.names);
             }
             // The directory's own name: it may be moved away, or what it leads to may be replaced.
             if let Some((above, name)) = self.nearest(&place.directory) {
-                wanted.entry(above).or_default().push(Some(name));
+                wanted.entry(above).or_default().push(Names::One(name));
             }
         }
         for number in self.watched.keys().filter(|number| !wanted.contains_key(number)) {
@@ -109,50 +134,53 @@ impl Watcher {
         }
     }
 
-    /// Waits until something that matters happened and nothing more happens. When the first of it was heard of.
+    /// Waits until something that matters happened, and whoever does it is done or pauses. When the first of it was heard of.
     pub async fn changed(&mut self) -> std::time::Instant {
         if mutant!("watch-blind") {
             return std::future::pending().await;
         }
-        self.event().await;
+        let mut making = Making::default();
+        self.event(&mut making).await;
         let first = Instant::now();
         let last = first + PATIENCE;
-        while timeout_at(last.min(Instant::now() + QUIET), self.event()).await.is_ok() {}
+        while !making.is_done()
+            && timeout_at(last.min(Instant::now() + QUIET), self.event(&mut making)).await.is_ok()
+        {}
         first.into_std()
     }
 
-    async fn event(&mut self) {
+    /// Waits for events that matter, and hears all that there are.
+    async fn event(&mut self, making: &mut Making) {
         loop {
             let Ok(mut ready) = self.events.readable().await else { return };
             let mut buffer = [MaybeUninit::uninit(); 4096];
             let mut reader = Reader::new(ready.get_inner(), &mut buffer);
-            let mut matters = false;
+            let mut any = false;
             loop {
                 match reader.next() {
                     Ok(event) => {
-                        let name = event.file_name().map(|name| name.to_string_lossy());
-                        // Our own: a write that fails would else be tried again at once, for ever.
-                        let is_temporary =
-                            name.as_deref().is_some_and(|name| files::written_name(name).is_some());
-                        matters |= !is_temporary
-                            && self.watched.get(&event.wd()).is_none_or(|names| {
-                                let matches = |only: &Option<String>| {
-                                    only.as_deref()
-                                        .is_none_or(|only| name.as_deref().is_none_or(|name| name == only))
-                                };
-                                names.iter().any(matches)
-                            })
-                            && !event.events().contains(ReadFlags::IGNORED);
+                        let name = event.file_name().map(|name| name.to_string_lossy().into_owned());
+                        if self.matters(event.wd(), name.as_deref(), event.events()) {
+                            any = true;
+                            making.hear(event.wd(), name, event.events());
+                        }
                     }
                     Err(Errno::INTR) => {}
                     Err(_) => break,
                 }
             }
             ready.clear_ready();
-            if matters {
+            if any {
                 return;
             }
         }
+    }
+
+    fn matters(&self, directory: i32, name: Option<&str>, what: ReadFlags) -> bool {
+        // Our own: a write that fails would else be tried again at once, for ever.
+        let is_temporary = name.is_some_and(|name| files::written_name(name).is_some());
+        let wanted = |all: &Vec<Names>| all.iter().any(|names| name.is_none_or(|name| names.have(name)));
+        !is_temporary && self.watched.get(&directory).is_none_or(wanted) && !what.contains(ReadFlags::IGNORED)
     }
 }
 
@@ -177,7 +205,7 @@ mod tests {
     async fn a_directory_is_followed_through_everything_that_happens_to_it() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("etc/cni/net.d");
-        let places = [Place { directory: directory.clone(), only: None }];
+        let places = [Place { directory: directory.clone(), names: Names::All }];
         let mut watcher = Watcher::new().unwrap();
         tells(&mut watcher, &places, "made from far above", || fs::create_dir_all(&directory).unwrap()).await;
         tells(&mut watcher, &places, "a file", || fs::write(directory.join("a"), "1").unwrap()).await;
@@ -209,8 +237,8 @@ mod tests {
         symlink("v1", at("else/now")).unwrap();
         fs::write(at("else/v1/deep/a"), "1").unwrap();
         symlink("../else/./now/deep/a", at("net.d/a")).unwrap();
-        for only in [None, Some("a".to_owned())] {
-            let places = [Place { directory: at("net.d"), only }];
+        for names in [Names::All, Names::One("a".to_owned())] {
+            let places = [Place { directory: at("net.d"), names }];
             let mut watcher = Watcher::new().unwrap();
             tells(&mut watcher, &places, "in place", || fs::write(at("net.d/a"), "2").unwrap()).await;
             tells(&mut watcher, &places, "replaced", || {
@@ -234,7 +262,7 @@ mod tests {
         symlink("a", at("net.d/b")).unwrap();
         fs::remove_file(at("net.d/a")).unwrap();
         symlink("b", at("net.d/a")).unwrap();
-        let places = [Place { directory: at("net.d"), only: None }];
+        let places = [Place { directory: at("net.d"), names: Names::All }];
         tells(&mut Watcher::new().unwrap(), &places, "a link to itself", || {
             fs::remove_file(at("net.d/b")).unwrap();
         })
@@ -247,8 +275,8 @@ mod tests {
         let account = root.path().join("account");
         fs::create_dir_all(account.join("v1")).unwrap();
         let places = [
-            Place { directory: account.clone(), only: None },
-            Place { directory: root.path().to_owned(), only: Some("wanted".to_owned()) },
+            Place { directory: account.clone(), names: Names::All },
+            Place { directory: root.path().to_owned(), names: Names::One("wanted".to_owned()) },
         ];
         let mut watcher = Watcher::new().unwrap();
         tells(&mut watcher, &places, "..data", || {
@@ -265,5 +293,27 @@ mod tests {
             fs::write(root.path().join("wanted"), "").unwrap()
         })
         .await;
+    }
+
+    /// The clock moves only where somebody waits for it: not for a change that is whole.
+    #[tokio::test(start_paused = true)]
+    async fn a_change_that_is_whole_is_told_at_once_and_half_of_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let places = [Place { directory: root.path().to_owned(), names: Names::Configurations }];
+        let mut watcher = Watcher::new().unwrap();
+        watcher.arm(&places);
+        fs::write(at("a.conflist.new"), "of no runtime").unwrap();
+        fs::write(at("a.conflist"), "whole").unwrap();
+        let begun = Instant::now();
+        watcher.changed().await;
+        assert_eq!(Instant::now(), begun, "written and closed");
+        fs::rename(at("a.conflist.new"), at("a.conflist")).unwrap();
+        watcher.changed().await;
+        assert_eq!(Instant::now(), begun, "moved to its name");
+        let half = fs::File::create(at("b.conflist")).unwrap();
+        watcher.changed().await;
+        assert!(Instant::now() >= begun + QUIET, "made, and not yet filled");
+        drop(half);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When to look: at the start, when something changed, when settings changed, after an error, and from time to time in any case.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
-use crate::watch::{Place, Watcher};
+use crate::watch::{Names, Place, Watcher};
 
 /// What the installation talks to.
 #[derive(Debug, Clone)]
@@ -97,17 +97,15 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Or
 
 /// What to watch.
 fn places(settings: &Settings) -> Vec<Place> {
-    let place = |directory: &std::path::Path, only: Option<&str>| Place {
-        directory: directory.to_owned(),
-        only: only.map(str::to_owned),
-    };
+    let place = |directory: &Path, names: Names| Place { directory: directory.to_owned(), names };
+    let one = |name: &str| Names::One(name.to_owned());
     let given = &settings.places;
     let mut places: Vec<Place> =
-        given.target_dirs.iter().map(|directory| place(directory, Some(super::BINARY))).collect();
-    places.push(place(&given.net_dir, None));
-    places.push(place(&given.account_dir, None));
+        given.target_dirs.iter().map(|directory| place(directory, one(super::BINARY))).collect();
+    places.push(place(&given.net_dir, Names::Configurations));
+    places.push(place(&given.account_dir, Names::All));
     // The plugin's log is in there, too.
-    places.push(place(&given.run_dir, Some(KUBECONFIG)));
-    places.extend(settings.kubeconfig.ca_file.parent().map(|directory| place(directory, None)));
+    places.push(place(&given.run_dir, one(KUBECONFIG)));
+    places.extend(settings.kubeconfig.ca_file.parent().map(|directory| place(directory, Names::All)));
     places
 }

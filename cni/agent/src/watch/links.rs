@@ -6,20 +6,24 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Place;
+use super::{Names, Place};
 
 /// The kernel follows no more of them.
 const MOST: usize = 40;
 
 /// The names behind the links of a place, be there something under them or not.
 pub(super) fn behind(place: &Place) -> Vec<Place> {
-    let names = match &place.only {
-        Some(name) => vec![place.directory.join(name)],
-        None => fs::read_dir(&place.directory)
-            .map(|listed| listed.filter_map(|entry| Some(entry.ok()?.path())).collect())
-            .unwrap_or_default(),
+    let paths: Vec<PathBuf> = match &place.names {
+        Names::One(name) => vec![place.directory.join(name)],
+        names => fs::read_dir(&place.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| names.have(&entry.file_name().to_string_lossy()))
+            .map(|entry| entry.path())
+            .collect(),
     };
-    names.iter().filter(|path| path.is_symlink()).flat_map(|path| way(path)).collect()
+    paths.iter().filter(|path| path.is_symlink()).flat_map(|path| way(path)).collect()
 }
 
 /// Each link on the way to what a path leads to, and what it leads to.
@@ -50,6 +54,6 @@ fn parts(path: &Path) -> VecDeque<OsString> {
 }
 
 fn place(path: &Path) -> Option<Place> {
-    let only = path.file_name()?.to_string_lossy().into_owned();
-    Some(Place { directory: path.parent()?.to_owned(), only: Some(only) })
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    Some(Place { directory: path.parent()?.to_owned(), names: Names::One(name) })
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::settings::build::TemplateText;
 use crate::settings::layers::Values;
 use crate::settings::{key, load};
-use crate::watch::{Place, Watcher};
+use crate::watch::{Names, Place, Watcher};
 
 /// Events can get lost: so much later it is read all the same.
 const NET: Duration = Duration::from_secs(10);
@@ -27,8 +27,8 @@ impl TemplateFile {
     pub(super) fn of(values: Values) -> Self {
         let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
         let place = std::path::absolute(file).ok().and_then(|path| {
-            let only = path.file_name()?.to_string_lossy().into_owned();
-            Some(Place { directory: path.parent()?.to_owned(), only: Some(only) })
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            Some(Place { directory: path.parent()?.to_owned(), names: Names::One(name) })
         });
         let watcher = place.as_ref().and_then(|_| {
             let failed = |error: &_| tracing::error!(target: "cni-agent", %error, "failed to watch {file}; reading it every 10 s");
