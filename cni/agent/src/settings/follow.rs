@@ -48,6 +48,9 @@ pub struct Live {
     layers: Layers,
     found: Found,
     abilities: Abilities,
+    /// What a person takes to hold: what was said at the start, and each change that was logged since. What is only held back until the pod's
+    /// abilities are known is no change when it begins.
+    logged: Values,
     settings: watch::Sender<Arc<Settings>>,
     report: watch::Sender<Report>,
 }
@@ -58,6 +61,7 @@ impl Live {
     #[must_use]
     pub fn new(loaded: Loaded) -> Self {
         let Loaded { layers, found, mut values, .. } = loaded;
+        let logged = values.clone();
         let held_back = |text: &str| Value { text: text.to_owned(), origin: Origin::Default };
         if !found.gated || mutant!("gate-waits") {
             values.insert(&key::STATUS_GATE, held_back(key::STATUS_GATE.default));
@@ -72,6 +76,7 @@ impl Live {
             layers,
             found,
             abilities: Abilities::default(),
+            logged,
             settings: watch::Sender::new(Arc::new(settings)),
             report: watch::Sender::new(report),
         };
@@ -120,11 +125,25 @@ impl Live {
     pub fn decide(&mut self) -> Vec<Refused> {
         let before = self.report.borrow().refused.clone();
         let applied = self.apply();
-        if !applied.is_empty() {
-            let names: Vec<_> = applied.iter().map(|key| key.name).collect();
-            tracing::info!(target: "cni-agent", keys = ?names, "settings changed");
+        let changed = self.changed(&applied);
+        if !changed.is_empty() {
+            tracing::info!(target: "cni-agent", keys = ?changed, "settings changed");
         }
         self.report.borrow().refused.iter().filter(|one| !before.contains(one)).cloned().collect()
+    }
+
+    /// The keys, among those that were applied, whose value is another one than a person was told.
+    fn changed(&mut self, applied: &[&'static Key]) -> Vec<&'static str> {
+        let values = &self.report.borrow().values;
+        let mut changed = Vec::new();
+        for key in applied {
+            let Some(value) = values.get(key) else { continue };
+            let before = self.logged.insert(key, value.clone());
+            if before.is_none_or(|before| before.text != value.text) {
+                changed.push(key.name);
+            }
+        }
+        changed
     }
 
     fn apply(&mut self) -> Vec<&'static Key> {

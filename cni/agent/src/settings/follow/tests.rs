@@ -166,6 +166,24 @@ async fn the_status_gate_waits_until_the_own_pod_is_known_to_be_on_the_nodes_net
 }
 
 #[test]
+fn what_is_held_back_at_the_start_is_no_change_when_it_begins() {
+    let mut live = Live::new(load(BTreeMap::new(), &environment(&[("REPAIR_REPAIR_PODS", "true")])));
+    assert!(!live.settings().borrow().repair.enabled, "it is not known whether the pod can");
+    live.know(|abilities| abilities.enter_pods = Able::Yes);
+    let applied = live.apply();
+    assert_eq!(applied.iter().map(|key| key.name).collect::<Vec<_>>(), ["repair-enabled"]);
+    assert_eq!(live.changed(&applied), [""; 0], "that is what was said");
+    let said = |value: &str| Data::from([("REPAIR_ENABLED".to_owned(), value.to_owned())]);
+    for (value, want) in
+        [("false", vec!["repair-enabled"]), ("false", vec![]), ("true", vec!["repair-enabled"])]
+    {
+        live.hear(said(value));
+        let applied = live.apply();
+        assert_eq!(live.changed(&applied), want, "{value}");
+    }
+}
+
+#[test]
 fn a_gate_that_the_node_has_stays_until_the_own_pod_is_known_to_be_on_another_network() {
     let mut loaded = load(BTreeMap::new(), &environment(&[("MILLRACE_STATUS_GATE", "agent")]));
     loaded.found.gated = true;
