@@ -5,10 +5,20 @@
 //! A service account's token dies when its time is over, when it is revoked, or when its account or the pod that it is
 //! bound to is gone (or replaced by one of the same name). Audiences are ignored. The shortest lifetime is one second, not
 //! ten minutes as in a real cluster, so that expiry can be tested.
+//!
+//! **A token that was accepted stays accepted for ten seconds**, whatever becomes of its account: a kube-apiserver caches successes for
+//! that long, counted from the look-up and not from the last use, and failures not at all (`TokenSuccessCacheTTL`, `TokenFailureCacheTTL`
+//! in its authentication options). Seen on 1.34: an account that was deleted answers 403, as its roles are gone, to a token that was used
+//! within ten seconds before, and 401 afterwards. The 401 says `Unauthorized` and nothing else; why is in the server's log alone.
+//!
+//! A token is a JWT with the claims of a real one, signed by nobody: who holds one can read when it expires.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -96,13 +106,23 @@ struct Token {
 pub(crate) struct Access {
     admin: String,
     tokens: BTreeMap<String, Token>,
+    /// Whose the tokens are that were looked up lately, and until when nobody looks again.
+    accepted: BTreeMap<String, (Identity, Timestamp)>,
+    /// How long that is.
+    cached_for: SignedDuration,
     /// How often each account was allowed what.
     used: BTreeMap<Account, BTreeMap<Attributes, u64>>,
 }
 
 impl Access {
-    pub(crate) fn new(admin: String) -> Self {
-        Self { admin, tokens: BTreeMap::new(), used: BTreeMap::new() }
+    pub(crate) fn new(admin: String, cached_for: Duration) -> Self {
+        let cached_for = SignedDuration::try_from(cached_for).unwrap_or(SignedDuration::MAX);
+        Self { admin, tokens: BTreeMap::new(), accepted: BTreeMap::new(), cached_for, used: BTreeMap::new() }
+    }
+
+    /// Every token is looked up the next time that it is used.
+    pub(crate) fn forget(&mut self) {
+        self.accepted.clear();
     }
 
     pub(crate) fn admin_token(&self) -> &str {
@@ -111,13 +131,32 @@ impl Access {
 
     /// Whether there was such a token.
     pub(crate) fn revoke(&mut self, token: &str) -> bool {
+        self.accepted.remove(token);
         self.tokens.remove(token).is_some()
     }
 
-    pub(crate) fn identify(&self, token: &str, store: &Store, now: Timestamp) -> Result<Identity, ApiError> {
+    pub(crate) fn identify(
+        &mut self,
+        token: &str,
+        store: &Store,
+        now: Timestamp,
+    ) -> Result<Identity, ApiError> {
         if token == self.admin {
             return Ok(Identity::Admin);
         }
+        if let Some((identity, until)) = self.accepted.get(token)
+            && now < *until
+        {
+            return Ok(identity.clone());
+        }
+        self.accepted.remove(token);
+        let identity = self.look_up(token, store, now)?;
+        let until = now.checked_add(self.cached_for).unwrap_or(Timestamp::MAX);
+        self.accepted.insert(token.to_owned(), (identity.clone(), until));
+        Ok(identity)
+    }
+
+    fn look_up(&self, token: &str, store: &Store, now: Timestamp) -> Result<Identity, ApiError> {
         let token = self.tokens.get(token).ok_or(ApiError::Unauthorized)?;
         let lives = |(key, uid): &(Key, String)| {
             store.get(key).is_ok_and(|object| object["metadata"]["uid"] == uid.as_str())
@@ -166,7 +205,7 @@ impl Access {
         }
         let lifetime = request["spec"]["expirationSeconds"].as_i64().unwrap_or(3600).max(1);
         let expires = now.checked_add(SignedDuration::from_secs(lifetime)).unwrap_or(Timestamp::MAX);
-        let secret = store.ids().token();
+        let secret = jwt(account, &bound, (now, expires), &store.ids().token());
         let mut answer = json!({
             "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": request["spec"],
             "metadata": {"name": account.name, "namespace": account.namespace},
@@ -178,6 +217,32 @@ impl Access {
         self.tokens.insert(secret, Token { account: account.clone(), bound, extra, expires });
         Ok(answer)
     }
+}
+
+/// A token as a real server writes it, but for its signature.
+fn jwt(
+    account: &Key,
+    bound: &[(Key, String)],
+    (issued, expires): (Timestamp, Timestamp),
+    secret: &str,
+) -> String {
+    let Key { namespace, name, .. } = account;
+    let of = |kind: &str| {
+        let found = bound.iter().find(|(key, _)| key.kind.name == kind);
+        found.map(|(key, uid)| json!({"name": key.name, "uid": uid}))
+    };
+    let mut about = json!({"namespace": namespace, "serviceaccount": of("ServiceAccount")});
+    if let Some(pod) = of("Pod") {
+        about["pod"] = pod;
+    }
+    let issuer = "https://kubernetes.default.svc.cluster.local";
+    let claims = json!({
+        "aud": [issuer], "exp": expires.as_second(), "iat": issued.as_second(), "iss": issuer, "kubernetes.io": about,
+        "nbf": issued.as_second(), "sub": format!("system:serviceaccount:{namespace}:{name}"),
+    });
+    let header = json!({"alg": "RS256", "kid": "lab"});
+    let part = |text: String| URL_SAFE_NO_PAD.encode(text);
+    format!("{}.{}.{}", part(header.to_string()), part(claims.to_string()), part(secret.to_owned()))
 }
 
 /// Whether somebody may do it.

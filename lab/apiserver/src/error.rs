@@ -73,6 +73,19 @@ pub enum ApiError {
         /// Who cannot do what where.
         why: String,
     },
+    /// The namespace is being deleted, so that nothing can be created in it.
+    #[error(
+        "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+        kind.qualified()
+    )]
+    Terminating {
+        /// The kind that was to be created.
+        kind: &'static Kind,
+        /// The object that was.
+        name: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// An admission policy denies it.
     #[error("{} \"{name}\" is forbidden: {why}", kind.qualified())]
     Policy {
@@ -134,7 +147,7 @@ impl ApiError {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::Invalid { .. } | Self::Rejected => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden(_) | Self::Denied { .. } => StatusCode::FORBIDDEN,
+            Self::Forbidden(_) | Self::Denied { .. } | Self::Terminating { .. } => StatusCode::FORBIDDEN,
             Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -183,6 +196,14 @@ impl ApiError {
             if let Some(name) = name {
                 status["details"]["name"] = json!(name);
             }
+        }
+        if let Self::Terminating { kind, name, namespace } = self {
+            let cause = json!({
+                "reason": "NamespaceTerminating", "field": "metadata.namespace",
+                "message": format!("namespace {namespace} is being terminated"),
+            });
+            status["details"] =
+                json!({"name": name, "group": kind.group, "kind": kind.plural, "causes": [cause]});
         }
         if let Some(seconds) = self.retry_after() {
             status["details"]["retryAfterSeconds"] = json!(seconds);

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::ApiServer;
 use crate::access::Account;
@@ -173,12 +175,23 @@ impl ApiServer {
         pod: Option<&str>,
         lifetime: Duration,
     ) -> Result<String, ApiError> {
+        self.issue(account, pod, lifetime, |now| now)
+    }
+
+    fn issue(
+        &self,
+        account: &Account,
+        pod: Option<&str>,
+        lifetime: Duration,
+        issued: impl Fn(Timestamp) -> Timestamp,
+    ) -> Result<String, ApiError> {
         let kind = Kind::find("", "v1", "serviceaccounts").ok_or(ApiError::NoSuchPath)?;
         let key = Key { kind, namespace: account.namespace.clone(), name: account.name.clone() };
         let bound = pod.map(|name| json!({"kind": "Pod", "apiVersion": "v1", "name": name}));
         let request = json!({"spec": {"expirationSeconds": lifetime.as_secs(), "boundObjectRef": bound}});
-        let answer =
-            self.shared.change(|state, now| state.access.issue(&key, &request, &mut state.store, now))?;
+        let answer = self
+            .shared
+            .change(|state, now| state.access.issue(&key, &request, &mut state.store, issued(now)))?;
         Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -186,6 +199,45 @@ impl ApiServer {
     #[expect(clippy::must_use_candidate, reason = "the token is dead either way")]
     pub fn revoke(&self, token: &str) -> bool {
         self.shared.lock().access.revoke(token)
+    }
+
+    /// A token that expired a second ago, as a kubelet leaves it in a pod when it cannot renew it.
+    ///
+    /// # Errors
+    /// As [`ApiServer::token`].
+    pub fn expired_token(&self, account: &Account, pod: Option<&str>) -> Result<String, ApiError> {
+        let life = SignedDuration::from_secs(1);
+        let long_ago = |now: Timestamp| now.checked_sub(life + life).unwrap_or(now);
+        self.issue(account, pod, Duration::from_secs(1), long_ago)
+    }
+
+    /// Looks every token up again the next time that it is used, as after ten seconds in which nobody used it.
+    pub fn forget_tokens(&self) {
+        self.shared.lock().access.forget();
+    }
+
+    /// Does what follows from deletions, a moment after each, until it is aborted: what in a real cluster the garbage collector and the
+    /// controller of namespaces do. Without it owners and namespaces leave their objects behind.
+    pub async fn follow_deletions(&self) {
+        let mut moved = self.shared.revisions();
+        loop {
+            moved.borrow_and_update();
+            if self.shared.lock().store.has_duties() {
+                tokio::time::sleep_until(Instant::now() + self.shared.deletion_lag()).await;
+                if self.collect() {
+                    continue;
+                }
+            }
+            if moved.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Does what follows from the deletions so far, once; whether anything changed.
+    #[expect(clippy::must_use_candidate, reason = "what is due is done either way")]
+    pub fn collect(&self) -> bool {
+        self.shared.change(|state, now| state.store.collect(now))
     }
 
     /// Forgets the history of changes: watches from an older resource version get 410 Gone.

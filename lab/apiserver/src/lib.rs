@@ -2,7 +2,7 @@
 //! An embedded Kubernetes API: enough of one for a kube client in process, and for any HTTPS client with a bearer token.
 //!
 //! Objects are JSON, so fields that nobody here knows survive. Nothing is validated against a schema, and no controller
-//! runs: a lab brings its own.
+//! runs but those that follow a deletion ([`ApiServer::follow_deletions`]): a lab brings its own.
 //!
 //! | module | what |
 //! |---|---|
@@ -64,7 +64,6 @@ pub use self::tls::TlsError;
 
 use self::access::{Access, Identity};
 use self::ids::Ids;
-use self::log::Log;
 use self::server::{Shared, State};
 use self::store::Store;
 use self::tls::Authority;
@@ -84,6 +83,10 @@ pub struct Options {
     pub names: Vec<String>,
     /// How often watchers that want bookmarks get one.
     pub bookmark_every: Duration,
+    /// How long a token that was accepted is not looked up again.
+    pub token_cache: Duration,
+    /// How long the controllers that follow a deletion take to notice it. A real garbage collector goes by events and a queue.
+    pub deletion_lag: Duration,
 }
 
 impl Default for Options {
@@ -98,6 +101,8 @@ impl Default for Options {
             log: 100_000,
             names: names.map(str::to_owned).to_vec(),
             bookmark_every: Duration::from_secs(60),
+            token_cache: Duration::from_secs(10),
+            deletion_lag: Duration::from_millis(50),
         }
     }
 }
@@ -125,9 +130,9 @@ impl ApiServer {
     pub fn new(options: Options) -> Result<Self, TlsError> {
         let authority = Arc::new(Authority::new(&options.names)?);
         let mut ids = Ids::new(options.seed);
-        let access = Access::new(ids.token());
+        let access = Access::new(ids.token(), options.token_cache);
         let state = State { access, store: Store::new(options.history, ids) };
-        let shared = Shared::new(state, Log::new(options.log), options.clock, options.bookmark_every);
+        let shared = Shared::new(state, options);
         Ok(Self { shared: Arc::new(shared), authority })
     }
 

@@ -14,6 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::Options;
 use crate::access::{Access, Identity};
 use crate::answer::{self, Body, BoxError, Reply, Unanswered};
 use crate::error::ApiError;
@@ -50,19 +51,21 @@ pub(crate) struct Shared {
     flights: Flights,
     clock: Clock,
     bookmark_every: Duration,
+    deletion_lag: Duration,
 }
 
 impl Shared {
-    pub(crate) fn new(state: State, log: Log, clock: Clock, bookmark_every: Duration) -> Self {
+    pub(crate) fn new(state: State, options: Options) -> Self {
         Self {
             revision: watch::Sender::new(state.store.revision()),
             state: Mutex::new(state),
-            log: Mutex::new(log),
+            log: Mutex::new(Log::new(options.log)),
             requests: watch::Sender::new(0),
             faults: Faults::default(),
             flights: Flights::default(),
-            clock,
-            bookmark_every,
+            clock: options.clock,
+            bookmark_every: options.bookmark_every,
+            deletion_lag: options.deletion_lag,
         }
     }
 
@@ -80,6 +83,10 @@ impl Shared {
 
     pub(crate) fn bookmark_every(&self) -> Duration {
         self.bookmark_every
+    }
+
+    pub(crate) fn deletion_lag(&self) -> Duration {
+        self.deletion_lag
     }
 
     /// The newest resource version, for those who wait for the next.
@@ -174,7 +181,7 @@ impl Shared {
     fn identify(&self, default: Option<Identity>, headers: &HeaderMap) -> Result<Identity, ApiError> {
         let Some(header) = headers.get(AUTHORIZATION) else { return default.ok_or(ApiError::Unauthorized) };
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-        let state = self.lock();
+        let state = &mut *self.lock();
         state.access.identify(token.ok_or(ApiError::Unauthorized)?.trim(), &state.store, self.now())
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the API holds, and every change of it within a window. Pure: the time is an argument, nothing is read or sent.
-//! `write` decides creates and updates, `delete` decides deletions; both end in `Store::commit`.
+//! `write` decides creates and updates, `delete` decides deletions, `follow` what follows from those; all end in `Store::commit`.
 
 mod delete;
+mod follow;
 #[cfg(test)]
 mod properties;
 mod write;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 pub use self::delete::{DeleteOptions, Deletion, Propagation};
+use self::follow::Duties;
 pub use self::write::Part;
 pub(crate) use self::write::{Write, seconds};
 use crate::error::ApiError;
@@ -135,12 +137,14 @@ pub struct Store {
     forgotten: u64,
     window: usize,
     ids: Ids,
+    duties: Duties,
 }
 
 impl Store {
     /// An empty store that keeps the last `window` changes and makes uids from `ids`.
     pub(crate) fn new(window: usize, ids: Ids) -> Self {
-        Self { revision: 1, objects: BTreeMap::new(), history: VecDeque::new(), forgotten: 0, window, ids }
+        let (objects, history) = (BTreeMap::new(), VecDeque::new());
+        Self { revision: 1, objects, history, forgotten: 0, window, ids, duties: Duties::default() }
     }
 
     /// The newest resource version.
@@ -193,8 +197,8 @@ impl Store {
                 None => drop(past.remove(&change.key)),
             }
         }
-        let history = VecDeque::new();
-        Ok(Self { revision, objects: past, history, forgotten: revision, window: 0, ids: self.ids.clone() })
+        let (history, ids, duties) = (VecDeque::new(), self.ids.clone(), Duties::default());
+        Ok(Self { revision, objects: past, history, forgotten: revision, window: 0, ids, duties })
     }
 
     /// What was there so many changes ago, or as long ago as is known.
@@ -252,7 +256,15 @@ impl Store {
         else {
             return Ok(());
         };
-        self.get(&Key { kind, namespace: String::new(), name: key.namespace.clone() }).map(drop)
+        let namespace = self.get(&Key { kind, namespace: String::new(), name: key.namespace.clone() })?;
+        if namespace["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
+        Err(ApiError::Terminating {
+            kind: key.kind,
+            name: key.name.clone(),
+            namespace: key.namespace.clone(),
+        })
     }
 
     /// Makes a change: the next resource version is stamped on the object, the change joins the history.

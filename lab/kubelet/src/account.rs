@@ -67,22 +67,33 @@ impl Credentials {
     /// # Errors
     /// The API gives none, or the files cannot be written.
     pub fn renew(&self) -> Result<(), Error> {
-        let refused = |error| Error::Missing(format!("token for pod {}: {error}", self.pod.name));
-        let token = self.api.token(&self.account, Some(&self.pod.name), self.life).map_err(refused)?;
-        let files =
-            [("token", token.as_str()), ("ca.crt", self.api.ca_pem()), ("namespace", &self.pod.namespace)];
+        let token = self.api.token(&self.account, Some(&self.pod.name), self.life);
+        self.put(&token.map_err(|error| self.refused(&error))?)
+    }
+
+    fn refused(&self, error: &apiserver::ApiError) -> Error {
+        Error::Missing(format!("token for pod {}: {error}", self.pod.name))
+    }
+
+    fn put(&self, token: &str) -> Result<(), Error> {
+        let files = [("token", token), ("ca.crt", self.api.ca_pem()), ("namespace", &self.pod.namespace)];
         self.exchange(&files).map_err(Error::file("write", &self.directory))
     }
 
-    /// Ends the life of the present token before its time; it stays where it is until it is renewed.
+    /// Ends the life of the present token: what is there until it is renewed has expired, and says so.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, or the API gives none.
     pub fn expire(&self) -> Result<(), Error> {
         let path = self.directory.join("token");
         let token = fs::read_to_string(&path).map_err(Error::file("read", path))?;
         self.api.revoke(&token);
-        Ok(())
+        self.put(
+            &self
+                .api
+                .expired_token(&self.account, Some(&self.pod.name))
+                .map_err(|error| self.refused(&error))?,
+        )
     }
 
     fn exchange(&self, files: &[(&str, &str)]) -> std::io::Result<()> {

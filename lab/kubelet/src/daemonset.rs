@@ -3,6 +3,7 @@
 //! its pods go with it is the API's business.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use apiserver::{ApiServer, Changes};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -25,23 +26,42 @@ pub enum Action {
     Delete(String, String),
 }
 
-/// Follows DaemonSets, nodes and pods until it is aborted.
+/// The first wait after a failure; doubled for each that follows. A real controller's queue begins with 5 ms.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+
+/// The longest one. A real controller's queue goes up to 1000 s.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Follows DaemonSets, nodes and pods until it is aborted. What fails is tried again: a pod's account may not be there yet.
 pub async fn run(api: ApiServer, mut changes: Changes) {
     let client = api.client();
     // Until there was a first set, nothing has to be looked for.
-    let mut any = false;
+    let (mut any, mut wait) = (false, None);
     loop {
-        let Ok(change) = changes.next().await else {
-            // Only a controller that sleeps through the API's whole history comes here.
-            changes = api.subscribe();
-            continue;
+        let again = backed_off(wait.unwrap_or(Duration::MAX));
+        let due = tokio::select! {
+            () = again => true,
+            change = changes.next() => match change {
+                Ok(change) => {
+                    any |= change.key.kind.name == "DaemonSet";
+                    any && ["DaemonSet", "Node", "Pod"].contains(&change.key.kind.name)
+                }
+                Err(_) => {
+                    // Only a controller that sleeps through the API's whole history comes here.
+                    changes = api.subscribe();
+                    true
+                }
+            },
         };
-        any |= change.key.kind.name == "DaemonSet";
-        if any && ["DaemonSet", "Node", "Pod"].contains(&change.key.kind.name) {
-            // A conflict means that something changed meanwhile, which comes as the next change.
-            let _ = reconcile(&client).await;
+        if due {
+            let failed = reconcile(&client).await.is_err();
+            wait = failed.then(|| wait.map_or(FIRST_WAIT, |wait| (wait * 2).min(LAST_WAIT)));
         }
     }
+}
+
+async fn backed_off(time: Duration) {
+    let _elapsed = tokio::time::timeout(time, std::future::pending::<()>()).await;
 }
 
 async fn reconcile(client: &kube::Client) -> Result<(), Error> {

@@ -46,7 +46,7 @@ pub struct NetnsCluster {
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) probes: Vec<Probe>,
     pub(crate) options: Options,
-    controllers: [JoinHandle<()>; 2],
+    controllers: [JoinHandle<()>; 3],
     /// The API's sockets; closed when dropped.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
@@ -84,7 +84,9 @@ impl NetnsCluster {
             nodes.push(Arc::new(node));
         }
         let changes = api.subscribe();
+        let follows = api.clone();
         let controllers = [
+            tokio::spawn(async move { follows.follow_deletions().await }),
             tokio::spawn(daemonset::run(api.clone(), changes.clone())),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];

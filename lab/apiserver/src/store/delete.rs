@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deletions: graceful for pods, held by finalizers, with preconditions. What in a real cluster is a controller's work
-//! happens at once: a namespace takes its objects with it, an owner what only it owns.
+//! Deletions: graceful for pods, held by finalizers, with preconditions. What follows from one (dependents, the objects of a namespace) is a
+//! controller's work, a moment later: see `follow`. A definition takes its objects with it at once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::write::seconds;
 use super::{Action, Collection, Key, Store};
 use crate::error::ApiError;
-use crate::kinds::{self, Backing, KINDS, Kind, Scope};
+use crate::kinds::{self, Backing, KINDS, Kind};
 use crate::selector::Selector;
 
 /// How to delete.
@@ -52,9 +52,6 @@ impl Propagation {
         }
     }
 }
-
-/// What keeps an owner until its dependents are gone.
-const FOREGROUND: &str = "foregroundDeletion";
 
 impl DeleteOptions {
     /// From the request's body (`DeleteOptions`), or `Null`.
@@ -98,6 +95,9 @@ impl Store {
         let old = self.get(key)?;
         let wanted = json!({"uid": options.uid, "resourceVersion": options.resource_version});
         self.check_versions(key, &old, &wanted)?;
+        if key.kind.name == "Namespace" {
+            return Ok(Deletion::Pending(self.end_namespace(key, &old, now)));
+        }
         let dependents = self.dependents(&old);
         let old = match options.propagation {
             Propagation::Orphan => {
@@ -109,17 +109,11 @@ impl Store {
         };
         let grace = grace_of(key, &old, options.grace);
         if grace == 0 && !has_finalizers(&old) {
-            if key.kind.name == "Namespace" {
-                self.empty_namespace(&key.name);
-            }
             if kinds::definitions() == Some(key.kind) {
-                self.empty_kinds(
-                    |kind| kind.backing == Backing::Definition && kind.qualified() == key.name,
-                    None,
-                );
+                self.empty_kinds(|kind| kind.backing == Backing::Definition && kind.qualified() == key.name);
             }
             let gone = self.commit(key.clone(), Action::Deleted, (*old).clone());
-            self.settle(&gone, now);
+            self.depart(&gone);
             return Ok(Deletion::Gone(gone));
         }
         let left = old["metadata"]["deletionGracePeriodSeconds"].as_u64();
@@ -132,83 +126,14 @@ impl Store {
         object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
         let pending = self.commit(key.clone(), Action::Modified, object);
         if options.propagation == Propagation::Foreground {
-            self.delete_all(dependents, now);
+            self.wait_for_dependents(key);
         }
         Ok(Deletion::Pending(pending))
     }
 
-    /// The objects that an object owns, and nobody else does.
-    fn dependents(&self, owner: &Value) -> Vec<Key> {
-        let Some(uid) = owner["metadata"]["uid"].as_str() else { return Vec::new() };
-        let owned = |object: &Value| {
-            let owners = object["metadata"]["ownerReferences"].as_array();
-            owners.is_some_and(|all| !all.is_empty() && all.iter().all(|one| one["uid"] == uid))
-        };
-        self.objects.iter().filter(|(_, object)| owned(object)).map(|(key, _)| key.clone()).collect()
-    }
-
-    fn let_go(&mut self, dependent: &Key) {
-        let Ok(old) = self.get(dependent) else { return };
-        let mut object = (*old).clone();
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("ownerReferences");
-        }
-        self.commit(dependent.clone(), Action::Modified, object);
-    }
-
-    fn keep_for_dependents(&mut self, key: &Key, old: &Arc<Value>) -> Arc<Value> {
-        let mut finalizers = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        if finalizers.iter().any(|one| one == FOREGROUND) {
-            return Arc::clone(old);
-        }
-        finalizers.push(json!(FOREGROUND));
-        let mut object = (**old).clone();
-        object["metadata"]["finalizers"] = json!(finalizers);
-        self.commit(key.clone(), Action::Modified, object)
-    }
-
-    fn delete_all(&mut self, keys: Vec<Key>, now: Timestamp) {
-        for key in keys {
-            // One that is gone meanwhile needs no deletion.
-            let _gone_or_pending = self.delete(&key, &DeleteOptions::default(), now);
-        }
-    }
-
-    /// What follows from an object's end: its dependents end, and an owner that waited for its last dependent.
-    pub(super) fn settle(&mut self, gone: &Value, now: Timestamp) {
-        self.delete_all(self.dependents(gone), now);
-        for owner in gone["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
-            let waits = |object: &Value| {
-                let finalizers = object["metadata"]["finalizers"].as_array();
-                object["metadata"]["uid"] == owner["uid"]
-                    && finalizers.is_some_and(|all| all.iter().any(|one| one == FOREGROUND))
-            };
-            let found = self.objects.iter().find(|(_, object)| waits(object));
-            let Some((key, object)) = found.map(|(key, object)| (key.clone(), Arc::clone(object))) else {
-                continue;
-            };
-            if !self.dependents(&object).is_empty() {
-                continue;
-            }
-            let mut object = (*object).clone();
-            if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
-                finalizers.retain(|one| one != FOREGROUND);
-            }
-            let action = if has_finalizers(&object) { Action::Modified } else { Action::Deleted };
-            let last = self.commit(key, action, object);
-            if action == Action::Deleted {
-                self.settle(&last, now);
-            }
-        }
-    }
-
-    fn empty_namespace(&mut self, name: &str) {
-        self.empty_kinds(|kind| kind.scope == Scope::Namespaced, Some(name));
-    }
-
-    fn empty_kinds(&mut self, which: impl Fn(&Kind) -> bool, namespace: Option<&str>) {
+    fn empty_kinds(&mut self, which: impl Fn(&Kind) -> bool) {
         for kind in KINDS.iter().filter(|kind| which(kind)) {
-            let collection = Collection { kind, namespace: namespace.map(str::to_owned) };
+            let collection = Collection { kind, namespace: None };
             let all: Vec<_> = self
                 .list(&collection, &Selector::default())
                 .map(|(key, object)| (key.clone(), (**object).clone()))

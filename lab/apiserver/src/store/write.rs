@@ -76,7 +76,26 @@ impl Store {
         first_status(key.kind, &mut object);
         fill_in(&key, &mut object);
         check(&key, None, &object)?;
+        self.check_account(&key, &object)?;
         Ok(Write { key, old: None, object })
+    }
+
+    /// Nobody runs a pod under an account that is not there, as the admission plugin `ServiceAccount` has it: whoever creates it tries again.
+    /// The account `default`, which a controller makes in each namespace, is taken to be there.
+    fn check_account(&self, key: &Key, object: &Value) -> Result<(), ApiError> {
+        let name = object["spec"]["serviceAccountName"].as_str().filter(|name| *name != "default");
+        let (Some(name), "Pod", Some(kind)) = (name, key.kind.name, Kind::find("", "v1", "serviceaccounts"))
+        else {
+            return Ok(());
+        };
+        let account = Key { kind, namespace: key.namespace.clone(), name: name.to_owned() };
+        if self.objects.contains_key(&account) {
+            return Ok(());
+        }
+        let place = &key.namespace;
+        let why =
+            format!("error looking up service account {place}/{name}: serviceaccount \"{name}\" not found");
+        Err(ApiError::Denied { kind: key.kind, name: Some(key.name.clone()), why })
     }
 
     /// Does what was decided. The store must not have changed since.
@@ -92,8 +111,7 @@ impl Store {
         let action = if last_finalizer_gone { Action::Deleted } else { Action::Modified };
         let updated = self.commit(key, action, object);
         if action == Action::Deleted {
-            let deleted = old["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
-            self.settle(&updated, deleted.unwrap_or(Timestamp::UNIX_EPOCH));
+            self.depart(&updated);
         }
         updated
     }

@@ -35,6 +35,7 @@ async fn a_bound_token_dies_with_its_pod_even_if_the_name_returns() {
     read(&world, &token).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
     pods.delete("agent", &DeleteParams::default()).await.unwrap();
+    world.pass(10);
     assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
     world.server.upsert(pod("agent")).unwrap();
     assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
@@ -45,14 +46,48 @@ async fn a_token_ends_with_its_time_or_when_revoked() {
     let world = with_agent();
     let token = || world.server.token(&account(), None, Duration::from_secs(60)).unwrap();
     let (first, second) = (token(), token());
-    world.pass(59);
+    world.pass(49);
     read(&world, &first).await.unwrap();
     assert!(world.server.revoke(&second) && !world.server.revoke(&second));
     assert_eq!(refusal(read(&world, &second).await), (401, "Unauthorized".into()));
-    world.pass(1);
+    world.pass(11);
     assert_eq!(refusal(read(&world, &first).await), (401, "Unauthorized".into()));
+    let expired = world.server.expired_token(&account(), None).unwrap();
+    assert_eq!(refusal(read(&world, &expired).await), (401, "Unauthorized".into()));
     assert_eq!(refusal(read(&world, "nonsense").await), (401, "Unauthorized".into()));
     read(&world, &world.server.admin_token()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_was_accepted_is_not_looked_up_again_for_ten_seconds() {
+    let world = with_agent();
+    let token = || world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    let (used, fresh) = (token(), token());
+    read(&world, &used).await.unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.server.client(), "shop");
+    accounts.delete("default", &DeleteParams::default()).await.unwrap();
+    let gone = || (401, "Unauthorized".to_owned());
+    assert_eq!(
+        refusal(read(&world, &fresh).await),
+        gone(),
+        "failures and what was never used are not cached"
+    );
+    world.pass(9);
+    read(&world, &used).await.unwrap();
+    world.pass(1);
+    assert_eq!(refusal(read(&world, &used).await), gone(), "a use does not prolong it");
+}
+
+#[tokio::test]
+async fn tokens_can_be_made_to_be_looked_up() {
+    let world = with_agent();
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    read(&world, &token).await.unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.server.client(), "shop");
+    accounts.delete("default", &DeleteParams::default()).await.unwrap();
+    read(&world, &token).await.unwrap();
+    world.server.forget_tokens();
+    assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
 }
 
 #[tokio::test]
@@ -98,6 +133,11 @@ async fn a_token_request_binds_to_the_pod_it_names() {
     assert_eq!(refusal(ask(json!({"kind": "Pod", "name": "gone"})).await), (404, "NotFound".into()));
     let mut foreign = pod("foreign");
     foreign["spec"]["serviceAccountName"] = json!("robot");
+    let refused = world.server.upsert(foreign.clone()).unwrap_err().to_string();
+    let why = "pods \"foreign\" is forbidden: error looking up service account shop/robot: serviceaccount \"robot\" not found";
+    assert_eq!(refused, why, "nobody runs a pod under an account that is not there");
+    let robot = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "shop"}});
+    world.server.upsert(robot).unwrap();
     world.server.upsert(foreign).unwrap();
     assert_eq!(refusal(ask(json!({"kind": "Pod", "name": "foreign"})).await), (403, "Forbidden".into()));
 }

@@ -204,9 +204,30 @@ async fn a_namespace_takes_its_objects_with_it() {
         "shop"
     );
     world.server.upsert(pod("cart")).unwrap();
-    let status = api.delete("shop", &DeleteParams::default()).await.unwrap().right().unwrap();
-    assert!(status.is_success());
-    assert_eq!(pods(&world).list(&ListParams::default()).await.unwrap().items.len(), 0);
+    let mut runs = pod("runs");
+    runs["spec"]["nodeName"] = "n1".into();
+    world.server.upsert(runs).unwrap();
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf", "namespace": "shop"}});
+    world.server.upsert(map).unwrap();
+    let maps = Api::<ConfigMap>::namespaced(world.server.client(), "shop");
+
+    let ending = api.delete("shop", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(ending.metadata.deletion_timestamp.is_some());
+    assert_eq!(ending.status.unwrap().phase.as_deref(), Some("Terminating"));
+    assert_eq!(pods(&world).list(&ListParams::default()).await.unwrap().items.len(), 2, "not at once");
+    let late = pods(&world).create(&PostParams::default(), &typed(pod("late"))).await;
+    let Err(kube::Error::Api(late)) = late else { panic!("it was created") };
+    assert!(late.code == 403 && late.message.ends_with("because it is being terminated"), "{}", late.message);
+
+    while world.server.collect() {}
+    let left = pods(&world).list(&ListParams::default()).await.unwrap().items;
+    assert!(left.len() == 1 && left[0].metadata.deletion_timestamp.is_some(), "gracefully");
+    maps.get("conf").await.expect("pods go first");
+    pods(&world).delete("runs", &DeleteParams::default().grace_period(0)).await.unwrap();
+    while world.server.collect() {}
+    assert_eq!(refusal(maps.get("conf").await), (404, "NotFound".into()));
+    assert_eq!(refusal(api.get("shop").await), (404, "NotFound".into()));
     let late = pods(&world).create(&PostParams::default(), &typed(pod("late"))).await;
     assert_eq!(refusal(late), (404, "NotFound".into()));
 }
@@ -408,20 +429,27 @@ async fn a_deleted_owner_takes_its_dependents_with_it_before_after_or_not() {
     let world = with_daemon();
     sets(&world).delete("d", &DeleteParams::background()).await.unwrap();
     assert_eq!(refusal(sets(&world).get("d").await), (404, "NotFound".into()));
+    assert!(!deleting(&world), "not at once");
+    while world.server.collect() {}
     assert!(deleting(&world), "its pod ends gracefully, after it");
     assert!(world.server.pod("shop", "other").is_some());
 
     let world = with_daemon();
     sets(&world).delete("d", &DeleteParams::foreground()).await.unwrap();
     let waiting = sets(&world).get("d").await.unwrap().metadata;
-    assert!(waiting.deletion_timestamp.is_some() && deleting(&world), "both are ending, the pod first");
+    assert!(waiting.deletion_timestamp.is_some() && !deleting(&world), "not at once");
+    while world.server.collect() {}
+    assert!(deleting(&world), "both are ending, the pod first");
     pods(&world).delete("d-1", &now).await.unwrap();
+    while world.server.collect() {}
     sets(&world).get("d").await.unwrap();
     pods(&world).delete("d-2", &now).await.unwrap();
+    while world.server.collect() {}
     assert_eq!(refusal(sets(&world).get("d").await), (404, "NotFound".into()));
 
     let world = with_daemon();
     sets(&world).delete("d", &DeleteParams::orphan()).await.unwrap();
+    while world.server.collect() {}
     assert!(!deleting(&world));
     assert!(world.server.pod("shop", "d-1").unwrap()["metadata"]["ownerReferences"].is_null());
 }
