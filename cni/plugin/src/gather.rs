@@ -88,9 +88,9 @@ impl FactsError {
             {
                 remedy::DENIED
             }
-            ApiMiss::Kubeconfig { error: KubeconfigError::Read { .. }, .. } => {
-                "the node agent writes this file when it starts: look whether its pod (istio-cni-node) runs on this node"
-            }
+            ApiMiss::Kubeconfig { error: KubeconfigError::Read { .. }, .. } => remedy::NO_AGENT,
+            // Credentials die with the account: what is left of an uninstall that could not end looks like this, too.
+            ApiMiss::Api(ApiError::Denied { .. }) if self.nobody_listens() => remedy::LEFT_BEHIND,
             ApiMiss::Kubeconfig { .. } => "delete the file and restart the node agent, which writes it anew",
             ApiMiss::Api(ApiError::Denied { .. }) => {
                 "look at the node agent's token: whether its service account exists, may get pods, and the agent runs and renews it"
@@ -99,6 +99,10 @@ impl FactsError {
                 "look whether the node agent runs on this node and whether the node reaches the API server"
             }
         }
+    }
+
+    fn nobody_listens(&self) -> bool {
+        matches!(self.agent, AgentMiss::Failed(AgentError::Absent))
     }
 }
 

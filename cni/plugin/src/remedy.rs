@@ -15,6 +15,13 @@ use protocol::mutant;
 /// A path that even root may not use.
 pub(crate) const DENIED: &str = "root may do this: look for denials of a security module (SELinux: ausearch -m avc -c istio-cni; AppArmor: dmesg) \
     and label the file as its policy wants, or allow it";
+/// The credentials are not there, and nobody listens.
+pub(crate) const NO_AGENT: &str = "the node agent writes this file when it starts: look whether its pod (istio-cni-node) runs on this node. If istio-cni was \
+    uninstalled, this node was left behind: apply what `install-cni manifests --purge` prints, or run `install-cni --purge` here";
+/// The credentials are refused, and nobody listens.
+pub(crate) const LEFT_BEHIND: &str = "no node agent runs on this node, and the credentials that the last one left are refused: look why its pod \
+    (istio-cni-node) does not run. If istio-cni was uninstalled, this node was left behind: apply what `install-cni manifests --purge` prints, \
+    or run `install-cni --purge` here";
 const READ_ONLY: &str = "the file system is mounted read-only: choose a path on another one";
 const ENTER: &str = "the plugin needs CAP_SYS_ADMIN in its own user namespace and in the one that owns the pod's network namespace: run the \
     container runtime as root of the node, and look for denials of a security module";
