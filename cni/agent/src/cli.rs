@@ -58,6 +58,10 @@ pub struct Cli {
     /// node itself where its runtime looks, and tells where that is.
     #[arg(long)]
     pub purge: bool,
+    /// With --purge: the plugin's binary stays as long as the runtime needs it to tear pods down, as after an uninstall. For a node that is not
+    /// drained.
+    #[arg(long, requires = "purge")]
+    pub keep_used_binary: bool,
     /// With --purge: where CNI plugins are, by comma, instead of finding out. --mounted-cni-net-dir says the same of configurations.
     #[arg(long, value_name = "DIR", value_delimiter = ',', requires = "purge")]
     pub cni_bin_dir: Vec<PathBuf>,
@@ -82,6 +86,9 @@ pub enum Command {
     Taint(taint::Flags),
     /// Print the version, as upstream's command does.
     Version,
+    /// Wait until told to stop, as a pod that has nothing more to do.
+    #[command(hide = true)]
+    Idle,
     /// Work in namespaces of pods, for the agent itself: a request on stdin, an answer on stdout.
     #[command(hide = true)]
     InPod,
@@ -223,6 +230,12 @@ mod tests {
         assert_eq!(given(&["--chained-cni-plugin=nope"]), [("chained-cni-plugin", "nope".to_owned())]);
         let cli = read(&["--skip-tls-verify", "status"]).unwrap();
         assert!(matches!(cli.command, Some(Command::Status { .. })));
+    }
+
+    #[test]
+    fn only_a_purge_can_keep_the_binary() {
+        assert!(read(&["--purge", "--keep-used-binary"]).unwrap().keep_used_binary);
+        assert!(read(&["--keep-used-binary"]).is_err());
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use crate::cli::Flags;
 use ::manifests::inputs::install::{Source, Sources, install};
+use ::manifests::render::{self, render};
 use ::manifests::resolve::Context;
 use ::manifests::values::{Release, Values};
-use ::manifests::{Mistakes, render, yaml};
+use ::manifests::{Mistakes, yaml};
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
@@ -59,6 +60,10 @@ pub struct Request {
     /// How the objects are written.
     #[arg(short = 'o', long, value_enum, default_value_t)]
     pub output: Output,
+    /// Render what cleans the nodes of a cluster that an uninstall left behind, instead: a DaemonSet that purges each node once, and what it
+    /// needs, in kube-system unless --namespace says otherwise. Delete it when its rollout is complete.
+    #[arg(long, conflicts_with = "show_values")]
+    pub purge: bool,
     /// Print the values, all of them, instead of the objects.
     #[arg(long)]
     pub show_values: bool,
@@ -136,7 +141,8 @@ fn read(request: &Request) -> Result<Sources, Failure> {
         documents: request.from.iter().map(source).collect::<Result<_, _>>()?,
         values: request.values.iter().map(source).collect::<Result<_, _>>()?,
         set: request.set.clone(),
-        namespace: request.namespace.clone(),
+        // The agent's may be gone by now.
+        namespace: request.namespace.clone().or_else(|| request.purge.then(|| "kube-system".to_owned())),
     })
 }
 
@@ -171,9 +177,10 @@ fn installation(
 }
 
 fn text(request: &Request, values: &Values) -> String {
-    let objects = match request.show_values {
-        true => vec![json!(values)],
-        false => render(values),
+    let objects = match (request.show_values, request.purge) {
+        (true, _) => vec![json!(values)],
+        (false, true) => render::purge(values),
+        (false, false) => render(values),
     };
     match (request.output, request.show_values) {
         (Output::Yaml, true) => objects.iter().map(yaml::write).collect(),
@@ -235,6 +242,18 @@ mod tests {
         assert!(told.contains("logging.level"), "{told}");
         let (code_of, again, told) = ran(&of(file(&dir, &shown)));
         assert_eq!((code_of, again.as_str(), told.as_str()), (code(0), shown.as_str(), ""));
+    }
+
+    #[test]
+    fn what_cleans_a_cluster_is_in_a_namespace_that_every_cluster_has() {
+        for (namespace, want) in [(None, "kube-system"), (Some("mesh".to_owned()), "mesh")] {
+            let (code_of, text, told) = ran(&Request { purge: true, namespace, ..Request::default() });
+            assert_eq!((code_of, told.as_str()), (code(0), ""));
+            let objects = ::manifests::document::read("out", &text).unwrap();
+            assert!(objects.iter().all(|object| object["metadata"]["namespace"] == want), "{text}");
+            let purge = &objects[0]["spec"]["template"]["spec"]["initContainers"][0];
+            assert_eq!(purge["args"], json!(["--purge", "--keep-used-binary"]));
+        }
     }
 
     #[test]

@@ -48,6 +48,10 @@ pub fn main(cli: Cli) -> ExitCode {
         let done = manifests::run(request, &cli.flags, &mut io::stdout(), &mut io::stderr());
         return done.unwrap_or(ExitCode::FAILURE);
     }
+    if let Some(Command::Idle) = cli.command {
+        return idle().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let binary = if cli.keep_used_binary { Binary::WhileUnused } else { Binary::Always };
     let (purging, bin_dirs) = (cli.purge, cli.cni_bin_dir);
     let loaded = settings::load(cli.flags.0, &Process);
     if let Some(Command::Status { output }) = cli.command {
@@ -58,7 +62,7 @@ pub fn main(cli: Cli) -> ExitCode {
         return taint::main(&flags, loaded);
     }
     if purging {
-        return purge::run(&loaded, bin_dirs);
+        return purge::run(&loaded, bin_dirs, binary);
     }
     match run(loaded) {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,6 +71,19 @@ pub fn main(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Waits for a signal.
+fn idle() -> io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    })
 }
 
 /// One thread: what blocks has threads of its own, which end when they are idle.

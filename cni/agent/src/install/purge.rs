@@ -78,7 +78,7 @@ impl Sites {
 
     /// Removes everything of ours there.
     #[must_use]
-    pub fn purge(&self, settings: &Settings) -> Purged {
+    pub fn purge(&self, settings: &Settings, binary: Binary) -> Purged {
         let split = |all: &[PathBuf]| all.iter().cloned().partition(|path: &PathBuf| path.is_dir());
         let (net_dirs, no_net): (Vec<_>, Vec<_>) = split(&self.net_dirs);
         let (bin_dirs, no_bin): (Vec<_>, Vec<_>) = split(&self.bin_dirs);
@@ -97,7 +97,7 @@ impl Sites {
             // The node's own plugins: nothing of what is in there says what the agent's image ships.
             settings.places.source_dir = PathBuf::new();
         }
-        let summary = uninstall_from(&settings, &net_dirs, Binary::Always);
+        let summary = uninstall_from(&settings, &net_dirs, binary);
         let looked = [net_dirs, bin_dirs, run_dir].concat();
         Purged { summary, looked, absent: [no_net, no_bin, no_run].concat(), blind }
     }
@@ -153,7 +153,7 @@ mod tests {
         }
 
         fn purge(&self, given: &Given) -> Purged {
-            Sites::find(&self.settings.places, given, self.root.path()).purge(&self.settings)
+            Sites::find(&self.settings.places, given, self.root.path()).purge(&self.settings, Binary::Always)
         }
 
         fn has(&self, path: &str) -> bool {

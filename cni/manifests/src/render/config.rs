@@ -17,7 +17,7 @@ pub(super) fn config_map(make: &Maker<'_>) -> Value {
     make.local(CONFIG_MAP, "istio-cni-config", json!({ "data": data }))
 }
 
-fn settings(values: &Values) -> BTreeMap<String, String> {
+pub(super) fn settings(values: &Values) -> BTreeMap<String, String> {
     let mut data: BTreeMap<_, _> = switches(values).map(|(key, on)| (key, on.to_string())).into();
     data.extend(texts(values));
     let owned = match mutant!("upstreams-spelling") {
