@@ -1,6 +1,7 @@
 @install-cni
 Feature: What the agent may do is what it asks for
-  It reads pods everywhere, because a node's pods are of every namespace. In its own namespace it reads two objects, by name.
+  It reads pods everywhere, because a node's pods are of every namespace. In its own namespace it reads two objects, by name, and the
+  namespace itself.
 
   Background:
     Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
@@ -10,8 +11,9 @@ Feature: What the agent may do is what it asks for
     When manifests are rendered with "--namespace mesh"
     Then there is a Role "istio-cni" in namespace "mesh"
     And Role "istio-cni" has rules/0 = {"apiGroups":[""],"resources":["configmaps"],"resourceNames":["istio-cni-config"],"verbs":["list","watch"]}
-    And Role "istio-cni" has rules/1 = {"apiGroups":["apps"],"resources":["daemonsets"],"resourceNames":["istio-cni-node"],"verbs":["get"]}
-    And Role "istio-cni" has no rules/2
+    And Role "istio-cni" has rules/1 = {"apiGroups":["apps"],"resources":["daemonsets"],"resourceNames":["istio-cni-node"],"verbs":["get","list","watch"]}
+    And Role "istio-cni" has rules/2 = {"apiGroups":[""],"resources":["namespaces"],"resourceNames":["mesh"],"verbs":["get"]}
+    And Role "istio-cni" has no rules/3
 
   @mutant:role-without-names
   Scenario: OpenShift has to allow what is mounted

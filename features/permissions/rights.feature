@@ -11,7 +11,8 @@ Feature: The agent and the controllers of taints have the rights that their mode
       get nodes
       create,patch events
       list,watch configmaps named istio-cni-config in namespace istio-system
-      get daemonsets of group apps named istio-cni-node in namespace istio-system
+      get,list,watch daemonsets of group apps named istio-cni-node in namespace istio-system
+      get namespaces named istio-system in namespace istio-system
       """
     And its rights are the usual ones
 
@@ -54,7 +55,8 @@ Feature: The agent and the controllers of taints have the rights that their mode
       get,list,watch,patch nodes
       create,patch events
       list,watch configmaps named istio-cni-config in namespace istio-system
-      get daemonsets of group apps named istio-cni-node in namespace istio-system
+      get,list,watch daemonsets of group apps named istio-cni-node in namespace istio-system
+      get namespaces named istio-system in namespace istio-system
       """
 
   @mutant:controller-verb-too-many

@@ -8,8 +8,10 @@ Feature: Credentials that are refused hold pods up, and never the agent that bri
     Given the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
-    When the API server answers 503 on a get of daemonsets.apps
+    When the API server falls silent on a watch of daemonsets.apps
+    And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
+    And nobody uses the node agent's token for 10 s
     And "cart" starts
     Then it does not start: code 11, "it answered 401"
     When the API server answers 401 on a get of pods

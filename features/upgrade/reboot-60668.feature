@@ -8,7 +8,8 @@ Feature: After a reboot the agent's own pod starts first (istio-60668)
     Given the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
-    When the API server answers 503 on a get of daemonsets.apps
+    When the API server falls silent on a watch of daemonsets.apps
+    And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
     And the node's run directory is wiped
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni"

@@ -1,8 +1,8 @@
 @real-kernel @install-cni
 Feature: The roles go before the DaemonSet does (istio-61718)
-  A release that is removed loses its objects in no order. Who was allowed to ask for its DaemonSet and is not any more is being uninstalled.
+  A release that is removed loses its objects in no order. The watch of the DaemonSet was opened while that was allowed, and goes on.
 
-  @mutant:forbidden-keeps
+  @mutant:deletion-unheard
   Scenario: Rights and DaemonSet are deleted, in this order
     Given the node agent is ready
     When the DaemonSet is deleted, its rights first

@@ -51,3 +51,63 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
     When the DaemonSet is deleted
     Then it runs
     And its namespace holds no rule
+
+  Scenario Outline: All of it is deleted <order>, by an operator who has just looked at it
+    When the node agent's token is used to list pods ""
+    And the installation is deleted <order>
+    Then nothing of ours is left on any node
+    And the conflist "10-lab.conflist" is as it was
+    And a pod of the mesh and one outside of it start on every node
+
+    @mutant:deletion-unheard
+    Examples:
+      | order              |
+      | as it was rendered |
+      | in reverse         |
+      | as Helm does it    |
+
+    @mutant:deletion-begun-unheard
+    Examples:
+      | order              |
+      | in the foreground  |
+
+    @mutant:namespace-outlived
+    Examples:
+      | order              |
+      | with its namespace |
+
+    @mutant:gone-keeps
+    Examples:
+      | order                  |
+      | by its DaemonSet alone |
+
+  Scenario Outline: All of it is deleted <order>, after nothing happened for a while
+    The API server remembers for 10 s whom it let in. Whose account is deleted is told 403 until then, and 401 afterwards.
+
+    When nobody uses the node agent's token for 10 s
+    And the installation is deleted <order>
+    Then nothing of ours is left on any node
+    And the conflist "10-lab.conflist" is as it was
+    And a pod of the mesh and one outside of it start on every node
+
+    @mutant:deletion-unheard
+    Examples:
+      | order              |
+      | as it was rendered |
+      | in reverse         |
+      | as Helm does it    |
+
+    @mutant:deletion-begun-unheard
+    Examples:
+      | order              |
+      | in the foreground  |
+
+    @mutant:namespace-outlived
+    Examples:
+      | order              |
+      | with its namespace |
+
+    @mutant:gone-keeps
+    Examples:
+      | order                  |
+      | by its DaemonSet alone |

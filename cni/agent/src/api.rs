@@ -4,7 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `client` | where the server is; a request and its answer |
-//! | `transport`, `tls`, `account` | connections, whom to trust, which token is sent |
+//! | `transport`, `tls`, `account`, `token` | connections, whom to trust, which token is sent, and whether a refused one was good |
 //! | `error` | every failure, sorted once |
 //! | `follow` | list, then watch, for as long as the agent lives; what comes next is decided in `follow::course` |
 //! | `list`, `watch` | the two kinds of body, read piece by piece |
@@ -16,6 +16,7 @@ mod follow;
 mod list;
 mod resource;
 mod tls;
+mod token;
 mod transport;
 mod watch;
 
@@ -23,6 +24,7 @@ mod watch;
 pub(crate) mod testing;
 
 pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
-pub use error::ApiError;
+pub use error::{ApiError, Token, Unauthorized};
 pub use follow::{Change, Following, Lost};
 pub use resource::{NoNode, Resource};
+pub use token::Life;

@@ -122,6 +122,8 @@ pub struct NodePlan {
     pub probes_in_time: bool,
     /// How long tokens live, if not as long as usual.
     pub token_life: Option<Duration>,
+    /// How many nodes of its kind there are, if there is more than one. Steps that speak of the node mean the first.
+    pub count: Option<usize>,
 }
 
 /// Where the cluster of a scenario keeps its files.
@@ -170,6 +172,9 @@ impl Tier {
         options.image_has_tools = node.image_has_tools;
         options.probes_in_time = node.probes_in_time;
         options.token_life = node.token_life.unwrap_or(options.token_life);
+        if let Some(count) = node.count {
+            options.nodes = (1..=count).map(|number| format!("node-{number}")).collect();
+        }
         if node.installed == Installed::ByAgent {
             options.back_off = Some(BACK_OFF);
         }
@@ -180,7 +185,7 @@ impl Tier {
         Ok(Self { cluster, directory })
     }
 
-    /// The only node.
+    /// The node, or the first one.
     pub fn node(&self) -> Result<&dyn Node, LabError> {
         self.cluster.nodes().into_iter().next().ok_or_else(|| LabError::Harness {
             what: "find the node".to_owned(),

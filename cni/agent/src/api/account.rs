@@ -6,9 +6,17 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderValue;
+
+use super::error::Token;
+use super::token;
+
+/// How far the node's clock may be behind the API server's.
+const SKEW: Duration = Duration::from_secs(60);
 
 /// Why there is no token to send.
 #[derive(Debug, thiserror::Error)]
@@ -56,11 +64,14 @@ struct Known {
 pub(super) struct Account {
     path: Arc<Path>,
     known: Arc<Mutex<Option<Known>>>,
+    /// The API server accepted a token of this account. A later token of it, which a kubelet got from that API server, need not have been
+    /// used yet when the account goes.
+    accepted: Arc<AtomicBool>,
 }
 
 impl Account {
     pub(super) fn new(token_file: &Path) -> Self {
-        Self { path: token_file.into(), known: Arc::default() }
+        Self { path: token_file.into(), known: Arc::default(), accepted: Arc::default() }
     }
 
     /// What to send now.
@@ -81,6 +92,18 @@ impl Account {
         self.header().ok().filter(|header| header != refused)
     }
 
+    /// The API server did what a token of this account asked for.
+    pub(super) fn accepted(&self) {
+        self.accepted.store(true, Ordering::Relaxed);
+    }
+
+    /// What is known of a token that was refused.
+    pub(super) fn token(&self, refused: &HeaderValue) -> Token {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let text = refused.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+        judged(text.and_then(token::Life::of), self.accepted.load(Ordering::Relaxed), now)
+    }
+
     fn read(&self) -> Result<HeaderValue, AccountError> {
         let text = std::fs::read_to_string(&self.path).map_err(|source| self.unread(source))?;
         let token = text.trim();
@@ -95,9 +118,46 @@ impl Account {
     }
 }
 
+/// A token that is no JWT does not say when it expires; one without `exp` never does.
+fn judged(life: Option<token::Life>, accepted: bool, now: Duration) -> Token {
+    match life {
+        Some(token::Life::Until(end)) if now + SKEW >= end => Token::Expired,
+        Some(_) if accepted => Token::Proven,
+        _ => Token::Unproven,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_token_is_judged_by_its_past_and_by_its_own_end() {
+        let second = Duration::from_secs;
+        let until = |end| Some(token::Life::Until(second(end)));
+        for (life, accepted, want) in [
+            (until(1000), true, Token::Proven),
+            (until(1000), false, Token::Unproven),
+            (until(560), true, Token::Expired),
+            (until(400), false, Token::Expired),
+            (Some(token::Life::Endless), true, Token::Proven),
+            (Some(token::Life::Endless), false, Token::Unproven),
+            (None, true, Token::Unproven),
+        ] {
+            assert_eq!(judged(life, accepted, second(500)), want, "{life:?} {accepted}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_renewed_is_of_the_account_that_was_accepted() {
+        let account = Account::new(Path::new("/nonexistent"));
+        // {"sub":"x"}
+        let token = HeaderValue::from_static("Bearer e30.eyJzdWIiOiJ4In0.c2ln");
+        assert_eq!(account.token(&token), Token::Unproven);
+        account.accepted();
+        assert_eq!(account.clone().token(&token), Token::Proven);
+        assert_eq!(account.token(&HeaderValue::from_static("Bearer opaque")), Token::Unproven);
+    }
 
     #[test]
     fn a_replaced_file_is_read_at_once() {

@@ -171,7 +171,8 @@ impl Client {
         let (parts, body) = answer.into_parts();
         // What the server says about it is worth less than the code.
         let words = collect(body, REFUSAL_LIMIT).await.unwrap_or_default();
-        Err(ApiError::of_answer(parts.status, &parts.headers, &words))
+        let token = parts.extensions.get().copied().unwrap_or_default();
+        Err(ApiError::of_answer(parts.status, &parts.headers, &words).with_token(token))
     }
 }
 

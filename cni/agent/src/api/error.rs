@@ -2,9 +2,10 @@
 //! Every way in which a request can fail, sorted once. What to do about each is its caller's business.
 
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
+use http::{HeaderMap, StatusCode, header::RETRY_AFTER, header::WWW_AUTHENTICATE};
 use kube::core::Status;
 
 /// Nobody waits longer than this because a server says so.
@@ -12,6 +13,38 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// How much of a server's message is kept.
 const MESSAGE_LIMIT: usize = 500;
+
+/// A 401, or no token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unauthorized {
+    /// The server's words, or why there is no token.
+    pub message: String,
+    /// The token that was sent.
+    pub token: Token,
+}
+
+/// What is known of a token that the API server refuses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Token {
+    /// Its account's tokens were accepted before, and it has not expired.
+    Proven,
+    /// It has expired, by its own `exp` or by the API server's word.
+    Expired,
+    /// No token of its account was ever accepted, or it does not say when it expires.
+    #[default]
+    Unproven,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Proven => "the token was accepted before and has not expired",
+            Self::Expired => "the token has expired",
+            Self::Unproven => "no token of this account was accepted before",
+        })
+    }
+}
 
 /// Why a request did not get what it asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +54,7 @@ pub enum ApiError {
     Unreachable(String),
     /// 401, or there is no token to send.
     #[error("log in to the API server: {0}")]
-    Unauthorized(String),
+    Unauthorized(Unauthorized),
     /// 403
     #[error("be allowed to do it by the API server: {0}")]
     Forbidden(String),
@@ -102,7 +135,27 @@ impl ApiError {
             Ok(status) if !status.message.is_empty() => status.message,
             _ => String::from_utf8_lossy(body).trim().to_owned(),
         };
+        if code == StatusCode::UNAUTHORIZED {
+            return Self::unauthorized(message, headers);
+        }
         Self::sorted(code.as_u16(), message, header.map(Duration::from_secs))
+    }
+
+    /// A kube-apiserver says no more than `Unauthorized`; what authenticates in front of one may say that the token expired (RFC 6750, 3.1).
+    fn unauthorized(message: String, headers: &HeaderMap) -> Self {
+        let challenge = headers.get(WWW_AUTHENTICATE).and_then(|text| text.to_str().ok()).unwrap_or_default();
+        let says_expired =
+            [message.as_str(), challenge].iter().any(|text| text.to_lowercase().contains("expired"));
+        let token = if says_expired { Token::Expired } else { Token::default() };
+        Self::Unauthorized(Unauthorized { message: shortened(message), token })
+    }
+
+    /// The same, with what we know of the token that was sent. The API server's word is better.
+    pub(super) fn with_token(mut self, sent: Token) -> Self {
+        if let Self::Unauthorized(Unauthorized { token: token @ Token::Unproven, .. }) = &mut self {
+            *token = sent;
+        }
+        self
     }
 
     /// What an `ERROR` event of a watch means.
@@ -115,7 +168,7 @@ impl ApiError {
     fn sorted(code: u16, message: String, retry_after: Option<Duration>) -> Self {
         let message = shortened(message);
         match code {
-            401 => Self::Unauthorized(message),
+            401 => Self::Unauthorized(Unauthorized { message, token: Token::default() }),
             403 => Self::Forbidden(message),
             404 => Self::NotFound(message),
             409 => Self::Conflict(message),
@@ -131,7 +184,8 @@ impl ApiError {
         if let kube::Error::Service(inner) = error
             && let Some(account) = inner.downcast_ref::<super::account::AccountError>()
         {
-            return Self::Unauthorized(format!("failed to {account}"));
+            let message = format!("failed to {account}");
+            return Self::Unauthorized(Unauthorized { message, token: Token::default() });
         }
         Self::Unreachable(chain(error))
     }
@@ -204,6 +258,31 @@ mod tests {
         );
         let ApiError::Forbidden(long) = of(403, None, &"\u{e4}".repeat(10_000)) else { panic!() };
         assert_eq!(long.chars().count(), MESSAGE_LIMIT);
+    }
+
+    #[test]
+    fn a_token_is_what_the_server_says_expired() {
+        let token = |headers: HeaderMap, body: &str, sent| match ApiError::of_answer(
+            StatusCode::UNAUTHORIZED,
+            &headers,
+            body.as_bytes(),
+        )
+        .with_token(sent)
+        {
+            ApiError::Unauthorized(error) => error.token,
+            other => panic!("{other}"),
+        };
+        let challenge = r#"Bearer error="invalid_token", error_description="The access token expired""#;
+        let challenged: HeaderMap =
+            [(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))].into_iter().collect();
+        for (headers, body, sent, want) in [
+            (HeaderMap::new(), "Unauthorized", Token::Proven, Token::Proven),
+            (HeaderMap::new(), "Unauthorized", Token::Unproven, Token::Unproven),
+            (HeaderMap::new(), "service account token has Expired", Token::Proven, Token::Expired),
+            (challenged, "", Token::Proven, Token::Expired),
+        ] {
+            assert_eq!(token(headers, body, sent), want, "{body}");
+        }
     }
 
     #[test]

@@ -84,6 +84,14 @@ impl Resource {
         Self { fields: format!("metadata.name={name}"), ..Self::nodes() }
     }
 
+    /// One DaemonSet.
+    #[must_use]
+    pub fn daemon_set(namespace: &str, name: &str) -> Self {
+        let plural = "daemonsets";
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/{plural}");
+        Self { path, ..Self::one(plural, namespace, name) }
+    }
+
     fn one(plural: &'static str, namespace: &str, name: &str) -> Self {
         Self {
             name: plural,

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 
-use super::Client;
+use super::{Client, Token};
 
 type Piece = Result<Bytes, std::io::Error>;
 
@@ -20,6 +20,7 @@ type Piece = Result<Bytes, std::io::Error>;
 pub(crate) struct Answer {
     code: u16,
     headers: Vec<(&'static str, String)>,
+    token: Token,
     body: BoxStream<'static, Piece>,
 }
 
@@ -27,13 +28,18 @@ impl Answer {
     /// A whole body.
     pub(crate) fn new(code: u16, body: impl Into<Bytes>) -> Self {
         let body = stream::iter([Ok(body.into())]).boxed();
-        Self { code, headers: Vec::new(), body }
+        Self { code, headers: Vec::new(), token: Token::default(), body }
+    }
+
+    /// What a transport says of the token that was refused.
+    pub(crate) fn refusing(token: Token) -> Self {
+        Self { token, ..Self::new(401, "Unauthorized") }
     }
 
     /// A body that comes piece by piece, as the test sends them; it ends when the sender is dropped.
     pub(crate) fn streamed() -> (UnboundedSender<Piece>, Self) {
         let (sender, receiver) = unbounded();
-        (sender, Self { code: 200, headers: Vec::new(), body: receiver.boxed() })
+        (sender, Self { code: 200, headers: Vec::new(), token: Token::default(), body: receiver.boxed() })
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -78,7 +84,7 @@ impl Script {
             };
             async move {
                 let Some(answer) = answer else { return std::future::pending().await };
-                let mut response = Response::builder().status(answer.code);
+                let mut response = Response::builder().status(answer.code).extension(answer.token);
                 for (name, value) in answer.headers {
                     response = response.header(name, value);
                 }

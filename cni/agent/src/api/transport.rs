@@ -73,15 +73,20 @@ impl Transport {
             .headers
             .insert(USER_AGENT, HeaderValue::from_static(concat!("millrace/", env!("CARGO_PKG_VERSION"))));
         parts.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
-        let token = self.account.header()?;
-        let response = self.send(&parts, &body, &token).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(response);
+        let mut token = self.account.header()?;
+        let mut response = self.send(&parts, &body, &token).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(other) = self.account.instead_of(&token)
+        {
+            response = self.send(&parts, &body, &other).await?;
+            token = other;
         }
-        match self.account.instead_of(&token) {
-            Some(token) => self.send(&parts, &body, &token).await,
-            None => Ok(response),
+        match response.status() {
+            StatusCode::UNAUTHORIZED => drop(response.extensions_mut().insert(self.account.token(&token))),
+            status if status.is_success() => self.account.accepted(),
+            _ => {}
         }
+        Ok(response)
     }
 
     fn complete(&self, path: &Uri) -> Result<Uri, http::Error> {

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::KUBECONFIG;
+use crate::api::Life;
 use crate::files::{self, Doing, FileError};
 use crate::settings::{KubeconfigSettings, Settings};
 
@@ -65,8 +65,10 @@ pub fn token_expires(settings: &Settings) -> Option<u64> {
 /// When a service account's token expires; `None` for one that does not say. Its signature is the API server's to check.
 #[must_use]
 pub fn expiry(token: &str) -> Option<u64> {
-    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
-    serde_json::from_slice::<Value>(&claims).ok()?["exp"].as_u64()
+    match Life::of(token)? {
+        Life::Until(end) => Some(end.as_secs()),
+        Life::Endless => None,
+    }
 }
 
 /// The server's address.

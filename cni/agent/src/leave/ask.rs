@@ -1,35 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks for the DaemonSet, and for the node if it matters, again and again within a budget, until something is said.
+//! Asks for the DaemonSet, its namespace and the node.
 
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Namespace, Node, PodSpec};
 use protocol::mutant;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::decide::Answer;
 use super::fits::misfit;
 use crate::api::{ApiError, Client};
 use crate::settings::OwnPod;
 
-/// What one request may take: short, because the end has a few seconds in all.
-const REQUEST: Duration = Duration::from_millis(1500);
-/// The first wait between tries; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest one.
+/// The first wait between questions; it doubles.
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait of one that has time.
 const LAST_WAIT: Duration = Duration::from_secs(15);
+/// Limit of a request at the start, when nobody is in a hurry.
+const REQUEST: Duration = Duration::from_millis(1500);
 
-/// Asks until there is an answer that says something, or the budget is spent.
-pub(super) async fn ask(client: &Client, own: &OwnPod, budget: Duration) -> Answer {
-    let start = Instant::now();
+/// Asks until there is an answer that says something.
+pub(super) async fn until_told(client: &Client, own: &OwnPod) -> Answer {
     let mut wait = FIRST_WAIT;
     loop {
-        let limit = REQUEST.min(budget.saturating_sub(start.elapsed()));
-        // Objects of the API are large, and nearly all of the time nobody asks.
-        let answer = Box::pin(once(client, own, limit)).await;
-        let left = budget.saturating_sub(start.elapsed());
-        if !matches!(answer, Answer::Silent(_)) || left <= wait {
+        let answer = once(client, own, REQUEST).await;
+        if !answer.is_silence() {
             return answer;
         }
         pause(wait).await;
@@ -38,12 +34,19 @@ pub(super) async fn ask(client: &Client, own: &OwnPod, budget: Duration) -> Answ
 }
 
 /// Lets time pass: there is no event to wait for when a server is silent.
-async fn pause(time: Duration) {
+pub(super) async fn pause(time: Duration) {
     let _elapsed = timeout(time, std::future::pending::<()>()).await;
 }
 
-async fn once(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
-    let path = format!("/apis/apps/v1/namespaces/{}/daemonsets/{}", own.namespace, own.daemonset);
+/// Asks once; each request has `limit`.
+pub(super) async fn once(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
+    // Objects of the API are large, and nearly all of the time nobody asks.
+    Box::pin(ask(client, own, limit)).await
+}
+
+async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
+    let OwnPod { namespace, daemonset, .. } = own;
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemonset}");
     let daemonset: DaemonSet = match client.get(&path, limit).await {
         Ok(daemonset) => daemonset,
         Err(error) => return of_error(&error),
@@ -51,13 +54,36 @@ async fn once(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
     if daemonset.metadata.deletion_timestamp.is_some() {
         return Answer::Deleting;
     }
-    let template = daemonset.spec.template.spec;
-    let Some(template) = template.filter(|_| !own.node.is_empty()) else { return Answer::Wanted };
-    match client.get::<Node>(&format!("/api/v1/nodes/{}", own.node), limit).await {
-        Ok(node) => misfit(&template, &node).map_or(Answer::Wanted, Answer::Unwanted),
-        // The DaemonSet is there: what is not known of the node is no reason to take its redirection away.
-        Err(_) => Answer::Wanted,
+    let template = daemonset.spec.template.spec.unwrap_or_default();
+    let (unwanted, namespace) =
+        tokio::join!(unwanted(client, own, &template, limit), stays(client, namespace, limit));
+    unwanted.unwrap_or(namespace)
+}
+
+/// Why the DaemonSet wants no pod on this node. What is not known of the node is no reason to take its redirection away.
+async fn unwanted(client: &Client, own: &OwnPod, template: &PodSpec, limit: Duration) -> Option<Answer> {
+    if own.node.is_empty() {
+        return None;
     }
+    let node: Node = client.get(&format!("/api/v1/nodes/{}", own.node), limit).await.ok()?;
+    misfit(template, &node).map(Answer::Unwanted)
+}
+
+/// The namespace of a DaemonSet that is there. Since Kubernetes 1.33 its deletion takes pods first and waits for their end before it takes
+/// anything else, so that nothing but its own state tells it from an eviction.
+async fn stays(client: &Client, name: &str, limit: Duration) -> Answer {
+    let namespace: Namespace = match client.get(&format!("/api/v1/namespaces/{name}"), limit).await {
+        Ok(namespace) => namespace,
+        // A role of before this question was asked.
+        Err(ApiError::Forbidden(_)) => return Answer::Unconfirmed,
+        Err(ApiError::NotFound(_)) => return Answer::NamespaceDeleting,
+        Err(error) => return of_error(&error),
+    };
+    let phase = namespace.status.and_then(|status| status.phase);
+    if namespace.metadata.deletion_timestamp.is_some() || phase.as_deref() == Some("Terminating") {
+        return Answer::NamespaceDeleting;
+    }
+    Answer::Wanted
 }
 
 fn of_error(error: &ApiError) -> Answer {
@@ -65,6 +91,7 @@ fn of_error(error: &ApiError) -> Answer {
         ApiError::NotFound(_) => Answer::Gone,
         ApiError::Forbidden(_) => Answer::Forbidden,
         ApiError::Unauthorized(_) if mutant!("unauthorized-uninstalls") => Answer::Gone,
+        ApiError::Unauthorized(error) => Answer::Unauthorized(error.token),
         silent => Answer::Silent(format!("failed to {silent}")),
     }
 }
@@ -74,6 +101,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Token;
     use crate::api::testing::{Answer as Reply, Script};
 
     fn own() -> OwnPod {
@@ -99,57 +127,62 @@ mod tests {
         Reply::new(200, json!({"metadata": {"name": "n1", "labels": labels}}).to_string())
     }
 
-    const BUDGET: Duration = Duration::from_secs(4);
+    fn namespace(phase: &str) -> Reply {
+        Reply::new(200, json!({"metadata": {"name": "mesh"}, "status": {"phase": phase}}).to_string())
+    }
 
     async fn of(replies: Vec<Reply>) -> (Answer, usize) {
         let script = Script::new(replies);
-        let answer = ask(&script.client(), &own(), BUDGET).await;
+        let answer = once(&script.client(), &own(), REQUEST).await;
         (answer, script.asked().len())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_says_something_is_taken_at_once() {
+    async fn each_answer_of_the_server_has_its_meaning() {
         for (code, want) in [(404, Answer::Gone), (403, Answer::Forbidden)] {
             assert_eq!(of(vec![Reply::new(code, "")]).await, (want, 1));
         }
         let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
         assert_eq!(of(vec![Reply::new(200, deleting)]).await, (Answer::Deleting, 1));
+        for token in [Token::Proven, Token::Expired, Token::Unproven] {
+            assert_eq!(of(vec![Reply::refusing(token)]).await, (Answer::Unauthorized(token), 1));
+        }
+        for code in [500, 503, 429] {
+            assert!(matches!(of(vec![Reply::new(code, "")]).await, (Answer::Silent(_), 1)), "{code}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_node_says_whether_it_is_still_wanted() {
         let pool = json!({"pool": "mesh"});
-        assert_eq!(of(vec![daemonset(&pool), node(&pool)]).await, (Answer::Wanted, 2));
-        let (answer, _) = of(vec![daemonset(&pool), node(&json!({}))]).await;
+        assert_eq!(of(vec![daemonset(&pool), node(&pool), namespace("Active")]).await, (Answer::Wanted, 3));
+        let (answer, _) = of(vec![daemonset(&pool), node(&json!({})), namespace("Active")]).await;
         assert!(matches!(answer, Answer::Unwanted(why) if why.contains("pool=mesh")));
-        assert_eq!(of(vec![daemonset(&pool), Reply::new(500, "")]).await, (Answer::Wanted, 2));
+        assert_eq!(
+            of(vec![daemonset(&pool), Reply::new(500, ""), namespace("Active")]).await,
+            (Answer::Wanted, 3)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_namespace_says_whether_the_daemonset_stays() {
+        let any = json!({});
+        let of = async |reply: Reply| of(vec![daemonset(&any), node(&any), reply]).await.0;
+        assert_eq!(of(namespace("Terminating")).await, Answer::NamespaceDeleting);
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
+        assert_eq!(of(Reply::new(200, deleted)).await, Answer::NamespaceDeleting);
+        assert_eq!(of(Reply::new(404, "")).await, Answer::NamespaceDeleting);
+        assert_eq!(of(Reply::new(403, "")).await, Answer::Unconfirmed);
+        assert!(matches!(of(Reply::new(503, "")).await, Answer::Silent(_)));
+        assert_eq!(of(Reply::refusing(Token::Proven)).await, Answer::Unauthorized(Token::Proven));
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_asked_again_until_somebody_speaks() {
-        for code in [401, 500, 503, 429] {
-            assert_eq!(
-                of(vec![Reply::new(code, ""), Reply::new(404, "")]).await,
-                (Answer::Gone, 2),
-                "{code}"
-            );
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_budget_holds_with_errors_and_with_a_server_that_says_nothing() {
-        let begin = Instant::now();
-        let (answer, asked) = of((0..100).map(|_| Reply::new(401, "no")).collect()).await;
-        assert!(matches!(answer, Answer::Silent(why) if why.contains("no")), "told by whom");
-        assert!((3..10).contains(&asked), "{asked}");
-        assert!(begin.elapsed() <= BUDGET);
-        let begin = Instant::now();
-        let (answer, asked) = of(vec![]).await;
-        assert!(matches!(answer, Answer::Silent(_)));
-        assert!(
-            asked >= 2 && begin.elapsed() <= BUDGET + Duration::from_millis(10),
-            "{asked} {:?}",
-            begin.elapsed()
-        );
+        let silences =
+            || [Reply::new(503, ""), Reply::refusing(Token::Unproven), Reply::refusing(Token::Expired)];
+        let script = Script::new(silences().into_iter().chain([Reply::new(404, "")]));
+        assert_eq!(until_told(&script.client(), &own()).await, Answer::Gone);
+        assert_eq!(script.asked().len(), 4);
     }
 }

@@ -1,36 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keep or uninstall, and why. Pure.
+//! Keep, uninstall, or ask again, and why. Pure: told what was seen and when.
+//!
+//! Evidence, the strongest first: an answer about the DaemonSet itself; what its watch saw, which outlives lost rights; a refusal that
+//! lasts (rights or account are gone). Silence is no evidence. One refusal is none either: an API server that fills its caches refuses, too.
 
 use std::fmt;
+use std::time::Duration;
 
 use protocol::mutant;
 
-/// What became of the question for the DaemonSet.
+use crate::api::Token;
+
+/// How long a refusal has to last until it counts, as long as there is time: an API server that has just started refuses until its caches
+/// of roles and accounts are filled.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+
+/// How long it has to last at least.
+const REFUSED_AT_LEAST: Duration = Duration::from_secs(2);
+
+/// How long a silent API server is asked: longer would hold up every reboot whose network is down already.
+pub(super) const SILENT_FOR: Duration = Duration::from_secs(4);
+
+/// Result of asking for the DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is there and wants a pod on this node.
+    /// It is there, wants a pod on this node, and its namespace stays.
     Wanted,
+    /// It is there and wants a pod on this node; whether its namespace stays may not be asked.
+    Unconfirmed,
     /// It is there and wants no pod here any more, and why.
     Unwanted(String),
     /// It is being deleted.
     Deleting,
-    /// There is none (404).
+    /// Its namespace is being deleted. It goes as well, but only after the agent's pod.
+    NamespaceDeleting,
+    /// 404
     Gone,
-    /// We may not ask (403).
+    /// 403
     Forbidden,
-    /// No answer that says anything: 401, 5xx, a time-out, no connection.
+    /// 401, and the token that was sent.
+    Unauthorized(Token),
+    /// No answer that says anything: 5xx, a time-out, no connection.
     Silent(String),
 }
 
-/// What was seen of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Answer {
+    /// Rights or account are gone, if it lasts.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Self::Forbidden => true,
+            Self::Unauthorized(token) => *token == Token::Proven,
+            _ => false,
+        }
+    }
+
+    /// Says nothing of the DaemonSet.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            Self::Silent(_) => true,
+            Self::Unauthorized(token) => *token != Token::Proven,
+            _ => false,
+        }
+    }
+
+    /// The DaemonSet existed then.
+    fn has_seen_it(&self) -> bool {
+        matches!(self, Self::Wanted | Self::Unconfirmed | Self::Unwanted(_) | Self::Deleting)
+    }
+}
+
+/// The DaemonSet as its watch showed it last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Watched {
+    /// Not listed yet.
+    #[default]
+    Unknown,
+    /// It is there.
+    There {
+        /// The watch is open, so that a deletion would be told.
+        live: bool,
+    },
+    /// It is being deleted.
+    Deleting,
+    /// It was deleted, or there was none.
+    Gone,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
     /// `AMBIENT_DISABLE_SAFE_UPGRADE`
     pub always_uninstall: bool,
     /// The agent knows which pod it is (`POD_NAME`).
     pub knows_itself: bool,
-    /// The answers in the order in which they came: at the start, when the own pod was being deleted, at the end.
-    pub answers: Vec<Answer>,
+    /// The answer at the start, if there was one.
+    pub start: Option<Answer>,
+    /// The watch, now.
+    pub watched: Watched,
+    /// The answers since the agent's pod is being deleted or the agent was told to stop, oldest first, and when they came.
+    pub answers: Vec<(Duration, Answer)>,
+    /// How long it has been asking.
+    pub asked_for: Duration,
+    /// No time is left for another question.
+    pub last: bool,
 }
 
 /// Why it is kept or removed.
@@ -46,6 +118,8 @@ pub enum Reason {
     Unwanted(String),
     /// The DaemonSet is being deleted.
     Deleting,
+    /// The namespace is being deleted.
+    NamespaceDeleting,
     /// The DaemonSet was there and is gone.
     Gone,
     /// There never was a DaemonSet of that name.
@@ -54,6 +128,8 @@ pub enum Reason {
     RightsGone,
     /// The question was never allowed.
     NeverAllowed,
+    /// The token was accepted, has not expired, and is refused: its account is gone.
+    AccountGone,
     /// Nobody answers.
     Silent(String),
 }
@@ -75,6 +151,7 @@ impl fmt::Display for Reason {
             Self::Wanted => f.write_str("the DaemonSet is there: an upgrade, a restart or a drain"),
             Self::Unwanted(why) => write!(f, "the DaemonSet wants no pod on this node any more: {why}"),
             Self::Deleting => f.write_str("the DaemonSet is being deleted"),
+            Self::NamespaceDeleting => f.write_str("the DaemonSet's namespace is being deleted"),
             Self::Gone => f.write_str("the DaemonSet is gone"),
             Self::NeverThere => f.write_str(
                 "there is no DaemonSet of that name (MILLRACE_DAEMONSET_NAME), so nothing starts an agent here again",
@@ -85,120 +162,115 @@ impl fmt::Display for Reason {
             Self::NeverAllowed => f.write_str(
                 "the DaemonSet may not be read (the role needs the verb get on daemonsets), so an upgrade cannot be told from an uninstall",
             ),
+            Self::AccountGone => f.write_str(
+                "the API server refuses a token that it accepted before and that has not expired: its service account is gone",
+            ),
             Self::Silent(why) => write!(f, "nobody says whether the DaemonSet is there: {why}"),
         }
     }
 }
 
-/// Decides. The last answer that says something counts: one from before the end is better than silence.
+/// Decides; `None` asks again, which is over when [`Observations::last`] is set.
 #[must_use]
-pub fn decide(seen: &Observations) -> Decision {
+pub fn decide(seen: &Observations) -> Option<Decision> {
     if seen.always_uninstall {
-        return Decision::Uninstall(Reason::Always);
+        return Some(Decision::Uninstall(Reason::Always));
     }
     if !seen.knows_itself {
-        return Decision::Uninstall(Reason::Stranger);
+        return Some(Decision::Uninstall(Reason::Stranger));
     }
-    let telling = seen.answers.iter().rev().find(|answer| !matches!(answer, Answer::Silent(_)));
-    // What was true at the start says nothing about the end; what was said since the own pod is being deleted does.
-    let since_start = seen.answers.get(1..).unwrap_or_default();
-    let silent = seen.answers.iter().rev().find_map(|answer| match answer {
-        Answer::Silent(why) => Some(why.clone()),
-        _ => None,
-    });
-    let answer = telling.filter(|answer| since_start.contains(answer));
-    let Some(answer) = answer else {
-        let reason = Reason::Silent(silent.unwrap_or_else(|| "it was not asked".to_owned()));
-        return if mutant!("silence-uninstalls") {
-            Decision::Uninstall(reason)
-        } else {
-            Decision::Keep(reason)
-        };
-    };
-    judge(answer, &seen.answers)
+    let last = seen.answers.last().map(|(_, answer)| answer);
+    if let Some(decision) = last.and_then(|answer| by_answer(answer, seen)) {
+        return Some(decision);
+    }
+    match seen.watched {
+        Watched::Deleting => return Some(Decision::Uninstall(Reason::Deleting)),
+        Watched::Gone => return Some(Decision::Uninstall(gone(seen))),
+        Watched::Unknown | Watched::There { .. } => {}
+    }
+    // What was said since the pod is being deleted outlives a server that refuses or falls silent.
+    let mut latest = seen.answers.iter().rev().map(|(_, answer)| answer);
+    if let Some(decision) = latest.clone().find_map(|answer| by_answer(answer, seen)).filter(is_uninstall) {
+        return Some(decision);
+    }
+    let told = latest.find(|answer| !answer.is_silence());
+    if told.is_some_and(Answer::is_refusal) && lasts(seen) {
+        return Some(refused(told, seen));
+    }
+    let waits = last.is_none_or(Answer::is_refusal) || seen.asked_for < SILENT_FOR;
+    (seen.last || !waits).then(|| by_silence(told, seen))
 }
 
-fn judge(answer: &Answer, all: &[Answer]) -> Decision {
-    let was_there =
-        all.iter().any(|one| matches!(one, Answer::Wanted | Answer::Unwanted(_) | Answer::Deleting));
-    match answer {
+/// A refusal counts now.
+fn lasts(seen: &Observations) -> bool {
+    let refused_for = refused_for(&seen.answers);
+    if seen.last || seen.start == Some(Answer::Forbidden) {
+        return refused_for >= REFUSED_AT_LEAST;
+    }
+    // A watch that is open tells of a deletion: as long as there is time, its word is waited for.
+    refused_for >= REFUSED_FOR && seen.watched != Watched::There { live: true }
+}
+
+/// The decision of an answer that says what becomes of the DaemonSet.
+fn by_answer(answer: &Answer, seen: &Observations) -> Option<Decision> {
+    Some(match answer {
         Answer::Wanted if mutant!("wanted-uninstalls") => Decision::Uninstall(Reason::Gone),
         Answer::Gone if mutant!("gone-keeps") => Decision::Keep(Reason::Wanted),
         Answer::Deleting if mutant!("deleting-daemonset-kept") => Decision::Keep(Reason::Wanted),
         Answer::Unwanted(_) if mutant!("affinity-ignored") => Decision::Keep(Reason::Wanted),
-        Answer::Forbidden if mutant!("forbidden-keeps") => Decision::Keep(Reason::RightsGone),
         Answer::Wanted => Decision::Keep(Reason::Wanted),
         Answer::Unwanted(why) => Decision::Uninstall(Reason::Unwanted(why.clone())),
         Answer::Deleting => Decision::Uninstall(Reason::Deleting),
-        Answer::Gone if was_there => Decision::Uninstall(Reason::Gone),
-        Answer::Gone => Decision::Uninstall(Reason::NeverThere),
-        Answer::Forbidden if was_there || all.contains(&Answer::Gone) => {
-            Decision::Uninstall(Reason::RightsGone)
-        }
-        Answer::Forbidden => Decision::Uninstall(Reason::NeverAllowed),
-        Answer::Silent(why) => Decision::Keep(Reason::Silent(why.clone())),
+        Answer::NamespaceDeleting => Decision::Uninstall(Reason::NamespaceDeleting),
+        Answer::Gone => Decision::Uninstall(gone(seen)),
+        Answer::Unconfirmed | Answer::Forbidden | Answer::Unauthorized(_) | Answer::Silent(_) => return None,
+    })
+}
+
+fn gone(seen: &Observations) -> Reason {
+    let was_there = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start).any(Answer::has_seen_it);
+    if was_there || seen.watched == Watched::Deleting { Reason::Gone } else { Reason::NeverThere }
+}
+
+fn refused(told: Option<&Answer>, seen: &Observations) -> Decision {
+    let before = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start);
+    let known = before.clone().any(|one| one.has_seen_it() || *one == Answer::Gone)
+        || matches!(seen.watched, Watched::There { .. });
+    match told {
+        Some(Answer::Forbidden) if mutant!("forbidden-keeps") => Decision::Keep(Reason::RightsGone),
+        Some(Answer::Unauthorized(_)) => Decision::Uninstall(Reason::AccountGone),
+        _ if known => Decision::Uninstall(Reason::RightsGone),
+        _ => Decision::Uninstall(Reason::NeverAllowed),
     }
+}
+
+/// How long the last answers that say anything have all been refusals.
+fn refused_for(answers: &[(Duration, Answer)]) -> Duration {
+    let told = answers.iter().rev().filter(|(_, answer)| !answer.is_silence());
+    let mut run = told.take_while(|(_, answer)| answer.is_refusal()).map(|(at, _)| *at);
+    let Some(newest) = run.next() else { return Duration::ZERO };
+    newest.saturating_sub(run.last().unwrap_or(newest))
+}
+
+fn by_silence(told: Option<&Answer>, seen: &Observations) -> Decision {
+    if matches!(told, Some(Answer::Wanted | Answer::Unconfirmed)) {
+        return Decision::Keep(Reason::Wanted);
+    }
+    let why = match seen.answers.last() {
+        Some((_, Answer::Silent(why))) => why.clone(),
+        Some((_, Answer::Unauthorized(token))) => format!("401, and {token}"),
+        Some(_) => "it was refused, but not for long enough".to_owned(),
+        None => "it was not asked".to_owned(),
+    };
+    if mutant!("silence-uninstalls") {
+        return Decision::Uninstall(Reason::Silent(why));
+    }
+    Decision::Keep(Reason::Silent(why))
+}
+
+fn is_uninstall(decision: &Decision) -> bool {
+    matches!(decision, Decision::Uninstall(_))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn silent() -> Answer {
-        Answer::Silent("401".to_owned())
-    }
-
-    fn of(answers: &[Answer]) -> Decision {
-        decide(&Observations { always_uninstall: false, knows_itself: true, answers: answers.to_vec() })
-    }
-
-    #[test]
-    fn every_answer_at_the_end_has_its_decision() {
-        use Answer::{Deleting, Forbidden, Gone, Unwanted, Wanted};
-        let elsewhere = || Unwanted("its nodeSelector".to_owned());
-        let silence = || Decision::Keep(Reason::Silent("401".to_owned()));
-        for (answers, want) in [
-            (vec![Wanted, Wanted], Decision::Keep(Reason::Wanted)),
-            (vec![Wanted, Deleting], Decision::Uninstall(Reason::Deleting)),
-            (vec![Wanted, Gone], Decision::Uninstall(Reason::Gone)),
-            (vec![Wanted, elsewhere()], Decision::Uninstall(Reason::Unwanted("its nodeSelector".to_owned()))),
-            (vec![Wanted, Forbidden], Decision::Uninstall(Reason::RightsGone)),
-            (vec![Wanted, silent()], silence()),
-            (vec![silent(), silent()], silence()),
-            (vec![Gone, Gone], Decision::Uninstall(Reason::NeverThere)),
-            (vec![Gone, Wanted], Decision::Keep(Reason::Wanted)),
-            (vec![Gone, Forbidden], Decision::Uninstall(Reason::RightsGone)),
-            (vec![Gone, silent()], silence()),
-            (vec![Forbidden, Forbidden], Decision::Uninstall(Reason::NeverAllowed)),
-            (vec![Forbidden, silent()], silence()),
-            (vec![silent(), Forbidden], Decision::Uninstall(Reason::NeverAllowed)),
-            (vec![silent(), Wanted], Decision::Keep(Reason::Wanted)),
-            // With an answer from when the own pod was being deleted.
-            (vec![Wanted, Gone, silent()], Decision::Uninstall(Reason::Gone)),
-            (vec![Wanted, Deleting, silent()], Decision::Uninstall(Reason::Deleting)),
-            (vec![Wanted, Wanted, silent()], Decision::Keep(Reason::Wanted)),
-            (vec![Wanted, Wanted, Forbidden], Decision::Uninstall(Reason::RightsGone)),
-            (vec![silent(), Wanted, Forbidden], Decision::Uninstall(Reason::RightsGone)),
-            (vec![Wanted, Gone, Wanted], Decision::Keep(Reason::Wanted)),
-            (vec![Wanted, silent(), Gone], Decision::Uninstall(Reason::Gone)),
-        ] {
-            assert_eq!(of(&answers), want, "{answers:?}");
-        }
-    }
-
-    #[test]
-    fn never_asked_is_kept() {
-        let keep = Decision::Keep(Reason::Silent("it was not asked".to_owned()));
-        assert_eq!((of(&[]), of(&[Answer::Gone])), (keep.clone(), keep));
-    }
-
-    #[test]
-    fn who_does_not_know_itself_or_is_told_to_uninstalls() {
-        let mut seen =
-            Observations { always_uninstall: false, knows_itself: false, answers: vec![Answer::Wanted; 2] };
-        assert_eq!(decide(&seen), Decision::Uninstall(Reason::Stranger));
-        seen.always_uninstall = true;
-        seen.knows_itself = true;
-        assert_eq!(decide(&seen), Decision::Uninstall(Reason::Always));
-    }
-}
+mod tests;

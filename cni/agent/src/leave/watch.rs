@@ -1,28 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Gathers the answers while the agent runs, and asks once more at the end.
+//! Gathers answers while the agent runs, and asks at the end until they make a decision.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::ask;
+use super::ask::{self, FIRST_WAIT, once, until_told};
+use super::daemonset::{self, Seen};
 use super::decide::{Answer, Decision, Observations, Reason, decide};
 use super::own::OwnFacts;
 use crate::api::Client;
 use crate::settings::OwnPod;
 
-/// What asking may take once the own pod is being deleted: it has 30 s in all, and what comes after has to fit in.
+/// What asking may take once the agent's pod is being deleted, until it is told to stop.
 const AT_DELETION: Duration = Duration::from_secs(10);
-/// What it may take at the end.
+/// What it may take at the end where the grace period is not known.
 const AT_END: Duration = Duration::from_secs(4);
+/// What it may take at the end at least and at most, whatever the grace period is.
+const AT_END_BOUNDS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(20)];
+/// What is left of the grace period for the uninstall.
+const RESERVE: Duration = Duration::from_secs(2);
+/// Limit of a request at the end.
+const REQUEST: Duration = Duration::from_millis(1500);
+/// The longest wait between questions at the end.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The answers so far.
 #[derive(Debug, Default)]
 struct Answers {
     start: Option<Answer>,
-    deletion: Option<Answer>,
+    later: Vec<(Duration, Answer)>,
 }
 
 /// Finds out why the agent stops.
@@ -30,30 +40,52 @@ struct Answers {
 pub struct Leave {
     client: Option<Client>,
     own: OwnPod,
+    seen: watch::Sender<Seen>,
     answers: Mutex<Answers>,
+    begin: Instant,
+    /// The agent was told to stop.
+    ends: CancellationToken,
 }
 
 impl Leave {
     /// With no client nobody can be asked.
     #[must_use]
     pub fn new(client: Option<Client>, own: OwnPod) -> Self {
-        Self { client, own, answers: Mutex::default() }
+        Self {
+            client,
+            own,
+            seen: watch::Sender::default(),
+            answers: Mutex::default(),
+            begin: Instant::now(),
+            ends: CancellationToken::new(),
+        }
     }
 
-    /// Asks at the start until something is said, and once more as soon as the own pod is being deleted.
+    fn client(&self) -> Option<&Client> {
+        self.client.as_ref().filter(|_| self.knows_itself())
+    }
+
+    /// Follows the DaemonSet until it is cancelled.
+    pub async fn follow(&self, cancel: CancellationToken) {
+        let Some(client) = self.client() else { return };
+        daemonset::follow(client.clone(), &self.own, &self.seen, &cancel).await;
+    }
+
+    /// Asks at the start until something is said, and again as soon as the agent's pod is being deleted.
     pub async fn watch(&self, mut own: watch::Receiver<OwnFacts>, cancel: CancellationToken) {
-        let Some(client) = self.client.as_ref().filter(|_| self.knows_itself()) else { return };
+        let Some(client) = self.client() else { return };
         let asking = async {
             let start = async {
-                let answer = ask(client, &self.own, Duration::MAX).await;
-                self.tell_start(&answer);
-                self.note(|answers| answers.start = Some(answer));
+                let answer = until_told(client, &self.own).await;
+                self.log_start(&answer);
+                self.lock().start = Some(answer);
             };
             let deletion = async {
                 if own.wait_for(|facts| facts.deleting).await.is_ok() {
-                    let answer = ask(client, &self.own, AT_DELETION).await;
-                    tracing::info!(target: "cni-agent", ?answer, "the own pod is being deleted; asked for the DaemonSet");
-                    self.note(|answers| answers.deletion = Some(answer));
+                    let asked = self.ask(client, AT_DELETION, false);
+                    if let Some(decision) = self.ends.run_until_cancelled(asked).await {
+                        tracing::info!(target: "cni-agent", ?decision, "the agent's pod is being deleted; asked for the DaemonSet");
+                    }
                 }
             };
             tokio::join!(start, deletion);
@@ -61,17 +93,14 @@ impl Leave {
         cancel.run_until_cancelled(asking).await;
     }
 
-    /// Keep or uninstall: asks a last time, within a few seconds.
+    /// Keep or uninstall. Asks as long as the grace period allows, if there is no clear answer.
     pub async fn conclude(&self, always_uninstall: bool) -> Decision {
-        let knows_itself = self.knows_itself();
-        let end = match &self.client {
-            Some(client) if knows_itself && !always_uninstall => ask(client, &self.own, AT_END).await,
-            _ => Answer::Silent("there is nobody to ask".to_owned()),
+        self.ends.cancel();
+        let grace = self.seen.borrow().grace;
+        let decision = match self.client().filter(|_| !always_uninstall) {
+            Some(client) => self.ask(client, budget(grace), always_uninstall).await,
+            None => self.decide_unasked(always_uninstall),
         };
-        let Answers { start, deletion } = std::mem::take(&mut *self.lock());
-        let start = start.unwrap_or_else(|| Answer::Silent("there was no answer since the start".to_owned()));
-        let answers = std::iter::once(start).chain(deletion).chain([end]).collect();
-        let decision = decide(&Observations { always_uninstall, knows_itself, answers });
         let (what, reason) = match &decision {
             Decision::Keep(reason) => ("what is installed stays", reason),
             Decision::Uninstall(reason) => ("what is installed is removed", reason),
@@ -80,11 +109,52 @@ impl Leave {
         decision
     }
 
+    /// Asks until the answers make a decision.
+    async fn ask(&self, client: &Client, budget: Duration, always_uninstall: bool) -> Decision {
+        let asked = Instant::now();
+        let mut seen = self.seen.subscribe();
+        let mut wait = FIRST_WAIT;
+        loop {
+            let limit = REQUEST.min(budget.saturating_sub(asked.elapsed()));
+            let answer = once(client, &self.own, limit).await;
+            self.lock().later.push((self.begin.elapsed(), answer.clone()));
+            let last = asked.elapsed() + wait >= budget;
+            let observed =
+                Observations { asked_for: asked.elapsed(), last, ..self.observations(always_uninstall) };
+            if let Some(decision) = decide(&observed) {
+                return decision;
+            }
+            tracing::debug!(target: "cni-agent", ?answer, watched = ?observed.watched, ?budget, "asking for the DaemonSet again");
+            tokio::select! {
+                () = ask::pause(wait) => {}
+                _changed = seen.changed() => {}
+            }
+            wait = (wait * 2).min(LAST_WAIT);
+        }
+    }
+
+    fn decide_unasked(&self, always_uninstall: bool) -> Decision {
+        let seen = Observations { last: true, ..self.observations(always_uninstall) };
+        decide(&seen).unwrap_or_else(|| Decision::Keep(Reason::Silent("there is nobody to ask".to_owned())))
+    }
+
+    fn observations(&self, always_uninstall: bool) -> Observations {
+        let Answers { start, later } = &*self.lock();
+        Observations {
+            always_uninstall,
+            knows_itself: self.knows_itself(),
+            start: start.clone(),
+            watched: self.seen.borrow().watched,
+            answers: later.clone(),
+            ..Observations::default()
+        }
+    }
+
     fn knows_itself(&self) -> bool {
         !self.own.name.is_empty() && !self.own.namespace.is_empty()
     }
 
-    fn tell_start(&self, answer: &Answer) {
+    fn log_start(&self, answer: &Answer) {
         let (namespace, daemonset) = (&self.own.namespace, &self.own.daemonset);
         let reason = match answer {
             Answer::Gone => Reason::NeverThere,
@@ -96,87 +166,16 @@ impl Leave {
         tracing::warn!(target: "cni-agent", namespace, daemonset, %reason, "the agent will uninstall whenever it stops");
     }
 
-    fn note(&self, change: impl FnOnce(&mut Answers)) {
-        change(&mut self.lock());
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Answers> {
-        self.answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
+/// What asking may take at the end: the kubelet kills what does not end within the grace period.
+fn budget(grace: Option<Duration>) -> Duration {
+    let [least, most] = AT_END_BOUNDS;
+    grace.map_or(AT_END, |grace| grace.saturating_sub(RESERVE).clamp(least, most))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::api::testing::{Answer as Reply, Script};
-
-    fn own(name: &str) -> OwnPod {
-        let (namespace, daemonset) = ("mesh".to_owned(), "ds".to_owned());
-        OwnPod { namespace, daemonset, name: name.to_owned(), ..OwnPod::default() }
-    }
-
-    fn there() -> Reply {
-        Reply::new(200, r#"{"metadata": {"name": "ds"}}"#)
-    }
-
-    struct Run {
-        script: Script,
-        leave: Arc<Leave>,
-        own: watch::Sender<OwnFacts>,
-        task: tokio::task::JoinHandle<()>,
-    }
-
-    fn run(replies: Vec<Reply>) -> Run {
-        let script = Script::new(replies);
-        let leave = Arc::new(Leave::new(Some(script.client()), own("pod")));
-        let (sender, receiver) = watch::channel(OwnFacts::default());
-        let watching = Arc::clone(&leave);
-        let task = tokio::spawn(async move { watching.watch(receiver, CancellationToken::new()).await });
-        Run { script, leave, own: sender, task }
-    }
-
-    async fn asked(script: &Script, count: usize) {
-        while script.asked().len() < count {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_refusal_after_it_worked_is_an_uninstall() {
-        let run = run(vec![there(), Reply::new(403, "")]);
-        asked(&run.script, 1).await;
-        tokio::task::yield_now().await;
-        assert_eq!(run.leave.conclude(false).await, Decision::Uninstall(Reason::RightsGone));
-        run.task.abort();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_was_said_at_the_deletion_outlives_a_server_that_falls_silent() {
-        let run = run(vec![there(), Reply::new(404, "")]);
-        asked(&run.script, 1).await;
-        run.own.send_replace(OwnFacts { deleting: true, ..OwnFacts::default() });
-        run.task.await.unwrap();
-        assert_eq!(run.leave.conclude(false).await, Decision::Uninstall(Reason::Gone));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_never_answers_keeps_everything_in_a_few_seconds() {
-        let run = run(vec![]);
-        let begin = tokio::time::Instant::now();
-        assert!(matches!(run.leave.conclude(false).await, Decision::Keep(Reason::Silent(_))));
-        assert!(begin.elapsed() <= AT_END + Duration::from_millis(10));
-        run.task.abort();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_does_not_know_its_pod_asks_nobody() {
-        let script = Script::new([]);
-        let leave = Leave::new(Some(script.client()), own(""));
-        leave.watch(watch::channel(OwnFacts::default()).1, CancellationToken::new()).await;
-        assert_eq!(leave.conclude(false).await, Decision::Uninstall(Reason::Stranger));
-        assert_eq!(leave.conclude(true).await, Decision::Uninstall(Reason::Always));
-        assert_eq!(script.asked(), [""; 0]);
-    }
-}
+mod tests;

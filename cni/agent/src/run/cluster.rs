@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent has of the API server: a client, the node's pods, settings and the own pod, all followed in the background. Without any of
+//! What the agent has of the API server: a client, the node's pods, settings, the own pod and its DaemonSet, all followed in the background. Without any of
 //! them the agent does the rest of its work.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -72,6 +72,8 @@ pub(super) fn follow(
     tasks.spawn(leave::follow(client.clone(), own, facts, stop.clone()));
     let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(own, end).await });
+    let (following, end) = (leave.clone(), stop.clone());
+    tasks.spawn(async move { following.follow(end).await });
     let repair = worker::Context {
         settings: live.settings(),
         pods,

@@ -78,7 +78,8 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
     }
     let local = [
         named("", "configmaps", "istio-cni-config", &["list", "watch"]),
-        named("apps", "daemonsets", "istio-cni-node", &["get"]),
+        named("apps", "daemonsets", "istio-cni-node", &["get", "list", "watch"]),
+        named("", "namespaces", make.namespace(), &["get"]),
     ];
     let mut objects = Vec::from(of_cluster(make, Names::same(AGENT), &rules));
     if let Some(right) = Right::of(&make.values.repair).filter(|_| !mutant!("repair-right-left-out")) {

@@ -174,11 +174,17 @@ pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
 
 /// Deletes what was applied and is of a group.
 pub async fn delete(world: &mut LabWorld, group: &str) -> Step {
-    let client = world.cluster().await?.api().client();
     let its = |object: &&Value| object["apiVersion"].as_str().is_some_and(|of| of.starts_with(group));
-    for object in world.agent.applied.iter().filter(its) {
+    let objects: Vec<Value> = world.agent.applied.iter().filter(its).cloned().collect();
+    remove(world, &objects, &DeleteParams::default()).await
+}
+
+/// Deletes objects in their order, and waits for none of them.
+pub async fn remove(world: &mut LabWorld, objects: &[Value], how: &DeleteParams) -> Step {
+    let client = world.cluster().await?.api().client();
+    for object in objects {
         let (api, name) = of(&client, object)?;
-        api.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+        api.delete(&name, how).await.map_err(Stop::harness)?;
     }
     Ok(())
 }

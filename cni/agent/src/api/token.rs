@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When a service account's token ends, by its own claims. Its signature is the API server's to check.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+
+/// How long a token lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// `exp`, since 1970.
+    Until(Duration),
+    /// It has no `exp`, as those in Secrets.
+    Endless,
+}
+
+impl Life {
+    /// Reads a token; `None` if it is no JWT.
+    #[must_use]
+    pub fn of(token: &str) -> Option<Self> {
+        let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+        let claims: Value = serde_json::from_slice(&claims).ok().filter(Value::is_object)?;
+        Some(claims["exp"].as_u64().map_or(Self::Endless, |end| Self::Until(Duration::from_secs(end))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_in_the_claims() {
+        let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        assert_eq!(Life::of(&token(r#"{"exp":7}"#)), Some(Life::Until(Duration::from_secs(7))));
+        assert_eq!(Life::of(&token(r#"{"sub":"x"}"#)), Some(Life::Endless));
+        for other in ["", "opaque", "a.b.c", "a.!.c"] {
+            assert_eq!(Life::of(other), None, "{other}");
+        }
+        assert_eq!(Life::of(&token("7")), None);
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent's DaemonSet, followed by name. A watch that is open outlives the roles, the account and the token that it was opened with: the
+//! API server asks for them once, at its beginning.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::decide::Watched;
+use crate::api::{Change, Client, Following, Resource};
+use crate::settings::OwnPod;
+
+/// What is known of the DaemonSet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) watched: Watched,
+    /// `terminationGracePeriodSeconds` of its pods.
+    pub(super) grace: Option<Duration>,
+}
+
+/// What is read of it.
+#[derive(Deserialize)]
+struct SlimSet {
+    metadata: SlimMetadata,
+    #[serde(default)]
+    spec: SlimSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SlimMetadata {
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SlimSpec {
+    template: SlimTemplate,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SlimTemplate {
+    spec: SlimPod,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimPod {
+    termination_grace_period_seconds: Option<u64>,
+}
+
+impl Seen {
+    fn hear(self, change: Change<SlimSet>) -> Self {
+        let there = Watched::There { live: true };
+        match change {
+            Change::All(sets) => match sets.into_iter().next() {
+                Some(set) => self.hear(Change::Set(set)),
+                None => Self { watched: Watched::Gone, ..self },
+            },
+            Change::Set(set) => {
+                let watched =
+                    if set.metadata.deletion_timestamp.is_some() { Watched::Deleting } else { there };
+                let grace = set.spec.template.spec.termination_grace_period_seconds.map(Duration::from_secs);
+                Self { watched, grace: grace.or(self.grace) }
+            }
+            Change::Removed(_) => Self { watched: Watched::Gone, ..self },
+            Change::Alive if matches!(self.watched, Watched::There { .. }) => Self { watched: there, ..self },
+            Change::Lost(_) if self.watched == there => {
+                Self { watched: Watched::There { live: false }, ..self }
+            }
+            Change::Alive | Change::Lost(_) => self,
+        }
+    }
+}
+
+/// Tells what becomes of the DaemonSet until it is cancelled.
+pub(super) async fn follow(
+    client: Client,
+    own: &OwnPod,
+    seen: &watch::Sender<Seen>,
+    cancel: &CancellationToken,
+) {
+    let resource = Resource::daemon_set(&own.namespace, &own.daemonset);
+    let following = Following { client, resource, seed: std::process::id().into() };
+    let tell = |change: Change<SlimSet>| {
+        seen.send_if_modified(|held| {
+            let before = *held;
+            *held = before.hear(change);
+            *held != before
+        });
+    };
+    following.run(tell, cancel).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::Lost;
+    use crate::metrics::RestartReason;
+
+    fn set(metadata: serde_json::Value, grace: u64) -> SlimSet {
+        let spec = json!({ "template": { "spec": { "terminationGracePeriodSeconds": grace } } });
+        serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+    }
+
+    fn lost() -> Change<SlimSet> {
+        Change::Lost(Lost { reason: RestartReason::Forbidden, error: None, again_in: Duration::ZERO })
+    }
+
+    #[test]
+    fn what_was_deleted_stays_so_whatever_becomes_of_the_watch() {
+        let deleted = || json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        let live = Watched::There { live: true };
+        for (changes, want) in [
+            (vec![], Watched::Unknown),
+            (vec![Change::Alive, lost()], Watched::Unknown),
+            (vec![Change::All(vec![])], Watched::Gone),
+            (vec![Change::All(vec![set(json!({}), 30)])], live),
+            (vec![Change::All(vec![set(json!({}), 30)]), lost()], Watched::There { live: false }),
+            (vec![Change::All(vec![set(json!({}), 30)]), lost(), Change::Alive], live),
+            (vec![Change::All(vec![set(json!({}), 30)]), Change::Removed(set(json!({}), 30))], Watched::Gone),
+            (vec![Change::Removed(set(json!({}), 30)), lost(), Change::Alive], Watched::Gone),
+            (vec![Change::Set(set(deleted(), 30)), lost(), Change::Alive], Watched::Deleting),
+            (vec![Change::Removed(set(json!({}), 30)), Change::Set(set(json!({}), 30))], live),
+        ] {
+            let seen = changes.into_iter().fold(Seen::default(), Seen::hear);
+            assert_eq!(seen.watched, want);
+        }
+    }
+
+    #[test]
+    fn the_grace_period_is_that_of_the_template() {
+        let seen = Seen::default().hear(Change::All(vec![set(json!({}), 7)]));
+        assert_eq!(seen.grace, Some(Duration::from_secs(7)));
+        assert_eq!(seen.hear(Change::Removed(set(json!({}), 7))).grace, Some(Duration::from_secs(7)));
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::sync::Arc;
+
+use super::super::decide::Watched;
+use super::*;
+use crate::api::Token;
+use crate::api::testing::{Answer as Reply, Script};
+
+fn own(name: &str) -> OwnPod {
+    let (namespace, daemonset) = ("mesh".to_owned(), "ds".to_owned());
+    OwnPod { namespace, daemonset, name: name.to_owned(), ..OwnPod::default() }
+}
+
+/// Two requests: the DaemonSet, its namespace.
+fn there() -> [Reply; 2] {
+    [Reply::new(200, r#"{"metadata": {"name": "ds"}}"#), namespace("Active")]
+}
+
+fn namespace(phase: &str) -> Reply {
+    Reply::new(200, format!(r#"{{"metadata": {{"name": "mesh"}}, "status": {{"phase": "{phase}"}}}}"#))
+}
+
+fn refused(count: usize, token: Token) -> impl Iterator<Item = Reply> {
+    std::iter::repeat_with(move || Reply::refusing(token)).take(count)
+}
+
+struct Run {
+    script: Script,
+    leave: Arc<Leave>,
+    own: watch::Sender<OwnFacts>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Run {
+    /// An agent that has asked once, at its start; then the server says `replies`.
+    async fn started(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let script = Script::new(there().into_iter().chain(replies));
+        let leave = Arc::new(Leave::new(Some(script.client()), own("pod")));
+        let (sender, receiver) = watch::channel(OwnFacts::default());
+        let watching = Arc::clone(&leave);
+        let task = tokio::spawn(async move { watching.watch(receiver, CancellationToken::new()).await });
+        while leave.lock().start.is_none() {
+            tokio::task::yield_now().await;
+        }
+        Self { script, leave, own: sender, task }
+    }
+
+    fn watched(&self, watched: Watched, grace: u64) {
+        self.leave.seen.send_replace(Seen { watched, grace: Some(Duration::from_secs(grace)) });
+    }
+
+    /// The decision, and how long it took.
+    async fn end(self) -> (Decision, Duration) {
+        let begin = Instant::now();
+        let decision = self.leave.conclude(false).await;
+        self.task.abort();
+        (decision, begin.elapsed())
+    }
+}
+
+const LIVE: Watched = Watched::There { live: true };
+
+#[tokio::test(start_paused = true)]
+async fn a_daemonset_that_is_there_keeps_at_once() {
+    let run = Run::started(there()).await;
+    assert_eq!(run.end().await, (Decision::Keep(Reason::Wanted), Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_watch_saw_outlives_account_and_rights() {
+    for (watched, reason) in [(Watched::Gone, Reason::Gone), (Watched::Deleting, Reason::Deleting)] {
+        for reply in [Reply::refusing(Token::Proven), Reply::refusing(Token::Unproven), Reply::new(403, "")] {
+            let run = Run::started([reply]).await;
+            run.watched(watched, 30);
+            assert_eq!(run.end().await, (Decision::Uninstall(reason.clone()), Duration::ZERO));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_comes_while_it_is_asked_ends_the_asking() {
+    let run = Run::started(refused(10, Token::Proven)).await;
+    run.watched(LIVE, 30);
+    let leave = Arc::clone(&run.leave);
+    let deleted = async {
+        ask::pause(Duration::from_millis(1250)).await;
+        leave.seen.send_modify(|seen| seen.watched = Watched::Gone);
+    };
+    let ((decision, took), ()) = tokio::join!(run.end(), deleted);
+    assert_eq!((decision, took), (Decision::Uninstall(Reason::Gone), Duration::from_millis(1250)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_gone_is_an_uninstall_within_the_grace_period() {
+    for (watched, grace, at_most) in [(Watched::Unknown, 30, 12), (LIVE, 30, 20), (LIVE, 5, 3)] {
+        let run = Run::started(refused(100, Token::Proven)).await;
+        run.watched(watched, grace);
+        let (decision, took) = run.end().await;
+        assert_eq!(decision, Decision::Uninstall(Reason::AccountGone));
+        assert!(took <= Duration::from_secs(at_most), "{watched:?} {grace}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expired_is_silence() {
+    for token in [Token::Expired, Token::Unproven] {
+        let run = Run::started(refused(100, token)).await;
+        run.watched(LIVE, 30);
+        let (decision, took) = run.end().await;
+        assert!(matches!(decision, Decision::Keep(Reason::Silent(_))), "{decision:?}");
+        assert!(took <= Duration::from_secs(5), "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_passes_is_none() {
+    let refusals = || (0..4).map(|_| Reply::new(403, ""));
+    let run = Run::started(refusals().chain(there())).await;
+    assert_eq!(run.end().await.0, Decision::Keep(Reason::Wanted));
+    let run = Run::started(refusals().chain([Reply::new(404, "")])).await;
+    assert_eq!(run.end().await.0, Decision::Uninstall(Reason::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_lasts_is_an_uninstall() {
+    let run = Run::started((0..100).map(|_| Reply::new(403, ""))).await;
+    run.watched(Watched::There { live: false }, 30);
+    let (decision, took) = run.end().await;
+    assert_eq!(decision, Decision::Uninstall(Reason::RightsGone));
+    assert!((Duration::from_secs(10)..Duration::from_secs(13)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_being_deleted_takes_the_daemonset_with_it() {
+    let [daemonset, _] = there();
+    let run = Run::started([daemonset, namespace("Terminating")]).await;
+    run.watched(LIVE, 30);
+    assert_eq!(run.end().await, (Decision::Uninstall(Reason::NamespaceDeleting), Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_may_not_be_asked_for_gives_the_watch_a_few_seconds() {
+    let unconfirmed = || {
+        let [daemonset, _] = there();
+        [daemonset, Reply::new(403, "")]
+    };
+    let run = Run::started((0..20).flat_map(|_| unconfirmed())).await;
+    run.watched(LIVE, 30);
+    let (decision, took) = run.end().await;
+    assert_eq!(decision, Decision::Keep(Reason::Wanted));
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_at_the_deletion_outlives_a_server_that_falls_silent() {
+    let run = Run::started([Reply::new(404, "")]).await;
+    run.own.send_replace(OwnFacts { deleting: true, ..OwnFacts::default() });
+    while run.leave.lock().later.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(run.end().await.0, Decision::Uninstall(Reason::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_keeps_everything_in_a_few_seconds() {
+    for grace in [None, Some(30), Some(1)] {
+        let run = Run::started([]).await;
+        if let Some(grace) = grace {
+            run.watched(LIVE, grace);
+        }
+        let script = run.script.clone();
+        let (decision, took) = run.end().await;
+        assert!(matches!(decision, Decision::Keep(Reason::Silent(_))), "{decision:?}");
+        assert!(took <= Duration::from_millis(5500) && script.asked().len() >= 4, "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_know_its_pod_asks_nobody() {
+    let script = Script::new([]);
+    let leave = Leave::new(Some(script.client()), own(""));
+    leave.watch(watch::channel(OwnFacts::default()).1, CancellationToken::new()).await;
+    leave.follow(CancellationToken::new()).await;
+    assert_eq!(leave.conclude(false).await, Decision::Uninstall(Reason::Stranger));
+    assert_eq!(leave.conclude(true).await, Decision::Uninstall(Reason::Always));
+    assert_eq!(script.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn without_a_client_everything_stays() {
+    let leave = Leave::new(None, own("pod"));
+    assert!(matches!(leave.conclude(false).await, Decision::Keep(Reason::Silent(_))));
+    assert_eq!(leave.conclude(true).await, Decision::Uninstall(Reason::Always));
+}

@@ -1,0 +1,52 @@
+@real-kernel @install-cni
+Feature: What nobody tells of is told by what the API server refuses
+  An agent that is told to stop while nothing tells it why asks until its grace period is nearly over. A refusal that lasts means that
+  what it is run by is gone: its account, or its roles. One that passes means nothing, and neither does a token whose time is over.
+
+  Background:
+    Given the chart's value "terminationGracePeriodSeconds" is "6"
+    And the node agent is ready
+    And what is installed is remembered
+
+  @mutant:account-gone-keeps
+  Scenario: The account goes before the DaemonSet, whose watch tells nothing
+    When the API server falls silent on a watch of daemonsets.apps
+    And nobody uses the node agent's token for 10 s
+    And the installation is deleted in reverse
+    Then the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node
+    And a pod of the mesh and one outside of it start on every node
+
+  @mutant:account-gone-keeps
+  Scenario: The account alone is deleted, and the pod evicted
+    When the node agent's service account is deleted
+    And nobody uses the node agent's token for 10 s
+    And the node agent's pod is evicted
+    Then the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node
+
+  @mutant:forbidden-keeps
+  Scenario: Rights go before the DaemonSet, whose watch tells nothing
+    When the API server falls silent on a watch of daemonsets.apps
+    And the DaemonSet is deleted, its rights first
+    Then the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node
+
+  @mutant:refused-once
+  Scenario Outline: An API server that has just started answers <code> until its caches are filled
+    When the API server answers <code> on a get of daemonsets.apps the first 4 times
+    And the node agent's pod is evicted
+    Then what is installed was not touched
+    And another pod of the node agent is ready within 40 s
+
+    Examples:
+      | code |
+      | 403  |
+      | 401  |
+
+  @mutant:expired-is-gone @mutant:unauthorized-uninstalls
+  Scenario: The token has expired, as its kubelet could not renew it
+    When the node agent's token expires
+    And the node agent's pod is evicted
+    Then what is installed was not touched
+    And another pod of the node agent is ready within 40 s

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An operator uninstalls: everything that was applied is deleted, in one order or another.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `Given N nodes` | of the cluster; before the agent is deployed |
+//! | `When nobody uses the node agent's token for 10 s` | the API server has to look it up again |
+//! | `When the installation is deleted as it was rendered` | `kubectl delete -f`: each object in the order of the file, nobody waits in between |
+//! | `… in reverse` | the same, the last one first |
+//! | `… in the foreground` | `kubectl delete --cascade=foreground -f` |
+//! | `… as Helm does it` | `helm uninstall`: by kind |
+//! | `… with its namespace` | `kubectl delete namespace`; what is the cluster's stays |
+//! | `… by its DaemonSet alone` | `kubectl delete daemonset` |
+//! | `When the node agent's service account is deleted` | nothing else is |
+//! | `Then nothing of ours is left on any node` | no entry, no binary, nothing in the run directory |
+//! | `Then a pod of the mesh and one outside of it start on every node` | without rules: nobody is there to make them |
+//!
+//! Each order of deletion waits until the agent's pods are gone.
+
+use std::time::Duration;
+
+use apiserver::kinds::Kind;
+use apiserver::store::Key;
+use cluster::{Cluster as _, NodePaths, PodStart};
+use cucumber::{given, then, when};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::Api;
+use kube::api::DeleteParams;
+use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use serde_json::{Value, json};
+
+use super::{below, chart, eventually, files, gone};
+use crate::pod::Pod;
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::tier::{MESH_NAMESPACE, Tier};
+use crate::world::LabWorld;
+
+/// The kinds of a release in the order in which Helm 3 uninstalls them; kinds that it does not know come last, by name.
+const HELMS: [&str; 10] = [
+    "Deployment",
+    "DaemonSet",
+    "RoleBinding",
+    "Role",
+    "ClusterRoleBinding",
+    "ClusterRole",
+    "ConfigMap",
+    "ServiceAccount",
+    "ResourceQuota",
+    "NetworkPolicy",
+];
+
+/// How long a pod may take to start, or a namespace to go.
+const SOON: Duration = Duration::from_secs(60);
+
+#[given(regex = r"^(\d+) nodes$")]
+fn nodes(world: &mut LabWorld, count: usize) -> Step {
+    if world.cluster.is_some() {
+        return Err(Stop::harness("the cluster is there already"));
+    }
+    world.node.count = Some(count);
+    Ok(())
+}
+
+#[when("nobody uses the node agent's token for 10 s")]
+async fn idle(world: &mut LabWorld) -> Step {
+    world.cluster().await?.api().forget_tokens();
+    Ok(())
+}
+
+#[when("the node agent's service account is deleted")]
+async fn account(world: &mut LabWorld) -> Step {
+    world.agent.tried = true;
+    let accounts: Api<ServiceAccount> =
+        Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    accounts.delete(SERVICE_ACCOUNT, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    Ok(())
+}
+
+#[when(
+    regex = r"^the installation is deleted (as it was rendered|in reverse|in the foreground|as Helm does it|with its namespace|by its DaemonSet alone)$"
+)]
+async fn deleted(world: &mut LabWorld, order: String) -> Step {
+    world.agent.tried = true;
+    if order == "with its namespace" {
+        return with_namespace(world).await;
+    }
+    let mut objects = world.agent.applied.clone();
+    let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
+    match order.as_str() {
+        "in reverse" => objects.reverse(),
+        "as Helm does it" => objects.sort_by_key(|object| {
+            let place = HELMS.iter().position(|known| object["kind"] == *known);
+            (place.unwrap_or(HELMS.len()), kind(object))
+        }),
+        "by its DaemonSet alone" => objects.retain(|object| object["kind"] == "DaemonSet"),
+        _ => {}
+    }
+    let how = match order.as_str() {
+        "in the foreground" => DeleteParams::foreground(),
+        _ => DeleteParams::background(),
+    };
+    chart::remove(world, &objects, &how).await?;
+    gone(world).await
+}
+
+async fn with_namespace(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let namespaces: Api<Namespace> = Api::all(tier.api().client());
+    namespaces.delete(SYSTEM_NAMESPACE, &DeleteParams::default()).await.map_err(Stop::harness)?;
+    let kind = Kind::find("", "v1", "namespaces").ok_or_else(|| Stop::harness("there are no namespaces"))?;
+    let key = Key { kind, namespace: String::new(), name: SYSTEM_NAMESPACE.to_owned() };
+    eventually(SOON, async || match tier.api().object(&key) {
+        None => Ok(()),
+        Some(left) => Err(Stop::wrong(format!("the namespace is still there: {}", left["status"]))),
+    })
+    .await?;
+    gone(world).await
+}
+
+/// What is left of ours in a node's directories.
+fn left(name: &str, paths: &NodePaths) -> Vec<String> {
+    let is_ours = |text: &[u8]| String::from_utf8_lossy(text).contains(PLUGIN);
+    let entries = files(&paths.conf_dir).into_iter().filter(|(_, text)| is_ours(text)).map(|(file, _)| file);
+    let binaries = files(&paths.bin_dir).into_keys().filter(|file| file.contains(PLUGIN));
+    let running = below(&paths.run_dir).into_iter().map(|path| path.display().to_string());
+    entries.chain(binaries).chain(running).map(|file| format!("{name}: {file}")).collect()
+}
+
+#[then("nothing of ours is left on any node")]
+async fn nothing_left(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let mut found = Vec::new();
+    for node in tier.nodes() {
+        let paths = node.paths().ok_or_else(|| Stop::harness("a node's directories are out of reach"))?;
+        found.extend(left(node.name(), &paths));
+    }
+    if found.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {}", found.join(", ")))) }
+}
+
+#[then("a pod of the mesh and one outside of it start on every node")]
+async fn pods_start(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let names: Vec<String> = tier.nodes().iter().map(|node| node.name().to_owned()).collect();
+    let starts = names.iter().flat_map(|node| {
+        let meshed = Pod::meshed(&format!("meshed-{node}"), MESH_NAMESPACE);
+        let plain = Pod::plain(&format!("plain-{node}"), "default");
+        [meshed, plain].map(|pod| start(&tier, node, pod))
+    });
+    join_all(starts).await.into_iter().collect()
+}
+
+async fn start(tier: &Tier, on: &str, pod: Pod) -> Step {
+    let mut object = pod.object();
+    object["spec"]["nodeName"] = json!(on);
+    tier.apply(object).await?;
+    let nodes = tier.nodes();
+    let node = nodes.iter().find(|node| node.name() == on);
+    let node = node.ok_or_else(|| Stop::harness(format!("there is no node {on}")))?;
+    match node.pod_started(&pod.namespace, &pod.name, SOON).await? {
+        PodStart::Running { .. } => Ok(()),
+        other => Err(Stop::wrong(format!("pod {} on {on} does not start: {other:?}", pod.name))),
+    }
+}
