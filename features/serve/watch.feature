@@ -17,8 +17,8 @@ Feature: The plugin is answered from what the agent watches
     When "till" starts
     Then it runs
     And TCP from "till" to "outside" port 8080 passes 15001
-    And the API server was asked for a list of the node's pods between 1 and 1 times
-    And the API server was asked for a watch of the node's pods between 1 and 1 times
+    And the API server was asked for a list of pods between 1 and 1 times
+    And the API server was asked for a watch of pods between 1 and 1 times
     And the API server was asked for a get of pods between 0 and 0 times
     And the node agent says "traffic is redirected"
 

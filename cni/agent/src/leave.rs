@@ -8,7 +8,7 @@
 //! | `fits` | whether a DaemonSet still wants a pod on a node |
 //! | `ask` | asks for the DaemonSet, its namespace and the node |
 //! | `daemonset` | the DaemonSet, followed by name |
-//! | `own` | the own pod, followed by name |
+//! | `own` | the own pod, as the node's pods tell of it |
 //! | `watch` | asks at the three moments, and concludes |
 
 mod ask;
@@ -20,5 +20,5 @@ mod watch;
 
 pub use decide::{Answer, Decision, Observations, Reason, Watched, decide};
 pub use fits::misfit;
-pub use own::{OwnFacts, follow};
+pub use own::{OwnFacts, Source, follow};
 pub use watch::Leave;

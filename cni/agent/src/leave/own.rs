@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The agent's own pod, followed by name: whether it is on the node's network, and whether it is being deleted.
+//! The agent's own pod: whether it is on the node's network, and whether it is being deleted. It is one of the node's pods, which are watched
+//! anyway; only an agent that does not know its node watches it by name.
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Change, Client, Following, Resource};
-use crate::pods::NodePod;
+use crate::pods::{NodePod, Pods, Told};
 use crate::settings::OwnPod;
 
 /// What the API says of the own pod.
@@ -13,7 +14,7 @@ use crate::settings::OwnPod;
 pub struct OwnFacts {
     /// `spec.hostNetwork`, once it is known.
     pub host_network: Option<bool>,
-    /// It has a `deletionTimestamp`.
+    /// It has a `deletionTimestamp`, or is gone.
     pub deleting: bool,
 }
 
@@ -24,25 +25,142 @@ impl OwnFacts {
             deleting: pod.metadata.deletion_timestamp.is_some(),
         }
     }
+
+    fn of_removed(pod: &NodePod) -> Self {
+        Self { deleting: true, ..Self::of(pod) }
+    }
+}
+
+/// Who tells of the own pod.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// The node's pods, which are watched.
+    Node(Pods),
+    /// A watch of its own.
+    Name(Client),
 }
 
 /// Tells what becomes of the own pod until it is cancelled. Nothing, if nobody said which pod it is.
-pub async fn follow(client: Client, own: OwnPod, facts: watch::Sender<OwnFacts>, cancel: CancellationToken) {
+pub async fn follow(source: Source, own: OwnPod, facts: watch::Sender<OwnFacts>, cancel: CancellationToken) {
     if own.name.is_empty() || own.namespace.is_empty() {
         return;
     }
+    match source {
+        Source::Node(pods) => {
+            cancel.run_until_cancelled(among(&pods, &own, &facts)).await;
+        }
+        Source::Name(client) => by_name(client, &own, &facts, &cancel).await,
+    }
+}
+
+fn tell(facts: &watch::Sender<OwnFacts>, told: OwnFacts) {
+    facts.send_if_modified(|held| std::mem::replace(held, told) != told);
+}
+
+async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
+    let mut changes = pods.subscribe();
+    let is_own = |pod: &NodePod| {
+        let metadata = &pod.metadata.facts;
+        (&metadata.namespace, &metadata.name) == (&own.namespace, &own.name)
+    };
+    let listed = || pods.all().iter().find(|pod| is_own(pod)).map(|pod| OwnFacts::of(pod));
+    let mut told = listed();
+    loop {
+        if let Some(told) = told {
+            tell(facts, told);
+        }
+        told = match changes.next().await {
+            Some(Told::Set(pod)) if is_own(&pod) => Some(OwnFacts::of(&pod)),
+            Some(Told::Removed(pod)) if is_own(&pod) => Some(OwnFacts::of_removed(&pod)),
+            // Its end fell into a gap of the watch. A list is never older than what was told before.
+            Some(Told::All) => listed().or_else(|| {
+                let held = *facts.borrow();
+                held.host_network.map(|_| OwnFacts { deleting: true, ..held })
+            }),
+            Some(Told::Set(_) | Told::Removed(_)) => None,
+            None => return,
+        };
+    }
+}
+
+async fn by_name(client: Client, own: &OwnPod, facts: &watch::Sender<OwnFacts>, cancel: &CancellationToken) {
     let resource = Resource::pod(&own.namespace, &own.name);
     let following = Following { client, resource, seed: std::process::id().into() };
-    let tell = |change: Change<NodePod>| {
+    let sink = |change: Change<NodePod>| {
         let told = match change {
             Change::All(pods) => pods.first().map(OwnFacts::of),
             Change::Set(pod) => Some(OwnFacts::of(&pod)),
-            Change::Removed(pod) => Some(OwnFacts { deleting: true, ..OwnFacts::of(&pod) }),
+            Change::Removed(pod) => Some(OwnFacts::of_removed(&pod)),
             Change::Alive | Change::Lost(_) => None,
         };
         if let Some(told) = told {
-            facts.send_if_modified(|held| std::mem::replace(held, told) != told);
+            tell(facts, told);
         }
     };
-    following.run(tell, &cancel).await;
+    following.run(sink, cancel).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn own() -> OwnPod {
+        OwnPod { namespace: "mesh".to_owned(), name: "cni-x".to_owned(), ..OwnPod::default() }
+    }
+
+    fn pod(namespace: &str, name: &str, deleted: Option<&str>) -> NodePod {
+        let metadata =
+            json!({"namespace": namespace, "name": name, "uid": "u", "deletionTimestamp": deleted});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"hostNetwork": true}})).unwrap()
+    }
+
+    async fn told(changes: Vec<Change<NodePod>>) -> OwnFacts {
+        let pods = Pods::default();
+        let (facts, heard) = watch::channel(OwnFacts::default());
+        let follow = follow(Source::Node(pods.clone()), own(), facts, CancellationToken::new());
+        let hear = async move {
+            for change in changes {
+                pods.hear(change);
+                tokio::task::yield_now().await;
+            }
+        };
+        let (follow, hear) = (tokio::spawn(follow), tokio::spawn(hear));
+        hear.await.unwrap();
+        tokio::task::yield_now().await;
+        follow.abort();
+        *heard.borrow()
+    }
+
+    const DELETED: Option<&str> = Some("2026-01-01T00:00:00Z");
+    const THERE: OwnFacts = OwnFacts { host_network: Some(true), deleting: false };
+    const ENDS: OwnFacts = OwnFacts { host_network: Some(true), deleting: true };
+
+    #[tokio::test]
+    async fn the_node_s_pods_tell_of_the_own_pod() {
+        let all = |pods| vec![Change::All(pods)];
+        assert_eq!(told(vec![]).await, OwnFacts::default());
+        assert_eq!(told(all(vec![pod("mesh", "cni-x", None)])).await, THERE);
+        assert_eq!(told(all(vec![pod("mesh", "cni-x", DELETED)])).await, ENDS);
+        for (namespace, name) in [("other", "cni-x"), ("mesh", "cni-y")] {
+            let others = vec![
+                Change::All(vec![pod(namespace, name, DELETED)]),
+                Change::Set(pod(namespace, name, DELETED)),
+            ];
+            assert_eq!(told(others).await, OwnFacts::default(), "{namespace}/{name}");
+        }
+        assert_eq!(told(vec![Change::Set(pod("mesh", "cni-x", None))]).await, THERE);
+        let set = |deleted| Change::Set(pod("mesh", "cni-x", deleted));
+        assert_eq!(told(vec![set(None), set(DELETED)]).await, ENDS);
+        assert_eq!(told(vec![set(None), Change::Removed(pod("mesh", "cni-x", None))]).await, ENDS);
+    }
+
+    #[tokio::test]
+    async fn a_list_without_the_own_pod_says_that_it_is_gone_once_it_was_there() {
+        assert_eq!(told(vec![Change::All(vec![])]).await, OwnFacts::default(), "the first list may be old");
+        let seen =
+            vec![Change::Set(pod("mesh", "cni-x", None)), Change::All(vec![pod("mesh", "cart", None)])];
+        assert_eq!(told(seen).await, ENDS);
+    }
 }
