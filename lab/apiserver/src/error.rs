@@ -54,6 +54,9 @@ pub enum ApiError {
         /// What is wrong.
         why: String,
     },
+    /// The parameters of a list or a watch do not go together.
+    #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}")]
+    ListOptions(String),
     /// A patch does not fit the object.
     #[error("the server rejected our request due to an error in our request")]
     Rejected,
@@ -113,7 +116,7 @@ pub enum ApiError {
     )]
     ContinueExpired,
     /// The resource version is in the future.
-    #[error("Too large resource version: {asked}, current: {current}")]
+    #[error("Timeout: Too large resource version: {asked}, current: {current}")]
     TooLargeVersion {
         /// What was asked for.
         asked: u64,
@@ -145,7 +148,7 @@ impl ApiError {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::AlreadyExists { .. } | Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::Invalid { .. } | Self::Rejected => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid { .. } | Self::ListOptions(_) | Self::Rejected => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) | Self::Denied { .. } | Self::Terminating { .. } => StatusCode::FORBIDDEN,
             Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
@@ -204,6 +207,10 @@ impl ApiError {
             });
             status["details"] =
                 json!({"name": name, "group": kind.group, "kind": kind.plural, "causes": [cause]});
+        }
+        if let Self::TooLargeVersion { .. } = self {
+            let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+            status["details"] = json!({"causes": [cause]});
         }
         if let Some(seconds) = self.retry_after() {
             status["details"]["retryAfterSeconds"] = json!(seconds);

@@ -82,7 +82,7 @@ pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// Every kind that is served.
-pub static KINDS: [Kind; 24] = [
+pub static KINDS: [Kind; 25] = [
     Kind {
         fields: &["status.phase"],
         ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
@@ -122,6 +122,7 @@ pub static KINDS: [Kind; 24] = [
     Kind { group: "coordination.k8s.io", ..core("leases", "Lease", Scope::Namespaced, StatusRule::Absent) },
     core("secrets", "Secret", Scope::Namespaced, StatusRule::Absent),
     core("resourcequotas", "ResourceQuota", Scope::Namespaced, StatusRule::Reset(None)),
+    Kind { group: "apps", ..core("replicasets", "ReplicaSet", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind { group: "apps", ..core("deployments", "Deployment", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind {
         group: "policy",

@@ -18,6 +18,7 @@ use crate::flights::InFlight;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
 use crate::rbac::{Attributes, Grant};
+use crate::reads::Gates;
 use crate::roles;
 use crate::route::Verb;
 use crate::server::Shared;
@@ -238,6 +239,11 @@ impl ApiServer {
     #[expect(clippy::must_use_candidate, reason = "what is due is done either way")]
     pub fn collect(&self) -> bool {
         self.shared.change(|state, now| state.store.collect(now))
+    }
+
+    /// Turns feature gates on and off, as a server of another version has them.
+    pub fn set_gates(&self, gates: Gates) {
+        self.shared.lock().gates = gates;
     }
 
     /// Forgets the history of changes: watches from an older resource version get 410 Gone.

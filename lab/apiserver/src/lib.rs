@@ -12,6 +12,7 @@
 //! | [`rbac`], `roles`, `review` | what rules allow, the objects that have them, and the question for it: pure |
 //! | `admission` | what admission policies say of a write: pure |
 //! | [`selector`], [`patch`], `apply`, [`route`], [`error`] | the parts of a request and its failures: pure |
+//! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
 //! | [`faults`], [`log`], `flights` | what goes wrong on purpose, what was asked, and how much at once |
 //! | `serve`, `tls` | sockets and certificates |
@@ -32,6 +33,7 @@ pub mod log;
 mod operate;
 pub mod patch;
 pub mod rbac;
+pub mod reads;
 mod review;
 mod roles;
 pub mod route;
@@ -57,6 +59,7 @@ pub use self::flights::InFlight;
 pub use self::lab::Changes;
 pub use self::log::Logged;
 pub use self::rbac::{Attributes, Grant, RoleId};
+pub use self::reads::{Gates, Read};
 pub use self::route::Verb;
 pub use self::serve::{ServeError, ServerHandle};
 pub use self::server::Clock;
@@ -87,6 +90,8 @@ pub struct Options {
     pub token_cache: Duration,
     /// How long the controllers that follow a deletion take to notice it. A real garbage collector goes by events and a queue.
     pub deletion_lag: Duration,
+    /// How reads are answered.
+    pub gates: Gates,
 }
 
 impl Default for Options {
@@ -103,6 +108,7 @@ impl Default for Options {
             bookmark_every: Duration::from_secs(60),
             token_cache: Duration::from_secs(10),
             deletion_lag: Duration::from_millis(50),
+            gates: Gates::default(),
         }
     }
 }
@@ -131,7 +137,7 @@ impl ApiServer {
         let authority = Arc::new(Authority::new(&options.names)?);
         let mut ids = Ids::new(options.seed);
         let access = Access::new(ids.token(), options.token_cache);
-        let state = State { access, store: Store::new(options.history, ids) };
+        let state = State { access, store: Store::new(options.history, ids), gates: options.gates };
         let shared = Shared::new(state, options);
         Ok(Self { shared: Arc::new(shared), authority })
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::operate::Call;
+use crate::reads;
 use crate::store::{Collection, Key, Store};
 
 /// A list, or a page of one.
@@ -63,7 +64,7 @@ pub(crate) fn list(call: &Call, collection: &Collection, store: &Store) -> Resul
     if revision > store.revision() {
         return Err(ApiError::TooLargeVersion { asked: revision, current: store.revision() });
     }
-    if call.query.get("resourceVersionMatch") == Some("Exact") && revision != store.revision() {
+    if reads::is_exact(&call.query)? && revision != store.revision() {
         return page(call, collection, &store.as_of(revision)?, None);
     }
     page(call, collection, store, None)

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::rbac::Grant;
+use crate::reads::Read;
 use crate::route::Verb;
 
 /// A request that arrived.
@@ -29,6 +30,10 @@ pub struct Logged {
     pub user: String,
     /// The pod that the sender's token is bound to, by name.
     pub pod: Option<String>,
+    /// Who answers it; `None` for what is no read, or is refused.
+    pub read: Option<Read>,
+    /// Of a watch that asks for all objects first: whether they were told by now.
+    pub told_initial: Option<bool>,
     /// The code that it was answered with; `None` while it has no answer, and for ever if its connection was dropped.
     pub code: Option<u16>,
     /// The smallest grant that would have allowed it, if it was denied for want of one.
@@ -64,6 +69,14 @@ impl Log {
 
     pub(crate) fn answered(&mut self, order: u64, code: u16) {
         self.edit(order, |entry| entry.code = Some(code));
+    }
+
+    pub(crate) fn read(&mut self, order: u64, read: Option<Read>) {
+        self.edit(order, |entry| entry.read = read);
+    }
+
+    pub(crate) fn told_initial(&mut self, order: u64) {
+        self.edit(order, |entry| entry.told_initial = Some(true));
     }
 
     pub(crate) fn missing(&mut self, order: u64, missing: Grant) {

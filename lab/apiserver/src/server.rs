@@ -24,6 +24,7 @@ use crate::kinds;
 use crate::log::{Log, Logged};
 use crate::operate::{Call, operate};
 use crate::rbac::Attributes;
+use crate::reads::{self, Gates};
 use crate::review;
 use crate::route::{Query, Route, Target, Verb};
 use crate::store::Store;
@@ -38,6 +39,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) access: Access,
+    pub(crate) gates: Gates,
 }
 
 /// What all handles, clients and connections of one API server share.
@@ -97,6 +99,12 @@ impl Shared {
     /// Moves whenever a request arrives or is answered.
     pub(crate) fn traffic(&self) -> watch::Receiver<u64> {
         self.requests.subscribe()
+    }
+
+    /// A watch has told all objects that were there when it began.
+    pub(crate) fn told_initial(&self, order: u64) {
+        self.log().told_initial(order);
+        self.requests.send_modify(|moves| *moves += 1);
     }
 
     /// Changes the state, then wakes those who wait for changes.
@@ -196,6 +204,8 @@ impl Shared {
             name: asked.name.clone(),
             user: asked.user.clone(),
             pod: asked.pod.clone(),
+            read: None,
+            told_initial: asked.is_streamed_list.then_some(false),
             code: None,
             missing: None,
             denied: None,
@@ -243,13 +253,17 @@ impl Shared {
             let body = body.ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
+        let gates = self.lock().gates;
+        reads::validate(route.verb, &query, gates)?;
+        let read = reads::read(route.verb, &query, gates)?;
+        self.log().read(order, read);
         let body = whole(body).await?;
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let content_type = content_type.to_owned();
         let call = Call { who, verb: route.verb, query, content_type, body, past };
         if route.verb == Verb::Watch {
-            return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked)?));
+            return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked, order)?));
         }
         let (code, outcome) = self
             .change(|state, now| operate(&call, &route.target, &mut state.store, &mut state.access, now))?;

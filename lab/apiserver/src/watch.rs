@@ -42,6 +42,8 @@ struct Watch {
     /// When the next bookmark is due, for those who want them.
     bookmark: Option<Instant>,
     ended: bool,
+    /// Its number in the log, until all objects are told that were there when it began.
+    initial: Option<u64>,
 }
 
 /// The body of a watch's answer.
@@ -50,6 +52,7 @@ pub(crate) fn watch(
     collection: &Collection,
     call: &Call,
     what: Asked,
+    order: u64,
 ) -> Result<Lines, ApiError> {
     let selector = call.selector(collection)?;
     let asked = call.query.number("resourceVersion")?.filter(|asked| *asked != 0);
@@ -71,9 +74,16 @@ pub(crate) fn watch(
         ends: now + Duration::from_secs(limit),
         bookmark: bookmarks.then(|| now + shared.bookmark_every()),
         ended: false,
+        initial: None,
     };
-    if initial || asked.is_none() {
+    let newest = shared.lock().store.revision();
+    if initial && watch.cursor > newest {
+        return Err(ApiError::TooLargeVersion { asked: watch.cursor, current: newest });
+    }
+    if initial || asked.is_none() && call.query.get("sendInitialEvents").is_none() {
         watch.snapshot();
+    } else if asked.is_none() {
+        watch.cursor = newest;
     }
     if call.past > 0 {
         watch.cursor = shared.lock().store.revision_before(watch.cursor, call.past);
@@ -81,6 +91,7 @@ pub(crate) fn watch(
     if initial && bookmarks {
         let end = watch.bookmark_line(json!({"k8s.io/initial-events-end": "true"}));
         watch.first.push_back(end);
+        watch.initial = Some(order);
     }
     Ok(futures::stream::unfold(watch, |mut watch| async { watch.next().await.map(|line| (line, watch)) })
         .boxed())
@@ -154,6 +165,9 @@ impl Watch {
     /// The next line that can be sent now.
     fn due(&mut self) -> Option<Vec<u8>> {
         if self.first.is_empty() {
+            if let Some(order) = self.initial.take() {
+                self.shared.told_initial(order);
+            }
             self.gather();
         }
         self.first.pop_front()

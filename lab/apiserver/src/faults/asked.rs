@@ -4,6 +4,7 @@
 use http::request::Parts;
 
 use crate::access::Identity;
+use crate::reads::is_streamed_list;
 use crate::review;
 use crate::route::{Query, Route, Target, Verb};
 use crate::selector::exact_name;
@@ -19,6 +20,8 @@ pub(crate) struct Asked {
     pub(crate) user: String,
     /// As in [`crate::Logged::pod`].
     pub(crate) pod: Option<String>,
+    /// A watch that begins with a list.
+    pub(crate) is_streamed_list: bool,
 }
 
 impl Asked {
@@ -36,6 +39,15 @@ impl Asked {
         };
         let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);
         let pod = who.and_then(Identity::pod).map(str::to_owned);
-        Self { verb: route.verb, path: parts.uri.path().to_owned(), resource, name, user, pod }
+        let is_streamed_list = is_streamed_list(route.verb, query);
+        Self {
+            verb: route.verb,
+            path: parts.uri.path().to_owned(),
+            resource,
+            name,
+            user,
+            pod,
+            is_streamed_list,
+        }
     }
 }

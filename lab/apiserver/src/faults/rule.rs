@@ -11,7 +11,7 @@ use crate::route::Verb;
 /// Which requests, how many of them, and what is done.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// Only this verb.
+    /// Only this verb; a list is also a watch that begins with one.
     pub verb: Option<Verb>,
     /// Only paths that begin so; empty for all.
     pub path: String,
@@ -89,7 +89,8 @@ impl Rule {
         let fault = &self.fault;
         let spent = fault.times.is_some_and(|times| self.hits >= times);
         let fits = |only: &Option<String>, is: Option<&String>| only.is_none() || only.as_ref() == is;
-        let meant = fault.verb.is_none_or(|only| only == asked.verb)
+        let is_verb = |only| only == asked.verb || only == Verb::List && asked.is_streamed_list;
+        let meant = fault.verb.is_none_or(is_verb)
             && asked.path.starts_with(&fault.path)
             && fits(&fault.resource, asked.resource.as_ref())
             && fits(&fault.name, asked.name.as_ref())

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Watches: through a kube client, from a version, out of the window, with bookmarks; and the lab's own subscription.
 
-use crate::common::{World, pod, soon};
+use crate::common::{World, pod, refusal, soon};
 use apiserver::store::Action;
+use apiserver::{Gates, Read};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, VersionMatch, WatchEvent, WatchParams};
 use serde_json::json;
 
 /// `ADDED name`, or what else it is.
@@ -177,4 +178,52 @@ async fn watchers_miss_nothing_while_many_write() {
     assert!(orders.iter().all(|order| *order == first), "watchers saw different orders");
     let distinct: std::collections::BTreeSet<_> = first.iter().collect();
     assert_eq!(distinct.len(), 200);
+}
+
+#[tokio::test]
+async fn a_streaming_list_is_refused_where_the_server_has_none_and_by_what_does_not_fit() {
+    let world = World::with(|options| options.gates = Gates::OLDEST);
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let streamed = WatchParams::default().initial_events();
+    let (code, reason) = refusal(pods.watch(&streamed, "0").await.map(drop));
+    assert_eq!((code, reason.as_str()), (422, "Invalid"));
+    world.server.set_gates(Gates::default());
+    assert!(pods.watch(&streamed, "0").await.is_ok());
+    let (code, reason) = refusal(pods.watch(&streamed, "9999").await.map(drop));
+    assert_eq!((code, reason.as_str()), (504, "Timeout"));
+}
+
+#[tokio::test]
+async fn a_list_of_an_old_version_expires_only_if_it_has_to_be_of_exactly_that() {
+    let world = World::new();
+    world.server.upsert(pod("a")).unwrap();
+    let old = version(&world).await;
+    world.server.upsert(pod("b")).unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let at_old = || ListParams::default().at(&old);
+    let names = async |params: &ListParams| pods.list(params).await.map(|list| list.items.len());
+    assert_eq!(names(&at_old().matching(VersionMatch::Exact)).await.unwrap(), 1);
+    assert_eq!(names(&at_old().limit(5)).await.unwrap(), 1, "as older servers understand it");
+    world.server.compact();
+    assert_eq!(refusal(names(&at_old().limit(5)).await).0, 410);
+    assert_eq!(names(&at_old().matching(VersionMatch::NotOlderThan)).await.unwrap(), 2);
+    assert_eq!(names(&at_old()).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn the_log_says_who_answered_a_read_and_when_a_streaming_list_was_told() {
+    let world = World::new();
+    world.server.upsert(pod("a")).unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    pods.get("a").await.unwrap();
+    pods.list(&ListParams::default().at("0")).await.unwrap();
+    pods.list(&ListParams::default()).await.unwrap();
+    let mut stream = pods.watch(&WatchParams::default().initial_events(), "0").await.unwrap().boxed();
+    for _ in 0..2 {
+        soon(stream.next()).await.unwrap().unwrap();
+    }
+    tokio::spawn(async move { stream.next().await });
+    soon(world.server.until_requests(1, |one| one.told_initial == Some(true))).await;
+    let reads: Vec<_> = world.server.requests().iter().map(|one| one.read).collect();
+    assert_eq!(reads, [Some(Read::Storage), Some(Read::Cache), Some(Read::Version), Some(Read::Cache)]);
 }

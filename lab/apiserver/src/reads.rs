@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who answers a read, and which lists and watches are refused, as the real API server decides it. Pure.
+//!
+//! | read | answered by | how we know |
+//! |---|---|---|
+//! | get without a version | etcd | `CacheDelegator.Get` |
+//! | get with one | watch cache | the same |
+//! | list, `resourceVersion=0` (with or without `limit`) | watch cache, which does not page | `shouldDelegateList`; `cacher.GetList` |
+//! | list, `resourceVersion=X`, no `limit` or `NotOlderThan` | watch cache, once it is at X | `shouldDelegateList` |
+//! | list, `resourceVersion=X`, `limit`, no `resourceVersionMatch` | exactly X: etcd; with `ListFromCacheSnapshot` the watch cache | "legacy exact match" there |
+//! | list, `Exact` | the same | the same |
+//! | list, `continue` | the same | the same |
+//! | list without a version | etcd; with `ConsistentListFromCache` the watch cache, once it is at the version that etcd says is the newest | the same, `GetCurrentResourceVersionFromStorage` |
+//! | watch with a version, or none | watch cache | `CacheDelegator.Watch`; `WatchFromStorageWithoutResourceVersion` is off |
+//! | watch with `sendInitialEvents`, without a version | watch cache, once it is at etcd's newest version | `getWatchCacheResourceVersion` |
+//!
+//! Read in `staging/src/k8s.io/apiserver/pkg/storage/cacher/{delegator,cacher}.go` of Kubernetes 1.32 to 1.34; what is refused, in
+//! `apimachinery/pkg/apis/meta/internalversion/validation`. The embedded server has a single store behind both: only what is counted, and which
+//! version an answer may be of, differ. Its watch cache is always ready and never behind; the real one makes a request for a version that it has not
+//! seen yet wait for 3 s before it refuses it.
+
+use crate::error::ApiError;
+use crate::route::{Query, Verb};
+
+/// The real server's feature gates that decide about reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gates {
+    /// `WatchList`: streaming lists. On in 1.32, off in 1.33, on from 1.34.
+    pub watch_list: bool,
+    /// `ConsistentListFromCache`: on from 1.31.
+    pub consistent_list_from_cache: bool,
+    /// `ListFromCacheSnapshot`: on from 1.34.
+    pub list_from_cache_snapshot: bool,
+}
+
+impl Default for Gates {
+    /// As in the version that is imitated, 1.34.
+    fn default() -> Self {
+        Self { watch_list: true, consistent_list_from_cache: true, list_from_cache_snapshot: true }
+    }
+}
+
+impl Gates {
+    /// As in 1.30, the oldest version that is supported: all off.
+    pub const OLDEST: Self =
+        Self { watch_list: false, consistent_list_from_cache: false, list_from_cache_snapshot: false };
+}
+
+/// Who answers a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// The server's watch cache.
+    Cache,
+    /// The watch cache, after etcd said which version is the newest: a small request.
+    Version,
+    /// etcd: all objects of the kind are read there, whatever the selectors.
+    Storage,
+}
+
+/// `resourceVersionMatch`
+const MATCH: &str = "resourceVersionMatch";
+const EXACT: &str = "Exact";
+const NOT_OLDER_THAN: &str = "NotOlderThan";
+
+/// Whether a watch begins with all objects and says where they end.
+pub(crate) fn is_streamed_list(verb: Verb, query: &Query) -> bool {
+    verb == Verb::Watch && query.is_true("sendInitialEvents") && query.is_true("allowWatchBookmarks")
+}
+
+/// Whether a list is of exactly the version that it names.
+pub(crate) fn is_exact(query: &Query) -> Result<bool, ApiError> {
+    Ok(match query.get(MATCH) {
+        Some(asked) => asked == EXACT,
+        None => query.number("limit")?.unwrap_or(0) > 0 && query.number("resourceVersion")?.unwrap_or(0) > 0,
+    })
+}
+
+/// Who answers; `None` if it is no read.
+pub(crate) fn read(verb: Verb, query: &Query, gates: Gates) -> Result<Option<Read>, ApiError> {
+    let version = query.get("resourceVersion");
+    let of_snapshots = if gates.list_from_cache_snapshot { Read::Cache } else { Read::Storage };
+    let of_now = if gates.consistent_list_from_cache { Read::Version } else { Read::Storage };
+    Ok(Some(match verb {
+        Verb::Get if version.is_none() => Read::Storage,
+        Verb::Get => Read::Cache,
+        Verb::List if is_exact(query)? || query.get("continue").is_some() => of_snapshots,
+        Verb::List if version.is_none() => of_now,
+        Verb::List => Read::Cache,
+        Verb::Watch if version.is_none() && query.is_true("sendInitialEvents") => Read::Version,
+        Verb::Watch => Read::Cache,
+        _ => return Ok(None),
+    }))
+}
+
+/// Refuses what the real server refuses of a list's or a watch's parameters.
+pub(crate) fn validate(verb: Verb, query: &Query, gates: Gates) -> Result<(), ApiError> {
+    let mut wrong: Vec<String> = Vec::new();
+    let (asked, initial) = (query.get(MATCH), query.get("sendInitialEvents").is_some());
+    let mut refuse = |field: &str, why: &str| wrong.push(format!("{field}: Forbidden: {why}"));
+    match verb {
+        Verb::List => {
+            if asked.is_some() && query.get("resourceVersion").is_none() {
+                refuse(MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if asked.is_some() && query.get("continue").is_some() {
+                refuse(MATCH, "resourceVersionMatch is forbidden when continue is provided");
+            }
+            if asked == Some(EXACT) && query.get("resourceVersion") == Some("0") {
+                refuse(MATCH, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            if initial {
+                refuse("sendInitialEvents", "sendInitialEvents is forbidden for list");
+            }
+        }
+        Verb::Watch => {
+            if initial && asked != Some(NOT_OLDER_THAN) {
+                refuse(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            if initial && !gates.watch_list {
+                let why =
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                refuse("sendInitialEvents", why);
+            }
+            if !initial && asked.is_some() {
+                refuse(
+                    MATCH,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                );
+            }
+        }
+        _ => {}
+    }
+    if let Some(other) = asked.filter(|asked| ![EXACT, NOT_OLDER_THAN].contains(asked)) {
+        wrong.push(format!("{MATCH}: Unsupported value: \"{other}\""));
+    }
+    match wrong.as_slice() {
+        [] => Ok(()),
+        [one] => Err(ApiError::ListOptions(one.clone())),
+        many => Err(ApiError::ListOptions(format!("[{}]", many.join(", ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Query {
+        Query::of(&format!("/?{text}").parse().unwrap())
+    }
+
+    #[test]
+    fn each_read_has_who_answers_it_in_old_servers_and_in_new_ones() {
+        use Read::{Cache, Storage, Version};
+        use Verb::{Get, List, Watch};
+        for (verb, text, old, new) in [
+            (Get, "", Storage, Storage),
+            (Get, "resourceVersion=0", Cache, Cache),
+            (List, "", Storage, Version),
+            (List, "limit=100", Storage, Version),
+            (List, "limit=100&continue=x", Storage, Cache),
+            (List, "resourceVersion=0", Cache, Cache),
+            (List, "resourceVersion=0&limit=100", Cache, Cache),
+            (List, "resourceVersion=7", Cache, Cache),
+            (List, "resourceVersion=7&resourceVersionMatch=NotOlderThan", Cache, Cache),
+            (List, "resourceVersion=7&limit=100", Storage, Cache),
+            (List, "resourceVersion=7&resourceVersionMatch=Exact", Storage, Cache),
+            (Watch, "", Cache, Cache),
+            (Watch, "resourceVersion=7", Cache, Cache),
+            (Watch, "sendInitialEvents=true&resourceVersion=0", Cache, Cache),
+            (Watch, "sendInitialEvents=true&resourceVersion=7", Cache, Cache),
+            (Watch, "sendInitialEvents=true", Version, Version),
+        ] {
+            assert_eq!(read(verb, &query(text), Gates::OLDEST), Ok(Some(old)), "{verb} {text}");
+            assert_eq!(read(verb, &query(text), Gates::default()), Ok(Some(new)), "{verb} {text}");
+        }
+        assert_eq!(read(Verb::Patch, &query(""), Gates::default()), Ok(None));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let of = |verb, text: &str, gates| {
+            validate(verb, &query(text), gates).err().map(|error| error.code().as_u16())
+        };
+        let streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0";
+        for (verb, text, wanted) in [
+            (Verb::Watch, streamed, None),
+            (Verb::Watch, "sendInitialEvents=true", Some(422)),
+            (Verb::Watch, "resourceVersion=7&resourceVersionMatch=NotOlderThan", Some(422)),
+            (Verb::Watch, "resourceVersion=7", None),
+            (Verb::List, "resourceVersion=7&resourceVersionMatch=NotOlderThan", None),
+            (Verb::List, "resourceVersion=7&resourceVersionMatch=Newest", Some(422)),
+            (Verb::List, "resourceVersionMatch=NotOlderThan", Some(422)),
+            (Verb::List, "resourceVersionMatch=Exact&resourceVersion=0", Some(422)),
+            (Verb::List, "resourceVersionMatch=Exact&resourceVersion=7&continue=x", Some(422)),
+            (Verb::List, "sendInitialEvents=true", Some(422)),
+        ] {
+            assert_eq!(of(verb, text, Gates::default()), wanted, "{verb} {text}");
+        }
+        assert_eq!(of(Verb::Watch, streamed, Gates::OLDEST), Some(422));
+    }
+}
