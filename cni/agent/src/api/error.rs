@@ -67,6 +67,9 @@ pub enum ApiError {
     /// 410: the version that was asked for is forgotten.
     #[error("read on at the API server, which has forgotten that version: {0}")]
     Gone(String),
+    /// 504: the version that was asked for is larger than any that the server knows, as after etcd was restored from a backup.
+    #[error("read on at the API server, which does not know that version yet: {0}")]
+    TooLargeVersion(String),
     /// 429
     #[error("be served by the API server, which is busy: {message}")]
     Throttled {
@@ -109,6 +112,7 @@ impl ApiError {
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::Gone(_) => "gone",
+            Self::TooLargeVersion(_) => "version_too_large",
             Self::Throttled { .. } => "throttled",
             Self::Server { .. } => "server_error",
             Self::Refused { .. } => "refused",
@@ -131,9 +135,13 @@ impl ApiError {
     pub(super) fn of_answer(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         // Only seconds: no API server sends a date.
         let header = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.trim().parse().ok());
-        let message = match serde_json::from_slice::<Status>(body) {
-            Ok(status) if !status.message.is_empty() => status.message,
-            _ => String::from_utf8_lossy(body).trim().to_owned(),
+        let status = serde_json::from_slice::<Status>(body).unwrap_or_default();
+        if is_too_large_version(&status) {
+            return Self::TooLargeVersion(shortened(status.message));
+        }
+        let message = match status.message {
+            words if words.is_empty() => String::from_utf8_lossy(body).trim().to_owned(),
+            words => words,
         };
         if code == StatusCode::UNAUTHORIZED {
             return Self::unauthorized(message, headers);
@@ -160,6 +168,9 @@ impl ApiError {
 
     /// What an `ERROR` event of a watch means.
     pub(super) fn of_status(status: Status) -> Self {
+        if is_too_large_version(&status) {
+            return Self::TooLargeVersion(shortened(status.message));
+        }
         let seconds = status.details.map_or(0, |details| details.retry_after_seconds);
         let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
         Self::sorted(status.code, status.message, retry_after)
@@ -189,6 +200,11 @@ impl ApiError {
         }
         Self::Unreachable(chain(error))
     }
+}
+
+fn is_too_large_version(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
 }
 
 fn shortened(mut message: String) -> String {
@@ -294,6 +310,14 @@ mod tests {
             assert_eq!(of(429, unusable, "").retry_after(), None);
         }
         assert_eq!(of(404, Some("7"), "").retry_after(), None);
+    }
+
+    #[test]
+    fn a_version_from_the_future_is_no_server_error() {
+        let text = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 9, current: 7",
+            "details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}}"#;
+        assert_eq!(of(504, Some("1"), text).name(), "version_too_large");
+        assert_eq!(ApiError::of_status(serde_json::from_str(text).unwrap()).name(), "version_too_large");
     }
 
     #[test]

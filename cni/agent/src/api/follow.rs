@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Follows a part of a collection: a list, then a watch from there on, for as long as the agent lives. One step at a time, so there is
-//! never more than one list or watch of it. What comes next is decided in [`course`].
+//! Follows a part of a collection: a list, then a watch from there on, for as long as the agent lives; or both as one request, where the server
+//! streams lists. One step at a time, so there is never more than one list or watch of it. What comes next is decided in [`course`].
 
 mod course;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::Request;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -22,7 +24,7 @@ use super::watch::{Event, Kind, Lines};
 use crate::metrics::RestartReason;
 use course::{Course, Dice, Next, Outcome, Step};
 
-/// What a list may take, all its pages together.
+/// What a list may take, all its pages together, or until a watch has told all that is there.
 const LIST_LIMIT: Duration = Duration::from_secs(60);
 
 /// A watch that tells nothing for so long is dead: servers send a bookmark every minute or so, even if nothing happens.
@@ -68,6 +70,9 @@ pub struct Following {
     pub seed: u64,
 }
 
+/// What a watch has told of what is there, by namespace and name.
+type Initial<T> = BTreeMap<(String, String), T>;
+
 impl Following {
     /// Tells every change to `sink` until it is cancelled.
     pub async fn run<T: DeserializeOwned>(self, mut sink: impl FnMut(Change<T>), cancel: &CancellationToken) {
@@ -88,15 +93,22 @@ impl Following {
                 return;
             }
             course.begin(start.elapsed());
+            let time = dice.between(WATCH_TIME[0], WATCH_TIME[1]);
             let outcome = match &next.step {
-                Step::List(freshness) => self.list(*freshness, sink).await,
+                Step::List(freshness) => self.list(freshness, sink).await,
+                Step::Stream(freshness) => {
+                    let request = self.resource.stream(freshness, time);
+                    self.watch(request, Some(BTreeMap::new()), &mut course, sink).await
+                }
                 Step::Watch { from } => {
-                    let time = dice.between(WATCH_TIME[0], WATCH_TIME[1]);
-                    self.watch(from, time, &mut course, sink).await
+                    self.watch(self.resource.watch(from, time), None, &mut course, sink).await
                 }
             };
+            let is_lost = !course.is_without_streams(&outcome);
             next = course.decide(&outcome, start.elapsed());
-            self.tell(&outcome, &next, sink);
+            if is_lost {
+                self.tell(&outcome, &next, sink);
+            }
         }
     }
 
@@ -118,20 +130,24 @@ impl Following {
 
     async fn list<T: DeserializeOwned>(
         &self,
-        freshness: Freshness,
+        freshness: &Freshness,
         sink: &mut impl FnMut(Change<T>),
     ) -> Outcome {
         match within(LIST_LIMIT, self.pages(freshness)).await {
             Ok((all, version)) => {
-                tracing::info!(target: "cni-agent", resource = self.resource.name, count = all.len(), version, "listed");
-                sink(Change::All(all));
+                self.tell_all(all, &version, sink);
                 Outcome::Listed { version }
             }
             Err(error) => Outcome::Failed(error),
         }
     }
 
-    async fn pages<T: DeserializeOwned>(&self, freshness: Freshness) -> Result<(Vec<T>, String), ApiError> {
+    fn tell_all<T>(&self, all: Vec<T>, version: &str, sink: &mut impl FnMut(Change<T>)) {
+        tracing::info!(target: "cni-agent", resource = self.resource.name, count = all.len(), version, "listed");
+        sink(Change::All(all));
+    }
+
+    async fn pages<T: DeserializeOwned>(&self, freshness: &Freshness) -> Result<(Vec<T>, String), ApiError> {
         let mut all = Vec::new();
         let mut from = None;
         loop {
@@ -148,7 +164,7 @@ impl Following {
 
     async fn page<T: DeserializeOwned>(
         &self,
-        freshness: Freshness,
+        freshness: &Freshness,
         from: Option<&str>,
         all: &mut Vec<T>,
     ) -> Result<Frame, ApiError> {
@@ -166,14 +182,15 @@ impl Following {
         cutter.finish().map_err(malformed)
     }
 
+    /// A watch; with `initial` one that begins with everything that there is.
     async fn watch<T: DeserializeOwned>(
         &self,
-        from: &str,
-        time: Duration,
+        request: Result<Request<Vec<u8>>, ApiError>,
+        initial: Option<Initial<T>>,
         course: &mut Course,
         sink: &mut impl FnMut(Change<T>),
     ) -> Outcome {
-        match self.events(from, time, course, sink).await {
+        match self.events(request, initial, course, sink).await {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(error),
         }
@@ -181,26 +198,42 @@ impl Following {
 
     async fn events<T: DeserializeOwned>(
         &self,
-        from: &str,
-        time: Duration,
+        request: Result<Request<Vec<u8>>, ApiError>,
+        mut initial: Option<Initial<T>>,
         course: &mut Course,
         sink: &mut impl FnMut(Change<T>),
     ) -> Result<Outcome, ApiError> {
-        let answer = within(REQUEST_LIMIT, self.client.open(self.resource.watch(from, time)?)).await?;
-        sink(Change::Alive);
+        let answer = within(REQUEST_LIMIT, self.client.open(request?)).await?;
+        if initial.is_none() {
+            sink(Change::Alive);
+        }
         let (mut body, mut lines) = (answer.into_body(), Lines::default());
-        let mut heard = Instant::now();
+        let start = Instant::now();
+        let mut heard = start;
         loop {
             while let Some(line) = lines.next() {
                 // Only whole events count: bytes that drip in are no sign of life.
                 heard = Instant::now();
                 let event = Event::parse(&line)?;
-                self.hear(&event, sink);
-                course.reach(event.version);
+                match &mut initial {
+                    Some(all) if event.ends_initial => {
+                        let all = std::mem::take(all).into_values().collect();
+                        self.tell_all(all, &event.version, sink);
+                        course.list(event.version);
+                        initial = None;
+                    }
+                    Some(all) => self.gather(event, all),
+                    None => {
+                        self.hear(&event, sink);
+                        course.reach(event.version);
+                    }
+                }
             }
-            let Ok(frame) =
-                tokio::time::timeout(STALL_LIMIT.saturating_sub(heard.elapsed()), body.frame()).await
-            else {
+            let mut limit = STALL_LIMIT.saturating_sub(heard.elapsed());
+            if initial.is_some() {
+                limit = limit.min(LIST_LIMIT.saturating_sub(start.elapsed()));
+            }
+            let Ok(frame) = tokio::time::timeout(limit, body.frame()).await else {
                 return Ok(Outcome::Stalled);
             };
             match frame {
@@ -208,6 +241,19 @@ impl Following {
                 None if !lines.is_cut() => return Ok(Outcome::Ended),
                 None | Some(Err(_)) => return Ok(Outcome::Broken),
             }
+        }
+    }
+
+    /// Takes in one of the initial events. What changes meanwhile may be among them.
+    fn gather<T: DeserializeOwned>(&self, event: Event<'_>, all: &mut Initial<T>) {
+        match event.kind {
+            Kind::Set => {
+                if let Some(object) = self.read(event.object.as_bytes()) {
+                    all.insert(event.key, object);
+                }
+            }
+            Kind::Removed => drop(all.remove(&event.key)),
+            Kind::Bookmark => {}
         }
     }
 

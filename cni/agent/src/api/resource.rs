@@ -28,14 +28,20 @@ pub struct Resource {
     labels: String,
 }
 
-/// From where a list is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How fresh a list has to be. An API server answers the first two from its watch cache, if it has one; the last one costs etcd a read, of
+/// the objects or (with `ConsistentListFromCache`, on since Kubernetes 1.31) of the current version.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// What the server has at hand, which may be seconds old: the watch that follows catches up. It costs the server next to nothing.
+    /// Any version: the watch that follows catches up.
     AtHand,
-    /// What is true now, in pages.
+    /// At least this version, so that nobody goes back in time.
+    NotOlderThan(String),
+    /// What is true now.
     Latest,
 }
+
+/// `resourceVersionMatch` for both that are served from the watch cache.
+const NOT_OLDER_THAN: (&str, &str) = ("resourceVersionMatch", "NotOlderThan");
 
 impl Resource {
     /// The pods of a node, of all namespaces.
@@ -104,27 +110,37 @@ impl Resource {
     /// The request for a page.
     pub(super) fn list(
         &self,
-        freshness: Freshness,
+        freshness: &Freshness,
         from: Option<&str>,
     ) -> Result<Request<Vec<u8>>, ApiError> {
-        let mut pairs = vec![("limit", PAGE.to_string())];
-        match (from, freshness) {
+        let limit = || ("limit", PAGE.to_string());
+        self.query(match (from, freshness) {
             // A page belongs to the version of the first one.
-            (Some(from), _) => pairs.push(("continue", from.to_owned())),
-            (None, Freshness::AtHand) => pairs.push(("resourceVersion", "0".to_owned())),
-            (None, Freshness::Latest) => {}
-        }
+            (Some(from), _) => vec![limit(), ("continue", from.to_owned())],
+            (None, Freshness::AtHand) => vec![limit(), ("resourceVersion", "0".to_owned())],
+            // No limit: with one, a server reads this from etcd, and at exactly this version, which may be compacted.
+            (None, Freshness::NotOlderThan(version)) => {
+                vec![("resourceVersion", version.clone()), own(NOT_OLDER_THAN)]
+            }
+            (None, Freshness::Latest) => vec![limit()],
+        })
+    }
+
+    /// The request for a watch that begins with everything that there is, and says when that is over. The server ends it after `time`.
+    pub(super) fn stream(&self, freshness: &Freshness, time: Duration) -> Result<Request<Vec<u8>>, ApiError> {
+        let version = match freshness {
+            Freshness::AtHand => Some("0"),
+            Freshness::NotOlderThan(version) => Some(version.as_str()),
+            Freshness::Latest => None,
+        };
+        let mut pairs = watching(version, time);
+        pairs.extend([own(("sendInitialEvents", "true")), own(NOT_OLDER_THAN)]);
         self.query(pairs)
     }
 
     /// The request for what happens after `version`. The server ends it after `time`.
     pub(super) fn watch(&self, version: &str, time: Duration) -> Result<Request<Vec<u8>>, ApiError> {
-        self.query(vec![
-            ("watch", "true".to_owned()),
-            ("allowWatchBookmarks", "true".to_owned()),
-            ("resourceVersion", version.to_owned()),
-            ("timeoutSeconds", time.as_secs().to_string()),
-        ])
+        self.query(watching(Some(version), time))
     }
 
     fn query(&self, pairs: Vec<(&str, String)>) -> Result<Request<Vec<u8>>, ApiError> {
@@ -134,6 +150,17 @@ impl Resource {
         let request = Request::get(format!("{}?{}", self.path, query.join("&"))).body(Vec::new());
         request.map_err(|error| not_sent(&error))
     }
+}
+
+fn own((key, value): (&'static str, &str)) -> (&'static str, String) {
+    (key, value.to_owned())
+}
+
+fn watching(version: Option<&str>, time: Duration) -> Vec<(&'static str, String)> {
+    let mut pairs = vec![own(("watch", "true")), own(("allowWatchBookmarks", "true"))];
+    pairs.extend(version.map(|version| own(("resourceVersion", version))));
+    pairs.push(("timeoutSeconds", time.as_secs().to_string()));
+    pairs
 }
 
 /// Text as the value of a parameter.
@@ -164,18 +191,43 @@ mod tests {
     fn a_list_selects_at_the_server_and_comes_in_pages() {
         let pods = Resource::pods_of("n&1").unwrap();
         assert_eq!(
-            uri(pods.list(Freshness::AtHand, None)),
+            uri(pods.list(&Freshness::AtHand, None)),
             "/api/v1/pods?limit=100&resourceVersion=0&fieldSelector=spec.nodeName%3Dn%261"
         );
         assert_eq!(
-            uri(pods.list(Freshness::AtHand, Some("a=="))),
+            uri(pods.list(&Freshness::AtHand, Some("a=="))),
             "/api/v1/pods?limit=100&continue=a%3D%3D&fieldSelector=spec.nodeName%3Dn%261"
         );
         let map = Resource::config_map("istio-system", "istio-cni-config");
         assert_eq!(
-            uri(map.list(Freshness::Latest, None)),
+            uri(map.list(&Freshness::Latest, None)),
             "/api/v1/namespaces/istio-system/configmaps?limit=100&fieldSelector=metadata.name%3Distio-cni-config"
         );
+    }
+
+    #[test]
+    fn a_list_that_is_not_older_has_no_limit() {
+        let pods = Resource::pods_of("n").unwrap();
+        assert_eq!(
+            uri(pods.list(&Freshness::NotOlderThan("7".to_owned()), None)),
+            "/api/v1/pods?resourceVersion=7&resourceVersionMatch=NotOlderThan&fieldSelector=spec.nodeName%3Dn"
+        );
+    }
+
+    #[test]
+    fn a_streamed_list_is_a_watch_that_says_where_the_list_ends() {
+        let pods = Resource::pods("", "a=b", "");
+        for (freshness, version) in [
+            (Freshness::AtHand, "&resourceVersion=0"),
+            (Freshness::NotOlderThan("7".to_owned()), "&resourceVersion=7"),
+            (Freshness::Latest, ""),
+        ] {
+            let expected = format!(
+                "/api/v1/pods?watch=true&allowWatchBookmarks=true{version}&timeoutSeconds=90&sendInitialEvents=true\
+                 &resourceVersionMatch=NotOlderThan&labelSelector=a%3Db"
+            );
+            assert_eq!(uri(pods.stream(&freshness, Duration::from_secs(90))), expected);
+        }
     }
 
     #[test]

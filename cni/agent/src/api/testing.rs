@@ -18,6 +18,8 @@ type Piece = Result<Bytes, std::io::Error>;
 
 /// What a request gets.
 pub(crate) struct Answer {
+    /// What the path of a request has to contain to get it.
+    path: &'static str,
     code: u16,
     headers: Vec<(&'static str, String)>,
     token: Token,
@@ -28,7 +30,7 @@ impl Answer {
     /// A whole body.
     pub(crate) fn new(code: u16, body: impl Into<Bytes>) -> Self {
         let body = stream::iter([Ok(body.into())]).boxed();
-        Self { code, headers: Vec::new(), token: Token::default(), body }
+        Self { path: "", code, headers: Vec::new(), token: Token::default(), body }
     }
 
     /// What a transport says of the token that was refused.
@@ -39,7 +41,12 @@ impl Answer {
     /// A body that comes piece by piece, as the test sends them; it ends when the sender is dropped.
     pub(crate) fn streamed() -> (UnboundedSender<Piece>, Self) {
         let (sender, receiver) = unbounded();
-        (sender, Self { code: 200, headers: Vec::new(), token: Token::default(), body: receiver.boxed() })
+        (sender, Self { path: "", code: 200, headers: Vec::new(), token: Token::default(), body: receiver.boxed() })
+    }
+
+    /// For requests about this alone: where several are sent at once, their order is nobody's promise.
+    pub(crate) fn to(self, path: &'static str) -> Self {
+        Self { path, ..self }
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -48,8 +55,14 @@ impl Answer {
     }
 }
 
+/// As the real server refuses streaming lists where its feature gate `WatchList` is off.
+const NO_STREAMS: &str =
+    r#"{"kind":"Status","code":422,"reason":"Invalid","message":"sendInitialEvents: Forbidden"}"#;
+
 #[derive(Default)]
 struct State {
+    /// Whether streaming lists are served; else they are refused, which takes no answer and is not kept.
+    streams: bool,
     answers: VecDeque<Answer>,
     asked: Vec<String>,
 }
@@ -62,6 +75,13 @@ impl Script {
     pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         let script = Self::default();
         script.0.lock().unwrap().answers.extend(answers);
+        script
+    }
+
+    /// A server with streaming lists.
+    pub(crate) fn streaming(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let script = Self::new(answers);
+        script.0.lock().unwrap().streams = true;
         script
     }
 
@@ -78,9 +98,14 @@ impl Script {
         let state = Arc::clone(&self.0);
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let answer = {
-                let mut state = state.lock().unwrap();
-                state.asked.push(request.uri().to_string());
-                state.answers.pop_front()
+                let (mut state, uri) = (state.lock().unwrap(), request.uri().to_string());
+                if uri.contains("sendInitialEvents") && !state.streams {
+                    Some(Answer::new(422, NO_STREAMS))
+                } else {
+                    let found = state.answers.iter().position(|answer| uri.contains(answer.path));
+                    state.asked.push(uri);
+                    found.and_then(|found| state.answers.remove(found))
+                }
             };
             async move {
                 let Some(answer) = answer else { return std::future::pending().await };

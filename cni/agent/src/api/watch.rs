@@ -60,6 +60,10 @@ pub(super) struct Event<'a> {
     pub(super) kind: Kind,
     /// The version after it.
     pub(super) version: String,
+    /// Namespace and name of the object.
+    pub(super) key: (String, String),
+    /// It ends the initial events of a watch that asked for them.
+    pub(super) ends_initial: bool,
     /// The object, not looked at yet.
     pub(super) object: &'a str,
 }
@@ -73,14 +77,26 @@ struct Raw<'a> {
 }
 
 #[derive(Deserialize)]
-struct Versioned {
-    metadata: Version,
+struct Object {
+    metadata: Metadata,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Version {
+struct Metadata {
     resource_version: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end", default)]
+    initial_events_end: String,
 }
 
 impl<'a> Event<'a> {
@@ -98,8 +114,11 @@ impl<'a> Event<'a> {
             }
             other => return Err(ApiError::Malformed(format!("an event of type {other:?}"))),
         };
-        let version = serde_json::from_str::<Versioned>(object).map_err(malformed)?.metadata.resource_version;
-        Ok(Self { kind, version, object })
+        let Metadata { resource_version: version, namespace, name, annotations } =
+            serde_json::from_str::<Object>(object).map_err(malformed)?.metadata;
+        let ends_initial =
+            kind == Kind::Bookmark && annotations.unwrap_or_default().initial_events_end == "true";
+        Ok(Self { kind, version, key: (namespace, name), ends_initial, object })
     }
 }
 
@@ -142,6 +161,20 @@ mod tests {
             let event = Event::parse(line.as_bytes()).unwrap();
             assert_eq!((event.kind, event.version.as_str()), (kind, "7"));
             assert!(event.object.starts_with("{\"metadata\""));
+        }
+    }
+
+    #[test]
+    fn only_the_marked_bookmark_ends_the_initial_events() {
+        for (kind, annotations, ends) in [
+            ("BOOKMARK", r#"{"k8s.io/initial-events-end":"true"}"#, true),
+            ("BOOKMARK", r#"{"a":"b"}"#, false),
+            ("BOOKMARK", "null", false),
+            ("ADDED", r#"{"k8s.io/initial-events-end":"true"}"#, false),
+        ] {
+            let metadata = format!(r#"{{"resourceVersion":"7","annotations":{annotations}}}"#);
+            let line = format!(r#"{{"type":"{kind}","object":{{"metadata":{metadata}}}}}"#);
+            assert_eq!(Event::parse(line.as_bytes()).unwrap().ends_initial, ends, "{line}");
         }
     }
 

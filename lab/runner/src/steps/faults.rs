@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use apiserver::{Connecting, Effect, Fault, Logged, Verb};
+use apiserver::{Connecting, Effect, Fault, Gates, Logged, Read, Verb};
 use cluster::{AgentStandIn, Cluster as _};
 use cucumber::{given, then, when};
 use kubelet::NetnsCluster;
 
-use crate::steps::agent::eventually;
+use crate::steps::agent::{bare, eventually};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
@@ -40,7 +40,7 @@ fn configuration(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// The collection that an agent follows. Its own pod, which it follows too, is asked for in its namespace.
+/// The collection that an agent follows. An agent that does not know its node follows its own pod, in its namespace.
 const NODES_PODS: &str = "the node's pods";
 
 /// How long the agent may take to follow it.
@@ -178,29 +178,58 @@ async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize
     let (resource, path) = meant(resource);
     let counts = |one: &Logged| {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
-        one.verb == verb && is_about && one.user == user
+        // A watch that begins with a list is both.
+        let is_verb = one.verb == verb || verb == Verb::List && one.told_initial.is_some();
+        let is_refused = one.told_initial.is_some() && one.code == Some(422);
+        is_verb && !is_refused && is_about && one.user == user
     };
     Ok(world.cluster().await?.api().count(counts))
+}
+
+/// Waits for so many watches of the node's pods, each of which began after what was there had been told.
+async fn followed(world: &mut LabWorld, times: usize) -> Step {
+    let user = NetnsCluster::plugin_user();
+    let (resource, path) = meant(NODES_PODS);
+    let follows = |one: &Logged| {
+        let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
+        one.verb == Verb::Watch && is_about && one.user == user && one.told_initial != Some(false)
+    };
+    eventually(SOON, async || {
+        let seen = world.cluster().await?.api().count(follows);
+        if seen >= times { Ok(()) } else { Err(Stop::wrong("it does not")) }
+    })
+    .await
 }
 
 /// It may be ready before: what it is asked until then, it asks for itself.
 #[given("the node agent follows the node's pods")]
 async fn follows(world: &mut LabWorld) -> Step {
-    eventually(SOON, async || match count(world, "watch", NODES_PODS).await? {
-        0 => Err(Stop::wrong("it does not")),
-        _ => Ok(()),
-    })
-    .await
+    followed(world, 1).await
 }
 
 /// After it was started again: it had followed them before.
 #[then("the node agent follows the node's pods again")]
 async fn follows_again(world: &mut LabWorld) -> Step {
-    eventually(SOON, async || match count(world, "watch", NODES_PODS).await? {
-        0 | 1 => Err(Stop::wrong("it does not")),
-        _ => Ok(()),
-    })
-    .await
+    followed(world, 2).await
+}
+
+/// As before Kubernetes 1.32, and in 1.33, if it does not.
+#[given(regex = "^the API server streams (no )?lists$")]
+async fn streams(world: &mut LabWorld, no: String) -> Step {
+    bare(world)?;
+    world.cluster().await?.api().set_gates(Gates { watch_list: no.is_empty(), ..Gates::default() });
+    Ok(())
+}
+
+#[then(regex = r"^the API server has refused to stream a list of the node's pods (\d+) times?$")]
+async fn refused(world: &mut LabWorld, times: usize) -> Step {
+    let (user, (_, path)) = (NetnsCluster::plugin_user(), meant(NODES_PODS));
+    let refused = |one: &Logged| {
+        let is_stream = one.told_initial.is_some() && one.path.starts_with(path);
+        is_stream && one.user == user && one.code == Some(422)
+    };
+    let seen = world.cluster().await?.api().count(refused);
+    if seen == times { Ok(()) } else { Err(Stop::wrong(format!("it has refused {seen} times"))) }
 }
 
 #[then(
@@ -223,6 +252,23 @@ async fn at_once(world: &mut LabWorld, most: usize, verb: String, resource: Stri
     let user = NetnsCluster::plugin_user();
     let peak = world.cluster().await?.api().in_flight(&user, verb, &resource).peak;
     if peak <= most { Ok(()) } else { Err(Stop::wrong(format!("there were {peak} at once"))) }
+}
+
+/// Lists and watches: a watch cache answers them, or etcd is asked for the objects or for the newest version.
+#[then(regex = r"^etcd was asked for pods between (\d+) and (\d+) times on the node agent's behalf$")]
+async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step {
+    let user = NetnsCluster::plugin_user();
+    let requests = world.cluster().await?.api().requests();
+    let reads = requests.into_iter().filter(|one| {
+        let follows = matches!(one.verb, Verb::List | Verb::Watch);
+        follows && one.resource.as_deref() == Some("pods") && one.user == user
+    });
+    let asked: Vec<_> = reads.filter(|one| one.read.is_some_and(|read| read != Read::Cache)).collect();
+    if (least..=most).contains(&asked.len()) {
+        Ok(())
+    } else {
+        Err(Stop::wrong(format!("the requests that it had to answer are {asked:?}")))
+    }
 }
 
 #[then("the API server was not asked for anything")]

@@ -44,7 +44,7 @@ impl Outcome {
             Self::Stalled => RestartReason::Stalled,
             Self::Failed(ApiError::Unauthorized(_)) => RestartReason::Unauthorized,
             Self::Failed(ApiError::Forbidden(_)) => RestartReason::Forbidden,
-            Self::Failed(ApiError::Gone(_)) => RestartReason::Expired,
+            Self::Failed(ApiError::Gone(_) | ApiError::TooLargeVersion(_)) => RestartReason::Expired,
             Self::Failed(ApiError::Throttled { .. }) => RestartReason::Throttled,
             Self::Failed(ApiError::Server { .. }) => RestartReason::ServerError,
             Self::Failed(ApiError::Malformed(_)) => RestartReason::Malformed,
@@ -60,6 +60,8 @@ impl Outcome {
 pub(super) enum Step {
     /// Read everything.
     List(Freshness),
+    /// The same as the beginning of a watch, which goes on.
+    Stream(Freshness),
     /// Read what happens after this version.
     Watch { from: String },
 }
@@ -91,12 +93,25 @@ impl Dice {
     }
 }
 
+/// Whether lists are asked for as the beginning of a watch, which costs a server no page of memory. `WatchList` is on in Kubernetes 1.32 and,
+/// after a release without, from 1.34 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Streams {
+    Wanted,
+    /// The last one did not come to its end: the next list is an ordinary one.
+    Paused,
+    /// The server has none.
+    Refused,
+}
+
 /// Where we are.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
     /// Everything up to here was told.
     version: Option<String>,
-    freshness: Freshness,
+    /// Everything has to be read, and how fresh; `None` while the watch tells of what changes.
+    unread: Option<Freshness>,
+    streams: Streams,
     failures: u32,
     unreadable: u32,
     /// When the step began, and whether it told something.
@@ -109,7 +124,8 @@ impl Course {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             version: None,
-            freshness: Freshness::AtHand,
+            unread: Some(Freshness::AtHand),
+            streams: Streams::Wanted,
             failures: 0,
             unreadable: 0,
             began: Duration::ZERO,
@@ -136,23 +152,43 @@ impl Course {
         self.unreadable = 0;
     }
 
+    /// Everything that was there at `version` was told.
+    pub(super) fn list(&mut self, version: String) {
+        self.unread = None;
+        if self.streams == Streams::Paused {
+            self.streams = Streams::Wanted;
+        }
+        self.version = Some(version);
+    }
+
     /// What to do after `outcome`.
     pub(super) fn decide(&mut self, outcome: &Outcome, now: Duration) -> Next {
-        let good = self.told || now.saturating_sub(self.began) >= GOOD_WATCH;
+        let at_once = |course: &Self| Next { after: Duration::ZERO, step: course.step() };
+        if self.is_without_streams(outcome) {
+            self.streams = Streams::Refused;
+            return at_once(self);
+        }
+        if matches!(self.step(), Step::Stream(_)) {
+            self.streams = after_stream(outcome);
+        }
+        let lasted = self.told || now.saturating_sub(self.began) >= GOOD_WATCH;
+        let good = lasted && self.unread.is_none();
         let mut least = Duration::ZERO;
         match outcome {
             Outcome::Listed { version } => {
-                self.version = Some(version.clone());
                 // A list that is followed by a watch that fails at once is no progress: failures stay counted.
-                return Next { after: Duration::ZERO, step: self.step() };
+                self.list(version.clone());
+                return at_once(self);
             }
             Outcome::Ended if good => {
                 self.failures = 0;
-                return Next { after: Duration::ZERO, step: self.step() };
+                return at_once(self);
             }
             Outcome::Broken | Outcome::Stalled if good => self.failures = 0,
             Outcome::Ended | Outcome::Broken | Outcome::Stalled => {}
             Outcome::Failed(ApiError::Gone(_)) => self.anew(),
+            // A list of at least this version would be refused for the same reason.
+            Outcome::Failed(ApiError::TooLargeVersion(_)) => self.unread = Some(Freshness::Latest),
             Outcome::Failed(ApiError::Malformed(_)) => {
                 self.unreadable += 1;
                 if self.unreadable >= UNREADABLE {
@@ -166,17 +202,27 @@ impl Course {
         Next { after, step: self.step() }
     }
 
-    /// What we know is worth nothing any more: a list that is as old would lead back to here.
+    /// Whether it says that the server streams no lists: nothing is lost by that.
+    pub(super) fn is_without_streams(&self, outcome: &Outcome) -> bool {
+        matches!((self.step(), outcome), (Step::Stream(_), Outcome::Failed(ApiError::Refused { .. })))
+    }
+
+    /// What is told cannot be gone on with. First everything is read that is not older: the server's watch cache has that. Only if this is refused
+    /// as well, what is true now is read, which costs the server's store a read. A thousand agents lose their watches in the same moment.
     fn anew(&mut self) {
-        self.version = None;
-        self.freshness = Freshness::Latest;
         self.unreadable = 0;
+        self.unread = Some(match (&self.unread, &self.version) {
+            (None, Some(version)) => Freshness::NotOlderThan(version.clone()),
+            _ => Freshness::Latest,
+        });
     }
 
     fn step(&self) -> Step {
-        match &self.version {
-            Some(from) => Step::Watch { from: from.clone() },
-            None => Step::List(self.freshness),
+        match (&self.unread, &self.version) {
+            (None, Some(from)) => Step::Watch { from: from.clone() },
+            (Some(freshness), _) if self.streams == Streams::Wanted => Step::Stream(freshness.clone()),
+            (Some(freshness), _) => Step::List(freshness.clone()),
+            (None, None) => Step::List(Freshness::AtHand),
         }
     }
 
@@ -185,6 +231,19 @@ impl Course {
     fn wait(&mut self, least: Duration) -> Duration {
         let whole = FIRST_WAIT.saturating_mul(1 << self.failures.min(16)).min(LONGEST_WAIT);
         least + self.dice.between(whole / 2, whole)
+    }
+}
+
+/// Whether lists are streamed after one that did not come to its end.
+fn after_stream(outcome: &Outcome) -> Streams {
+    use ApiError::{Forbidden, Gone, Throttled, TooLargeVersion, Unauthorized};
+    match outcome {
+        // Its end never comes: a server that ignores what it does not know, or somebody in between who holds events back.
+        Outcome::Stalled => Streams::Refused,
+        Outcome::Failed(Gone(_) | TooLargeVersion(_) | Throttled { .. } | Unauthorized(_) | Forbidden(_)) => {
+            Streams::Wanted
+        }
+        _ => Streams::Paused,
     }
 }
 
@@ -207,10 +266,22 @@ mod tests {
         Step::Watch { from: from.to_owned() }
     }
 
+    fn not_older_than(version: &str) -> Freshness {
+        Freshness::NotOlderThan(version.to_owned())
+    }
+
+    /// A course whose server has no streaming lists.
+    fn without_streams() -> Course {
+        let mut course = Course::new(1);
+        assert_eq!(course.first(), Next { after: Duration::ZERO, step: Step::Stream(Freshness::AtHand) });
+        let list = Next { after: Duration::ZERO, step: Step::List(Freshness::AtHand) };
+        assert_eq!(course.decide(&failed(422), SECOND), list);
+        course
+    }
+
     /// A course that watches from version 1, since time 0.
     fn watching() -> Course {
-        let mut course = Course::new(1);
-        assert_eq!(course.first(), Next { after: Duration::ZERO, step: Step::List(Freshness::AtHand) });
+        let mut course = without_streams();
         assert_eq!(course.decide(&listed("1"), SECOND), Next { after: Duration::ZERO, step: watch("1") });
         course.begin(Duration::ZERO);
         course
@@ -238,14 +309,65 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_version_leads_to_a_list_of_what_is_true_now() {
+    fn a_forgotten_version_leads_to_a_list_that_is_not_older_and_only_a_second_refusal_to_what_is_true_now() {
         let mut course = watching();
         let next = course.decide(&failed(410), SECOND);
-        assert_eq!(next.step, Step::List(Freshness::Latest));
+        assert_eq!(next.step, Step::List(not_older_than("1")));
         assert!(next.after <= FIRST_WAIT);
         // The list fails: nothing but another list can follow.
+        assert_eq!(course.decide(&failed(500), SECOND).step, Step::List(not_older_than("1")));
+        assert_eq!(course.decide(&failed(410), SECOND).step, Step::List(Freshness::Latest));
         assert_eq!(course.decide(&failed(500), SECOND).step, Step::List(Freshness::Latest));
         assert_eq!(course.decide(&listed("9"), SECOND).step, watch("9"));
+        assert_eq!(course.decide(&failed(410), SECOND).step, Step::List(not_older_than("9")), "anew");
+    }
+
+    #[test]
+    fn a_version_from_the_future_leads_to_what_is_true_now() {
+        let future = Outcome::Failed(ApiError::TooLargeVersion(String::new()));
+        assert_eq!(watching().decide(&future, SECOND).step, Step::List(Freshness::Latest));
+        let mut course = watching();
+        course.decide(&failed(410), SECOND);
+        assert_eq!(course.decide(&future, SECOND).step, Step::List(Freshness::Latest));
+    }
+
+    #[test]
+    fn a_streamed_list_is_a_watch_once_it_is_told() {
+        let mut course = Course::new(1);
+        course.begin(Duration::ZERO);
+        course.list("4".to_owned());
+        course.reach("5".to_owned());
+        assert_eq!(course.decide(&Outcome::Ended, SECOND), Next { after: Duration::ZERO, step: watch("5") });
+        assert_eq!(course.decide(&failed(410), SECOND).step, Step::Stream(not_older_than("5")));
+        assert_eq!(course.decide(&failed(410), SECOND).step, Step::Stream(Freshness::Latest));
+    }
+
+    #[test]
+    fn a_server_that_refuses_to_stream_lists_is_asked_once() {
+        for refusal in [failed(400), failed(422), Outcome::Stalled] {
+            let mut course = Course::new(1);
+            assert_eq!(course.decide(&refusal, SECOND).step, Step::List(Freshness::AtHand), "{refusal:?}");
+            assert_eq!(course.decide(&listed("1"), SECOND).step, watch("1"));
+            assert_eq!(course.decide(&failed(410), SECOND).step, Step::List(not_older_than("1")));
+        }
+    }
+
+    #[test]
+    fn a_streamed_list_that_breaks_off_is_followed_by_an_ordinary_one_and_tried_again_another_time() {
+        let unreachable = Outcome::Failed(ApiError::Unreachable(String::new()));
+        for outcome in [failed(500), Outcome::Broken, Outcome::Ended, unreachable] {
+            let mut course = Course::new(1);
+            course.begin(Duration::ZERO);
+            let next = course.decide(&outcome, GOOD_WATCH);
+            assert_eq!(next.step, Step::List(Freshness::AtHand), "{outcome:?}");
+            assert!(next.after > Duration::ZERO, "{outcome:?}: nothing was told, however long it took");
+            course.decide(&listed("1"), SECOND);
+            assert_eq!(course.decide(&failed(410), SECOND).step, Step::Stream(not_older_than("1")));
+        }
+        for code in [401, 403, 429] {
+            let step = Course::new(1).decide(&failed(code), SECOND).step;
+            assert_eq!(step, Step::Stream(Freshness::AtHand), "{code}: says nothing of streams");
+        }
     }
 
     #[test]
@@ -271,6 +393,10 @@ mod tests {
         let garbage = Outcome::Failed(ApiError::Malformed(String::new()));
         assert_eq!(course.decide(&garbage, SECOND).step, watch("1"));
         assert_eq!(course.decide(&garbage, SECOND).step, watch("1"));
+        assert_eq!(course.decide(&garbage, SECOND).step, Step::List(not_older_than("1")));
+        for _ in 0..2 {
+            assert_eq!(course.decide(&garbage, SECOND).step, Step::List(not_older_than("1")));
+        }
         assert_eq!(course.decide(&garbage, SECOND).step, Step::List(Freshness::Latest));
     }
 

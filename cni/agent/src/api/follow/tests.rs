@@ -27,8 +27,12 @@ struct Run {
     _stop: tokio_util::sync::DropGuard,
 }
 
+/// Follows a server without streaming lists.
 fn run(answers: impl IntoIterator<Item = Answer>) -> Run {
-    let script = Script::new(answers);
+    follow(Script::new(answers))
+}
+
+fn follow(script: Script) -> Run {
     let (sender, told) = unbounded_channel();
     let resource = Resource::pods_of("n").unwrap();
     let following = Following { client: script.client(), resource, seed: 7 };
@@ -64,7 +68,11 @@ impl Run {
                 let pair = uri.split(['?', '&']).find_map(|pair| pair.strip_prefix(key));
                 pair.and_then(|rest| rest.strip_prefix('=')).unwrap_or("-").to_owned()
             };
-            let kind = if uri.contains("watch=true") { "watch" } else { "list" };
+            let kind = match () {
+                () if uri.contains("sendInitialEvents=true") => "stream",
+                () if uri.contains("watch=true") => "watch",
+                () => "list",
+            };
             format!("{kind} {} {}", value("resourceVersion"), value("continue"))
         };
         self.script.asked().iter().map(short).collect()
@@ -109,8 +117,69 @@ async fn a_forgotten_version_is_followed_by_a_list_whichever_way_it_is_said() {
         watch,
     ]);
     run.expect(["all a", "lost: expired", "all b", "alive", "lost: expired", "all c", "alive"]).await;
-    let expected = ["list 0 -", "watch 5 -", "list - -", "watch 8 -", "list - -", "watch 9 -"];
+    let expected = ["list 0 -", "watch 5 -", "list 5 -", "watch 8 -", "list 8 -", "watch 9 -"];
     assert_eq!(run.asked(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_second_refusal_leads_to_a_read_of_what_is_true_now() {
+    let gone = || Answer::new(410, json!({"kind": "Status", "code": 410}).to_string());
+    let (_open, watch) = Answer::streamed();
+    let mut run = run([list("5", &["a"], ""), gone(), gone(), list("8", &["b"], ""), watch]);
+    run.expect(["all a", "lost: expired", "lost: expired", "all b", "alive"]).await;
+    assert_eq!(run.asked(), ["list 0 -", "watch 5 -", "list 5 -", "list - -", "watch 8 -"]);
+}
+
+fn initial_end(version: &str) -> String {
+    let annotations = json!({"k8s.io/initial-events-end": "true"});
+    let object = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+    format!("{}\n", json!({"type": "BOOKMARK", "object": object}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_is_one_request_and_told_as_a_whole() {
+    let (events, watch) = Answer::streamed();
+    let mut run = follow(Script::streaming([watch]));
+    // Objects have the versions of their last change, and changes may come in between.
+    let text = event("ADDED", "3", "a") + &event("ADDED", "2", "b") + &event("ADDED", "4", "c");
+    send(&events, text + &event("DELETED", "6", "b") + &event("MODIFIED", "7", "c"));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), run.next()).await.is_err(),
+        "nothing is told by halves"
+    );
+    send(&events, initial_end("7") + &event("ADDED", "8", "d"));
+    run.expect(["all a,c", "set d"]).await;
+    // It expires: what is not older than the last event is streamed.
+    let (second, watch) = Answer::streamed();
+    run.script.push(watch);
+    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410}});
+    send(&events, format!("{gone}\n"));
+    send(&second, event("ADDED", "3", "a") + &initial_end("9"));
+    run.expect(["lost: expired", "all a"]).await;
+    assert_eq!(run.asked(), ["stream 0 -", "stream 8 -"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_never_ends_is_given_up_for_an_ordinary_one() {
+    let (events, endless) = Answer::streamed();
+    let (_open, watch) = Answer::streamed();
+    let mut run = follow(Script::streaming([endless, list("5", &["a"], ""), watch]));
+    send(&events, event("ADDED", "3", "a"));
+    let before = Instant::now();
+    run.expect(["lost: stalled"]).await;
+    assert_eq!(before.elapsed(), LIST_LIMIT);
+    run.expect(["all a", "alive"]).await;
+    assert_eq!(run.asked(), ["stream 0 -", "list 0 -", "watch 5 -"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_breaks_off_is_not_believed() {
+    let (events, broken) = Answer::streamed();
+    let (_open, watch) = Answer::streamed();
+    let mut run = follow(Script::streaming([broken, list("5", &["b"], ""), watch]));
+    send(&events, event("ADDED", "3", "a"));
+    drop(events);
+    run.expect(["lost: ended", "all b", "alive"]).await;
 }
 
 #[tokio::test(start_paused = true)]

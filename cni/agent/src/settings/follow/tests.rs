@@ -35,13 +35,14 @@ fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
     started(said, data, None)
 }
 
-/// The same; between list and watch it gets an answer to what it asks at its start.
+/// The same; it gets an answer to what it asks at its start.
 fn started(said: &[(&str, &str)], data: &Json, answer: Option<Answer>) -> Agent {
     let live = Live::new(load(BTreeMap::new(), &environment(said)));
     let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});
     let (events_sender, watching) = Answer::streamed();
-    let list = Answer::new(200, list.to_string());
-    let script = Script::new([list].into_iter().chain(answer).chain([watching]));
+    let list = Answer::new(200, list.to_string()).to("configmaps");
+    let answer = answer.map(|answer| answer.to("selfsubjectaccessreviews"));
+    let script = Script::new([list].into_iter().chain(answer).chain([watching.to("configmaps")]));
     let metrics = Metrics::default();
     let (recorder, _writer) = events::channel(metrics.clone(), "n1");
     let (own, facts) = watch::channel(OwnFacts::default());
