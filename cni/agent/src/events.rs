@@ -38,6 +38,8 @@ pub enum Reason {
     DeleteBrokenPod,
     /// A broken pod could not be deleted. Upstream's name for it is the same; counted apart, so that what came of it is told at once.
     DeleteFailed,
+    /// A broken pod is not deleted yet, since those before it were deleted in vain.
+    DeletionDelayed,
     /// A broken pod was labelled; upstream's.
     LabelBrokenPod,
     /// A broken pod could not be labelled; named and counted as a deletion that failed.
@@ -72,9 +74,10 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::DeleteBrokenPod,
         Self::DeleteFailed,
+        Self::DeletionDelayed,
         Self::LabelBrokenPod,
         Self::LabelFailed,
         Self::RepairedBrokenPod,
@@ -97,6 +100,7 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::DeleteBrokenPod | Self::DeleteFailed => "DeleteBrokenPod",
+            Self::DeletionDelayed => "DeletionDelayed",
             Self::LabelBrokenPod | Self::LabelFailed => "LabelBrokenPod",
             Self::RepairedBrokenPod => "RepairedBrokenPod",
             Self::RepairUnproven => "RepairUnproven",

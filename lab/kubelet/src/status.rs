@@ -111,7 +111,7 @@ fn one(planned: &Planned, containers: &[Container]) -> Value {
     let ended = container.ended();
     let (state, last) = match (&ended, container.backs_off) {
         (None, _) => {
-            (json!({ "running": { "startedAt": container.since.to_string() } }), container.last.as_ref())
+            (json!({ "running": { "startedAt": seconds(container.since) } }), container.last.as_ref())
         }
         (Some(ended), false) => (terminated(ended), container.last.as_ref()),
         (Some(ended), true) => {
@@ -138,9 +138,14 @@ fn terminated(ended: &Ended) -> Value {
         "exitCode": code,
         "reason": if code == 0 { "Completed" } else { "Error" },
         "message": if code == 0 { "" } else { ended.message.as_str() },
-        "startedAt": ended.since.to_string(),
-        "finishedAt": ended.at.to_string(),
+        "startedAt": seconds(ended.since),
+        "finishedAt": seconds(ended.at),
     }})
+}
+
+/// A time as the API has it: without the fraction of its second.
+fn seconds(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 /// An event that a kubelet sends about a pod.

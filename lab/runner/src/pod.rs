@@ -113,6 +113,10 @@ pub struct Pod {
     pub own_users: bool,
     /// Whether its containers are started once only (`restartPolicy: Never`).
     pub starts_once: bool,
+    /// The controller that it is of (`ownerReferences`), if any.
+    pub owner: Option<Value>,
+    /// Whether its validation fails, whatever its rules are.
+    pub fails_validation: bool,
     /// Its resolvers.
     pub resolvers: Vec<IpAddr>,
     /// Who programs its rules, where an injector that is more than a stand-in has to add whoever does or checks it.
@@ -210,6 +214,11 @@ impl Pod {
             annotations.insert(NETWORKS.to_owned(), self.networks.join(","));
         }
         let mut init: Vec<Value> = self.init.iter().map(|name| ending(name)).collect();
+        if self.fails_validation {
+            let mut validation = ending("istio-validation");
+            validation["args"] = json!(["126"]);
+            init.push(validation);
+        }
         let mut containers = vec![app(&self.ports)];
         if let Some(proxy) = &self.proxy {
             if proxy.native { init.push(proxy.container()) } else { containers.push(proxy.container()) }
@@ -223,6 +232,7 @@ impl Pod {
                 "namespace": self.namespace,
                 "annotations": annotations,
                 "labels": self.labels,
+                "ownerReferences": self.owner.as_slice(),
             },
             "spec": {
                 "initContainers": init,

@@ -205,16 +205,15 @@ impl Tier {
     }
 
     /// Creates a pod for the node and waits until its start has ended.
-    pub async fn start_pod(
-        &self,
-        namespace: &str,
-        name: &str,
-        mut object: Value,
-    ) -> Result<PodStart, LabError> {
-        let node = self.node()?;
-        object["spec"]["nodeName"] = json!(node.name());
-        self.cluster.apply(object).await?;
-        node.pod_started(namespace, name, POD_START).await
+    pub async fn start_pod(&self, namespace: &str, name: &str, object: Value) -> Result<PodStart, LabError> {
+        self.create_pod(object).await?;
+        self.node()?.pod_started(namespace, name, POD_START).await
+    }
+
+    /// Creates a pod for the node.
+    pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
+        object["spec"]["nodeName"] = json!(self.node()?.name());
+        self.cluster.apply(object).await.map(drop)
     }
 
     /// Ends everything that runs and removes every file. Returns what the runtime could not take down.

@@ -33,6 +33,8 @@ pub struct NodeMetadata {
     pub resource_version: String,
     /// `deletionTimestamp`
     pub deletion_timestamp: Option<String>,
+    /// UID of the controller among `ownerReferences`; empty if there is none.
+    pub controller: String,
 }
 
 /// The part of `spec` that we read.
@@ -78,6 +80,14 @@ struct Rest {
 struct RestOfMetadata {
     resource_version: String,
     deletion_timestamp: Option<String>,
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Owner {
+    uid: String,
+    controller: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -108,6 +118,13 @@ impl NodePod {
                 facts: metadata,
                 resource_version: rest.metadata.resource_version,
                 deletion_timestamp: rest.metadata.deletion_timestamp,
+                controller: rest
+                    .metadata
+                    .owner_references
+                    .into_iter()
+                    .find(|owner| owner.controller)
+                    .unwrap_or_default()
+                    .uid,
             },
             spec: NodeSpec {
                 facts: spec,
@@ -187,6 +204,8 @@ pub struct Terminated {
     pub reason: String,
     /// `message`
     pub message: String,
+    /// `startedAt`
+    pub started_at: Option<String>,
     /// `finishedAt`
     pub finished_at: Option<String>,
 }
@@ -224,6 +243,7 @@ mod tests {
     fn of_others_annotations_and_containers_only_names_are_kept() {
         let pod: NodePod = serde_json::from_value(json!({
             "metadata": {
+                "ownerReferences": [{"uid": "u-1", "kind": "X"}, {"uid": "u-2", "controller": true}],
                 "name": "cart", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{"manager": "x"}],
                 "annotations": {"sidecar.istio.io/status": "{}", "istio.io/rev": "a", "notistio.io/x": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
             },
@@ -242,6 +262,7 @@ mod tests {
             ("7", "Never")
         );
         assert!(pod.metadata.deletion_timestamp.is_some());
+        assert_eq!(pod.metadata.controller, "u-2");
         assert_eq!(
             pod.spec.facts.containers[0],
             Container { name: "app".to_owned(), ..Container::default() }

@@ -3,7 +3,9 @@
 //! waits longest first, and no faster than [`Pace`] allows. Nothing is forgotten while a pod is broken: failures are tried again, later
 //! each time; and as everything follows from what the API says of pods, a new agent comes to the same.
 
+mod owners;
 mod pace;
+mod right;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -12,16 +14,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use protocol::mutant;
 
 use super::ask::{Outcome, Proven, Written};
-use super::detect::{Broken, Future, Rules, Scope, detect, scope};
+use super::detect::{Broken, Future, Rules, Scope, detect, is_validated, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
 use crate::settings::Policy;
 
+use owners::{Owners, When};
 pub use pace::Pace;
 use pace::after;
+use right::Right;
 use survey::Survey;
 
 /// Time since the agent started.
@@ -36,8 +41,8 @@ pub enum Event {
     Gone(String),
     /// Other rules count from now on.
     Rules(Box<Rules>),
-    /// What was done about the pod of this UID ended.
-    Done(String, Done),
+    /// What was done about the pod of this UID ended, at this time by the node's clock.
+    Done(String, Done, Timestamp),
     /// What a look at pods told, by UID; `None` for all of them if nobody could look.
     Looked(Vec<(String, Option<Outcome>)>),
     /// Time went by.
@@ -85,12 +90,16 @@ pub enum News {
     Repaired(String),
     /// Rules were written and read back, and no packet could prove all of them: what is known.
     Unproven(String),
-    /// Its rules were right before, and its validation failed all the same: the proofs.
+    /// Its rules were right before the agent came to it: the proofs.
     RightBefore(String),
+    /// A run of its validation that began with right rules failed: the proofs.
+    FailsOtherwise(String),
     /// Repair, deletion or labelling failed.
     Failed(Policy, String),
     /// It was deleted.
     Deleted,
+    /// It is not deleted yet, since that many pods of its owner were before it, one after the other: when it is.
+    Spared(u32, Duration),
     /// It was labelled.
     Labelled,
     /// It cannot be repaired in place.
@@ -108,7 +117,9 @@ pub enum News {
 enum Once {
     Broken,
     RightBefore,
+    FailsOtherwise,
     Unrepairable(bool),
+    Spared,
 }
 
 /// Failures before a pod's owner hears that repair does not work.
@@ -128,10 +139,54 @@ struct Tracked {
     attempts: u32,
     told: Vec<Once>,
     survey: Survey,
+    /// When it was first seen.
+    seen: Time,
+    /// Since when its rules are right, if that was proven.
+    right: Option<Right>,
 }
 
 impl Tracked {
+    fn new(pod: Arc<NodePod>, now: Time) -> Self {
+        Self {
+            pod,
+            broken: None,
+            impossible: None,
+            since: now,
+            due: None,
+            attempts: 0,
+            told: Vec::new(),
+            survey: Survey::default(),
+            seen: now,
+            right: None,
+        }
+    }
+
+    fn owner(&self) -> &str {
+        &self.pod.metadata.controller
+    }
+
+    /// Whether its validation failed in a run that says nothing of the rules that it has now.
+    fn failed_before(&self, broken: Option<&Broken>) -> bool {
+        let run = broken.map(|broken| &broken.run);
+        matches!((self.right, run), (Some(right), Some(run)) if right.may_come_after(run))
+    }
+
+    /// It is not deleted before `at`; its owner hears of it once that is no short time any more.
+    fn spare(&mut self, at: Time, generations: u32, now: Time, out: &mut Vec<Action>) {
+        self.due = Some(at);
+        if generations >= owners::PATIENCE && !self.told.contains(&Once::Spared) {
+            self.told.push(Once::Spared);
+            let news = News::Spared(generations, at.saturating_sub(now));
+            out.push(Action::Tell(Arc::clone(&self.pod), news));
+        }
+    }
+
     fn repaired(&mut self, written: Written, result: RepairResult, proofs: String, out: &mut Vec<Action>) {
+        let once = match self.right {
+            // The run that led here began afterwards.
+            Some(_) => Once::FailsOtherwise,
+            None => Once::RightBefore,
+        };
         let mut tell = |news| out.push(Action::Tell(Arc::clone(&self.pod), news));
         match written {
             Written::Created | Written::Replaced if result == RepairResult::Success => {
@@ -139,10 +194,11 @@ impl Tracked {
                 out.push(Action::Exposed(Arc::clone(&self.pod)));
             }
             Written::Created | Written::Replaced => tell(News::Unproven(proofs)),
-            Written::Unchanged if self.told.contains(&Once::RightBefore) => {}
+            Written::Unchanged if self.told.contains(&once) => {}
             Written::Unchanged => {
-                tell(News::RightBefore(proofs));
-                self.told.push(Once::RightBefore);
+                let says = if once == Once::RightBefore { News::RightBefore } else { News::FailsOtherwise };
+                tell(says(proofs));
+                self.told.push(once);
             }
         }
         self.survey.is_right();
@@ -158,6 +214,8 @@ struct Busy {
     policy: Policy,
     /// When the pod was found broken.
     since: Time,
+    /// When it was first seen.
+    seen: Time,
 }
 
 impl Busy {
@@ -174,6 +232,7 @@ pub struct Controller {
     busy: Option<Busy>,
     looking: bool,
     pace: Pace,
+    owners: Owners,
     unredirected: usize,
 }
 
@@ -181,7 +240,8 @@ impl Controller {
     /// Knows of no pod.
     #[must_use]
     pub fn new(rules: Rules, pace: Pace) -> Self {
-        Self { rules, pods: BTreeMap::new(), busy: None, looking: false, pace, unredirected: 0 }
+        let (pods, owners) = (BTreeMap::new(), Owners::default());
+        Self { rules, pods, busy: None, looking: false, pace, owners, unredirected: 0 }
     }
 
     /// Takes in what happened, and says what is to be done now.
@@ -193,7 +253,7 @@ impl Controller {
                 self.pods.remove(&uid);
             }
             Event::Rules(rules) => self.go_by(*rules, now, &mut out),
-            Event::Done(uid, done) => self.done(&uid, done, now, &mut out),
+            Event::Done(uid, done, at) => self.done(&uid, done, (now, at), &mut out),
             Event::Looked(outcomes) => self.looked(outcomes, now, &mut out),
             Event::Tick => {}
         }
@@ -222,8 +282,8 @@ impl Controller {
         for (uid, before) in std::mem::take(&mut self.pods) {
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
-            // What its owner heard is no news.
-            known.told = before.told;
+            // What its owner heard is no news, and what is known of its rules is no matter of settings.
+            (known.told, known.seen, known.right) = (before.told, before.seen, before.right);
             // What was done about it was right, and is not done again.
             if is_same && known.broken.is_some() && known.broken == before.broken {
                 (known.since, known.due, known.attempts) = (before.since, before.due, before.attempts);
@@ -235,16 +295,7 @@ impl Controller {
         let uid = pod.metadata.facts.uid.clone();
         let scope = scope(&pod, &self.rules);
         let broken = if scope == Scope::Out { None } else { detect(&pod, &self.rules) };
-        let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked {
-            pod: Arc::clone(&pod),
-            broken: None,
-            impossible: None,
-            since: now,
-            due: None,
-            attempts: 0,
-            told: Vec::new(),
-            survey: Survey::default(),
-        });
+        let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked::new(Arc::clone(&pod), now));
         known.pod = pod;
         known.impossible = match &scope {
             Scope::Impossible(why) => Some(why.clone()),
@@ -252,6 +303,9 @@ impl Controller {
         };
         known.survey.observe(&known.pod, scope == Scope::In, now);
         if broken.is_none() {
+            if is_validated(&known.pod, &self.rules) {
+                self.owners.came_up(known.owner(), known.seen);
+            }
             known.broken = None;
             known.attempts = 0;
             if !(known.survey.is_unredirected() && self.rules.settings.act_on_unredirected) {
@@ -263,10 +317,11 @@ impl Controller {
             known.since = now;
         }
         if known.broken != broken {
+            let is_done = known.failed_before(broken.as_ref());
             known.broken = broken;
             // Another failure after all that was done: not at once again.
             let is_busy = self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid));
-            known.due = (!is_busy).then(|| now + after(known.attempts));
+            known.due = (!is_busy && !is_done).then(|| now + after(known.attempts));
         }
         if self.policy() == Some(Policy::Label) {
             self.count_skipped(&uid, out);
@@ -346,8 +401,15 @@ impl Controller {
         {
             return;
         }
+        if policy == Policy::Delete
+            && let When::Later { at, generations } = self.owners.when(known.owner(), known.seen, now)
+        {
+            known.spare(at, generations, now, out);
+            return;
+        }
         self.pace.take(now);
-        self.busy = Some(Busy { pod: Arc::clone(&known.pod), policy, since: known.since });
+        let (pod, since, seen) = (Arc::clone(&known.pod), known.since, known.seen);
+        self.busy = Some(Busy { pod, policy, since, seen });
         out.push(Action::Do(policy, Arc::clone(&known.pod)));
     }
 
@@ -365,10 +427,14 @@ impl Controller {
         }
     }
 
-    fn done(&mut self, uid: &str, done: Done, now: Time, out: &mut Vec<Action>) {
-        let Some(Busy { pod, policy, since }) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
+    fn done(&mut self, uid: &str, done: Done, (now, at): (Time, Timestamp), out: &mut Vec<Action>) {
+        let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
+        let Busy { pod, policy, since, seen } = busy;
         let took = now.saturating_sub(since);
         if done == Done::Accepted {
+            if policy == Policy::Delete {
+                self.owners.deleted(&pod.metadata.controller, seen, now);
+            }
             out.push(Action::Ended(policy, RepairResult::Success, took));
             let news = if policy == Policy::Label { News::Labelled } else { News::Deleted };
             return out.push(Action::Tell(pod, news));
@@ -383,6 +449,7 @@ impl Controller {
                 let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
                 out.push(Action::Ended(policy, result, took));
                 known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
+                known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
             Done::Accepted | Done::Vanished | Done::Repaired(Outcome::NotEnrolled(_)) => return,

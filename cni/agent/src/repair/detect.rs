@@ -76,8 +76,12 @@ fn is_excluded(facts: &PodFacts, rules: &Rules) -> bool {
 /// Which run of the validation failed: another one is news.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    restarts: i32,
-    finished: Option<String>,
+    /// `restartCount`
+    pub restarts: i32,
+    /// `startedAt`
+    pub started: Option<String>,
+    /// `finishedAt`
+    pub finished: Option<String>,
 }
 
 /// Whether a broken pod has a future.
@@ -115,19 +119,37 @@ pub fn detect(pod: &NodePod, rules: &Rules) -> Option<Broken> {
         (false, true) => Future::Finished,
         (false, false) => Future::Again,
     };
-    let containers = pod.status.init_container_statuses.iter();
-    let mut named =
-        containers.filter(|one| repair.init_container.is_empty() || one.name == repair.init_container);
-    named.find_map(|container| {
+    validations(pod, rules).find_map(|container| {
         let failure = failure(container, future, rules)?;
-        let run = Run { restarts: container.restart_count, finished: failure.finished_at.clone() };
+        let run = Run {
+            restarts: container.restart_count,
+            started: failure.started_at.clone(),
+            finished: failure.finished_at.clone(),
+        };
         Some(Broken { run, future })
     })
 }
 
+/// Whether the pod's validation ended well.
+#[must_use]
+pub fn is_validated(pod: &NodePod, rules: &Rules) -> bool {
+    let passed = |one: &ContainerStatus| one.state.terminated.as_ref().is_some_and(has_passed);
+    let mut all = validations(pod, rules).peekable();
+    all.peek().is_some() && all.all(passed)
+}
+
+fn validations<'a>(pod: &'a NodePod, rules: &'a Rules) -> impl Iterator<Item = &'a ContainerStatus> {
+    let name = &rules.settings.init_container;
+    pod.status.init_container_statuses.iter().filter(move |one| name.is_empty() || one.name == *name)
+}
+
+fn has_passed(ended: &Terminated) -> bool {
+    ended.reason == "Completed" || ended.exit_code == 0
+}
+
 fn failure<'a>(container: &'a ContainerStatus, future: Future, rules: &Rules) -> Option<&'a Terminated> {
     let now = container.state.terminated.as_ref();
-    if now.is_some_and(|now| now.reason == "Completed" || now.exit_code == 0) {
+    if now.is_some_and(has_passed) {
         return None;
     }
     let first_counts = future == Future::StartsOnce;

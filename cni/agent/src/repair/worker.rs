@@ -172,7 +172,10 @@ impl Worker {
                 let uid = pod.metadata.facts.uid.clone();
                 let work = AssertUnwindSafe(act(self.context.clone(), policy, pod)).catch_unwind();
                 let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
-                self.work.spawn(async move { Event::Done(uid, work.await.unwrap_or_else(defect)) });
+                self.work.spawn(async move {
+                    let done = work.await.unwrap_or_else(defect);
+                    Event::Done(uid, done, Timestamp::now())
+                });
             }
             Action::Look(pods) => {
                 let uids: Vec<_> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
@@ -236,7 +239,13 @@ fn message(news: News) -> (Reason, String) {
         News::RightBefore(proofs) => (
             Reason::AlreadyRedirected,
             format!(
-                "pod detected as broken, but its redirection works: {proofs}; see why its validation fails"
+                "pod detected as broken, but its redirection works: {proofs}; if its validation fails once more, that has another reason"
+            ),
+        ),
+        News::FailsOtherwise(proofs) => (
+            Reason::AlreadyRedirected,
+            format!(
+                "pod detected as broken, but its redirection works, and did when its validation began: {proofs}; see why its validation fails"
             ),
         ),
         News::Failed(Policy::Repair, why) => {
@@ -249,6 +258,13 @@ fn message(news: News) -> (Reason, String) {
             (Reason::LabelFailed, format!("pod detected as broken, but failed to label it: {why}"))
         }
         News::Deleted => (Reason::DeleteBrokenPod, "pod detected as broken, deleted".to_owned()),
+        News::Spared(pods, wait) => (
+            Reason::DeletionDelayed,
+            format!(
+                "pod detected as broken, not deleted for the next {} s: {pods} times pods of its controller were deleted on this node, and those made in their place are broken as well; see why their validation fails",
+                wait.as_secs()
+            ),
+        ),
         News::Labelled => (Reason::LabelBrokenPod, "pod detected as broken, labeled".to_owned()),
         News::Unrepairable(why) => (
             Reason::UnrepairableBrokenPod,

@@ -7,12 +7,17 @@ use cluster::PodStart;
 use cucumber::{given, then, when};
 use injector::Programming;
 use protocol::pod::MIRROR_ANNOTATION;
+use serde_json::json;
 
+use super::agent::eventually;
 use crate::pod::{Pod, Proxy};
 use crate::stop::{Step, Stop};
 use crate::stopwatch::Stopwatch;
 use crate::tier::Families;
 use crate::world::LabWorld;
+
+/// How long a pod may take to go.
+const GONE: Duration = Duration::from_secs(30);
 
 fn introduce(world: &mut LabWorld, pod: Pod) {
     world.it.clone_from(&pod.name);
@@ -110,6 +115,43 @@ fn by_init(world: &mut LabWorld) -> Step {
 fn checked(world: &mut LabWorld) -> Step {
     world.it()?.programming = Some(Programming::Cni);
     Ok(())
+}
+
+/// Its app breaks its network, say.
+#[given("its validation fails whatever its rules are")]
+fn fails(world: &mut LabWorld) -> Step {
+    world.it()?.fails_validation = true;
+    Ok(())
+}
+
+/// One that makes another pod for each that is deleted; that is done by a step.
+#[given(regex = r#"^it is of the ReplicaSet "([^"]+)"$"#)]
+async fn owned(world: &mut LabWorld, name: String) -> Step {
+    let namespace = world.it()?.namespace.clone();
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": name, "namespace": namespace },
+        "spec": { "selector": {} },
+    });
+    let set = world.cluster().await?.api().upsert(set).map_err(Stop::harness)?;
+    world.it()?.owner = Some(json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": set["metadata"]["uid"],
+        "controller": true, "blockOwnerDeletion": true,
+    }));
+    Ok(())
+}
+
+/// As its controller does once the former one is gone. Nobody waits for its start: it may be deleted meanwhile.
+#[when(regex = "^its ReplicaSet makes it(?: again)?$")]
+async fn made(world: &mut LabWorld) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    eventually(GONE, async || match world.cluster().await?.api().pod(&namespace, &name) {
+        Some(_) => Err(Stop::wrong("the former one is still there")),
+        None => Ok(()),
+    })
+    .await?;
+    let object = world.it()?.admitted().map_err(Stop::harness)?;
+    world.objects.push(object.clone());
+    Ok(world.cluster().await?.create_pod(object).await?)
 }
 
 #[given(regex = r#"^its mesh's metadata has ([A-Z0-9_]+) = "([^"]*)"$"#)]

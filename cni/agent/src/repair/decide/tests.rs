@@ -79,9 +79,33 @@ impl Play {
         self.0.decide(event, Time::from_secs(seconds)).into_iter().map(|action| words(&action)).collect()
     }
 
-    fn done(&mut self, seconds: u64, uid: &str, done: Done) -> Vec<String> {
-        self.at(seconds, Event::Done(uid.to_owned(), done))
+    /// The same, but for looks.
+    fn acts(&mut self, seconds: u64, event: Event) -> Vec<String> {
+        self.at(seconds, event).into_iter().filter(|one| !one.starts_with("look at ")).collect()
     }
+
+    fn done(&mut self, seconds: u64, uid: &str, done: Done) -> Vec<String> {
+        self.at(seconds, Event::Done(uid.to_owned(), done, clock(seconds)))
+    }
+}
+
+/// What the node's clock says so many seconds after the agent's start.
+fn clock(seconds: u64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + i64::try_from(seconds).unwrap()).unwrap()
+}
+
+/// The same with the time at which the run began that failed last.
+fn begun(mut pod: Value, seconds: u64) -> Value {
+    let status = &mut pod["status"]["initContainerStatuses"][0];
+    status["lastState"]["terminated"]["startedAt"] = json!(clock(seconds).to_string());
+    pod
+}
+
+/// One of the pods of a controller.
+fn owned(uid: &str, restarts: i32) -> Value {
+    let mut pod = pod(uid, restarts);
+    pod["metadata"]["ownerReferences"] = json!([{"uid": "rs", "controller": true}]);
+    pod
 }
 
 fn name(pod: &NodePod) -> &str {
@@ -189,10 +213,98 @@ fn a_proven_repair_is_told_and_done_once_until_validation_fails_again() {
     assert_eq!(play.at(60, event(&pod("a", 2))), NOTHING, "not at once");
     assert_eq!(play.at(61, Event::Tick), ["Repair a"]);
     let told = play.done(62, "a", proven(Written::Unchanged));
-    assert_eq!(told, ["Repair success after 62s", &format!("tell a: RightBefore({proofs:?})")]);
+    assert_eq!(told, ["Repair success after 62s", &format!("tell a: FailsOtherwise({proofs:?})")]);
     play.at(70, event(&pod("a", 3)));
     assert_eq!(play.at(80, Event::Tick), ["Repair a"]);
     assert_eq!(play.done(80, "a", proven(Written::Unchanged)), ["Repair success after 80s"], "told once");
+}
+
+#[test]
+fn a_run_that_began_before_the_repair_says_nothing_of_it() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(10, event(&begun(pod("a", 1), 2)));
+    assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
+    // The kubelet had started the next run before, and tells of its failure now.
+    assert_eq!(play.at(20, event(&begun(pod("a", 2), 8))), NOTHING);
+    assert_eq!(play.at(30, Event::Tick), NOTHING, "neither counted again nor told");
+    // One that began in the very second of the repair: the API tells no more than seconds.
+    assert_eq!(play.at(31, event(&begun(pod("a", 3), 12))), NOTHING);
+    assert_eq!(play.at(40, Event::Tick), NOTHING);
+    // One that began later.
+    assert_eq!(play.at(41, event(&begun(pod("a", 4), 33))), NOTHING, "not at once");
+    assert_eq!(play.at(42, Event::Tick), ["Repair a"]);
+    let told = play.done(42, "a", proven(Written::Unchanged));
+    assert!(told[1].starts_with("tell a: FailsOtherwise("), "{told:?}");
+}
+
+#[test]
+fn an_old_status_that_comes_after_the_repair_is_no_second_failure() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(10, event(&begun(pod("a", 2), 8)));
+    assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
+    // A list that is as old as the one before, and then what was known already.
+    for restarts in [1, 2, 1, 2] {
+        let began = if restarts == 1 { 2 } else { 8 };
+        assert_eq!(play.at(13, event(&begun(pod("a", restarts), began))), NOTHING, "{restarts}");
+        assert_eq!(play.at(20, Event::Tick), NOTHING, "{restarts}");
+    }
+}
+
+#[test]
+fn the_same_holds_for_a_status_that_comes_while_the_repair_goes_on_and_after_other_rules() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(10, event(&begun(pod("a", 1), 2)));
+    assert_eq!(play.acts(11, event(&begun(pod("a", 2), 8))), NOTHING);
+    assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
+    let other = changed(&[Policy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    assert_eq!(play.at(13, Event::Rules(other)), NOTHING);
+    assert_eq!(play.acts(20, event(&begun(pod("a", 3), 11))), NOTHING);
+    assert_eq!(play.acts(30, Event::Tick), NOTHING);
+}
+
+#[test]
+fn a_new_agent_does_not_claim_to_know_why_validation_failed() {
+    let mut play = Play::new(&[Policy::Repair]);
+    play.at(0, event(&begun(pod("a", 1), 0)));
+    let told = play.done(1, "a", proven(Written::Unchanged));
+    assert!(told[1].starts_with("tell a: RightBefore("), "{told:?}");
+}
+
+#[test]
+fn pods_that_a_controller_makes_in_place_of_deleted_ones_are_deleted_ever_more_slowly() {
+    let mut play = Play::new(&[Policy::Delete]);
+    assert_eq!(play.at(0, event(&owned("a1", 1))), ["Delete a1"]);
+    assert_eq!(play.at(0, event(&owned("a2", 1))), NOTHING);
+    let told = play.done(0, "a1", Done::Accepted);
+    assert_eq!(told, ["Delete success after 0s", "tell a1: Deleted", "Delete a2"], "there from the start");
+    play.done(0, "a2", Done::Accepted);
+
+    let mut now = 1;
+    for (uid, wait) in [("b", 2), ("c", 4), ("d", 8)] {
+        let told = play.acts(now, event(&owned(uid, 1)));
+        let spared = format!("tell {uid}: Spared(3, {:?})", Duration::from_secs(wait - 1));
+        assert_eq!(told, if uid == "d" { vec![spared] } else { vec![] }, "{uid}");
+        assert_eq!(play.at(now, event(&owned(uid, 2))), NOTHING, "{uid}: told once");
+        assert_eq!(play.acts(now + wait - 2, Event::Tick), NOTHING, "{uid}: too early");
+        let at = now - 1 + wait;
+        assert_eq!(play.acts(at, Event::Tick), [format!("Delete {uid}")], "{uid} at {at}");
+        play.done(at, uid, Done::Accepted);
+        play.at(at, Event::Gone(uid.into()));
+        now = at + 1;
+    }
+    assert_eq!(play.acts(now, event(&pod("stranger", 1))), ["Delete stranger"], "others do not wait");
+}
+
+#[test]
+fn a_pod_of_the_controller_that_comes_up_ends_the_waiting() {
+    let mut play = Play::new(&[Policy::Delete]);
+    play.at(0, event(&owned("a", 1)));
+    play.done(0, "a", Done::Accepted);
+    let mut up = owned("b", 1);
+    up["status"]["initContainerStatuses"][0]["state"] =
+        json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+    play.at(1, event(&up));
+    assert_eq!(play.acts(1, event(&owned("c", 1))), ["Delete c"]);
 }
 
 #[test]
