@@ -12,10 +12,11 @@ Feature: Only the pod that was seen broken is deleted
   @mutant:delete-unconditional
   Scenario: A pod that changed meanwhile is looked at again before it is deleted
     Given it came up unredirected
-    And the API server takes 3000 ms on a delete of pods the first time
+    And the API server hangs on a delete of pods the first time
     When the node agent is deployed
     And the node agent asks for a delete of pods
     And its annotation "example.com/owner" becomes "changed"
+    And the API server is well again
     Then the node agent tells of it: DeleteBrokenPod, "failed to delete it"
     And it goes
 

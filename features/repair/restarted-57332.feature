@@ -9,8 +9,10 @@ Feature: An agent that starts again knows what is to be done (istio-57332)
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And it runs
-    When its namespace loses its rules
+    When the kubelet starts the node agent's containers no more
     And the node agent is killed
+    And its namespace loses its rules
+    And the kubelet starts the node agent's containers again
     Then the node agent tells of it: RepairedBrokenPod
     And TCP from "cart" to "outside" port 8080 passes 15001
 
@@ -23,7 +25,9 @@ Feature: An agent that starts again knows what is to be done (istio-57332)
     And its namespace keeps packets from being redirected
     When the node agent is deployed
     Then the node agent tells of it: RepairFailed, "did not meet the rule"
-    When the node agent is killed
+    When the kubelet starts its containers no more
+    And the node agent is killed
     And its namespace lets packets be redirected
     Then the node agent tells of it: AlreadyRedirected, "redirection works"
-    And it comes up within 60 s
+    When the kubelet starts its containers again
+    Then it comes up within 60 s

@@ -55,7 +55,7 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
             _ = ending.wait_for(|ending| *ending) => return,
         }
         match next {
-            Next::Again(_) => drop(node.start(&slot).await),
+            Next::Again(_) => node.start_again(&slot).await,
             Next::Wait => {
                 let mut parts = slot.parts.lock().await;
                 slot.show(&parts);

@@ -223,6 +223,18 @@ impl NetnsNode {
         self.go_on(slot, &mut parts).await
     }
 
+    /// Starts what of a pod does not run, once nobody holds it back.
+    pub async fn start_again(&self, slot: &Arc<Slot>) {
+        loop {
+            let mut parts = slot.parts.lock().await;
+            if !slot.is_held() || slot.is_ending() {
+                return drop(self.go_on(slot, &mut parts).await);
+            }
+            drop(parts);
+            slot.released().await;
+        }
+    }
+
     /// Starts a pod whose containers begin anew, in its sandbox if that is there.
     pub async fn start_anew(&self, slot: &Arc<Slot>) -> PodStart {
         let mut parts = slot.parts.lock().await;

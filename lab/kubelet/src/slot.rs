@@ -57,6 +57,7 @@ pub struct Slot {
     pub parts: AsyncMutex<Parts>,
     stage: watch::Sender<Stage>,
     ending: watch::Sender<bool>,
+    held: watch::Sender<bool>,
     shown: watch::Sender<Shown>,
 }
 
@@ -80,8 +81,33 @@ impl Slot {
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let (stage, _) = watch::channel(Stage::Starting);
-        let (ending, shown) = (watch::Sender::default(), watch::Sender::default());
-        Self { plan, parts: AsyncMutex::default(), stage, ending, shown }
+        let (ending, held, shown) = Default::default();
+        Self { plan, parts: AsyncMutex::default(), stage, ending, held, shown }
+    }
+
+    /// Nothing of the pod is started again until it is released. A start that goes on is waited for.
+    pub async fn hold(&self) {
+        let _no_start_goes_on = self.parts.lock().await;
+        self.held.send_replace(true);
+    }
+
+    /// Ends [`Self::hold`].
+    pub fn release(&self) {
+        self.held.send_replace(false);
+    }
+
+    /// Whether nothing is started again. Asked by who has the parts.
+    pub(crate) fn is_held(&self) -> bool {
+        *self.held.borrow()
+    }
+
+    /// Waits until it is released, or is to end.
+    pub(crate) async fn released(&self) {
+        let (mut held, mut ending) = (self.held.subscribe(), self.ending());
+        tokio::select! {
+            _ = held.wait_for(|held| !held) => {}
+            _ = ending.wait_for(|ending| *ending) => {}
+        }
     }
 
     /// Says that the pod is to end, to whoever waits for something of it.

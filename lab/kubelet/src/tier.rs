@@ -143,6 +143,24 @@ impl NetnsCluster {
         Ok(self.seen(pod).await?.slot.running(deadline).await?)
     }
 
+    /// Has the kubelet start nothing of a pod again, until it is released. Afterwards none of its containers is being started.
+    ///
+    /// # Errors
+    /// There is no such pod.
+    pub async fn hold(&self, pod: &PodName) -> Result<(), LabError> {
+        self.seen(pod).await?.slot.hold().await;
+        Ok(())
+    }
+
+    /// Ends [`Self::hold`].
+    ///
+    /// # Errors
+    /// There is no such pod.
+    pub async fn release(&self, pod: &PodName) -> Result<(), LabError> {
+        self.seen(pod).await?.slot.release();
+        Ok(())
+    }
+
     /// Restarts a node, the machine.
     ///
     /// # Errors

@@ -4,6 +4,8 @@
 //! | step | what it does or claims |
 //! |---|---|
 //! | `Given it came up unredirected` | starts a pod, whose validation fails with 126, and waits until it has failed before its present run |
+//! | `When the kubelet starts its containers no more`, `… the node agent's …` | those that ended, until told otherwise; a start that goes on is waited for |
+//! | `When the kubelet starts its containers again`, `… the node agent's …` | and goes on so |
 //! | `Given the runtime's cache does not know it` | its entries are removed |
 //! | `Given a sandbox of its name and address is left of a former pod` | a namespace that is kept, and an entry of another UID |
 //! | `Given no process is in its namespace` | waits for it |
@@ -23,7 +25,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use apiserver::{Account, Verb};
-use cluster::{Cluster as _, PodStart};
+use cluster::{Cluster as _, Errand, PodName, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -70,6 +72,17 @@ async fn unredirected(world: &mut LabWorld) -> Step {
         if codes.any(|code| *code == 126) { Ok(()) } else { Err(Stop::wrong(pod["status"].to_string())) }
     })
     .await
+}
+
+#[when(regex = r"^the kubelet starts (its|the node agent's) containers (again|no more)$")]
+async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
+    let pod = match whose.as_str() {
+        "its" => PodName::new(&world.it()?.namespace.clone(), &world.it),
+        _ => super::agent::agent(world).await?,
+    };
+    let tier = world.cluster().await?;
+    let done = if how == "again" { tier.release(&pod).await } else { tier.hold(&pod).await };
+    Ok(done?)
 }
 
 #[given("the runtime's cache does not know it")]
