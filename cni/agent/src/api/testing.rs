@@ -41,7 +41,16 @@ impl Answer {
     /// A body that comes piece by piece, as the test sends them; it ends when the sender is dropped.
     pub(crate) fn streamed() -> (UnboundedSender<Piece>, Self) {
         let (sender, receiver) = unbounded();
-        (sender, Self { path: "", code: 200, headers: Vec::new(), token: Token::default(), body: receiver.boxed() })
+        (
+            sender,
+            Self {
+                path: "",
+                code: 200,
+                headers: Vec::new(),
+                token: Token::default(),
+                body: receiver.boxed(),
+            },
+        )
     }
 
     /// For requests about this alone: where several are sent at once, their order is nobody's promise.

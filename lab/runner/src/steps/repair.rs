@@ -25,7 +25,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use apiserver::{Account, Verb};
-use cluster::{Cluster as _, Errand, PodName, PodStart};
+use cluster::{Cluster as _, PodName, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
