@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn what_cleans_a_cluster_is_in_a_namespace_that_every_cluster_has() {
         for (namespace, want) in [(None, "kube-system"), (Some("mesh".to_owned()), "mesh")] {
-            let (code_of, text, told) = ran(&Request { purge: true, namespace, ..Request::default() });
+            let (code_of, text, told) = ran(&Request { purge: true, namespace, ..named() });
             assert_eq!((code_of, told.as_str()), (code(0), ""));
             let objects = ::manifests::document::read("out", &text).unwrap();
             assert!(objects.iter().all(|object| object["metadata"]["namespace"] == want), "{text}");
