@@ -55,7 +55,7 @@ fn the_list_names_scenarios_needs_and_defects() {
         "catches ",
         "scenarios, ",
         "mutant no-ipv6: ",
-        "planted in cni/redirect/src/mutants.rs:",
+        "planted in cni/redirect/src/generate.rs:",
     ];
     for part in parts {
         assert!(text.contains(part), "{part} is not in {text}");

@@ -5,7 +5,6 @@
 use std::net::IpAddr;
 use std::str::SplitWhitespace;
 
-use nix::unistd::{Group, User};
 use redirect::ruleset::{
     Chain, Cidr, CtStates, Family, Id, Match, Origin, Owner, Place, Port, Protocol, Rule, Scope, Sense,
     Table, Target,
@@ -87,8 +86,7 @@ fn port(text: &str) -> Port {
 pub(crate) fn with_known_groups(line: &str, option: &str) -> String {
     let mut after_option = false;
     let words = line.split(' ').map(|word| {
-        let unknown =
-            after_option && word.parse::<u32>().is_err() && Group::from_name(word).unwrap().is_none();
+        let unknown = after_option && word.parse::<u32>().is_err() && listed("/etc/group", word).is_none();
         after_option = word == option || (after_option && word == "!=");
         if unknown && word != "!=" { "60001" } else { word }
     });
@@ -96,11 +94,20 @@ pub(crate) fn with_known_groups(line: &str, option: &str) -> String {
 }
 
 pub(crate) fn user(name: &str) -> u32 {
-    name.parse().unwrap_or_else(|_| User::from_name(name).unwrap().unwrap().uid.as_raw())
+    name.parse().unwrap_or_else(|_| listed("/etc/passwd", name).unwrap())
 }
 
 pub(crate) fn group(name: &str) -> u32 {
-    name.parse().unwrap_or_else(|_| Group::from_name(name).unwrap().unwrap().gid.as_raw())
+    name.parse().unwrap_or_else(|_| listed("/etc/group", name).unwrap())
+}
+
+/// The number of a name in a file of users or groups. The C library would load the machine's name services for it, which a static binary
+/// of glibc does not survive.
+fn listed(file: &str, name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|fields| fields[0] == name)?[2]
+        .parse()
+        .ok()
 }
 
 fn target(words: &mut SplitWhitespace<'_>) -> Target {

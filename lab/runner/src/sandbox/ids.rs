@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use nix::sched::CloneFlags;
-use nix::unistd::{Gid, Pid, Uid, User};
+use nix::unistd::{Gid, Pid, Uid};
 
 use super::SELF;
 
@@ -70,9 +70,17 @@ fn map_one(uid: Uid, gid: Gid) -> anyhow::Result<()> {
 pub fn map_ids(pid: Pid) -> anyhow::Result<()> {
     std::io::stdin().read_exact(&mut [0]).context("nobody asked for a mapping")?;
     let (uid, gid) = (Uid::current(), Gid::current());
-    let user = User::from_uid(uid)?.map(|user| user.name).unwrap_or_default();
+    let user = name_of(&std::fs::read_to_string("/etc/passwd").unwrap_or_default(), uid.as_raw());
     map("newuidmap", pid, uid.as_raw(), granted("/etc/subuid", &user, uid)?)?;
     map("newgidmap", pid, gid.as_raw(), granted("/etc/subgid", &user, uid)?)
+}
+
+/// The user's name as `/etc/passwd` has it. The C library would load the machine's name services for it, which a static binary of glibc
+/// does not survive; who is listed elsewhere needs a range by number.
+fn name_of(passwd: &str, uid: u32) -> String {
+    let number = uid.to_string();
+    let own = passwd.lines().find(|line| line.split(':').nth(2) == Some(&number));
+    own.and_then(|line| line.split(':').next()).unwrap_or_default().to_owned()
 }
 
 fn granted(file: &str, user: &str, uid: Uid) -> anyhow::Result<Range> {
@@ -107,6 +115,12 @@ fn map(tool: &str, pid: Pid, own: u32, range: Range) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_is_named_as_in_the_file() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n";
+        assert_eq!((name_of(passwd, 1000), name_of(passwd, 7)), ("ana".to_owned(), String::new()));
+    }
 
     #[test]
     fn the_largest_range_of_a_name_or_number_is_taken() {
