@@ -62,12 +62,13 @@ pub(crate) fn some_user() -> u32 {
 
 fn build_workload() -> PathBuf {
     let own = std::env::current_exe().unwrap();
+    // TARGET-DIR/TRIPLE/PROFILE/deps/netns-…
     let profile = own.ancestors().nth(2).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
     // As `cargo lab run` does, so that it is built once.
     cargo.args(["build", "--quiet", "--locked", "--package", "cnilab", "--package", "workload"]);
     cargo.args(["--bin", "workload", "--target-dir"]);
-    cargo.arg(profile.parent().unwrap());
+    cargo.arg(profile.ancestors().nth(2).unwrap());
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
