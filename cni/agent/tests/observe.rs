@@ -16,8 +16,11 @@ const SCRAPERS: [&str; 2] = ["instance", "le"];
 /// Labels whose values are not all known beforehand.
 const OPEN: [&str; 2] = ["key", "os_image"];
 
+/// Labels, each with its values; none where they are open.
+type Labels = &'static [(&'static str, &'static [&'static str])];
+
 /// What kube-state-metrics has (docs/metrics of its release 2.13), as far as it is asked for: an agent that is not there cannot tell.
-const OF_KUBE_STATE: [(&str, &[(&str, &[&str])]); 5] = [
+const OF_KUBE_STATE: [(&str, Labels); 5] = [
     ("kube_node_info", &[("node", &[]), ("os_image", &[])]),
     (
         "kube_pod_info",

@@ -155,7 +155,7 @@ mod tests {
         let token = HeaderValue::from_static("Bearer e30.eyJzdWIiOiJ4In0.c2ln");
         assert_eq!(account.token(&token), Token::Unproven);
         account.accepted();
-        assert_eq!(account.clone().token(&token), Token::Proven);
+        assert_eq!(account.token(&token), Token::Proven);
         assert_eq!(account.token(&HeaderValue::from_static("Bearer opaque")), Token::Unproven);
     }
 

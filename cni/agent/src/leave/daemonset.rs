@@ -103,7 +103,7 @@ mod tests {
     use crate::api::Lost;
     use crate::metrics::RestartReason;
 
-    fn set(metadata: serde_json::Value, grace: u64) -> SlimSet {
+    fn set(metadata: &serde_json::Value, grace: u64) -> SlimSet {
         let spec = json!({ "template": { "spec": { "terminationGracePeriodSeconds": grace } } });
         serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
     }
@@ -120,13 +120,16 @@ mod tests {
             (vec![], Watched::Unknown),
             (vec![Change::Alive, lost()], Watched::Unknown),
             (vec![Change::All(vec![])], Watched::Gone),
-            (vec![Change::All(vec![set(json!({}), 30)])], live),
-            (vec![Change::All(vec![set(json!({}), 30)]), lost()], Watched::There { live: false }),
-            (vec![Change::All(vec![set(json!({}), 30)]), lost(), Change::Alive], live),
-            (vec![Change::All(vec![set(json!({}), 30)]), Change::Removed(set(json!({}), 30))], Watched::Gone),
-            (vec![Change::Removed(set(json!({}), 30)), lost(), Change::Alive], Watched::Gone),
-            (vec![Change::Set(set(deleted(), 30)), lost(), Change::Alive], Watched::Deleting),
-            (vec![Change::Removed(set(json!({}), 30)), Change::Set(set(json!({}), 30))], live),
+            (vec![Change::All(vec![set(&json!({}), 30)])], live),
+            (vec![Change::All(vec![set(&json!({}), 30)]), lost()], Watched::There { live: false }),
+            (vec![Change::All(vec![set(&json!({}), 30)]), lost(), Change::Alive], live),
+            (
+                vec![Change::All(vec![set(&json!({}), 30)]), Change::Removed(set(&json!({}), 30))],
+                Watched::Gone,
+            ),
+            (vec![Change::Removed(set(&json!({}), 30)), lost(), Change::Alive], Watched::Gone),
+            (vec![Change::Set(set(&deleted(), 30)), lost(), Change::Alive], Watched::Deleting),
+            (vec![Change::Removed(set(&json!({}), 30)), Change::Set(set(&json!({}), 30))], live),
         ] {
             let seen = changes.into_iter().fold(Seen::default(), Seen::hear);
             assert_eq!(seen.watched, want);
@@ -135,8 +138,8 @@ mod tests {
 
     #[test]
     fn the_grace_period_is_that_of_the_template() {
-        let seen = Seen::default().hear(Change::All(vec![set(json!({}), 7)]));
+        let seen = Seen::default().hear(Change::All(vec![set(&json!({}), 7)]));
         assert_eq!(seen.grace, Some(Duration::from_secs(7)));
-        assert_eq!(seen.hear(Change::Removed(set(json!({}), 7))).grace, Some(Duration::from_secs(7)));
+        assert_eq!(seen.hear(Change::Removed(set(&json!({}), 7))).grace, Some(Duration::from_secs(7)));
     }
 }

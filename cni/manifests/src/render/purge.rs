@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::{Context, Values};
 
-    fn rendered(user: Value) -> Vec<Value> {
+    fn rendered(user: &Value) -> Vec<Value> {
         let mut given = json!({ "image": "example.com/mesh/install-cni:1" });
         if let (Some(given), Some(user)) = (given.as_object_mut(), user.as_object()) {
             given.extend(user.clone());
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn it_starts_on_every_node_and_may_do_nothing() {
-        let objects = rendered(json!({}));
+        let objects = rendered(&json!({}));
         let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["DaemonSet", "ServiceAccount"]);
         let spec = &objects[0]["spec"]["template"]["spec"];
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn it_has_the_agents_mounts_and_settings_and_one_capability() {
-        let objects = rendered(json!({ "cniBinDir": "/k/bin", "cniConfFileName": "x.conflist" }));
+        let objects = rendered(&json!({ "cniBinDir": "/k/bin", "cniConfFileName": "x.conflist" }));
         let spec = &objects[0]["spec"]["template"]["spec"];
         let cleaner = &spec["initContainers"][0];
         assert!(spec["volumes"].to_string().contains("/k/bin"));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn openshift_has_to_allow_what_is_mounted() {
-        let kinds = rendered(json!({ "platform": "openshift" }));
+        let kinds = rendered(&json!({ "platform": "openshift" }));
         let kinds: Vec<_> = kinds.iter().map(|object| object["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]);
     }

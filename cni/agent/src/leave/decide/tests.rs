@@ -56,7 +56,8 @@ fn times(count: usize, answer: &Answer) -> Vec<Answer> {
 fn an_answer_about_the_daemonset_decides_at_once_whatever_the_watch_saw() {
     for watched in [Watched::Unknown, LIVE, LOST, Watched::Deleting, Watched::Gone] {
         for before in [vec![], vec![silent()], vec![Forbidden], vec![Gone], vec![ACCOUNT; 12]] {
-            let after = |answer: &Answer| now(watched, &[before.as_slice(), &[answer.clone()]].concat());
+            let after =
+                |answer: &Answer| now(watched, &[before.as_slice(), std::slice::from_ref(answer)].concat());
             assert_eq!(after(&Wanted), keep(Reason::Wanted), "{watched:?} {before:?}");
             assert_eq!(after(&Deleting), uninstall(Reason::Deleting));
             assert_eq!(after(&Gone), uninstall(Reason::Gone));
