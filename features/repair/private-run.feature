@@ -19,7 +19,7 @@ Feature: Namespaces are found on nodes whose /run is no shared mount (k3d, Docke
     And the node agent tells of it: RepairedBrokenPod
     And it comes up within 60 s
 
-  @mutant:node-directory-unread
+  @mutant:node-root-unread
   Scenario: It looks through the runtime's directory where the cache of an older runtime names no namespace
     Given the runtime's cache keeps no namespaces
     And pod "cart" of the mesh

@@ -85,7 +85,7 @@ impl Watcher {
     /// after it is told.
     pub fn arm(&mut self, places: &[Place]) {
         if mutant!("watches-leak") {
-            std::mem::forget(std::fs::File::open("/dev/null"));
+            std::mem::forget(std::fs::File::open("/proc"));
         }
         let mut wanted: BTreeMap<i32, Vec<Names>> = BTreeMap::new();
         let behind = places.iter().flat_map(links::behind).filter(|_| !mutant!("links-unfollowed"));
