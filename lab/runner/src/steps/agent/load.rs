@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `When N pods of the mesh start at once` | and each has run or failed |
 //! | `Given what the node agent uses is remembered` | descriptors, threads, memory |
-//! | `When the CNI directory changes in N bursts` | files that no runtime reads come and go |
+//! | `When the CNI directory changes in N bursts` | lists that cannot be read come and go |
 //! | `Then the node agent uses no more than then` | descriptors exactly, threads and memory within what is usual, waited for |
 
 use std::fs;
@@ -89,7 +89,7 @@ async fn bursts(world: &mut LabWorld, count: usize) -> Step {
     for _ in 0..count {
         due.tick().await;
         for number in 0..BURST {
-            let path = directory.join(format!("noise-{number}"));
+            let path = directory.join(format!("noise-{number}.conflist"));
             fs::write(&path, "noise").and_then(|()| fs::remove_file(&path)).map_err(Stop::harness)?;
         }
     }
