@@ -26,3 +26,34 @@ Feature: Multus is the first configuration and hands on (field S16)
     And the conflist "10-lab.conflist" is as it was
     When the DaemonSet is deleted
     Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
+
+  @mutant:binary-not-kept
+  Scenario: A pod that Multus attached outlives the agent, and can still be deleted
+    Given somebody writes "00-multus.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": [
+        {"type": "multus", "clusterNetwork": "/etc/cni/net.d/10-lab.conflist", "confDir": "/etc/cni/multus/net.d",
+         "capabilities": {"io.kubernetes.cri.pod-annotations": true}}
+      ]}
+      """
+    And the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "provider=multus, chained=false, cniConfFileName=istio-cni.conf"
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And its annotation "k8s.v1.cni.cncf.io/networks" is "default/istio-cni"
+    And it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    When the DaemonSet is deleted
+    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
+    And the plugin's binary is on the node
+    When it is deleted
+    Then its last sandbox was taken down
+    And the plugin's last DEL succeeded
+
+  @mutant:binary-always-kept
+  Scenario: What Multus left of a pod that is long gone keeps nothing
+    Given the node agent is ready
+    And Multus left what it attached to a pod whose sandbox is gone
+    When the DaemonSet is deleted
+    Then nothing of ours is left on the node

@@ -29,12 +29,12 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
     And the conflist "05-late.conflist" lists "late, istio-cni"
 
   @mutant:name-ignored
-  Scenario: Another one is named while the agent runs
+  Scenario: Another one is named, which is not there, and then none
     Given the node agent is ready
-    When its ConfigMap sets "CNI_CONF_NAME" to "20-other.conflist"
+    When the chart is applied again with "cniConfFileName=20-other.conflist"
     Then the node agent is not ready: "20-other.conflist, named by CNI_CONF_NAME, is not there"
-    When its ConfigMap sets "CNI_CONF_NAME" to ""
-    Then the node agent becomes ready within 15 s
+    When the chart is applied again with "cniConfFileName="
+    Then another pod of the node agent is ready within 40 s
 
   @mutant:others-forgotten
   Scenario: What runtimes read before it keeps no former settings
@@ -43,8 +43,9 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
       """
       {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "other"}]}
       """
-    When its ConfigMap sets "CNI_CONF_NAME" to "20-other.conflist"
-    Then the conflist "20-other.conflist" lists "other, istio-cni" within 5000 ms
+    When the chart is applied again with "cniConfFileName=20-other.conflist"
+    Then another pod of the node agent is ready within 40 s
+    And the conflist "20-other.conflist" lists "other, istio-cni"
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "builds"
     Then our entry in "20-other.conflist" has "exclude_namespaces" = ["builds"]
     And our entry in "10-lab.conflist" has "exclude_namespaces" = ["builds"]

@@ -34,8 +34,9 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
     Given the node agent's setting "CHAINED_CNI_PLUGIN" is "true"
     And the node agent is ready
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni"
-    When its ConfigMap sets "CHAINED_CNI_PLUGIN" to "false"
-    Then our entry in "YYY-istio-cni.conf" has "cniVersion" = "0.3.1"
+    When the chart is applied again with "chained=false"
+    Then another pod of the node agent is ready within 40 s
+    And our entry in "YYY-istio-cni.conf" has "cniVersion" = "0.3.1"
     And the conflist "10-lab.conflist" lists "lab-net" within 5000 ms
     And the conflist "10-lab.conflist" is as it was
 

@@ -10,6 +10,7 @@
 //! | [`versions`] | which plugins can do the newest version of the specification |
 //! | [`fight`] | what to do about somebody who keeps undoing it |
 //! | [`judge`] | what a look means, and when the next one is due |
+//! | [`claim`] | which of several agents of a node does all this |
 //! | [`task`] | looks, when something changed |
 //! | [`uninstall`] | takes everything back |
 //! | [`purge`] | the same by hand, wherever it is run |
@@ -17,6 +18,7 @@
 
 pub mod binaries;
 pub mod cache;
+pub mod claim;
 pub mod directory;
 pub mod fight;
 pub mod judge;

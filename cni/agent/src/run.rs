@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Cli, Command};
 use crate::files;
 use crate::http::{self, Purpose, Told};
+use crate::install::claim::Standing;
 use crate::install::task::{self, Context};
 use crate::install::uninstall::{Binary, uninstall};
 use crate::leave::Decision;
@@ -138,8 +139,13 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let settings = receiver.borrow().clone();
     let decision = leaving.conclude(settings.always_uninstall).await;
     stop.cancel();
-    let _ = installation.await;
-    let uninstalls = matches!(decision, Decision::Uninstall(_));
+    // Held until the end: what is removed here nobody is to put back meanwhile.
+    let mut claim = installation.await.ok().and_then(Result::ok);
+    let yields = claim.as_mut().is_some_and(|claim| claim.stand() != Standing::Installs);
+    if yields {
+        tracing::info!(target: "install", "another agent of this node installs: what is installed is left to it");
+    }
+    let uninstalls = matches!(decision, Decision::Uninstall(_)) && !yields;
     if let Some(taint) = own_taint.filter(|_| uninstalls || mutant!("upgrade-retaints")) {
         // First, so that no pod comes to a node that is about to lose the plugin.
         taint.restore().await;

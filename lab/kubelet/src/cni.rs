@@ -7,8 +7,10 @@
 //! | [`call`] | one call of one plugin |
 //! | [`chain`] | a whole list, as a runtime calls it |
 //! | [`cache`] | results of earlier calls |
+//! | [`multus`] | a plugin that is a runtime for others |
 
 pub mod cache;
 pub mod call;
 pub mod chain;
 pub mod conflist;
+pub mod multus;

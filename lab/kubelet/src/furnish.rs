@@ -151,7 +151,7 @@ impl NetnsNode {
         for (name, value) in defaults {
             program.env.entry(name.to_owned()).or_insert(value);
         }
-        let mut mounts = self.host.mounts(&plan.volumes, &planned.places, &rooted.own)?;
+        let mut mounts = Vec::new();
         let name = program.path.file_name().unwrap_or_default();
         let at = Path::new(IMAGE).join(name);
         mounts.push(Mount::image(&program.path, &at.display().to_string()));
@@ -163,6 +163,8 @@ impl NetnsNode {
         if plugin.is_file() {
             mounts.push(Mount::image(&plugin, &format!("{SHIPPED}/{PLUGIN}")));
         }
+        // A volume hides what the image has at its place.
+        mounts.extend(self.host.mounts(&plan.volumes, &planned.places, &rooted.own)?);
         mounts.push(Mount {
             source: rooted.credentials.directory().to_owned(),
             at: ACCOUNT_DIRECTORY.into(),

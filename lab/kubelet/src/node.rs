@@ -116,7 +116,7 @@ impl NetnsNode {
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
         Ok(Self {
             name: name.to_owned(),
-            chain: Chain::new(paths.clone(), caller, options.plugin_env.clone(), options.cache),
+            chain: Chain::new(paths.clone(), caller, host.clone(), options.plugin_env.clone(), options.cache),
             directory,
             paths,
             options: options.clone(),

@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::sandboxes::{self, By, Entry, Namespace, Uses};
 use crate::conflist::OUR_TYPE;
 use crate::files::{self, Doing, FileError};
+use crate::repair::root::NodeRoot;
 use crate::settings::Places;
 
 /// What Multus keeps, below the runtime's: its default `cniDir`.
@@ -124,6 +125,8 @@ fn has_name(text: &[u8]) -> bool {
 /// Where namespaces of the node are seen from here.
 struct Sight<'a> {
     places: &'a Places,
+    /// The node's own view of its files.
+    root: Option<NodeRoot>,
     /// Directories of the node that the one that is mounted here is known to be: a namespace of the cache is in it.
     known: Vec<PathBuf>,
 }
@@ -134,7 +137,7 @@ impl<'a> Sight<'a> {
             |path: &&PathBuf| path.file_name().is_some_and(|name| places.netns_dir.join(name).exists());
         let found = entries.iter().filter_map(|entry| entry.netns.as_ref()).filter(seen);
         let known = found.filter_map(|path| path.parent().map(Path::to_owned)).collect();
-        Self { places, known }
+        Self { places, root: NodeRoot::open(&places.proc_dir), known }
     }
 
     fn look(&self, path: &Path) -> Namespace {
@@ -143,6 +146,9 @@ impl<'a> Sight<'a> {
             Ok(rest) if proc_dir.join("1").exists() => proc_dir.join(rest),
             Ok(_) => return Namespace::Unknown,
             Err(_) => {
+                if let Some(there) = self.root.as_ref().and_then(|root| root.has(path)) {
+                    return if there { Namespace::There } else { Namespace::Gone };
+                }
                 let is_known =
                     path.parent().is_some_and(|parent| self.known.iter().any(|known| known == parent));
                 match path.file_name().filter(|_| is_known) {
@@ -244,6 +250,18 @@ mod tests {
         assert_eq!(node.uses(), (1, 0), "what the library keeps for it");
         fs::remove_file(node.root.path().join("netns/one")).unwrap();
         assert_eq!(node.uses(), (0, 1), "nobody calls DEL for a sandbox that is gone");
+    }
+
+    #[test]
+    fn where_the_nodes_own_files_are_seen_they_tell() {
+        let node = Node::new();
+        node.write("root/run/netns/one", "");
+        fs::create_dir_all(node.root.path().join("proc/1")).unwrap();
+        std::os::unix::fs::symlink(node.root.path().join("root"), node.root.path().join("proc/1/root"))
+            .unwrap();
+        node.result("cache/results/a", "a", "/run/netns/one", OURS);
+        node.result("cache/results/b", "b", "/run/netns/other", OURS);
+        assert_eq!(node.uses(), (1, 1));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::readiness::Part;
 use crate::settings::Settings;
 
 /// Events can get lost (network file systems, an overflow): so much later it is looked all the same.
-const NET: Duration = Duration::from_secs(10);
+pub(super) const NET: Duration = Duration::from_secs(10);
 /// After an error, at first …
 const SOON: Duration = Duration::from_millis(250);
 /// … and at last: events tell most of what ends one.

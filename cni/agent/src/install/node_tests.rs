@@ -10,6 +10,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::claim::{Claim, Standing};
 use super::kubeconfig;
 use super::pass::{ConflistError, Installer, Report, Touch};
 use super::uninstall::{Binary, uninstall};
@@ -252,4 +253,38 @@ fn the_binary_stays_while_a_del_needs_it() {
     assert!(node.at("bin/istio-cni").exists() && !node.text("net.d/10.conflist").contains("istio-cni"));
     uninstall(&node.settings, Binary::Always);
     assert!(!node.at("bin/istio-cni").exists());
+}
+
+/// A DaemonSet that surges: two versions, two tokens, one node.
+#[test]
+fn two_agents_of_two_versions_do_not_heal_each_other() {
+    let mut old = Node::new();
+    let mut settings = old.settings.clone();
+    (settings.places.source_dir, settings.places.account_dir) = (old.at("source-2"), old.at("account-2"));
+    for (name, text) in [
+        ("source-2/istio-cni", "newer plugin"),
+        ("account-2/token", "another"),
+        ("account-2/ca.crt", "authority"),
+    ] {
+        fs::create_dir_all(old.at(name).parent().unwrap()).unwrap();
+        old.write(name, text);
+    }
+    fs::set_permissions(old.at("source-2/istio-cni"), fs::Permissions::from_mode(0o755)).unwrap();
+    let (mut first, mut second) = (Claim::new(&old.at("run"), "old"), Claim::new(&old.at("run"), "new"));
+    let mut new = Installer::default();
+    let looks = |claim: &mut Claim, installer: &mut Installer, settings: &Settings| {
+        (claim.stand() == Standing::Installs).then(|| installer.pass(settings, &Touch::Now))
+    };
+    let wrote =
+        |report: &Report| matches!((&report.binaries, &report.kubeconfig), (Ok(true), _) | (_, Ok(true)));
+    assert!(looks(&mut first, &mut old.installer, &old.settings).is_some_and(|report| wrote(&report)));
+    assert!(looks(&mut second, &mut new, &settings).is_some_and(|report| wrote(&report)));
+    for _ in 0..3 {
+        assert!(looks(&mut first, &mut old.installer, &old.settings).is_none(), "it yields");
+        assert!(looks(&mut second, &mut new, &settings).is_some_and(|report| !wrote(&report)));
+    }
+    assert_eq!(old.text("bin/istio-cni"), "newer plugin");
+    drop(second);
+    assert!(looks(&mut first, &mut old.installer, &old.settings).is_some_and(|report| wrote(&report)));
+    assert_eq!(old.text("bin/istio-cni"), "plugin");
 }

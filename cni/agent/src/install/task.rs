@@ -11,7 +11,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::judge::{Judge, Look};
+use super::claim::{CLAIM, Claim, Standing, Who};
+use super::judge::{self, Judge, Look};
 use super::pass::{ConflistError, Installer};
 use super::{KUBECONFIG, directory, kubeconfig};
 use crate::events::Recorder;
@@ -40,16 +41,17 @@ pub struct Context {
 )]
 pub struct Orphaned(pub PathBuf);
 
-/// Installs and heals until `stop`.
+/// Installs and heals until `stop`, unless another agent does. The claim to the node, which may be another's by then.
 ///
 /// # Errors
 /// There is nothing more that this process could do.
-pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Orphaned> {
+pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim, Orphaned> {
     let mut watcher = Watcher::new()
         .inspect_err(|error| tracing::error!(target: "install", %error, "failed to watch directories; looking every 10 s"))
         .ok();
     let (mut installer, mut judge) = (Installer::default(), Judge::default());
     let mut changed_at = None;
+    let mut turn = Turn::new(&context.settings.borrow());
     loop {
         let settings = context.settings.borrow_and_update().clone();
         let places = places(&settings);
@@ -60,20 +62,23 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Or
         if let Some(place) = orphaned.filter(|_| !mutant!("orphan-stays")) {
             return Err(Orphaned(place.directory));
         }
-        let begun = Instant::now();
-        let touch = judge.touch(begun);
-        let (mut hands, by) = (std::mem::take(&mut installer), settings.clone());
-        let looked = spawn_blocking(move || {
-            let report = hands.pass(&by, &touch);
-            (hands, report, kubeconfig::token_expires(&by))
-        });
-        let Ok((hands, report, expires)) = looked.await else { continue };
-        installer = hands;
-        context.metrics.token_expires(expires);
-        let look = Look { settings, report, begun, since: changed_at.take().unwrap_or(begun) };
-        let wait = judge.judge(&look, &context);
-        if let (Err(ConflistError::File(error)), true) = (&look.report.conflist, mutant!("error-ends")) {
-            return Err(Orphaned(error.path.clone()));
+        let (mut wait, since) = (judge::NET, changed_at.take());
+        if turn.is_ours() {
+            let begun = Instant::now();
+            let touch = judge.touch(begun);
+            let (mut hands, by) = (std::mem::take(&mut installer), settings.clone());
+            let looked = spawn_blocking(move || {
+                let report = hands.pass(&by, &touch);
+                (hands, report, kubeconfig::token_expires(&by))
+            });
+            let Ok((hands, report, expires)) = looked.await else { continue };
+            installer = hands;
+            context.metrics.token_expires(expires);
+            let look = Look { settings, report, begun, since: since.unwrap_or(begun) };
+            wait = judge.judge(&look, &context);
+            if let (Err(ConflistError::File(error)), true) = (&look.report.conflist, mutant!("error-ends")) {
+                return Err(Orphaned(error.path.clone()));
+            }
         }
         let changed = async {
             match &mut watcher {
@@ -88,10 +93,39 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<(), Or
             }
         };
         tokio::select! {
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => return Ok(turn.claim),
             () = told => {}
             first = timeout(wait, changed) => changed_at = first.ok(),
         }
+    }
+}
+
+/// Whose turn it is to install, and what was said of it.
+struct Turn {
+    claim: Claim,
+    said: Standing,
+}
+
+impl Turn {
+    fn new(settings: &Settings) -> Self {
+        let claim = Claim::new(&settings.places.run_dir, &settings.own.name);
+        Self { claim, said: Standing::Installs }
+    }
+
+    fn is_ours(&mut self) -> bool {
+        let standing = self.claim.stand();
+        if standing != self.said {
+            match &standing {
+                Standing::Yields(Who { version, pod }) => {
+                    tracing::info!(target: "install", pod, version, "another agent of this node started later: it installs from now on, and this one leaves the node alone");
+                }
+                Standing::Installs => {
+                    tracing::info!(target: "install", "the other agent ended: this one installs again")
+                }
+            }
+            self.said = standing;
+        }
+        self.said == Standing::Installs
     }
 }
 
@@ -105,7 +139,7 @@ fn places(settings: &Settings) -> Vec<Place> {
     places.push(place(&given.net_dir, Names::Configurations));
     places.push(place(&given.account_dir, Names::All));
     // The plugin's log is in there, too.
-    places.push(place(&given.run_dir, one(KUBECONFIG)));
+    places.extend([KUBECONFIG, CLAIM].map(|name| place(&given.run_dir, one(name))));
     places.extend(settings.kubeconfig.ca_file.parent().map(|directory| place(directory, Names::All)));
     places
 }

@@ -9,7 +9,7 @@ use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 
 use super::sandboxes::Uses;
-use super::{BINARY, KUBECONFIG, cache, directory};
+use super::{BINARY, KUBECONFIG, cache, claim, directory};
 use crate::conflist::leave;
 use crate::conflist::plan::Step;
 use crate::conflist::scan::Snapshot;
@@ -17,7 +17,9 @@ use crate::files::{self, Doing, FileError};
 use crate::settings::{Places, Settings};
 
 /// What else of ours is in the run directory.
-const RUN_FILES: [&str; 8] = [
+const RUN_FILES: [&str; 10] = [
+    claim::CLAIM,
+    claim::NEW,
     "agent.sock",
     ".agent.sock.new",
     "log.sock",

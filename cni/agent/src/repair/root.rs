@@ -37,6 +37,16 @@ impl NodeRoot {
         Netns::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
     }
 
+    /// Whether something has a path of the node; `None` where that cannot be told.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> Option<bool> {
+        match self.file(path, OFlags::PATH | OFlags::CLOEXEC) {
+            Ok(_) => Some(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Some(false),
+            Err(_) => None,
+        }
+    }
+
     /// All namespaces in a directory of the node.
     pub fn netns_in(&self, directory: &Path) -> impl Iterator<Item = Netns> {
         let names = self.file(directory, READ | OFlags::DIRECTORY).map(names).unwrap_or_default();
@@ -90,6 +100,8 @@ mod tests {
         let found = names(node.file(Path::new("/var/run/netns"), READ | OFlags::DIRECTORY).unwrap());
         assert_eq!(found, ["cni-1"]);
         assert!(node.netns(Path::new("/var/run/netns/cni-1")).is_none(), "a file is no namespace");
+        let has = |path: &str| node.has(Path::new(path));
+        assert_eq!((has("/var/run/netns/cni-1"), has("/var/run/netns/cni-2")), (Some(true), Some(false)));
         assert_eq!(without_link(Path::new("/var/run/netns/cni-1")), Path::new("run/netns/cni-1"));
         assert!(NodeRoot::open(dir.path()).is_none());
     }

@@ -70,7 +70,7 @@ impl Need {
 /// Why a change is not applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// It needs another volume.
+    /// It belongs with other volumes than this pod's.
     Mount,
     /// It needs another pod.
     Pod,
@@ -84,7 +84,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mount => {
-                f.write_str("the pod needs other volumes for it: change the DaemonSet and let it roll")
+                f.write_str("it belongs with other volumes than this pod was made with: change the DaemonSet, it takes effect with the rollout")
             }
             Self::Pod => f.write_str("it holds from the next start of the pod on: restart the DaemonSet"),
             Self::Problem(problem) => problem.fmt(f),
@@ -243,12 +243,12 @@ mod tests {
         let new = values(&[
             ("EXCLUDE_NAMESPACES", "a"),
             ("LOG_OUTPUT_LEVEL", "debug"),
-            ("CHAINED_CNI_PLUGIN", "false"),
+            ("ISTIO_OWNED_CNI_CONFIG", "true"),
         ]);
         let changes = decide(&values(&[]), &new, Abilities::default());
         assert_eq!(
             names(&changes),
-            (vec!["chained-cni-plugin", "exclude-namespaces", "log_output_level"], vec![])
+            (vec!["exclude-namespaces", "istio-owned-cni-config", "log_output_level"], vec![])
         );
         assert_eq!(changes.values, new);
         let again = decide(&changes.values, &new, Abilities::default());
@@ -262,25 +262,36 @@ mod tests {
             ("MONITORING_PORT", "1"),
             ("AMBIENT_ENABLED", "true"),
             ("NATIVE_NFTABLES", "true"),
+            ("CHAINED_CNI_PLUGIN", "false"),
+            ("CNI_CONF_NAME", "istio-cni.conf"),
         ]);
         let changes = decide(&values(&[]), &new, ALL);
-        assert_eq!(
-            names(&changes),
-            (vec!["native-nftables"], vec!["ambient-enabled", "monitoring-port", "mounted-cni-net-dir"])
-        );
+        let refused = [
+            "ambient-enabled",
+            "chained-cni-plugin",
+            "cni-conf-name",
+            "monitoring-port",
+            "mounted-cni-net-dir",
+        ];
+        assert_eq!(names(&changes), (vec!["native-nftables"], refused.to_vec()));
         assert_eq!(changes.values[&key::NET_DIR].text, "/host/etc/cni/net.d");
-        assert_eq!((&changes.refused[0].why, &changes.refused[1].why), (&Refusal::Mount, &Refusal::Pod));
+        let whys: Vec<_> = changes.refused.iter().map(|one| &one.why).collect();
+        let mount = &Refusal::Mount;
+        assert_eq!(whys, [mount, mount, mount, &Refusal::Pod, mount]);
     }
 
     #[test]
     fn a_bad_value_keeps_the_old_one_of_its_key() {
         let old = values(&[("KUBECONFIG_MODE", "0640")]);
-        let new =
-            values(&[("KUBECONFIG_MODE", "rw"), ("CHAINED_CNI_PLUGIN", "nope"), ("EXCLUDE_NAMESPACES", "a")]);
+        let new = values(&[
+            ("KUBECONFIG_MODE", "rw"),
+            ("CNI_CONF_GROUP_READ", "nope"),
+            ("EXCLUDE_NAMESPACES", "a"),
+        ]);
         let changes = decide(&old, &new, ALL);
         assert_eq!(
             names(&changes),
-            (vec!["exclude-namespaces"], vec!["chained-cni-plugin", "kubeconfig-mode"])
+            (vec!["exclude-namespaces"], vec!["cni-conf-group-read", "kubeconfig-mode"])
         );
         assert_eq!(changes.values[&key::KUBECONFIG_MODE].text, "0640");
         assert_eq!(changes.refused[0].why, Refusal::Problem(Problem::Bool));

@@ -20,7 +20,8 @@ pub enum From {
 pub enum Change {
     /// Nothing: the running agent takes it up.
     Live,
-    /// Another volume in the pod.
+    /// Another pod: the value belongs with the volumes that the pod was made with, and a `ConfigMap` that changes before the DaemonSet rolls
+    /// would pair it with the former ones.
     Mount,
     /// Another pod: the process has bound itself to the value.
     Pod,
@@ -111,9 +112,9 @@ macro_rules! keys {
 
 keys! {
     /// `--cni-conf-name`
-    CONF_NAME = Key { kind: Kind::FileName, ..text("cni-conf-name", "", "File that our entry goes to (default: the first valid one; standalone: YYY-istio-cni.conf)") };
+    CONF_NAME = Key { kind: Kind::FileName, ..mounted("cni-conf-name", "", "File that our entry goes to (default: the first valid one; standalone: YYY-istio-cni.conf)") };
     /// `--chained-cni-plugin`
-    CHAINED = switch("chained-cni-plugin", "true", "Chain the plugin into the primary CNI plugin's list instead of a file of its own");
+    CHAINED = Key { change: Change::Mount, ..switch("chained-cni-plugin", "true", "Chain the plugin into the primary CNI plugin's list instead of a file of its own") };
     /// `--cni-network-config`
     TEMPLATE = Key { kind: Kind::Template, ..text("cni-network-config", "", "Template of our entry, as JSON; what it lacks is filled in") };
     /// `--cni-network-config-file`

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use super::cache::{Cache, Entry, Layout};
 use super::call::{Caller, failure, not_found};
 use super::conflist::{Extra, List};
+use super::multus;
 use crate::error::Error;
+use crate::volumes::Host;
 
 /// A sandbox' place in the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +58,10 @@ pub enum ChainError {
 pub struct Chain {
     paths: NodePaths,
     caller: Caller,
+    /// The node's file system.
+    pub(super) host: Host,
     cache: Cache,
+    pub(super) layout: Layout,
     /// What plugins get in their environment beside CNI's own variables.
     env: BTreeMap<String, String>,
     calls: Mutex<Vec<(CniCall, CniAnswer)>>,
@@ -69,9 +74,15 @@ fn by_itself(message: String) -> ChainFailure {
 impl Chain {
     /// The runtime of a node.
     #[must_use]
-    pub fn new(paths: NodePaths, caller: Caller, env: BTreeMap<String, String>, layout: Layout) -> Self {
+    pub fn new(
+        paths: NodePaths,
+        caller: Caller,
+        host: Host,
+        env: BTreeMap<String, String>,
+        layout: Layout,
+    ) -> Self {
         let cache = Cache::new(&paths.cache_dir, layout);
-        Self { paths, caller, cache, env, calls: Mutex::default() }
+        Self { paths, caller, host, cache, layout, env, calls: Mutex::default() }
     }
 
     /// Every plugin call so far, with its answer.
@@ -125,7 +136,7 @@ impl Chain {
         added
     }
 
-    async fn add_list(&self, list: &List, attachment: &Attachment) -> Result<Value, ChainError> {
+    pub(super) async fn add_list(&self, list: &List, attachment: &Attachment) -> Result<Value, ChainError> {
         let mut previous: Option<Value> = None;
         for plugin in &list.plugins {
             let extra = extra(previous.as_ref(), attachment);
@@ -154,7 +165,7 @@ impl Chain {
         Ok(self.cache.forget(attachment)?)
     }
 
-    async fn del_list(
+    pub(super) async fn del_list(
         &self,
         list: &List,
         attachment: &Attachment,
@@ -227,7 +238,7 @@ impl Chain {
         Ok(())
     }
 
-    async fn one(
+    pub(super) async fn one(
         &self,
         command: &str,
         list: &List,
@@ -236,6 +247,9 @@ impl Chain {
         extra: Extra<'_>,
     ) -> Result<CniAnswer, ChainError> {
         let name = plugin.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if name == multus::TYPE {
+            return self.multus(command, plugin, attachment).await;
+        }
         if !self.paths.bin_dir.join(&name).exists() {
             return Err(not_found(&name, &self.paths.bin_dir).into());
         }

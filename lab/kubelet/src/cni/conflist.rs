@@ -72,7 +72,7 @@ impl List {
     }
 
     /// Reads a list (`is_list`) or a single configuration.
-    fn parse(text: &[u8], is_list: bool) -> Result<Self, String> {
+    pub(super) fn parse(text: &[u8], is_list: bool) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if is_list { Self::from_list(&value, text.to_vec()) } else { Self::from_single(&value) }
     }
@@ -150,7 +150,7 @@ impl List {
 }
 
 /// The configuration files of a directory, in order of name.
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = entries
         .filter(|path| path.extension().is_some_and(|e| e == "conf" || e == "conflist" || e == "json"))

@@ -28,6 +28,7 @@ pub mod load;
 pub mod node;
 pub mod objects;
 pub mod settings;
+pub mod several;
 pub mod uninstall;
 
 use std::collections::BTreeMap;

@@ -185,6 +185,26 @@ fn what_is_held_back_at_the_start_is_no_change_when_it_begins() {
 }
 
 #[test]
+fn what_belongs_with_the_pods_volumes_waits_for_another_pod() {
+    let own = [("CHAINED_CNI_PLUGIN", "true"), ("CNI_CONF_NAME", "")];
+    let mut live = Live::new(load(BTreeMap::new(), &environment(&own)));
+    let data =
+        [("CHAINED_CNI_PLUGIN", "false"), ("CNI_CONF_NAME", "istio-cni.conf"), ("EXCLUDE_NAMESPACES", "a")];
+    live.hear(data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    let refused = live.decide();
+    let names: Vec<_> = refused.iter().map(|one| (one.key.name, one.why.clone())).collect();
+    assert_eq!(names, [("chained-cni-plugin", Refusal::Mount), ("cni-conf-name", Refusal::Mount)]);
+    let settings = live.settings().borrow().clone();
+    assert!(settings.chain.chained && settings.chain.conf_name.is_empty(), "{:?}", settings.chain);
+    assert_eq!(settings.entry.exclude_namespaces, ["a"], "the rest is followed");
+    // The container is started again: the kubelet's copy of the ConfigMap does not beat what the pod itself says.
+    let mut live = Live::new(load(BTreeMap::new(), &environment(&own)));
+    live.hear(data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    live.decide();
+    assert!(live.settings().borrow().chain.chained);
+}
+
+#[test]
 fn a_gate_that_the_node_has_stays_until_the_own_pod_is_known_to_be_on_another_network() {
     let mut loaded = load(BTreeMap::new(), &environment(&[("MILLRACE_STATUS_GATE", "agent")]));
     loaded.found.gated = true;

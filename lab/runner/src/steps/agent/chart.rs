@@ -12,16 +12,19 @@
 //! | `Given the node agent is on the host's network` | `hostNetwork` |
 //! | `Given the node agent's CNI directory is "/…"` | where the volume is on the node |
 //! | `Given the node agent has no rights to change pods` | whatever its policy needs |
+//! | `When its ConfigMap is that of "P=V, …"` | of the chart with these values; nothing else is applied yet |
+//! | `When the chart is applied again with "P=V, …"` | all of it, and the DaemonSet rolls |
 
 use std::sync::Arc;
 
 use apiserver::kinds::{Kind, Scope};
-use cucumber::{gherkin, given};
+use cucumber::{gherkin, given, when};
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::AgentPlan;
+use super::leaving::remember_pods;
 use super::objects::CONTAINER;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
@@ -119,6 +122,29 @@ fn net_dir(world: &mut LabWorld, path: String) {
 #[given("the node agent has no rights to change pods")]
 fn no_writes(world: &mut LabWorld) {
     world.agent.no_writes = true;
+}
+
+#[when(regex = r#"^its ConfigMap is that of "([^"]*)"$"#)]
+async fn config_map(world: &mut LabWorld, all: String) -> Step {
+    values(world, all)?;
+    let mut maps = objects(world)?;
+    maps.retain(|object| object["kind"] == "ConfigMap");
+    put(world, &maps).await
+}
+
+#[when(regex = r#"^the chart is applied again with "([^"]*)"$"#)]
+async fn again(world: &mut LabWorld, all: String) -> Step {
+    values(world, all.clone())?;
+    remember_pods(world).await?;
+    let mut objects = objects(world)?;
+    for set in objects.iter_mut().filter(|object| object["kind"] == "DaemonSet") {
+        // A value that the template does not show takes a restart.
+        set["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] =
+            json!(format!("again with {all}"));
+    }
+    put(world, &objects).await?;
+    world.agent.applied = objects;
+    Ok(())
 }
 
 /// What the program under test renders for a scenario, with what its steps add to the container.

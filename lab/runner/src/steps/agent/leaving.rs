@@ -34,7 +34,7 @@ use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};
-use super::{agents, chart, comes_up, eventually, gone, is_ready, paths};
+use super::{agents, comes_up, eventually, gone, is_ready, paths, several};
 use crate::pod::Pod;
 use crate::steps::rules;
 use crate::stop::{Step, Stop};
@@ -80,6 +80,11 @@ fn uid(pod: &Value) -> String {
 #[when("what is installed is remembered")]
 async fn remember(world: &mut LabWorld) -> Step {
     world.agent.remembered.files = installed(world).await?;
+    remember_pods(world).await
+}
+
+/// Those that another pod has to be another one than.
+pub(super) async fn remember_pods(world: &mut LabWorld) -> Step {
     world.agent.remembered.pods = agents(world).await?.iter().map(uid).collect();
     Ok(())
 }
@@ -217,21 +222,24 @@ async fn wiped(world: &mut LabWorld) -> Step {
 #[when("install-cni --purge is run on the node")]
 async fn purge(world: &mut LabWorld) -> Step {
     const NAME: &str = "purge";
-    let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
-    let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
+    let pod = objects::once(NAME, &several::template(world)?, objects::Job::Purge);
+    run_once(world, NAME, pod).await
+}
+
+/// Runs a pod to its end, which has to be a good one.
+pub(super) async fn run_once(world: &mut LabWorld, name: &str, pod: Value) -> Step {
     let tier = world.cluster().await?;
-    let start =
-        tier.start_pod(SYSTEM_NAMESPACE, NAME, objects::once(NAME, &set, objects::Job::Purge)).await?;
+    let start = tier.start_pod(SYSTEM_NAMESPACE, name, pod).await?;
     let pods: Api<PodObject> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
     eventually(SOON, async || {
-        let pod = pods.get(NAME).await.map_err(Stop::harness)?;
+        let pod = pods.get(name).await.map_err(Stop::harness)?;
         match pod.status.and_then(|status| status.phase).as_deref() {
             Some("Succeeded") => Ok(()),
             other => Err(Stop::wrong(format!("its pod is {other:?}, its start was {start:?}"))),
         }
     })
     .await?;
-    Ok(tier.delete_pod(SYSTEM_NAMESPACE, NAME).await?)
+    Ok(tier.delete_pod(SYSTEM_NAMESPACE, name).await?)
 }
 
 #[then("there is no pod of the node agent")]

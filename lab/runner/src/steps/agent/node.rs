@@ -8,6 +8,7 @@
 //! | `Given the kubelet's probes begin in their time` | after their delay, readiness after the startup probe; what fails is an event |
 //! | `Given the agent's image has the iptables tools` | and the chart is told so |
 //! | `Then no event says that the node agent is unhealthy` | of the kubelet, so far |
+//! | `Given Multus left what it attached to a pod whose sandbox is gone` | its files of a pod that nobody takes down any more |
 //! | `Given tokens live N s` | those of pods; the kubelet renews them in time |
 //! | `When the node agent's token expires` | before its time; the kubelet has not renewed it |
 //! | `When the kubelet renews the node agent's token` | a new one is mounted; the former is dead |
@@ -24,9 +25,12 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use kubelet::cni::cache::Layout;
+use kubelet::cni::cache::{Cache, Entry, Layout};
+use kubelet::cni::chain::Attachment;
+use kubelet::cni::conflist::List;
 use kubelet::node::KUBECONFIG;
 use kubelet::tier::SYSTEM_NAMESPACE;
+use serde_json::Value;
 
 use super::{agent, eventually, paths};
 use crate::stop::{Step, Stop, expect_eq};
@@ -60,6 +64,20 @@ async fn healthy(world: &mut LabWorld) -> Step {
     let unhealthy = all.items.into_iter().filter(|event| event.reason.as_deref() == Some("Unhealthy"));
     let told: Vec<_> = unhealthy.filter_map(|event| event.message).collect();
     expect_eq("what the kubelet tells", &told, &Vec::<String>::new())
+}
+
+#[given("Multus left what it attached to a pod whose sandbox is gone")]
+async fn left_by_multus(world: &mut LabWorld) -> Step {
+    const CONF: &str = r#"{"cniVersion": "0.3.1", "name": "istio-cni", "plugins": [{"type": "istio-cni"}]}"#;
+    let own = paths(world).await?.cache_dir.join("multus");
+    let list = List::from_text(CONF.as_bytes()).map_err(Stop::harness)?;
+    let sandbox = Attachment {
+        container_id: "0".repeat(64),
+        netns: "/var/run/netns/cni-of-a-pod-that-is-gone".to_owned(),
+        ifname: "net1".to_owned(),
+        ..Attachment::default()
+    };
+    Cache::new(&own, Layout::WithNetns).put(Entry::new(&list, &sandbox, &Value::Null)).map_err(Stop::harness)
 }
 
 #[given(regex = r"^tokens live (\d+) s$")]

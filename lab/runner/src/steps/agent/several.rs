@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two agents of two versions on a node, as a DaemonSet has them that surges, and one that runs where no mount leads to the node.
+//!
+//! | step | what it does or claims |
+//! |---|---|
+//! | `When a node agent of another version starts beside it` | a pod of the same template, whose image ships another plugin |
+//! | `When the other version's pod is deleted` | and gone |
+//! | `Then the plugin's binary is the node agent's`, `… the other version's` | by content, waited for |
+//! | `When install-cni --purge is run on the node itself` | where the node's directories have the node's own names |
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cucumber::{then, when};
+use kubelet::tier::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::leaving::run_once;
+use super::objects::{self, Job};
+use super::{chart, eventually, paths};
+use crate::stop::{Step, Stop};
+use crate::sut::PLUGIN;
+use crate::world::LabWorld;
+
+/// The pod of the other version.
+const BESIDE: &str = "istio-cni-node-surge";
+/// Where the node keeps what its image ships.
+const OTHER: &str = "/srv/other-version";
+/// How long an agent may take to take over.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn other_plugin(world: &mut LabWorld) -> Result<PathBuf, Stop> {
+    Ok(world.cluster().await?.host_path(&Path::new(OTHER).join(PLUGIN))?)
+}
+
+fn own_plugin(world: &LabWorld) -> Result<PathBuf, Stop> {
+    Ok(world.lab()?.plan.sut.dir.join(PLUGIN))
+}
+
+pub(super) fn template(world: &LabWorld) -> Result<Value, Stop> {
+    let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
+    set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))
+}
+
+fn push(list: &mut Value, one: Value) {
+    if let Some(list) = list.as_array_mut() {
+        list.push(one);
+    }
+}
+
+#[when("a node agent of another version starts beside it")]
+async fn beside(world: &mut LabWorld) -> Step {
+    let (own, other) = (own_plugin(world)?, other_plugin(world).await?);
+    let mut text = fs::read(own).map_err(Stop::harness)?;
+    // What stands behind a program's last section is never looked at.
+    text.extend_from_slice(b"of another version");
+    fs::create_dir_all(other.parent().unwrap_or(&other)).map_err(Stop::harness)?;
+    fs::write(&other, text).map_err(Stop::harness)?;
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).map_err(Stop::harness)?;
+    let mut pod = objects::once(BESIDE, &template(world)?, Job::Install);
+    push(&mut pod["spec"]["volumes"], json!({ "name": "image", "hostPath": { "path": OTHER } }));
+    let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
+    push(mounts, json!({ "name": "image", "mountPath": "/opt/cni/bin", "readOnly": true }));
+    world.cluster().await?.start_pod(SYSTEM_NAMESPACE, BESIDE, pod).await?;
+    Ok(())
+}
+
+#[when("the other version's pod is deleted")]
+async fn other_deleted(world: &mut LabWorld) -> Step {
+    use cluster::Cluster as _;
+    Ok(world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, BESIDE).await?)
+}
+
+#[then(regex = "^the plugin's binary is (the node agent's|the other version's)$")]
+async fn whose(world: &mut LabWorld, wanted: String) -> Step {
+    let shipped = match wanted.as_str() {
+        "the node agent's" => own_plugin(world)?,
+        _ => other_plugin(world).await?,
+    };
+    let (shipped, path) =
+        (fs::read(shipped).map_err(Stop::harness)?, paths(world).await?.bin_dir.join(PLUGIN));
+    eventually(SOON, async || match fs::read(&path) {
+        Ok(found) if found == shipped => Ok(()),
+        Ok(_) => Err(Stop::wrong("it is another one")),
+        Err(error) => Err(Stop::wrong(format!("{}: {error}", path.display()))),
+    })
+    .await
+}
+
+/// A container that sees the node as its own programs do: no image's files in its directories, and nothing below `/host`.
+#[when("install-cni --purge is run on the node itself")]
+async fn purge(world: &mut LabWorld) -> Step {
+    const NAME: &str = "purge-on-node";
+    let mut pod = objects::once(NAME, &template(world)?, Job::Purge);
+    if let Some(mounts) = pod["spec"]["containers"][0]["volumeMounts"].as_array_mut() {
+        mounts.retain(|mount| mount["mountPath"] != "/host/proc");
+        for mount in mounts {
+            let at = mount["mountPath"].as_str().unwrap_or_default().trim_start_matches("/host").to_owned();
+            mount["mountPath"] = json!(at);
+        }
+    }
+    run_once(world, NAME, pod).await
+}
