@@ -37,13 +37,13 @@ Feature: Multus is the first configuration and hands on (field S16)
       ]}
       """
     And the node agent's CNI directory is "/etc/cni/multus/net.d"
-    And the chart's values are "provider=multus, chained=false, cniConfFileName=istio-cni.conf"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf"
     And the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And its annotation "k8s.v1.cni.cncf.io/networks" is "default/istio-cni"
     And it runs
-    And TCP from "cart" to "outside" port 8080 passes 15001
+    Then TCP from "cart" to "outside" port 8080 passes 15001
     When the DaemonSet is deleted
     Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
     And the plugin's binary is on the node

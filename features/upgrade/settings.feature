@@ -11,8 +11,8 @@ Feature: A changed setting reaches the node without a restart
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["kube-system"]
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "kube-system,shop"
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["kube-system", "shop"] within 1000 ms
-    And the node agent says "settings changed	keys=["exclude-namespaces"]"
-    And the node agent never said "keys=["repair-enabled"]"
+    And the node agent says "settings changed"
+    And the node agent never said "repair-enabled"
     And the node agent runs since its start
     When "cart" starts
     Then its namespace holds no rule

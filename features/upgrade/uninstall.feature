@@ -114,7 +114,8 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
 
   @mutant:purge-looks-below-host
   Scenario: A node that no agent cleaned is cleaned by hand, from the node itself
-    When the API server answers 503 on a get of daemonsets.apps
+    When the API server falls silent on a watch of daemonsets.apps
+    And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
     Then the plugin's binary is on the node
     When install-cni --purge is run on the node itself

@@ -58,7 +58,9 @@ impl Sources {
                 let from = variable.value_from.as_ref()?.field_ref.as_ref()?;
                 field(plan, addresses, &from.field_path)
             };
-            if let Some(value) = variable.value.clone().or_else(field) {
+            // One without a value is set to nothing, and hides what a ConfigMap says.
+            let nothing = || variable.value_from.is_none().then(String::new);
+            if let Some(value) = variable.value.clone().or_else(field).or_else(nothing) {
                 env.insert(variable.name.clone(), value);
             }
         }
