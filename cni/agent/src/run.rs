@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Cli, Command};
 use crate::files;
 use crate::http::{self, Purpose, Told};
-use crate::install::claim::Standing;
+use crate::install::claim::{Claim, Standing};
 use crate::install::task::{self, Context};
 use crate::install::uninstall::{Binary, uninstall};
 use crate::leave::Decision;
@@ -141,11 +141,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     stop.cancel();
     // Held until the end: what is removed here nobody is to put back meanwhile.
     let mut claim = installation.await.ok().and_then(Result::ok);
-    let yields = claim.as_mut().is_some_and(|claim| claim.stand() != Standing::Installs);
-    if yields {
-        tracing::info!(target: "install", "another agent of this node installs: what is installed is left to it");
-    }
-    let uninstalls = matches!(decision, Decision::Uninstall(_)) && !yields;
+    let uninstalls = matches!(decision, Decision::Uninstall(_)) && !is_left(claim.as_mut());
     if let Some(taint) = own_taint.filter(|_| uninstalls || mutant!("upgrade-retaints")) {
         // First, so that no pod comes to a node that is about to lose the plugin.
         taint.restore().await;
@@ -156,6 +152,15 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     servers.shutdown().await;
     writing.finish().await;
     Ok(())
+}
+
+/// Whether another agent of the node has it.
+fn is_left(claim: Option<&mut Claim>) -> bool {
+    let left = claim.is_some_and(|claim| claim.stand() != Standing::Installs);
+    if left {
+        tracing::info!(target: "install", "another agent of this node installs: what is installed is left to it");
+    }
+    left
 }
 
 /// What is wrong with the settings, or will be one day.
