@@ -125,7 +125,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = Context { settings: receiver.clone(), readiness, metrics, events };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
-    servers.spawn(backend::find_out(settings.clone()));
+    let recording = tokio::spawn(backend::find_out(settings.clone()));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -147,6 +147,8 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         taint.restore().await;
     }
     if uninstalls {
+        // What it writes would else come after what is removed.
+        let _ = recording.await;
         take_back(settings).await;
     }
     servers.shutdown().await;
