@@ -3,7 +3,7 @@ Feature: Pods that are made again after a deletion, and fail again, are deleted 
   Where validation fails for a reason that is not the rules, a deletion mends nothing: the controller makes a pod that fails as well, and is
   deleted as well, for ever. Between two of them the agent waits, twice as long each time, and says so.
 
-  @mutant:policies-need-repair
+  @mutant:deleted-for-ever
   Scenario: A pod whose validation fails whatever its rules are
     Given a node without the plugin
     And the node agent's setting "REPAIR_REPAIR_PODS" is "false"

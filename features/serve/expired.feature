@@ -21,7 +21,7 @@ Feature: A watch that expired is taken up again from the API server's memory
     And the API server was asked for a get of pods between 0 and 0 times
     And the API server has refused to stream a list of the node's pods <refusals> times
 
-    @mutant:asked-each-time
+    @mutant:relist-latest
     Examples:
       | lists    | server                          | refusals |
       | streamed | the API server streams lists    | 0        |

@@ -10,7 +10,7 @@ Feature: The plugin is answered from what the agent watches
     And pod "cart" of the mesh
     And pod "till" of the mesh
 
-  @mutant:asked-each-time
+  @mutant:asked-each-time @mutant:own-pod-by-name
   Scenario: Pods cost the API server nothing, and the agent's log says what became of them
     When "cart" starts
     Then it runs
