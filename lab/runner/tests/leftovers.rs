@@ -41,7 +41,8 @@ fn build() -> PathBuf {
         "--package",
         "workload",
     ]);
-    build.arg("--target-dir").arg(target.parent().unwrap());
+    // Of the directory of the target that is built for.
+    build.arg("--target-dir").arg(target.ancestors().nth(2).unwrap());
     // Told of the package under test, build scripts would run again, and once more in the next build.
     for (key, _) in std::env::vars_os() {
         if key.to_string_lossy().starts_with("CARGO_PKG_")
