@@ -32,7 +32,8 @@ def replaced(text, counts):
 
 
 class Run:
-    def __init__(self, report):
+    def __init__(self, report, only_tools=False):
+        self.only_tools = only_tools
         probes = {probe["need"]: probe["met"] for probe in report["header"]["probes"]}
         self.tools = probes[TOOLS]
         self.passed = Counter()
@@ -50,6 +51,12 @@ class Run:
             if tagged and scenario["verdict"] == "inapplicable":
                 self._tagged.add(scenario["id"])
 
+    def wanted(self, all, bare):
+        """How many must have passed of a folder that has so many with the tools, and so many without."""
+        if self.only_tools:
+            return all - bare
+        return all if self.tools else bare
+
     def excused(self, scenario):
         """Whether it did not run because it needs the tools and the machine has none."""
         return not self.tools and scenario in self._tagged
@@ -63,6 +70,7 @@ def run(arguments):
     if not path.is_file():
         sys.exit(f"ci: there is no report at {path}: `cargo lab run` writes one")
     report = json.loads(path.read_text())
-    if any(report["header"]["selection"].values()):
-        sys.exit(f"ci: {path} is of a run with a selection: {report['header']['selection']}")
-    return Run(report)
+    selection = {key: value for key, value in report["header"]["selection"].items() if value}
+    if selection not in ({}, {"tags": f"@{TOOLS}"}):
+        sys.exit(f"ci: {path} is of a run with a selection: {selection}")
+    return Run(report, only_tools=bool(selection))
