@@ -15,6 +15,8 @@ use crate::probe::NEEDS;
 use crate::sut::OPTIONAL;
 use crate::verdict::{Record, Verdict};
 
+/// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
+const SERIAL: &str = "serial";
 /// The prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
@@ -275,9 +277,9 @@ fn entry(
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
         let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        if !known && !tag.starts_with(MUTANT) {
+        if !known && tag != SERIAL && !tag.starts_with(MUTANT) {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, and names no defect",
+                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, and names no defect",
                 scenario.position.line
             );
         }

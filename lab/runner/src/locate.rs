@@ -54,11 +54,13 @@ fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(marked(&exe).map_or_else(|| root.join("target"), Path::to_owned))
 }
 
-/// The directory above a program that cargo marks as its own. It marks that of a target in there as well, and whoever took the inner one would
-/// build everything once more.
+/// The directory above a program that cargo marks as its own. It marks that of a target in there as well, and leaves the outer one unmarked if
+/// somebody made that; whoever took the inner one would build everything once more.
 fn marked(exe: &Path) -> Option<&Path> {
-    let is_marked = |at: &Path| at.join("CACHEDIR.TAG").is_file();
-    exe.ancestors().skip(1).find(|at| is_marked(at) && !at.parent().is_some_and(is_marked))
+    let marked = exe.ancestors().skip(1).find(|at| at.join("CACHEDIR.TAG").is_file())?;
+    let name = marked.file_name()?.to_string_lossy();
+    let is_of_a_target = name.starts_with(&format!("{}-unknown-linux-", std::env::consts::ARCH));
+    if is_of_a_target { marked.parent() } else { Some(marked) }
 }
 
 #[cfg(test)]
@@ -69,15 +71,14 @@ mod tests {
     fn a_program_of_a_target_lies_in_the_same_directory_as_one_of_the_host() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("target");
-        for of in [target.join("debug"), target.join("x86_64-unknown-linux-gnu/debug")] {
-            std::fs::create_dir_all(&of).unwrap();
-        }
-        assert_eq!(marked(&target.join("debug/cnilab")), None);
-        for at in [target.clone(), target.join("x86_64-unknown-linux-gnu")] {
-            std::fs::write(at.join("CACHEDIR.TAG"), "").unwrap();
-        }
-        for exe in ["debug/cnilab", "x86_64-unknown-linux-gnu/debug/cnilab"] {
-            assert_eq!(marked(&target.join(exe)), Some(&*target), "{exe}");
-        }
+        let of_target = target.join(format!("{}-unknown-linux-gnu", std::env::consts::ARCH));
+        let exes = [of_target.join("debug/cnilab"), target.join("debug/cnilab")];
+        std::fs::create_dir_all(&of_target).unwrap();
+        assert_eq!(exes.each_ref().map(|exe| marked(exe)), [None, None]);
+        // Somebody made the outer one before cargo did.
+        std::fs::write(of_target.join("CACHEDIR.TAG"), "").unwrap();
+        assert_eq!(marked(&exes[0]), Some(&*target));
+        std::fs::write(target.join("CACHEDIR.TAG"), "").unwrap();
+        assert_eq!(exes.each_ref().map(|exe| marked(exe)), [Some(&*target); 2]);
     }
 }

@@ -1,0 +1,34 @@
+@real-kernel @install-cni @serial
+Feature: An uninstall reaches every node of a large cluster (istio-59846; field S12)
+  Fifty agents are told to stop within moments, and each has to find out why before its account, its roles or its namespace are gone.
+  Each scenario has the machine for itself: an API server that is too slow is a silent one, and silence uninstalls nothing.
+
+  Scenario Outline: All of it is deleted <order> on 50 nodes
+    Given 50 nodes
+    And the node agent is ready
+    When nobody uses the node agent's token for 10 s
+    And the installation is deleted <order>
+    Then nothing of ours is left on any node
+    And a pod of the mesh and one outside of it start on every node
+
+    @mutant:deletion-unheard
+    Examples:
+      | order              |
+      | as it was rendered |
+      | in reverse         |
+      | as Helm does it    |
+
+    @mutant:deletion-begun-unheard
+    Examples:
+      | order              |
+      | in the foreground  |
+
+    @mutant:namespace-outlived
+    Examples:
+      | order              |
+      | with its namespace |
+
+    @mutant:gone-keeps
+    Examples:
+      | order                  |
+      | by its DaemonSet alone |
