@@ -17,7 +17,6 @@ mod purge;
 mod rights;
 mod taint;
 
-use protocol::mutant;
 use serde_json::Value;
 
 use crate::values::{Scope, Values};
@@ -40,12 +39,8 @@ pub fn render(values: &Values) -> Vec<Value> {
     objects.extend(extra::network_policy(&make, rights::AGENT, agent::NAME));
     objects.extend(extra::network(&make));
     objects.extend(taint::controller(values));
-    let scope = match mutant!("scope-ignored") {
-        true => Scope::All,
-        false => values.global.resource_scope,
-    };
     let is_namespaced = |object: &Value| !object["metadata"]["namespace"].is_null();
-    objects.retain(|object| match scope {
+    objects.retain(|object| match values.global.resource_scope {
         Scope::All => true,
         Scope::Cluster => !is_namespaced(object),
         Scope::Namespace => is_namespaced(object),

@@ -80,25 +80,13 @@ impl Values {
         mistakes.none()?;
 
         let mut all = defaults();
-        let mut last = Value::Object(serde_json::Map::new());
         for family in [Family::Profile, Family::Compat, Family::Platform] {
             if let Some((name, layer)) = choose(family, &user, context)? {
-                if !(family == Family::Platform && protocol::mutant!("platform-path-wrong")) {
-                    overlay(&mut all, &layer);
-                }
+                overlay(&mut all, &layer);
                 put(&mut user, family.field(), name.into());
-                last = layer;
             }
         }
-        if protocol::mutant!("openshift-everywhere") {
-            overlay(&mut all, &Family::Platform.layer("openshift").unwrap_or_default());
-        }
-        if !protocol::mutant!("user-value-dropped") {
-            overlay(&mut all, &user);
-        }
-        if protocol::mutant!("user-loses-to-platform") {
-            overlay(&mut all, &last);
-        }
+        overlay(&mut all, &user);
         if let Some(image) = &context.image {
             put(&mut all, "image", image.as_str().into());
         }
@@ -110,8 +98,7 @@ impl Values {
             Mistakes::from(Mistake::Document { what: "values".to_owned(), why: error.to_string() })
         })?;
         if values.cni_bin_dir.is_empty() {
-            let gke = context.kube_version.as_deref().is_some_and(|version| version.contains("-gke"))
-                && !protocol::mutant!("gke-unseen");
+            let gke = context.kube_version.as_deref().is_some_and(|version| version.contains("-gke"));
             values.cni_bin_dir = if gke { GKE_BIN_DIR } else { BIN_DIR }.to_owned();
         }
         let has_field = || context.kube_version.as_deref().is_none_or(|version| !is_before_1_30(version));
@@ -150,8 +137,7 @@ fn choose(family: Family, user: &Value, context: &Context) -> Result<Option<(Str
 fn contradictions(values: &Values, place: Place) -> Mistakes {
     let given = |field: &str, value: Value| Given::new(place.name(field), value);
     let mut mistakes = Mistakes::default();
-    let multus_accepted = protocol::mutant!("multus-chained-accepted");
-    if values.provider == Provider::Multus && values.chained && !multus_accepted {
+    if values.provider == Provider::Multus && values.chained {
         mistakes.0.push(Mistake::Contradiction {
             one: given("chained", true.into()),
             other: given("provider", "multus".into()),
@@ -161,8 +147,7 @@ fn contradictions(values: &Values, place: Place) -> Mistakes {
     }
     let on_host =
         values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace);
-    if values.status_gate == StatusGate::Agent && !on_host && !protocol::mutant!("gate-without-host-network")
-    {
+    if values.status_gate == StatusGate::Agent && !on_host {
         mistakes.0.push(Mistake::Contradiction {
             one: given("statusGate", "agent".into()),
             other: given("hostNetwork", false.into()),

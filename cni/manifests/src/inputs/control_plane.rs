@@ -120,7 +120,7 @@ pub fn fits(claims: &[Claim], values: &Values, place: Place) -> Result<Vec<Note>
     let mut notes = Vec::new();
     for claim in claims {
         match claim.what {
-            What::Provider(provider) if provider != values.provider && !protocol::mutant!("control-plane-unread") => {
+            What::Provider(provider) if provider != values.provider => {
                 let word = if values.provider == Provider::Multus { "multus" } else { "default" };
                 return Err(Mistake::Contradiction {
                     one: claim.given.clone(),
@@ -140,9 +140,7 @@ pub fn fits(claims: &[Claim], values: &Values, place: Place) -> Result<Vec<Note>
     if values.provider == Provider::Multus {
         settings.push("pilot.cni.provider=multus".to_owned());
     }
-    if !protocol::mutant!("control-plane-untold") {
-        notes.push(Note::ControlPlane(settings));
-    }
+    notes.push(Note::ControlPlane(settings));
     Ok(notes)
 }
 

@@ -66,7 +66,6 @@ fn rename(
             let one = Given::new(place.name(new), there.clone());
             return Err(Mistake::Both { one, other: Given::new(place.name(old), value) }.into());
         }
-        _ if protocol::mutant!("former-key-dropped") => {}
         _ => put(values, new, value),
     }
     notes.push(Note::Former { old: place.name(old), new: new.to_owned() });

@@ -63,7 +63,7 @@ pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mis
     all.absorb(helm);
     all.installs = helm_installs && (asked || (is_mesh && on_openshift(&all, context)));
     control_plane::agree(&all.claims)?;
-    if !all.installs && !protocol::mutant!("always-installed") {
+    if !all.installs {
         let told = Note::Warning("nothing is installed: no input asks for the node agent".to_owned());
         let notes = all.notes.into_iter().chain([told]).chain(control_plane::without_agent(&all.claims));
         return Ok(Installation { values: None, notes: notes.collect() });
@@ -84,9 +84,7 @@ fn resolved(
     }
     let mut context = Context { place, ..context.clone() };
     let of_document = all.namespace.as_ref().and_then(|given| given.value.as_str());
-    let of_document = of_document
-        .or(is_mesh.then_some(servicemesh::NAMESPACE))
-        .filter(|_| !protocol::mutant!("namespace-ignored"));
+    let of_document = of_document.or(is_mesh.then_some(servicemesh::NAMESPACE));
     if let Some(namespace) = namespace.as_deref().or(of_document) {
         namespace.clone_into(&mut context.release.namespace);
     }
@@ -156,7 +154,7 @@ fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
             }
         }
     }
-    for word in sources.set.iter().filter(|_| !protocol::mutant!("set-ignored")) {
+    for word in &sources.set {
         mistakes.keep(set::apply(&mut all, word));
     }
     let translated = mistakes.keep(helm::translate(&all, Place::default()));

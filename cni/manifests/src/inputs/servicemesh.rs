@@ -85,7 +85,7 @@ fn agent(entry: &Map<String, Value>) -> Result<Translated, Mistakes> {
 /// # Errors
 /// Values that say otherwise.
 pub fn on_openshift(values: &Values) -> Result<(), Mistakes> {
-    if values.platform != "openshift" || protocol::mutant!("openshift-without-multus") {
+    if values.platform != "openshift" {
         return Ok(());
     }
     let platform = Given::new(Family::Platform.field(), values.platform.clone());

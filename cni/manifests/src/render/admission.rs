@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Roles cannot say "of its own node". These policies do, by the node's name that the API server puts into a pod's token.
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{BINDING, Maker, POLICY};
@@ -36,10 +35,7 @@ struct Policy {
 /// The policies and their bindings.
 pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
     let values = make.values;
-    if mutant!("policy-left-out") {
-        return Vec::new();
-    }
-    if !values.admission_policy.enabled && !mutant!("policy-always") {
+    if !values.admission_policy.enabled {
         return Vec::new();
     }
     let pods = Right::of(&values.repair).map(own_pods);
@@ -56,9 +52,8 @@ pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
 fn own_pods(right: Right) -> Policy {
     let own =
         "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node";
-    let mut validations =
-        vec![validation(&of_node(own), "the node agent may change pods of its own node only")];
-    if right == Right::Label && !mutant!("policy-of-any-status") {
+    let mut validations = vec![validation(own, "the node agent may change pods of its own node only")];
+    if right == Right::Label {
         let message = "the node agent may label a pod, not change its status";
         validations.push(validation("object.status == oldObject.status", message));
     }
@@ -102,7 +97,7 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
     if caller.account == AGENT {
         variables.insert(0, callers_node());
         let own = "variables.node != '' && oldObject.metadata.name == variables.node";
-        validations.insert(0, validation(&of_node(own), "the node agent may change its own node only"));
+        validations.insert(0, validation(own, "the node agent may change its own node only"));
     }
     Policy { name, caller, operation: "UPDATE", resource: "nodes", variables, validations }
 }
@@ -131,15 +126,6 @@ const KEPT: [Kept; 6] = [
 fn same(names: &[&str]) -> String {
     let one = |name: &&str| format!("variables.{name}Before == variables.{name}After");
     names.iter().map(one).collect::<Vec<_>>().join(" && ")
-}
-
-/// An expression that says of which node something is.
-fn of_node(own: &str) -> String {
-    match own {
-        _ if mutant!("policy-of-any-node") => "true".to_owned(),
-        own if mutant!("policy-of-other-node") => format!("!({own})"),
-        own => own.to_owned(),
-    }
 }
 
 fn callers_node() -> Value {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{CONFIG_MAP, Maker, or};
@@ -20,13 +19,13 @@ pub(super) fn config_map(make: &Maker<'_>) -> Value {
 pub(super) fn settings(values: &Values) -> BTreeMap<String, String> {
     let mut data: BTreeMap<_, _> = switches(values).map(|(key, on)| (key, on.to_string())).into();
     data.extend(texts(values));
-    let owned = match mutant!("upstreams-spelling") {
-        true => "ISTIO_OWNED_CNI_CONF_FILENAME",
-        false => "ISTIO_OWNED_CNI_CONFIG_FILENAME",
-    };
     let when_said = [
         ("CNI_CONF_NAME", values.cni_conf_file_name.as_str(), true),
-        (owned, &values.istio_owned_cni_config_file_name, values.istio_owned_cni_config),
+        (
+            "ISTIO_OWNED_CNI_CONFIG_FILENAME",
+            &values.istio_owned_cni_config_file_name,
+            values.istio_owned_cni_config,
+        ),
     ];
     for (key, text, counts) in when_said {
         if counts && !text.is_empty() {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{or, put_unless_empty};
@@ -41,8 +40,7 @@ const ALWAYS: [Mount; 4] = [
 const TO_ENTER: [Mount; 1] = [Mount { name: "cni-host-procfs", inside: "/host/proc", how: How::Read }];
 
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
-    let enters = values.repair.enabled || mutant!("mount-too-many");
-    let to_enter: &[Mount] = if enters { &TO_ENTER } else { &[] };
+    let to_enter: &[Mount] = if values.repair.enabled { &TO_ENTER } else { &[] };
     ALWAYS.iter().chain(to_enter)
 }
 
@@ -126,7 +124,6 @@ pub(super) fn pull_policy(values: &Values) -> &str {
 fn mounted(mount: &Mount) -> Value {
     let mut mounted = json!({ "name": mount.name, "mountPath": mount.inside });
     match mount.how {
-        How::Read if mutant!("cache-written") => {}
         How::Written => {}
         How::Read => mounted["readOnly"] = true.into(),
     }
@@ -134,9 +131,9 @@ fn mounted(mount: &Mount) -> Value {
 }
 
 fn security_context(values: &Values) -> Value {
-    let enters = values.repair.enabled || mutant!("capability-too-many");
+    let enters = values.repair.enabled;
     let mut capabilities = WRITING.to_vec();
-    if enters && !mutant!("capability-too-few") {
+    if enters {
         capabilities = ENTERING.to_vec();
         if values.repair.repair_pods {
             capabilities.extend(PROVING);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What only some clusters need.
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{Maker, NETWORK, NETWORK_POLICY, QUOTA};
@@ -34,6 +33,5 @@ pub(super) fn network_policy(make: &Maker<'_>, name: &str, pods: &str) -> Option
 /// Without a spec Multus looks on the node for a configuration that is named so. Pods of every namespace find it in `default`.
 pub(super) fn network(make: &Maker<'_>) -> Option<Value> {
     let is_multus = make.values.provider == Provider::Multus;
-    let namespace = if mutant!("network-in-own-namespace") { make.namespace() } else { "default" };
-    is_multus.then(|| make.within(namespace, NETWORK, "istio-cni", Value::Null))
+    is_multus.then(|| make.within("default", NETWORK, "istio-cni", Value::Null))
 }

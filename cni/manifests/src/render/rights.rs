@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Accounts, and what they may do: the verbs that the chosen mode needs and no others.
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::make::{ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Maker, ROLE, ROLE_BINDING, put_unless_empty};
@@ -25,7 +24,6 @@ impl Right {
     /// The right that repair needs; none where rules are written from inside the node. The first policy that is on counts.
     pub(super) fn of(repair: &Repair) -> Option<Self> {
         match repair {
-            Repair { delete_pods: true, .. } if mutant!("repair-right-always") => Some(Self::Delete),
             Repair { enabled: false, .. } => None,
             Repair { repair_pods: true, fallback, .. } => match fallback {
                 Fallback::None => None,
@@ -70,19 +68,13 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
     if make.values.platform == "openshift" {
         rules.push(named("security.openshift.io", "securitycontextconstraints", "privileged", &["use"]));
     }
-    if mutant!("verb-too-many") {
-        rules.push(rule("", "pods", &["patch"]));
-    }
-    if mutant!("role-of-everything") {
-        rules.push(rule("*", "*", &["*"]));
-    }
     let local = [
         named("", "configmaps", "istio-cni-config", &["list", "watch"]),
         named("apps", "daemonsets", "istio-cni-node", &["get", "list", "watch"]),
         named("", "namespaces", make.namespace(), &["get"]),
     ];
     let mut objects = Vec::from(of_cluster(make, Names::same(AGENT), &rules));
-    if let Some(right) = Right::of(&make.values.repair).filter(|_| !mutant!("repair-right-left-out")) {
+    if let Some(right) = Right::of(&make.values.repair) {
         let (resource, verb) = right.rule();
         let names =
             Names { role: "istio-cni-repair-role", binding: "istio-cni-repair-rolebinding", account: AGENT };
@@ -138,8 +130,6 @@ pub(super) fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
 /// Verbs on one object of a resource.
 pub(super) fn named(group: &str, resource: &str, name: &str, verbs: &[&str]) -> Value {
     let mut rule = rule(group, resource, verbs);
-    if !mutant!("role-without-names") {
-        rule["resourceNames"] = json!([name]);
-    }
+    rule["resourceNames"] = json!([name]);
     rule
 }

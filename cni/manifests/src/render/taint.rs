@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::agent::{NAME as AGENT, annotations, apart};
@@ -74,12 +73,7 @@ fn rights(make: &Maker<'_>, lease: &str, selectors: Option<&[PodSelector]>) -> V
             selectors.iter().map(|one| one.namespace.as_str()).collect()
         }
     };
-    let of_nodes: &[_] = match () {
-        () if mutant!("controller-verb-too-many") => &["get", "list", "watch", "patch", "update"],
-        () if mutant!("controller-right-left-out") => &["list", "watch", "patch"],
-        () => &["get", "list", "watch", "patch"],
-    };
-    let nodes = [rule("", "nodes", of_nodes)];
+    let nodes = [rule("", "nodes", &["get", "list", "watch", "patch"])];
     let mut objects = Vec::from(of_cluster(make, Names::same(TAINT), &nodes));
     objects.extend(of_namespace(make, make.namespace(), Names::same(TAINT), &local));
     for namespace in namespaces {
@@ -162,7 +156,7 @@ fn container(make: &Maker<'_>, lease: &str) -> Value {
             "allowPrivilegeEscalation": false,
             "privileged": false,
             "readOnlyRootFilesystem": true,
-            "runAsNonRoot": !mutant!("controller-as-root"),
+            "runAsNonRoot": true,
             "capabilities": { "drop": ["ALL"] },
         },
     });
