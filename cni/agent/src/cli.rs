@@ -128,7 +128,6 @@ pub fn told(error: &clap::Error, words: impl IntoIterator<Item = OsString>) -> E
     match (error.use_stderr() || told.is_err(), commanded) {
         (false, _) => ExitCode::SUCCESS,
         (true, false) => ExitCode::FAILURE,
-        (true, true) if protocol::mutant!("usage-ends-with-1") => ExitCode::FAILURE,
         (true, true) => ExitCode::from(USAGE),
     }
 }

@@ -6,8 +6,6 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use protocol::mutant;
-
 mod error;
 
 pub(crate) use error::remedy;
@@ -24,10 +22,6 @@ const TEMPORARY: &str = ".tmp.";
 pub fn atomic_write(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), FileError> {
     let failed = |cause| Doing::Write.failed(path, cause);
     let target = behind_links(path).map_err(failed)?;
-    if mutant!("written-in-place") {
-        let in_place = File::create(&target).and_then(|mut file| io::copy(content, &mut file));
-        return in_place.map(|_| ()).map_err(failed);
-    }
     let temporary = temporary_of(&target).map_err(failed)?;
     let written = fill(&temporary, content, mode).and_then(|()| fs::rename(&temporary, &target));
     if let Err(cause) = written {
@@ -89,7 +83,7 @@ fn directory(of: &Path) -> &Path {
 
 /// Where a path leads if it is a symbolic link, even to nothing; else the path.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    let link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && !mutant!("link-replaced");
+    let link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     match (link, fs::canonicalize(path)) {
         (false, _) => Ok(path.to_owned()),
         (true, Ok(target)) => Ok(target),

@@ -19,7 +19,6 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use protocol::mutant;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -155,11 +154,7 @@ enum Asker {
 
 impl Asker {
     fn at(peer: SocketAddr) -> Self {
-        if peer.ip().to_canonical().is_loopback() || mutant!("settings-told-to-all") {
-            Self::Near
-        } else {
-            Self::Far
-        }
+        if peer.ip().to_canonical().is_loopback() { Self::Near } else { Self::Far }
     }
 }
 
@@ -191,7 +186,7 @@ fn metrics(told: &Told, exposition: Exposition) -> Answer {
 }
 
 fn ready(missing: &Missing, accept: &str) -> Answer {
-    let is_ready = missing.is_ready() || mutant!("readyz-always");
+    let is_ready = missing.is_ready();
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if accept.contains("application/json") {
         let missing = missing.iter().map(|(part, why)| (part.name().to_owned(), why.to_owned())).collect();

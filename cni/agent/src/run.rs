@@ -10,7 +10,6 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use protocol::mutant;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -142,7 +141,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     // Held until the end: what is removed here nobody is to put back meanwhile.
     let mut claim = installation.await.ok().and_then(Result::ok);
     let uninstalls = matches!(decision, Decision::Uninstall(_)) && !is_left(claim.as_mut());
-    if let Some(taint) = own_taint.filter(|_| uninstalls || mutant!("upgrade-retaints")) {
+    if let Some(taint) = own_taint.filter(|_| uninstalls) {
         // First, so that no pod comes to a node that is about to lose the plugin.
         taint.restore().await;
     }
@@ -186,9 +185,6 @@ fn begin_log(loaded: &Loaded) -> io::Result<Log> {
 /// The log has the levels that the settings have.
 async fn follow_levels(log: Log, mut settings: watch::Receiver<Arc<Settings>>) {
     while settings.changed().await.is_ok() {
-        if mutant!("own-level-fixed") {
-            continue;
-        }
         let levels = settings.borrow_and_update().log.levels.clone();
         log.set_levels(levels);
     }

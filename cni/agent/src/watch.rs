@@ -12,7 +12,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::mutant;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::Interest;
@@ -84,11 +83,8 @@ impl Watcher {
     /// Watches these places from now on, and what has to be watched for each of them to come back. To be called before each look: what happens
     /// after it is told.
     pub fn arm(&mut self, places: &[Place]) {
-        if mutant!("watches-leak") {
-            std::mem::forget(std::fs::File::open("/proc"));
-        }
         let mut wanted: BTreeMap<i32, Vec<Names>> = BTreeMap::new();
-        let behind = places.iter().flat_map(links::behind).filter(|_| !mutant!("links-unfollowed"));
+        let behind = places.iter().flat_map(links::behind);
         for place in places.iter().cloned().chain(behind) {
             if let Some(number) = self.add(&place.directory) {
                 wanted.entry(number).or_default().push(place.names);
@@ -136,9 +132,6 @@ impl Watcher {
 
     /// Waits until something that matters happened, and whoever does it is done or pauses. When the first of it was heard of.
     pub async fn changed(&mut self) -> std::time::Instant {
-        if mutant!("watch-blind") {
-            return std::future::pending().await;
-        }
         let mut making = Making::default();
         self.event(&mut making).await;
         let first = Instant::now();

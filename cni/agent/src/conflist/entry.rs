@@ -2,7 +2,6 @@
 //! Our entry: what the plugin is told, generated from the settings or made of the operator's template.
 
 use netfilter::Wish;
-use protocol::mutant;
 use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
@@ -49,7 +48,7 @@ pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
         return Err(EntryError::Blocked(settings.blocked.clone()));
     }
     let mut keys = generated(settings)?;
-    if !settings.chain.template.is_empty() && !mutant!("template-ignored") {
+    if !settings.chain.template.is_empty() {
         let template: Map<String, Value> = serde_json::from_str(&settings.chain.template)
             .map_err(|error| EntryError::Template(error.to_string()))?;
         keys.extend(template);
@@ -82,7 +81,7 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
         "type": OUR_TYPE,
         "ipam": {},
         "dns": {},
-        "plugin_log_level": if mutant!("plugin-level-fixed") { "info" } else { entry.log_level.as_str() },
+        "plugin_log_level": entry.log_level.as_str(),
         "cni_agent_run_dir": settings.places.run_dir.display().to_string(),
         "ambient_enabled": entry.ambient_enabled,
         "enablement_selectors": selectors(&entry.enablement_selectors)?,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides what to write and remove so that no configuration names our plugin any more, whoever put it there and whichever mode that was.
 
-use protocol::mutant;
-
 use super::copy;
 use super::document::Document;
 use super::plan::{Mode, Step};
@@ -21,7 +19,6 @@ pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<
     let document = Document::parse(now.text(name)?).ok()?;
     let remove = || Some(Step::Remove { name: name.to_owned() });
     match &document {
-        Document::Single(_) if mutant!("single-left") => None,
         Document::Single(_) => document.others().is_empty().then(remove)?,
         Document::List(_) if document.ours().is_empty() => None,
         Document::List(_) if document.others().is_empty() || goes(chain, now, name, &document) => remove(),

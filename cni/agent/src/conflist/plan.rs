@@ -11,10 +11,9 @@
 
 use std::collections::BTreeSet;
 
-use protocol::mutant;
 use serde_json::Value;
 
-use super::document::{Document, Invalid, List, Plugin};
+use super::document::{Document, Invalid, Plugin};
 use super::scan::{Refused, Snapshot, list_name};
 use super::splice;
 use crate::settings::ChainSettings;
@@ -82,9 +81,9 @@ impl Wish<'_> {
     #[must_use]
     pub fn plan(&self, now: &Snapshot) -> Plan {
         let planned = match (self.chain.chained, self.chain.owned) {
-            (false, _) if !mutant!("standalone-chained") => self.standalone(now),
-            (true, true) if !mutant!("owned-in-primary") => self.owned(now),
-            (_, _) => self.chained(now),
+            (false, _) => self.standalone(now),
+            (true, true) => self.owned(now),
+            (true, false) => self.chained(now),
         };
         planned.unwrap_or_else(|(steps, why)| match (why, now.denied().next()) {
             // That file may be the network.
@@ -98,7 +97,7 @@ impl Wish<'_> {
     /// The file that we are told to use, under the name that it has now.
     fn named(&self, now: &Snapshot) -> Result<Option<String>, Stopped> {
         let name = self.chain.conf_name.as_str();
-        if name.is_empty() || mutant!("name-ignored") {
+        if name.is_empty() {
             return Ok(None);
         }
         let list = list_name(name)
@@ -119,7 +118,7 @@ impl Wish<'_> {
 
     /// Whether a file that is ours has the mode of such files.
     fn has_our_mode(&self, now: &Snapshot, name: &str) -> bool {
-        now.modes.get(name).is_none_or(|mode| *mode == self.chain.mode()) || mutant!("mode-unread")
+        now.modes.get(name).is_none_or(|mode| *mode == self.chain.mode())
     }
 
     /// A file's text with our entry, as a list that runtimes take.
@@ -135,7 +134,6 @@ impl Wish<'_> {
         }
         let merged = match document {
             Document::List(list) if splice::has_entry(&list, entry) => text.to_owned(),
-            Document::List(list) if mutant!("numbers-re-encoded") => re_encoded(&list, entry),
             Document::List(list) => splice::with_entry(&list, Some(entry)),
             Document::Single(single) => {
                 splice::upgraded(&single, entry).map_err(|why| refused(why.into()))?
@@ -170,10 +168,4 @@ fn known_at(now: &Snapshot, matters: impl Fn(&str) -> bool) -> Result<(), Stoppe
 /// The name that sorts right after `name` and before its list.
 fn aside(name: &str) -> String {
     format!("{name}.conflist")
-}
-
-/// What a decoder and an encoder make of a list: a defect to find.
-fn re_encoded(list: &List<'_>, entry: &Value) -> String {
-    let spliced = splice::with_entry(list, Some(entry));
-    serde_json::from_str::<Value>(&spliced).map_or(spliced, |value| format!("{value:#}"))
 }

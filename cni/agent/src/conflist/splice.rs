@@ -2,7 +2,6 @@
 //! Our entry in and out of a list by cutting and pasting text: order of keys, unknown keys, forms of numbers and indentation stay as
 //! somebody wrote them.
 
-use protocol::mutant;
 use serde_json::Value;
 
 use super::NEWEST;
@@ -38,12 +37,8 @@ impl<'a> Layout<'a> {
 #[must_use]
 pub fn with_entry(list: &List<'_>, entry: Option<&Value>) -> String {
     let layout = Layout::of(list);
-    let mut plugins: Vec<String> = list
-        .plugins
-        .iter()
-        .filter(|plugin| !plugin.is_ours() || mutant!("doubles-kept"))
-        .map(|plugin| plugin.text.to_owned())
-        .collect();
+    let mut plugins: Vec<String> =
+        list.plugins.iter().filter(|plugin| !plugin.is_ours()).map(|plugin| plugin.text.to_owned()).collect();
     plugins.extend(entry.map(|entry| formatted(entry, layout.first, list.text)));
     let (before, after) = (list.text.get(..=list.at.start), list.text.get(list.at.end - 1..));
     let array = format!("{}{}{}", layout.first, plugins.join(&layout.further), layout.last);
@@ -54,9 +49,10 @@ pub fn with_entry(list: &List<'_>, entry: Option<&Value>) -> String {
 #[must_use]
 pub fn has_entry(list: &List<'_>, entry: &Value) -> bool {
     list.plugins.iter().filter(|plugin| plugin.is_ours()).count() == 1
-        && list.plugins.last().is_some_and(|last| {
-            serde_json::from_str::<Value>(last.text).is_ok_and(|is| is == *entry || mutant!("entry-unread"))
-        })
+        && list
+            .plugins
+            .last()
+            .is_some_and(|last| serde_json::from_str::<Value>(last.text).is_ok_and(|is| is == *entry))
 }
 
 /// The list with the newest version, if it says that it has an older one.

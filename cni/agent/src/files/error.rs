@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol::mutant;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -90,7 +89,6 @@ pub(crate) fn remedy(cause: &io::Error) -> &'static str {
 
 fn known(errno: Errno, modes: Modes) -> &'static str {
     match (errno, modes) {
-        (Errno::ACCESS | Errno::PERM, _) if mutant!("denial-unexplained") => "",
         (Errno::ROFS, _) => READ_ONLY,
         (Errno::ACCESS, Modes::Overridden) => DENIED,
         (Errno::ACCESS, Modes::Obeyed) => BY_MODE,

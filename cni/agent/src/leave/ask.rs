@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PodSpec};
-use protocol::mutant;
 use tokio::time::timeout;
 
 use super::decide::Answer;
@@ -90,7 +89,6 @@ fn of_error(error: &ApiError) -> Answer {
     match error {
         ApiError::NotFound(_) => Answer::Gone,
         ApiError::Forbidden(_) => Answer::Forbidden,
-        ApiError::Unauthorized(_) if mutant!("unauthorized-uninstalls") => Answer::Gone,
         ApiError::Unauthorized(error) => Answer::Unauthorized(error.token),
         silent => Answer::Silent(format!("failed to {silent}")),
     }

@@ -7,8 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use protocol::mutant;
-
 use crate::api::Token;
 
 /// How long a refusal has to last until it counts, as long as there is time: an API server that has just started refuses until its caches
@@ -214,10 +212,6 @@ fn lasts(seen: &Observations) -> bool {
 /// The decision of an answer that says what becomes of the DaemonSet.
 fn by_answer(answer: &Answer, seen: &Observations) -> Option<Decision> {
     Some(match answer {
-        Answer::Wanted if mutant!("wanted-uninstalls") => Decision::Uninstall(Reason::Gone),
-        Answer::Gone if mutant!("gone-keeps") => Decision::Keep(Reason::Wanted),
-        Answer::Deleting if mutant!("deleting-daemonset-kept") => Decision::Keep(Reason::Wanted),
-        Answer::Unwanted(_) if mutant!("affinity-ignored") => Decision::Keep(Reason::Wanted),
         Answer::Wanted => Decision::Keep(Reason::Wanted),
         Answer::Unwanted(why) => Decision::Uninstall(Reason::Unwanted(why.clone())),
         Answer::Deleting => Decision::Uninstall(Reason::Deleting),
@@ -237,7 +231,6 @@ fn refused(told: Option<&Answer>, seen: &Observations) -> Decision {
     let known = before.clone().any(|one| one.has_seen_it() || *one == Answer::Gone)
         || matches!(seen.watched, Watched::There { .. });
     match told {
-        Some(Answer::Forbidden) if mutant!("forbidden-keeps") => Decision::Keep(Reason::RightsGone),
         Some(Answer::Unauthorized(_)) => Decision::Uninstall(Reason::AccountGone),
         _ if known => Decision::Uninstall(Reason::RightsGone),
         _ => Decision::Uninstall(Reason::NeverAllowed),
@@ -262,9 +255,6 @@ fn by_silence(told: Option<&Answer>, seen: &Observations) -> Decision {
         Some(_) => "it was refused, but not for long enough".to_owned(),
         None => "it was not asked".to_owned(),
     };
-    if mutant!("silence-uninstalls") {
-        return Decision::Uninstall(Reason::Silent(why));
-    }
     Decision::Keep(Reason::Silent(why))
 }
 

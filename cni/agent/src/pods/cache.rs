@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use protocol::mutant;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
@@ -126,17 +125,13 @@ impl Pods {
             Change::Set(pod) => {
                 let (key, pod) = (key_of(&pod), Arc::new(pod));
                 state.asked.remove(&key);
-                if !(mutant!("reused-name-kept") && state.watched.contains_key(&key)) {
-                    state.watched.insert(key, Arc::clone(&pod));
-                }
+                state.watched.insert(key, Arc::clone(&pod));
                 Told::Set(pod)
             }
             Change::Removed(pod) => {
                 let key = key_of(&pod);
                 state.asked.remove(&key);
-                if !mutant!("reused-name-kept") {
-                    state.watched.remove(&key);
-                }
+                state.watched.remove(&key);
                 Told::Removed(Arc::new(pod))
             }
             Change::Alive | Change::Lost(_) => return,
@@ -150,7 +145,7 @@ impl Pods {
     #[must_use]
     pub fn find(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<NodePod>> {
         let (key, state) = (key(namespace, name), self.lock());
-        let fits = |pod: &&Arc<NodePod>| pod.metadata.facts.has_uid(uid) || mutant!("uid-ignored");
+        let fits = |pod: &&Arc<NodePod>| pod.metadata.facts.has_uid(uid);
         let asked =
             || state.asked.get(&key).filter(|asked| asked.until > Instant::now()).map(|asked| &asked.pod);
         state.watched.get(&key).filter(fits).or_else(|| asked().filter(fits)).cloned()

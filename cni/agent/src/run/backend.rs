@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use netfilter::Wish;
 use netfilter::backend::{Record, choose, probe};
-use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 use tokio::task::spawn_blocking;
 
@@ -19,9 +18,6 @@ pub(super) async fn find_out(settings: Arc<Settings>) {
 }
 
 fn record(settings: &Settings) {
-    if mutant!("backend-unrecorded") {
-        return;
-    }
     let path = settings.places.run_dir.join(BACKEND_RECORD);
     let text = match text() {
         Ok(text) => text,

@@ -8,7 +8,6 @@ use std::time::Duration;
 use protocol::agent::{
     LineError, Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line, found_line,
 };
-use protocol::mutant;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -97,7 +96,7 @@ pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, canc
 /// Whether the process at the other end may ask: the kernel says whose it was when it connected.
 fn admitted(stream: &UnixStream, limits: &Limits) -> bool {
     let Ok(peer) = stream.peer_cred() else { return false };
-    let known = peer.uid() == limits.uid || mutant!("stranger-served");
+    let known = peer.uid() == limits.uid;
     if !known {
         tracing::warn!(target: "cni-agent", uid = peer.uid(), "a stranger is not answered");
     }
@@ -135,12 +134,9 @@ async fn read_line(stream: &mut UnixStream, limit: usize) -> io::Result<Vec<u8>>
 /// The line that replies to a line, and what it was if it belongs to an ADD.
 async fn reply(line: &[u8], lookup: &Lookup) -> Result<(Vec<u8>, Option<AddResult>), LineError> {
     let Ok(request) = decode_line::<Request>(line) else {
-        let response = if mutant!("unknown-noted") { Response::Noted } else { Response::Unsupported };
-        return Ok((encode_line(&Reply { version: version(line), response })?, None));
+        let reply = Reply { version: version(line), response: Response::Unsupported };
+        return Ok((encode_line(&reply)?, None));
     };
-    if mutant!("same-version-only") && request.version != VERSION {
-        return Ok((encode_line(&Reply { version: VERSION, response: Response::Unsupported })?, None));
-    }
     let (response, timed) = match &request.kind {
         RequestKind::Pod(key) => match lookup.pod(key).await {
             Answer::Found(pod) => return Ok((found_line(&request, &pod.told), Some(AddResult::Found))),

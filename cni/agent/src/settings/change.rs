@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use protocol::mutant;
-
 use super::key::{self, Change, Key};
 use super::kind::{self, Problem};
 use super::layers::{Origin, Value, Values};
@@ -134,7 +132,7 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
         let lost = **key == key::STATUS_GATE && abilities.host_network == Able::No;
         let refusal = if same && !lost { None } else { refusal(key, wanted, abilities) };
         match refusal {
-            Some(why) if !mutant!("refused-setting-applied") => {
+            Some(why) => {
                 changes.refused.push(Refused { key, wanted: wanted.clone(), why });
                 if same {
                     let off = Value { text: key.default.to_owned(), origin: Origin::Default };
@@ -174,7 +172,7 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
     let lacking = |values: &Values| {
         needs(values).into_iter().find(|need| !before.contains(need) && need.met(abilities) != Able::Yes)
     };
-    let Some(need) = lacking(&changes.values).filter(|_| !mutant!("refused-setting-applied")) else { return };
+    let Some(need) = lacking(&changes.values) else { return };
     let mut without = changes.values.clone();
     without.remove(&key::REPAIR_FALLBACK);
     let of_it = |key: &Key| match lacking(&without) {

@@ -10,7 +10,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::mutant;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -63,13 +62,11 @@ impl Live {
         let Loaded { layers, found, mut values, .. } = loaded;
         let logged = values.clone();
         let held_back = |text: &str| Value { text: text.to_owned(), origin: Origin::Default };
-        if !found.gated || mutant!("gate-waits") {
+        if !found.gated {
             values.insert(&key::STATUS_GATE, held_back(key::STATUS_GATE.default));
         }
-        if !mutant!("rights-unasked") {
-            values.insert(&key::REPAIR, held_back("false"));
-            values.insert(&key::REPAIR_FALLBACK, held_back(key::REPAIR_FALLBACK.default));
-        }
+        values.insert(&key::REPAIR, held_back("false"));
+        values.insert(&key::REPAIR_FALLBACK, held_back(key::REPAIR_FALLBACK.default));
         let (settings, _) = build(&values, &found);
         let report = Report { values, refused: vec![] };
         let mut live = Self {
@@ -213,7 +210,7 @@ impl Follower {
                 places.proc_dir.join("1").exists() || places.netns_dir.is_dir()
             };
             self.live.know(|abilities| {
-                abilities.host_network = able(facts.host_network.filter(|_| !mutant!("gate-never")));
+                abilities.host_network = able(facts.host_network);
                 abilities.enter_pods = able(Some(sees));
             });
             {

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use protocol::mutant;
 use serde::{Deserialize, Serialize};
 
 use super::key::{self, From, Key};
@@ -94,10 +93,10 @@ impl Layers {
     #[must_use]
     pub fn with_config_map(&self, data: Data) -> Self {
         let mut layers = self.clone();
-        if self.config_map.is_none() && !mutant!("copies-kept") {
+        if self.config_map.is_none() {
             let same = |(key, value): &(&&'static Key, &String)| named(&data, key) == Some(value.as_str());
             let copied = self.environment.iter().filter(same).map(|(key, _)| *key);
-            layers.copied = copied.filter(|_| !mutant!("environment-beats-config-map")).collect();
+            layers.copied = copied.collect();
         }
         layers.config_map = Some(data);
         layers
@@ -120,11 +119,7 @@ impl Layers {
             let own = self.environment.get(key).filter(|_| !self.copied.contains(key));
             own.map(String::as_str).map(of(Origin::Environment))
         };
-        let spoken = match () {
-            () if mutant!("environment-beats-config-map") => flag().or_else(environment).or_else(config_map),
-            () if mutant!("flag-loses") => config_map().or_else(environment).or_else(flag),
-            () => flag().or_else(config_map).or_else(environment),
-        };
+        let spoken = flag().or_else(config_map).or_else(environment);
         spoken.unwrap_or_else(|| of(Origin::Default)(key.default))
     }
 }

@@ -2,7 +2,6 @@
 //! `CNI_NETWORK_CONFIG`: an operator's own text of our entry, as installers up to 1.22 took it. Placeholders are replaced, the result is
 //! checked; what it lacks is filled in where the entry is written.
 
-use protocol::mutant;
 use protocol::netconf::NetConf;
 use serde_json::{Map, Value};
 
@@ -83,9 +82,7 @@ pub fn fill(template: &str, facts: Facts<'_>) -> Result<String, TemplateError> {
         Some(Value::String(kind)) if kind == OUR_TYPE => {}
         Some(other) => return Err(TemplateError::Type(other.as_str().unwrap_or("no text").to_owned())),
     }
-    if !mutant!("template-undecoded") {
-        decode(object)?;
-    }
+    decode(object)?;
     Ok(text)
 }
 

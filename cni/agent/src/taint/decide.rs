@@ -11,8 +11,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use protocol::mutant;
-
 use super::lease::Lead;
 use super::life::{Began, Life};
 use super::model::{Node, Pod};
@@ -127,8 +125,7 @@ impl State {
             Event::Node(node) => self.set_node(node),
             Event::NodeGone(name) => self.drop_node(&name),
             Event::Rules(set, rules) => {
-                let unknown = || mutant!("tainted-before-listed").then(BTreeMap::new);
-                (self.set, self.pods) = (set, rules.iter().map(|_| unknown()).collect());
+                (self.set, self.pods) = (set, rules.iter().map(|_| None).collect());
                 self.rules = rules;
                 Touched::All
             }
@@ -232,8 +229,8 @@ impl State {
         let tainted = has(node.taints.as_deref(), &self.key);
         let standing = self.standing(node, now);
         let deed = match (&standing, tainted, self.policy) {
-            (Standing::Ready, true, policy) if !does_nothing(policy) => Deed::Remove,
-            (Standing::Unready(_), false, Policy::Both) if !mutant!("never-retaints") => Deed::Add,
+            (Standing::Ready, true, _) => Deed::Remove,
+            (Standing::Unready(_), false, Policy::Both) => Deed::Add,
             _ => return self.leave(name, standing, tainted),
         };
         let attempts = self.attempts.entry(name.to_owned()).or_default();
@@ -263,10 +260,6 @@ impl State {
         attempts.told.clone_from(&why);
         Some(Action::Leave { node: name.to_owned(), why: why? })
     }
-}
-
-fn does_nothing(policy: Policy) -> bool {
-    policy == Policy::OnlyRemove && mutant!("untaint-does-nothing")
 }
 
 /// Which nodes have to be looked at.

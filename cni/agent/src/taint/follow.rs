@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use protocol::mutant;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -100,7 +99,7 @@ impl Followers {
     fn hold(&self, held: &Mutex<Held>, rules: Vec<Rule>) {
         self.readiness.right(Part::Needs);
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.rules.as_ref() == Some(&rules) || held.rules.is_some() && mutant!("map-read-once") {
+        if held.rules.as_ref() == Some(&rules) {
             return;
         }
         if rules.is_empty() {
@@ -140,8 +139,7 @@ impl Followers {
     fn known(&self) {
         let state = self.minder.state();
         // The nodes are another part: whether they come before the pods or after them is chance.
-        let known = if mutant!("pods-known-with-nodes") { state.knows_all() } else { state.knows_pods() };
-        if known {
+        if state.knows_pods() {
             self.readiness.right(Part::Pods);
         }
     }

@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use protocol::mutant;
 use serde_json::{Value, json};
 
 /// How long things last.
@@ -90,9 +89,8 @@ impl Election {
         let ours = record.holder == self.identity;
         // A lease that does not say for how long it holds holds as long as ours.
         let duration = if record.duration.is_zero() { self.timing.duration } else { record.duration };
-        let free = record.holder.is_empty()
-            || now.saturating_sub(since) >= duration && !mutant!("dead-leader-waited-for");
-        if !ours && !free && !mutant!("two-leaders") {
+        let free = record.holder.is_empty() || now.saturating_sub(since) >= duration;
+        if !ours && !free {
             self.until = None;
             return Write::Nothing;
         }
@@ -101,15 +99,12 @@ impl Election {
 
     /// A write that was begun at `began` succeeded.
     pub fn written(&mut self, began: Duration) {
-        let renew = if mutant!("lease-outlived") { Duration::from_secs(86_400) } else { self.timing.renew };
-        self.until = Some(began + renew);
+        self.until = Some(began + self.timing.renew);
     }
 
     /// A write met another one: somebody else was first.
     pub fn beaten(&mut self) {
-        if !mutant!("two-leaders") {
-            self.until = None;
-        }
+        self.until = None;
     }
 
     /// Until when we lead, if we do.
@@ -121,8 +116,7 @@ impl Election {
     /// What to write so that another one can lead at once.
     pub fn release(&mut self, lease: &Value, wall: Timestamp) -> Option<Value> {
         self.until = None;
-        (record(lease).holder == self.identity && !mutant!("lease-kept"))
-            .then(|| self.held(lease.clone(), Holder::Nobody, wall))
+        (record(lease).holder == self.identity).then(|| self.held(lease.clone(), Holder::Nobody, wall))
     }
 
     fn held(&self, mut lease: Value, holder: Holder, wall: Timestamp) -> Value {

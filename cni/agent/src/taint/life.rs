@@ -17,8 +17,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::mutant;
-
 use super::model::{Node, Pod, Word};
 
 /// A kubelet looks at each of its pods every minute, give or take half of that, and tells changes within 10 s.
@@ -92,7 +90,7 @@ impl Life {
         let Some(word) = self.old.get(&pod.uid).filter(|old| pod.word.as_ref() == Some(old)) else {
             return Belief::Sure;
         };
-        if mutant!("stale-ready-believed") || self.settles().is_some_and(|at| at <= now) {
+        if self.settles().is_some_and(|at| at <= now) {
             return Belief::Sure;
         }
         let after = |moment| word.latest().zip(moment).is_some_and(|(word, moment)| word >= moment);

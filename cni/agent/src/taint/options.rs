@@ -6,7 +6,6 @@ mod flags;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use protocol::mutant;
 
 use super::decide::Policy;
 use super::lease::Timing;
@@ -53,7 +52,6 @@ impl Mode {
     pub fn policy(self) -> Policy {
         match self {
             Self::Readiness => Policy::Both,
-            Self::Untaint if mutant!("untaint-retaints") => Policy::Both,
             Self::Untaint => Policy::OnlyRemove,
         }
     }

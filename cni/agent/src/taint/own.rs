@@ -11,7 +11,6 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::mutant;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -79,7 +78,7 @@ impl Course {
         }
         let lost = self.wrong_since.map(|since| since + GRACE);
         let deed = match (tainted, lost) {
-            (true, None) if !mutant!("own-taint-stays") => Deed::Remove,
+            (true, None) => Deed::Remove,
             (false, Some(at)) if at <= now => Deed::Add,
             (false, Some(at)) => return self.rest(Some(at)),
             _ => return self.rest(None),

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use protocol::mutant;
 use serde::Deserialize;
 
 use crate::repair::selector::Selectors;
@@ -82,7 +81,6 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
     for (key, text) in data {
         let entries: Option<Vec<Entry>> = match serde_saphyr::from_str(text) {
             Ok(entries) => entries,
-            Err(_) if mutant!("bad-entries-skipped") => None,
             Err(error) => {
                 let why = one_line(&error.to_string());
                 let value = text.chars().take(SHOWN).collect();
@@ -92,9 +90,6 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
         for Entry { name, namespace, selector } in entries.unwrap_or_default() {
             // An empty one would mean every pod, which nobody means.
             if selector.trim().is_empty() || Selectors::read(&selector, "").is_err() {
-                if mutant!("bad-entries-skipped") {
-                    continue;
-                }
                 return Err(RuleError::Selector { key: key.clone(), name, selector });
             }
             rules.push(Rule { name, namespace, labels: selector, fields: String::new() });

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::mutant;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -185,9 +184,6 @@ async fn lead(minder: &Arc<Minder>, mut leads: watch::Receiver<Option<Instant>>)
 
 /// Puts every node right, and ends. Nobody else is asked: what two write at once is tested by each patch.
 async fn once(minder: &Arc<Minder>, mut failures: mpsc::Receiver<RunError>) -> Result<(), RunError> {
-    if mutant!("once-does-nothing") {
-        return Ok(());
-    }
     minder.lead(Some(Instant::now() + ONCE_LIMIT));
     let through = async {
         loop {

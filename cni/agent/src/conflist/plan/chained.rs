@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our entry in the primary's own list, or in the one that takes the place of its `.conf`.
 
-use protocol::mutant;
 use serde_json::Value;
 
 use super::elsewhere::delegates;
@@ -27,8 +26,8 @@ impl Wish<'_> {
             // First the new one: at any moment a runtime finds the old file or the new one.
             steps.insert(0, Step::Write { name: target.clone(), text, mode });
         }
-        if target != primary && !(mutant!("conf-left-behind") && steps.is_empty()) {
-            let at = usize::from(!steps.is_empty() && !mutant!("removed-before-written"));
+        if target != primary {
+            let at = usize::from(!steps.is_empty());
             steps.insert(at, Step::Remove { name: primary });
         }
         steps.extend(self.brought_up(now, &target));
@@ -70,10 +69,7 @@ impl Wish<'_> {
         // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same.
         let repeats = |is: &Document<'_>| {
             let same = |conf: &Document<'_>| {
-                is.others() == conf.others()
-                    || (is.network().is_some()
-                        && is.network() == conf.network()
-                        && !mutant!("counterpart-unknown"))
+                is.others() == conf.others() || (is.network().is_some() && is.network() == conf.network())
             };
             wanted.as_ref().is_some_and(same)
         };
@@ -81,17 +77,16 @@ impl Wish<'_> {
             None => !now.files.contains_key(name),
             Some(is) => !is.ours().is_empty() && (repeats(&is) || self.made.contains(name)),
         };
-        let free = |name: &String| is_ours(name) || mutant!("counterpart-overwritten");
         let aside = aside(primary);
         let foreign = || nothing(NotRight::Foreign(aside.clone()));
-        [list, aside.clone()].into_iter().find(free).ok_or_else(foreign)
+        [list, aside.clone()].into_iter().find(|name| is_ours(name)).ok_or_else(foreign)
     }
 
     /// Whether runtimes get to our entry.
     fn seen(&self, now: &Snapshot, target: &str) -> Result<String, NotRight> {
         let Some((first, document)) = now.usable().next() else { return Err(NotRight::NoPrimary) };
         let through = first == target || delegates(&document) || !document.ours().is_empty();
-        if through || mutant!("first-file-ignored") {
+        if through {
             return Ok(target.to_owned());
         }
         Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() })

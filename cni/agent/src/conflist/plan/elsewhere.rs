@@ -2,8 +2,6 @@
 //! What becomes of entries of ours in other files than the one that holds it now: they are of another mode, another name, another installer.
 //! These steps come after the one that writes it, so that pods are redirected at every moment.
 
-use protocol::mutant;
-
 use super::{Mode, Step, Wish};
 use crate::conflist::document::Document;
 use crate::conflist::scan::Snapshot;
@@ -16,8 +14,7 @@ impl Wish<'_> {
         let goes = |(name, document): &(&str, Document<'_>)| {
             *name != target && (needless || !copy::is_copy(self.chain, name, document))
         };
-        let files = now.usable().filter(goes).filter(|_| !mutant!("others-forgotten"));
-        files.filter_map(|(name, _)| leave::step(self.chain, now, name)).collect()
+        now.usable().filter(goes).filter_map(|(name, _)| leave::step(self.chain, now, name)).collect()
     }
 
     /// Takes copies out; where runtimes read a list of others before ours, an entry in it says the same as ours.
@@ -36,7 +33,7 @@ impl Wish<'_> {
                 }
             }
         }
-        if mutant!("others-forgotten") { Vec::new() } else { steps }
+        steps
     }
 
     fn update(&self, now: &Snapshot, name: &str) -> Option<Step> {
@@ -49,5 +46,5 @@ impl Wish<'_> {
 /// Multus hands on to other files: the one that we were told to use may be one of them.
 pub(super) fn delegates(document: &Document<'_>) -> bool {
     let first = document.others().first().cloned().flatten();
-    first.is_some_and(|kind| kind.starts_with("multus") && !mutant!("multus-unknown"))
+    first.is_some_and(|kind| kind.starts_with("multus"))
 }

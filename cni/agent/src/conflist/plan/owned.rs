@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A list of our own that repeats the primary's, which is the primary's alone.
 
-use protocol::mutant;
-
 use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
 use crate::conflist::copy::{self, OWNED};
 use crate::conflist::document::Document;
@@ -33,7 +31,7 @@ impl Wish<'_> {
         {
             return Err(nothing(NotRight::Foreign(ours.to_owned())));
         }
-        let is_there = now.text(ours).is_some_and(|is| is == text || mutant!("primary-not-followed"));
+        let is_there = now.text(ours).is_some_and(|is| is == text);
         let write = Step::Write { name: ours.to_owned(), text, mode: Mode::Ours };
         let mut steps = if is_there && self.has_our_mode(now, ours) { Vec::new() } else { vec![write] };
         let preempts = |(name, document): &(&str, Document<'_>)| {

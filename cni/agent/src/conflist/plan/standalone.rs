@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our plugin in a file of its own, for who calls it by that: Multus.
 
-use protocol::mutant;
 use serde_json::Value;
 
 use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
@@ -26,10 +25,9 @@ impl Wish<'_> {
         if is.as_ref() == Some(&wanted) && self.has_our_mode(now, name) {
             return Ok(Plan { steps, then: Ok(name.to_owned()) });
         }
-        let known = now.text(name).is_some_and(is_ours_alone) && !mutant!("ours-forgotten");
-        let ours = known || self.made.contains(name);
+        let ours = now.text(name).is_some_and(is_ours_alone) || self.made.contains(name);
         known_at(now, |denied| denied == name)?;
-        if now.files.contains_key(name) && !ours && !mutant!("foreign-overwritten") {
+        if now.files.contains_key(name) && !ours {
             return Err(nothing(NotRight::Foreign(name.to_owned())));
         }
         let write = Step::Write { name: name.to_owned(), text, mode: Mode::Ours };

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use protocol::mutant;
-
 /// The attempts at a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Attempts {
@@ -51,9 +49,6 @@ pub(in super::super) fn wait(failures: u32) -> Option<Duration> {
     const FIRST: Duration = Duration::from_millis(100);
     const SLOW: Duration = Duration::from_secs(30);
     const LONGEST: Duration = Duration::from_secs(300);
-    if mutant!("first-conflict-gives-up") {
-        return Some(Duration::MAX);
-    }
     match failures {
         0 => None,
         few @ 1..=QUICK => Some(FIRST * (1 << (few - 1))),
