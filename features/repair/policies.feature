@@ -45,3 +45,13 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     Examples:
       | repair | delete | label | reason          | text                     | writes  |
       | false  | false  | false | UnredirectedPod | no repair policy is on   | nothing |
+
+  @mutant:label-fixed
+  Scenario: The label has the key and the value that the settings say
+    Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_LABEL_PODS" is "true"
+    And the node agent's setting "REPAIR_BROKEN_POD_LABEL_KEY" is "example.com/unredirected"
+    And the node agent's setting "REPAIR_BROKEN_POD_LABEL_VALUE" is "seen"
+    And it came up unredirected
+    When the node agent is deployed
+    Then it gets the label "example.com/unredirected" = "seen"

@@ -124,6 +124,8 @@ fn one(planned: &Planned, containers: &[Container]) -> Value {
         "name": name,
         "image": "",
         "imageID": "",
+        // What a runtime calls it leads to its process, and that to the pod's namespaces. Here it is the process.
+        "containerID": container.process.pid().map(|pid| format!("lab://{pid}")),
         "restartCount": container.restarts,
         "ready": container.is_done() || (runs && container.seen.as_ref().is_none_or(is_ready)),
         "started": runs,

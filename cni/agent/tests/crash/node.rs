@@ -161,8 +161,15 @@ impl Node {
         if !is_whole_binary() || !fs::read(KUBECONFIG).is_ok_and(|text| is_kubeconfig(&text)) {
             return Err("the binary or the credentials are not there".to_owned());
         }
-        let known =
-            ["istio-cni", "10-lab.conflist", "istio-cni-kubeconfig", "backend", "agent.sock", "log.sock"];
+        let known = [
+            "istio-cni",
+            "10-lab.conflist",
+            "istio-cni-kubeconfig",
+            "backend",
+            "installer",
+            "agent.sock",
+            "log.sock",
+        ];
         only(&known)
     }
 

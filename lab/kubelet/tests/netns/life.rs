@@ -79,6 +79,10 @@ pub(crate) async fn init_containers_run_in_order_before_the_rest() {
     assert!(state("containerStatuses", 0)["running"].is_object());
     assert_eq!(status["phase"], "Running");
     assert_eq!(status["podIPs"].as_array().unwrap().len(), 2);
+    // `nsenter -t PID -n` with what the status says leads to the pod's network.
+    let id = status["containerStatuses"][0]["containerID"].as_str().unwrap();
+    let addresses = fs::read_to_string(format!("/proc/{}/net/fib_trie", id.strip_prefix("lab://").unwrap()));
+    assert!(addresses.unwrap().contains(status["podIPs"][0]["ip"].as_str().unwrap()), "{status}");
     lab.cluster.stop().await.unwrap();
 }
 
