@@ -120,8 +120,10 @@ async fn patches_merge_and_unknown_fields_survive() {
     let params = PatchParams::default();
     let labels = json!({"metadata": {"labels": {"a": null, "c": "3"}}});
     pods(&world).patch("cart", &params, &Patch::Merge(&labels)).await.unwrap();
-    let strategic = json!({"metadata": {"annotations": {"x": "y"}}, "status": {"phase": "Failed"}});
-    pods(&world).patch("cart", &params, &Patch::Strategic(&strategic)).await.unwrap();
+    let annotated = json!({"metadata": {"annotations": {"x": "y"}}, "status": {"phase": "Failed"}});
+    pods(&world).patch("cart", &params, &Patch::Merge(&annotated)).await.unwrap();
+    let strategic = pods(&world).patch("cart", &params, &Patch::Strategic(&annotated)).await;
+    assert_eq!(refusal(strategic), (415, "UnsupportedMediaType".into()));
     let stored = world.server.pod("shop", "cart").unwrap();
     assert_eq!(stored["metadata"]["labels"], json!({"b": "2", "c": "3"}));
     assert_eq!(stored["metadata"]["annotations"], json!({"x": "y"}));
@@ -382,7 +384,7 @@ async fn a_json_patch_applies_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn conditions_of_a_status_are_merged_by_type_and_the_owners_stay() {
+async fn a_patch_of_the_status_leaves_spec_and_owners() {
     let world = World::new();
     let mut given = pod("cart");
     given["metadata"]["ownerReferences"] =
@@ -391,11 +393,10 @@ async fn conditions_of_a_status_are_merged_by_type_and_the_owners_stay() {
         json!({"conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]});
     world.server.upsert(given).unwrap();
     let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}, "spec": {"nodeName": "n"},
-                       "metadata": {"labels": {"a": "1"}, "ownerReferences": [{"uid": "u", "$patch": "delete"}]}});
-    pods(&world).patch_status("cart", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+                       "metadata": {"labels": {"a": "1"}, "ownerReferences": null}});
+    pods(&world).patch_status("cart", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     let stored = world.server.pod("shop", "cart").unwrap();
-    let conditions = json!([{"type": "Ready", "status": "True"}, {"type": "Other", "status": "True"}]);
-    assert_eq!(stored["status"]["conditions"], conditions);
+    assert_eq!(stored["status"]["conditions"], json!([{"type": "Ready", "status": "True"}]));
     assert_eq!(
         (&stored["metadata"]["labels"]["a"], &stored["spec"]["nodeName"]),
         (&json!("1"), &Value::Null)
