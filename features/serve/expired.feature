@@ -26,3 +26,8 @@ Feature: A watch that expired is taken up again from the API server's memory
       | lists    | server                          | refusals |
       | streamed | the API server streams lists    | 0        |
       | ordinary | the API server streams no lists | 1        |
+
+    @mutant:etcd-asked-again
+    Examples:
+      | lists          | server                                             | refusals |
+      | beyond an etcd | the API server streams lists, and its etcd cannot | 1        |

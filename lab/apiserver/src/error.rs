@@ -123,6 +123,11 @@ pub enum ApiError {
         /// The newest there is.
         current: u64,
     },
+    /// A streamed list, where etcd does not say how far its watches have come.
+    #[error(
+        "a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled"
+    )]
+    NoWatchProgress,
     /// The body is of a type that is not understood.
     #[error("the body of the request was in an unknown format: {0}")]
     MediaType(String),
@@ -153,6 +158,7 @@ impl ApiError {
             Self::Forbidden(_) | Self::Denied { .. } | Self::Terminating { .. } => StatusCode::FORBIDDEN,
             Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::NoWatchProgress => StatusCode::INTERNAL_SERVER_ERROR,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Policy { code, .. } | Self::Injected { code, .. } => *code,

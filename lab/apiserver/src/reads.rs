@@ -13,6 +13,7 @@
 //! | list without a version | etcd; with `ConsistentListFromCache` the watch cache, once it is at the version that etcd says is the newest | the same, `GetCurrentResourceVersionFromStorage` |
 //! | watch with a version, or none | watch cache | `CacheDelegator.Watch`; `WatchFromStorageWithoutResourceVersion` is off |
 //! | watch with `sendInitialEvents`, without a version | watch cache, once it is at etcd's newest version | `getWatchCacheResourceVersion` |
+//! | the same, whatever the version, of an etcd without `RequestWatchProgress` | nobody: 200, and an `ERROR` event of code 500 | `cacher.Watch`; seen of 1.34.4 with etcd 3.4.23 |
 //!
 //! Read in `staging/src/k8s.io/apiserver/pkg/storage/cacher/{delegator,cacher}.go` of Kubernetes 1.32 to 1.34; what is refused, in
 //! `apimachinery/pkg/apis/meta/internalversion/validation`. The embedded server has a single store behind both: only what is counted, and which
@@ -31,19 +32,35 @@ pub struct Gates {
     pub consistent_list_from_cache: bool,
     /// `ListFromCacheSnapshot`: on from 1.34.
     pub list_from_cache_snapshot: bool,
+    /// No gate, but of the same effect: the `RequestWatchProgress` of all members of etcd, 3.4.31, 3.5.13 and later.
+    pub request_watch_progress: bool,
 }
 
 impl Default for Gates {
     /// As in the version that is imitated, 1.34.
     fn default() -> Self {
-        Self { watch_list: true, consistent_list_from_cache: true, list_from_cache_snapshot: true }
+        Self {
+            watch_list: true,
+            consistent_list_from_cache: true,
+            list_from_cache_snapshot: true,
+            request_watch_progress: true,
+        }
     }
 }
 
 impl Gates {
     /// As in 1.30, the oldest version that is supported: all off.
-    pub const OLDEST: Self =
-        Self { watch_list: false, consistent_list_from_cache: false, list_from_cache_snapshot: false };
+    pub const OLDEST: Self = Self {
+        watch_list: false,
+        consistent_list_from_cache: false,
+        list_from_cache_snapshot: false,
+        request_watch_progress: true,
+    };
+
+    /// Whether lists can be streamed: etcd must say how far its watches have come.
+    pub(crate) fn refuses_streamed_list(self, verb: Verb, query: &Query) -> bool {
+        !self.request_watch_progress && is_streamed_list(verb, query)
+    }
 }
 
 /// Who answers a read.
@@ -75,12 +92,14 @@ pub(crate) fn is_exact(query: &Query) -> Result<bool, ApiError> {
     })
 }
 
-/// Who answers; `None` if it is no read.
+/// Who answers; `None` if it is no read, or nobody can.
 pub(crate) fn read(verb: Verb, query: &Query, gates: Gates) -> Result<Option<Read>, ApiError> {
     let version = query.get("resourceVersion");
     let of_snapshots = if gates.list_from_cache_snapshot { Read::Cache } else { Read::Storage };
-    let of_now = if gates.consistent_list_from_cache { Read::Version } else { Read::Storage };
+    let knows_now = gates.consistent_list_from_cache && gates.request_watch_progress;
+    let of_now = if knows_now { Read::Version } else { Read::Storage };
     Ok(Some(match verb {
+        Verb::Watch if gates.refuses_streamed_list(verb, query) => return Ok(None),
         Verb::Get if version.is_none() => Read::Storage,
         Verb::Get => Read::Cache,
         Verb::List if is_exact(query)? || query.get("continue").is_some() => of_snapshots,
@@ -174,6 +193,15 @@ mod tests {
             assert_eq!(read(verb, &query(text), Gates::default()), Ok(Some(new)), "{verb} {text}");
         }
         assert_eq!(read(Verb::Patch, &query(""), Gates::default()), Ok(None));
+    }
+
+    #[test]
+    fn an_etcd_without_progress_has_no_streamed_lists_and_no_consistent_reads_from_the_cache() {
+        let gates = Gates { request_watch_progress: false, ..Gates::default() };
+        let streamed = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersion=0";
+        assert_eq!(read(Verb::Watch, &query(streamed), gates), Ok(None));
+        assert_eq!(read(Verb::Watch, &query("resourceVersion=7"), gates), Ok(Some(Read::Cache)));
+        assert_eq!(read(Verb::List, &query(""), gates), Ok(Some(Read::Storage)));
     }
 
     #[test]

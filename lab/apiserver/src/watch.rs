@@ -55,6 +55,10 @@ pub(crate) fn watch(
     order: u64,
 ) -> Result<Lines, ApiError> {
     let selector = call.selector(collection)?;
+    if shared.lock().gates.refuses_streamed_list(call.verb, &call.query) {
+        let refusal = line("ERROR", &ApiError::NoWatchProgress.status());
+        return Ok(futures::stream::iter([Ok(refusal.into())]).boxed());
+    }
     let asked = call.query.number("resourceVersion")?.filter(|asked| *asked != 0);
     let initial = call.query.is_true("sendInitialEvents");
     let limit = call.query.number("timeoutSeconds")?.filter(|limit| *limit != 0).unwrap_or(DEFAULT_LIMIT);

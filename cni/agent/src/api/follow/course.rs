@@ -204,7 +204,14 @@ impl Course {
 
     /// Whether it says that the server streams no lists: nothing is lost by that.
     pub(super) fn is_without_streams(&self, outcome: &Outcome) -> bool {
-        matches!((self.step(), outcome), (Step::Stream(_), Outcome::Failed(ApiError::Refused { .. })))
+        match (self.step(), outcome) {
+            (Step::Stream(_), Outcome::Failed(ApiError::Refused { .. })) => true,
+            // The server would, and its etcd cannot (before 3.4.31, and 3.5 before 3.5.13). It has no code of its own for that.
+            (Step::Stream(_), Outcome::Failed(ApiError::Server { message, .. })) => {
+                message.contains("RequestWatchProgress is disabled")
+            }
+            _ => false,
+        }
     }
 
     /// What is told cannot be gone on with. First everything is read that is not older: the server's watch cache has that. Only if this is refused
@@ -344,7 +351,13 @@ mod tests {
 
     #[test]
     fn a_server_that_refuses_to_stream_lists_is_asked_once() {
-        for refusal in [failed(400), failed(422), Outcome::Stalled] {
+        let of_etcd = r#"{"kind":"Status","code":500,"message":"a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled"}"#;
+        let of_etcd = ApiError::of_answer(
+            http::StatusCode::INTERNAL_SERVER_ERROR,
+            &http::HeaderMap::new(),
+            of_etcd.as_bytes(),
+        );
+        for refusal in [failed(400), failed(422), Outcome::Failed(of_etcd), Outcome::Stalled] {
             let mut course = Course::new(1);
             assert_eq!(course.decide(&refusal, SECOND).step, Step::List(Freshness::AtHand), "{refusal:?}");
             assert_eq!(course.decide(&listed("1"), SECOND).step, watch("1"));
