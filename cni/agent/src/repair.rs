@@ -9,7 +9,7 @@
 //! | [`decide`] | what is done about which pod, and when; pure |
 //! | [`find`](mod@find) | which namespace is a pod's; pure |
 //! | [`cache`], [`process`] | who says whose a namespace is |
-//! | [`gather`](mod@gather), [`root`] | all namespaces of the node; how those that are bind mounts are reached |
+//! | [`gather`](mod@gather) | all namespaces of the node |
 //! | [`ask`], [`child`], [`inside`] | the process that enters namespaces, and how it is asked |
 //! | [`worker`], [`hands`] | what drives all of it; what it asks of the API server |
 //! | [`probe`], [`packets`] | the proof that traffic is redirected |
@@ -26,6 +26,5 @@ pub mod inside;
 pub mod packets;
 pub mod probe;
 pub mod process;
-pub mod root;
 pub mod selector;
 pub mod worker;

@@ -5,6 +5,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`netns`] | opens and enters a network namespace |
+//! | [`node_root`] | finds it by its path on the node, from within a container |
 //! | [`owner`] | enters the user namespace that owns it |
 //! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
 //! | [`route`] | policy routes, which TPROXY needs |
@@ -29,7 +30,7 @@
 //! | [`arena`] | an allocator for a process that lives for a millisecond |
 //! | [`start`](mod@start) | its way to `main` |
 //!
-//! Everything except [`netns`], [`arena`] and [`start`](mod@start) acts on the namespace of the calling thread.
+//! Everything except [`netns`], [`node_root`], [`arena`] and [`start`](mod@start) acts on the namespace of the calling thread.
 
 pub mod address;
 pub mod apply;
@@ -46,6 +47,7 @@ pub mod legacy;
 pub mod live;
 pub mod look;
 pub mod netns;
+pub mod node_root;
 pub mod ours;
 pub mod owner;
 pub mod plan;
@@ -75,6 +77,7 @@ pub use encode::EncodeError;
 pub use live::live;
 pub use look::{LookError, look};
 pub use netns::{Netns, NetnsError, NetnsId};
+pub use node_root::NodeRoot;
 pub use ours::has_rules_of_ours;
 pub use plan::PlanError;
 pub use program::{ProgramError, Programmed, program};

@@ -125,7 +125,7 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
     // Everything that needs the node's network comes before the pod's is entered.
     let expected = expected(world, &arguments.pod, arguments.conf.as_ref())?;
     let environment = Environment::read(world.env)?;
-    let netns = world.kernel.open(&arguments.netns)?;
+    let netns = world.kernel.open_of_node(&arguments.netns)?;
     netns.enter()?;
     let found = netns.live()?;
     let (expected, differences) = match expected {

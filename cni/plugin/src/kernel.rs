@@ -10,7 +10,7 @@ use netfilter::ground::GroundError;
 use netfilter::look::LookError;
 use netfilter::program::{ProgramError, Programmed, Request, program};
 use netfilter::route::PolicyRoutes;
-use netfilter::{Netns, NetnsError};
+use netfilter::{Netns, NetnsError, NodeRoot};
 use redirect::live::LiveRules;
 
 /// Opens network namespaces.
@@ -20,6 +20,14 @@ pub trait Kernel {
     /// # Errors
     /// When there is none, or it cannot be opened.
     fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError>;
+
+    /// Opens the namespace behind a path of the node, also from within the node agent's container.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be opened.
+    fn open_of_node(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
+        self.open(path)
+    }
 }
 
 /// An open network namespace. Everything but [`Namespace::is_own`] and [`Namespace::enter`] acts on the namespace that was
@@ -68,13 +76,34 @@ pub trait Namespace {
     fn has_rules_of_ours(&self) -> Result<bool, LookError>;
 }
 
+/// Where the node agent's container has the node's processes; nowhere else is anything there.
+const NODES_PROCESSES: &str = "/host/proc";
+
 /// The kernel that we run on.
 #[derive(Debug, Clone, Copy)]
 pub struct RealKernel;
 
 impl Kernel for RealKernel {
     fn open(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
-        Ok(Box::new(RealNamespace { netns: Netns::open(path)?, rtnetlink: OnceCell::new() }))
+        Ok(Box::new(RealNamespace::from(Netns::open(path)?)))
+    }
+
+    fn open_of_node(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
+        let processes = Path::new(NODES_PROCESSES);
+        let found = match path.strip_prefix("/proc") {
+            Ok(process) => Netns::open(processes.join(process)).ok(),
+            Err(_) => NodeRoot::open(processes).and_then(|root| root.netns(path)),
+        };
+        match found {
+            Some(netns) => Ok(Box::new(RealNamespace::from(netns))),
+            None => self.open(path),
+        }
+    }
+}
+
+impl From<Netns> for RealNamespace {
+    fn from(netns: Netns) -> Self {
+        Self { netns, rtnetlink: OnceCell::new() }
     }
 }
 

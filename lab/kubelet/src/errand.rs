@@ -42,28 +42,38 @@ fn find(name: &str) -> Result<PathBuf, Error> {
     found.ok_or_else(|| Error::Missing(format!("program {name}")))
 }
 
-/// Runs the program of a process once more, to its end, with other arguments: in its network, its files and its environment.
-pub(crate) async fn beside(process: u32, arguments: &[&str], deadline: Duration) -> Result<CniAnswer, Error> {
+/// Runs a program to its end beside a process: in its network, its files, its environment and among its processes. Without an absolute path in front of the
+/// arguments it is the program of that process.
+pub(crate) async fn beside(process: u32, words: &[&str], deadline: Duration) -> Result<CniAnswer, Error> {
     let started = Instant::now();
     let of = PathBuf::from(format!("/proc/{process}"));
-    let words = |file: &str| {
+    let lines = |file: &str| {
         let path = of.join(file);
         let text = fs::read(&path).map_err(Error::file("read", path))?;
         let words = text.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         Ok::<_, Error>(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>())
     };
-    let (line, environment) = (words("cmdline")?, words("environ")?);
-    let program = line.first().ok_or_else(|| Error::Missing(format!("program of process {process}")))?;
+    let (own, environment) = (lines("cmdline")?, lines("environ")?);
+    let own = own.first().ok_or_else(|| Error::Missing(format!("program of process {process}")))?;
+    let (program, arguments) = match words {
+        [program, arguments @ ..] if program.starts_with('/') => (*program, arguments),
+        arguments => (own.as_str(), arguments),
+    };
     let mut command = Command::new(program);
     command.args(arguments).env_clear().current_dir("/").kill_on_drop(true);
     command.envs(environment.iter().filter_map(|variable| variable.split_once('=')));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mounts = of.join("ns/mnt");
-    let mounts = fs::File::open(&mounts).map_err(Error::file("open", mounts))?;
+    let namespace = |name: &str| {
+        let path = of.join("ns").join(name);
+        fs::File::open(&path).map_err(Error::file("open", path))
+    };
+    let (mounts, processes) = (namespace("mnt")?, namespace("pid")?);
     let spawn = move || {
         // A process has what the thread has that starts it, and this thread ends with that.
         unshare(CloneFlags::CLONE_FS)?;
         setns(&mounts, CloneFlags::CLONE_NEWNS)?;
+        // Otherwise it has no number, and no /proc/self, in the /proc that it sees.
+        setns(&processes, CloneFlags::CLONE_NEWPID)?;
         command.spawn()
     };
     let entered = netns::inside(&of.join("ns/net"), spawn).await?;

@@ -239,7 +239,7 @@ impl NetnsCluster {
         Ok(asked.await?.map_err(Error::system("ask a pod over HTTP"))?)
     }
 
-    /// Runs the program of a container once more inside of it, with other arguments, as `kubectl exec` does.
+    /// Runs a program inside of a container, as `kubectl exec` does: the container's own, unless `arguments` begin with an absolute path.
     ///
     /// # Errors
     /// The container does not run.

@@ -14,13 +14,13 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use netfilter::NodeRoot;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::sandboxes::{self, By, Entry, Namespace, Uses};
 use crate::conflist::OUR_TYPE;
 use crate::files::{self, Doing, FileError};
-use crate::repair::root::NodeRoot;
 use crate::settings::Places;
 
 /// What Multus keeps, below the runtime's: its default `cniDir`.

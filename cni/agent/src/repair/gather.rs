@@ -7,14 +7,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use netfilter::address::Rtnetlink;
-use netfilter::{Netns, NetnsError, NetnsId};
+use netfilter::{Netns, NetnsError, NetnsId, NodeRoot};
 use protocol::mutant;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{self, Entry};
 use super::find::{Candidate, Sandbox};
 use super::process::{self, Process};
-use super::root::NodeRoot;
 
 /// Where namespaces are looked for, as the agent's mounts have them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +101,7 @@ fn seen<'a>(
     }
 }
 
-/// Opens what the cache names by its path on the node, by way of the node's first process or of our mounts.
+/// Opens what the cache names by its path on the node, by way of the node's first process, of the runtime or of our mounts.
 fn open(grounds: &Grounds, root: Option<&NodeRoot>, path: &Path) -> Option<Netns> {
     match path.strip_prefix("/proc") {
         Ok(rest) => Netns::open(grounds.proc_dir.join(rest)).ok(),

@@ -17,7 +17,8 @@ Usage: istio-cni diagnose (--netns PATH | --pid N) [--pod NAMESPACE/NAME | --pod
                         in the usual ones of platforms, in Multus']
   -o human|json         the output [default: human]
 
-Without a pod the rules are compared with those of a sidecar without annotations.
+Without a pod the rules are compared with those of a sidecar without annotations. In the node agent's container (kubectl exec), processes
+and paths are the node's.
 
 Examples:
   istio-cni diagnose --pid 4711 --pod shop/cart

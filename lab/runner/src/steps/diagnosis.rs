@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `istio-cni diagnose`, as somebody calls it on a node.
+//! `istio-cni diagnose`, as somebody calls it on a node or in the node agent's container.
+
+use std::ffi::OsStr;
+use std::path::Path;
 
 use cluster::Errand;
 use cucumber::{then, when};
 
+use super::agent::agent;
+use super::agent::objects::CONTAINER;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
@@ -40,6 +45,22 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
         }
     }
     world.answer = Some(node.run(Errand { words, ..Errand::default() }).await?);
+    Ok(())
+}
+
+/// As `kubectl exec` does it, with the paths that the runtime's own tools print on the node.
+#[when("it is diagnosed in the node agent's container")]
+async fn diagnosed_in_container(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let pod = format!("{}/{name}", world.it()?.namespace);
+    let netns = world.workload(&name).await?.netns();
+    let file = Path::new(&netns).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let netns = format!("/var/run/netns/{file}");
+    let program = format!("/opt/cni/bin/{PLUGIN}");
+    let words = [&program, "diagnose", "-o", "json", "--netns", &netns, "--pod", &pod];
+    let agent = agent(world).await?;
+    world.answer = Some(world.cluster().await?.exec(&agent, CONTAINER, &words).await?);
     Ok(())
 }
 
