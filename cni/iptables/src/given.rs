@@ -8,7 +8,6 @@ use std::fmt;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command};
-use protocol::mutant;
 use redirect::go::parse_bool;
 
 use crate::flag::{ALL, Flag, Kind};
@@ -84,9 +83,7 @@ impl Given {
                     None => {}
                 }
             }
-            let env_wins = mutant!("env-before-flags") && value.origin != Origin::Default;
             if matches.value_source(flag.name) == Some(ValueSource::CommandLine)
-                && !env_wins
                 && let Some(text) = matches.remove_one::<String>(flag.name)
             {
                 value = Value { text, origin: Origin::Flag };

@@ -8,7 +8,6 @@ use clap::Command;
 use netfilter::program::{Removed, Request};
 use netfilter::{Applied, Wish};
 use protocol::log::Level;
-use protocol::mutant;
 use redirect::generate::ruleset;
 use redirect::ruleset::Dialect;
 use redirect::text;
@@ -130,12 +129,7 @@ impl Run<'_, '_> {
     fn program(&mut self, settings: &Settings, whole: &Whole) -> Result<(), Failure> {
         match settings.programming {
             Programming::Skip => self.log.add(Level::Info, "rules are not touched: --skip-rule-apply", &[]),
-            Programming::DryRun => {
-                self.dry_run(whole)?;
-                if mutant!("dry-run-applies") {
-                    self.apply(settings, whole)?;
-                }
-            }
+            Programming::DryRun => self.dry_run(whole)?,
             Programming::Apply => self.apply(settings, whole)?,
             Programming::CleanUp => {
                 let what = match self.kernel.clean_up(&whole.config, &settings.options)? {
@@ -175,7 +169,6 @@ impl Run<'_, '_> {
     fn dry_run(&mut self, whole: &Whole) -> Result<(), Failure> {
         let rules = ruleset(&whole.config)?;
         let written = match rules.dialect {
-            _ if mutant!("dry-run-silent") => String::new(),
             Dialect::Iptables => rules.families().map(|family| text::restore(&rules, family)).collect(),
             Dialect::Nft => text::native(&rules),
         };

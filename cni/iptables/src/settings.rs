@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use netfilter::backend::{self, ForcedBinary, UnknownBackend, UnknownBinary, Wish};
 use netfilter::program::{Options, Surroundings};
-use protocol::mutant;
 use redirect::config::{Config, Mode};
 use redirect::go::{PrefixError, UintError, parse_port};
 use redirect::host::Stack;
@@ -145,7 +144,7 @@ impl Settings {
                 (true, true) => DnsWish::All,
             },
             stack: if given.is_on(&flag::DUAL_STACK) { Stack::Dual } else { Stack::FirstAddress },
-            backend: if mutant!("backend-ignored") { Wish::Auto } else { backend(given)? },
+            backend: backend(given)?,
             netns: Some(given.text(&flag::NETWORK_NAMESPACE))
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
@@ -222,10 +221,7 @@ fn validation(given: &Given) -> Result<Validation, SettingError> {
     };
     Ok(Validation {
         probe_port: read(given, &flag::PROBE_PORT, parse_number)?,
-        timeout: match read(given, &flag::PROBE_TIMEOUT, parse_duration)? {
-            _ if mutant!("probe-timeout-ignored") => Duration::from_secs(5),
-            timeout => timeout,
-        },
+        timeout: read(given, &flag::PROBE_TIMEOUT, parse_duration)?,
         paths: read(given, &flag::VALIDATE_PATHS, paths)?,
     })
 }

@@ -13,7 +13,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use protocol::log::Level;
-use protocol::mutant;
 use redirect::config::Config;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
 use redirect::ruleset::Family;
@@ -55,9 +54,6 @@ before the CNI plugin is ready on its node.
 /// # Errors
 /// Its traffic is not redirected.
 pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), NotRedirected> {
-    if mutant!("validation-believes") {
-        return Ok(());
-    }
     let start = Instant::now();
     let route = Route::new(family(whole.addresses.first), wanted.probe_port);
     let ports = ports(&whole.config);
@@ -73,18 +69,14 @@ pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), N
     };
     let fields: [(&str, &dyn Display); 2] = [("to", &route.target), ("port", &port)];
     log.add(Level::Info, "redirection works", &fields);
-    if wanted.paths == Paths::Off && !mutant!("paths-always-looked-at") {
+    if wanted.paths == Paths::Off {
         return Ok(());
     }
     let broken = report(&paths::look(wanted.probe_port, whole, &listeners), log);
-    let enforced = match wanted.paths {
-        Paths::Off | Paths::Report => mutant!("paths-always-enforced"),
-        Paths::Enforce => !mutant!("paths-never-enforced"),
-    };
-    match enforced {
-        true if !broken.is_empty() => Err(NotRedirected { reason: Reason::Paths(broken) }),
-        _ => Ok(()),
+    if wanted.paths == Paths::Enforce && !broken.is_empty() {
+        return Err(NotRedirected { reason: Reason::Paths(broken) });
     }
+    Ok(())
 }
 
 fn report(findings: &[Finding], log: &mut Log<'_>) -> Vec<String> {
@@ -104,9 +96,6 @@ fn report(findings: &[Finding], log: &mut Log<'_>) -> Vec<String> {
 }
 
 fn ports(config: &Config) -> [u16; 2] {
-    if mutant!("validation-of-usual-ports") {
-        return [15001, 15006];
-    }
     [config.proxy_port, config.inbound_capture_port]
 }
 

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use protocol::agent::PodKey;
-use protocol::mutant;
 use protocol::pod::PodFacts;
 
 use crate::clock::{Clock, Deadline};
@@ -113,21 +112,20 @@ pub fn pod(
     let (mut attempts, mut before) = (0, None);
     loop {
         attempts += 1;
-        let request = if mutant!("short-patience") { patience.request / 5 } else { patience.request };
-        let limit = deadline.left(clock).min(request);
+        let limit = deadline.left(clock).min(patience.request);
         let (mut last, server_wait) = match judge(connection.get(&path, limit), key)? {
             Judgement::Found(pod) => return Ok(*pod),
             Judgement::Again(why, server_wait) => (why, server_wait),
         };
         // What was waited for less long than the others says less than what came before it.
         if let Retriable::Http(HttpError::Late(waited)) = last
-            && waited < request
+            && waited < patience.request
         {
             last = before.take().unwrap_or(last);
         }
         let wait = backoff(attempts, clock.noise()).max(server_wait.unwrap_or_default());
         // A wait that leaves no time to ask would only hold up the runtime, which tries again later anyway.
-        if wait >= deadline.left(clock) || mutant!("no-retry") {
+        if wait >= deadline.left(clock) {
             return Err(ApiError::GaveUp { attempts, spent: clock.now().saturating_sub(start), last });
         }
         clock.wait(wait);
@@ -159,7 +157,6 @@ fn judge(result: Result<Answer, HttpError>, key: &PodKey) -> Result<Judgement, A
             Err(_) => again(Retriable::Garbage),
         },
         404 => again(Retriable::NotFound),
-        status @ (401 | 403) if mutant!("denied-retried") => again(Retriable::Status(status)),
         status @ (429 | 500..=599) => again(Retriable::Status(status)),
         status @ (401 | 403) => Err(ApiError::Denied { status }),
         status => Err(ApiError::Refused { status }),

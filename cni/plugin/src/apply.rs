@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use netfilter::Applied;
 use netfilter::iptables::Unsandboxed;
 use netfilter::program::{Options, Programmed, Request};
-use protocol::mutant;
 use protocol::netconf::NetConf;
 use redirect::config::Config;
 use redirect::generate::ruleset;
@@ -57,7 +56,6 @@ impl Done {
     #[must_use]
     pub fn form(&self) -> String {
         match self {
-            Self::Programmed(programmed) if mutant!("reason-untold") => programmed.choice.backend.to_string(),
             Self::Programmed(programmed) => programmed.choice.to_string(),
             Self::WrittenDown(Dialect::Iptables) => "restore text".to_owned(),
             Self::WrittenDown(Dialect::Nft) => "nft commands".to_owned(),
@@ -84,8 +82,7 @@ impl Site {
         let environment = Environment::read(call.env)?;
         let wanted = Wanted::find(conf, call.env, &mut call.log);
         let usual = Options::default();
-        let given = conf.iptables_deadline.filter(|_| !mutant!("deadline-ignored"));
-        let options = Options { deadline: given.unwrap_or(usual.deadline), ..usual };
+        let options = Options { deadline: conf.iptables_deadline.unwrap_or(usual.deadline), ..usual };
         Ok(Self { netns, environment, wanted, options, dry_run })
     }
 }

@@ -5,8 +5,7 @@
 use std::path::Path;
 
 use netfilter::Wish;
-use netfilter::backend::{Backend, Choice, ForcedBinary, Reason, Settings};
-use protocol::mutant;
+use netfilter::backend::{Backend, Choice, ForcedBinary, Settings};
 use protocol::netconf::NetConf;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -34,26 +33,18 @@ impl Wanted {
         let backend = match conf.backend.as_str() {
             "" => Wish::Auto,
             name => name.parse().unwrap_or_else(|error| {
-                if mutant!("wish-guessed") {
-                    return Wish::Only(Backend::Nft);
-                }
                 log.warn("millrace_backend is unknown, auto is used", &[("reason", &error)]);
                 Wish::Auto
             }),
         };
         let forced_binary = env(FORCED_BINARY).filter(|name| !name.is_empty()).and_then(|name| {
-            if mutant!("wish-guessed") {
-                return Some(ForcedBinary::Legacy);
-            }
             name.parse::<ForcedBinary>()
                 .inspect_err(|error| log.warn("the plugin's environment is ignored", &[("reason", error)]))
                 .ok()
         });
         let wish = Settings { backend, native_nftables: conf.native_nftables, forced_binary }.wish();
         let recorded = match wish {
-            Wish::Auto if !conf.run_dir.is_empty() && !mutant!("record-ignored") => {
-                record(&conf.backend_record(), log)
-            }
+            Wish::Auto if !conf.run_dir.is_empty() => record(&conf.backend_record(), log),
             _ => None,
         };
         Self { wish, recorded }
@@ -74,16 +65,12 @@ fn record(path: &Path, log: &mut Log<'_>) -> Option<Choice> {
     match read(path) {
         Ok(text) => {
             let choice = Choice::from_record(&text);
-            if choice.is_none() && mutant!("record-guessed") {
-                return Some(Choice { backend: Backend::Nft, reason: Reason::Usual });
-            }
             if choice.is_none() {
                 log.warn("the record of the back end says nothing", &[("path", &path.display())]);
             }
             choice
         }
         Err(Errno::NOENT) => None,
-        Err(_) if mutant!("record-guessed") => Some(Choice { backend: Backend::Nft, reason: Reason::Usual }),
         Err(error) => {
             let reason = &[("path", &path.display() as _), ("reason", &error as _)];
             log.warn("the record of the back end cannot be read", reason);

@@ -11,7 +11,6 @@ use protocol::args::CniArgs;
 use protocol::env::{self, Command, Invocation};
 use protocol::error::{CniError, Code};
 use protocol::log::{ADD_MICROS, AddEnd, RESULT};
-use protocol::mutant;
 use protocol::netconf::{Header, NetConf};
 use protocol::version;
 
@@ -85,9 +84,7 @@ pub fn run(world: World<'_>) -> Exit {
     let World { env, args: _, stdin, stdout, stderr, clock, agent, api, kernel } = world;
     let invocation = match invocation {
         Ok(Some(invocation)) => invocation,
-        Ok(None) if mutant!("about-on-stdout") => return about(stdout),
         Ok(None) => return about(stderr),
-        Err(_) if mutant!("env-unchecked") => return Exit::Success,
         Err(error) => {
             Log::new(stderr, clock).error("malformed call", &[("error", &error)]);
             return print(stdout, Err(&error));
@@ -117,9 +114,6 @@ pub fn run(world: World<'_>) -> Exit {
     if let Some(outlets) = &call.outlets {
         let quick = call.invocation.command == Command::Del;
         log_out::flush(&call.log, outlets, clock, if quick { TELL_LIMIT } else { SOCKET_LIMIT });
-        if mutant!("log-demanded") && !outlets.file.exists() {
-            return Exit::Failure;
-        }
     }
     print(stdout, outcome.as_deref())
 }
@@ -132,10 +126,6 @@ fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
     Header::parse(stdin)?.allow(call.invocation.command)?;
     match call.invocation.command {
         Command::Check => check::run(call, stdin),
-        Command::Del if mutant!("del-fails") => Err(CniError::new(Code::INTERNAL, "a defect")),
-        Command::Del if call.invocation.netns.is_none() && mutant!("del-needs-netns") => {
-            Err(CniError::new(Code::INVALID_ENVIRONMENT, "a defect"))
-        }
         Command::Del => Ok(del::run(call, stdin)),
         Command::Status => status::run(call, stdin),
         // Rules live in namespaces and die with them: there is nothing of ours to collect. The others never get here.

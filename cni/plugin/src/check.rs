@@ -4,7 +4,6 @@
 
 use protocol::args::CniArgs;
 use protocol::error::{CniError, Code};
-use protocol::mutant;
 use protocol::netconf::NetConf;
 use redirect::Enrolment;
 use redirect::skip::{Exclusions, NamedPod, precheck};
@@ -44,9 +43,6 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
         (Err(error), _) | (_, Err(error)) => return Verdict::Unknown(error.to_string()),
     };
     call.configure(&conf);
-    if mutant!("check-eager") {
-        return rules(call).unwrap_or_else(Verdict::Unknown);
-    }
     let key = call.pod_key(args);
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
     let exclusions =
@@ -71,10 +67,6 @@ fn rules(call: &Call<'_>) -> Result<Verdict, String> {
     let path = call.invocation.netns.clone().unwrap_or_default();
     let netns = call.kernel.open(&path).map_err(|error| error.to_string())?;
     netns.enter().map_err(|error| error.to_string())?;
-    let has_rules = match netns.has_rules_of_ours().map_err(|error| error.to_string())? {
-        _ if mutant!("check-blind") => true,
-        _ if mutant!("check-alarmed") => false,
-        found => found,
-    };
+    let has_rules = netns.has_rules_of_ours().map_err(|error| error.to_string())?;
     Ok(if has_rules { Verdict::Fine } else { Verdict::Unredirected })
 }

@@ -15,7 +15,6 @@ use netfilter::{LookError, NetnsError};
 use protocol::agent::PodKey;
 use protocol::env::{Command, Invocation, NetnsOverride};
 use protocol::error::CniError;
-use protocol::mutant;
 use protocol::pod::PodFacts;
 use redirect::enrol::AnnotationError;
 use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, decide_addresses};
@@ -99,7 +98,7 @@ pub fn run(mut world: World<'_>, words: &[String]) -> Exit {
     };
     match diagnose(&mut world, &arguments) {
         Ok(report) => {
-            let is_right = report.differences.is_empty() || mutant!("diagnose-always-succeeds");
+            let is_right = report.differences.is_empty();
             let exit = if is_right { Exit::Success } else { Exit::Failure };
             say(world.stdout, &report.text(arguments.output), exit)
         }
@@ -193,17 +192,10 @@ fn expected(
         }
         PodWanted::Json(path) => (from_file(path)?, format!("redirected as {} says", path.display())),
         PodWanted::Named { namespace, name } => {
-            let facts = match from_cluster(world, (namespace, name), conf) {
-                Err(_) if mutant!("diagnose-guesses") => conf::ordinary_sidecar(),
-                known => known?,
-            };
+            let facts = from_cluster(world, (namespace, name), conf)?;
             (facts, format!("redirected as pod {namespace}/{name} says"))
         }
     };
-    let mut facts = facts;
-    if mutant!("diagnose-forgets-annotations") {
-        facts.metadata.annotations.retain(|name, _| !name.starts_with("traffic."));
-    }
     Ok(match enrol(&facts) {
         Ok(Enrolment::Enrol(redirect)) => Expected::Rules(redirect, of),
         Ok(Enrolment::Skip(reason)) => Expected::NoRules(format!("left alone: {reason}")),

@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use protocol::agent::{PodKey, RequestKind, Response};
-use protocol::mutant;
 use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 
@@ -81,7 +80,6 @@ impl FactsError {
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match &self.api {
-            _ if mutant!("remedy-untold") => "",
             _ if matches!(self.agent, AgentMiss::Failed(AgentError::Denied { .. })) => remedy::DENIED,
             ApiMiss::Kubeconfig { error: KubeconfigError::Read { source, .. }, .. }
                 if source.kind() == ErrorKind::PermissionDenied =>
@@ -111,7 +109,7 @@ pub struct Asked<'w>(Result<Box<dyn Answer + 'w>, AgentError>);
 
 /// Asks the agent.
 pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {
-    if conf.run_dir.is_empty() || mutant!("agent-ignored") {
+    if conf.run_dir.is_empty() {
         return Asked(Err(AgentError::Absent));
     }
     Asked(call.agent.send(&conf.agent_socket(), RequestKind::Pod(key.clone()), ASK_LIMIT))
@@ -144,7 +142,6 @@ pub fn facts(
 
 fn from_agent(asked: Asked<'_>, key: &PodKey) -> Result<PodFacts, AgentMiss> {
     match asked.0?.wait()? {
-        Response::Found { pod } if mutant!("agent-believed") => Ok(*pod),
         Response::Found { pod } if api::is_pod(&pod, key) && pod.has_uid(&key.uid) => Ok(*pod),
         Response::Found { .. } => Err(AgentMiss::OtherPod),
         Response::Unknown | Response::Noted | Response::Unsupported => Err(AgentMiss::Unknown),
@@ -152,9 +149,6 @@ fn from_agent(asked: Asked<'_>, key: &PodKey) -> Result<PodFacts, AgentMiss> {
 }
 
 fn from_api(call: &Call<'_>, conf: &NetConf, key: &PodKey, patience: &Patience) -> Result<PodFacts, ApiMiss> {
-    if mutant!("agent-final") {
-        return Err(ApiError::Refused { status: 0 }.into());
-    }
     let path = conf.kubeconfig();
     let endpoint = match kubeconfig::load(&path) {
         Ok(endpoint) => endpoint,

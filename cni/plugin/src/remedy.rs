@@ -10,7 +10,6 @@ use netfilter::legacy::LegacyError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
-use protocol::mutant;
 
 /// A path that even root may not use.
 pub(crate) const DENIED: &str = "root may do this: look for denials of a security module (SELinux: ausearch -m avc -c istio-cni; AppArmor: dmesg) \
@@ -34,7 +33,6 @@ const LOOK_UP_USERS: &str = "the pod runs with hostUsers: false and the user of 
 /// About a path that is refused.
 pub(crate) fn of_path(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::PermissionDenied if mutant!("remedy-untold") => "",
         ErrorKind::PermissionDenied => DENIED,
         ErrorKind::ReadOnlyFilesystem => READ_ONLY,
         _ => "",
@@ -53,7 +51,6 @@ pub(crate) fn of_netns(error: &NetnsError) -> &'static str {
 /// About a namespace that cannot be programmed.
 pub(crate) fn of_program(error: &ProgramError) -> &'static str {
     match error {
-        _ if mutant!("remedy-untold") => "",
         ProgramError::Instead { failure, .. }
             if matches!(**failure, ProgramError::Iptables(IptablesError::NoTool { .. })) =>
         {

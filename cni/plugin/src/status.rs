@@ -4,7 +4,6 @@
 
 use protocol::agent::{PodKey, RequestKind};
 use protocol::error::{CniError, Code};
-use protocol::mutant;
 use protocol::netconf::{NetConf, StatusGate};
 
 use crate::agent::ASK_LIMIT;
@@ -18,13 +17,11 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
     let conf = NetConf::parse(stdin)?;
     call.configure(&conf);
     match conf.status_gate {
-        StatusGate::Agent if mutant!("status-blind") => {}
         StatusGate::Agent => agent_is_ready(call, &conf)?,
         StatusGate::Unrecognised => {
             call.log.warn("this build does not know the status gate; only the configuration is checked", &[]);
             note_what_is_missing(call, &conf);
         }
-        StatusGate::Config if mutant!("status-strict") => agent_is_ready(call, &conf)?,
         StatusGate::Config => note_what_is_missing(call, &conf),
     }
     Ok(String::new())
@@ -35,8 +32,7 @@ fn agent_is_ready(call: &Call<'_>, conf: &NetConf) -> Result<(), CniError> {
     let socket = conf.agent_socket();
     let question = RequestKind::Pod(PodKey::default());
     match call.agent.send(&socket, question, ASK_LIMIT).and_then(|answer| answer.wait()) {
-        Ok(_) if !mutant!("status-deaf") => Ok(()),
-        Ok(_) => Err(CniError::new(Code::NOT_AVAILABLE, "a defect")),
+        Ok(_) => Ok(()),
         Err(error) => {
             Err(CniError::new(Code::NOT_AVAILABLE, format!("the node agent is not ready: failed to {error}"))
                 .with_details(format!("asked at {}", socket.display())))

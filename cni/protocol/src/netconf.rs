@@ -189,10 +189,7 @@ impl NetConf {
             run_dir: fields.string("cni_agent_run_dir")?,
             ambient_enabled: fields.boolean("ambient_enabled")?,
             enablement_selectors: fields.objects("enablement_selectors", selector::read)?.unwrap_or_default(),
-            exclude_namespaces: fields
-                .strings("exclude_namespaces")?
-                .or_else(|| old_excluded.filter(|_| !crate::mutant!("old-entry-unread")))
-                .unwrap_or_default(),
+            exclude_namespaces: fields.strings("exclude_namespaces")?.or(old_excluded).unwrap_or_default(),
             pod_namespace: fields.string("pod_namespace")?,
             native_nftables: fields.boolean("native_nftables")?,
             enable_ambient_detection_retry: fields.boolean("enable_ambient_detection_retry")?,

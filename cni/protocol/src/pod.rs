@@ -112,10 +112,7 @@ impl Metadata {
     pub fn has_uid(&self, uid: &str) -> bool {
         uid.is_empty()
             || self.uid == uid
-            || self
-                .annotations
-                .get(MIRROR_ANNOTATION)
-                .is_some_and(|mirror| mirror == uid && !crate::mutant!("mirror-unknown"))
+            || self.annotations.get(MIRROR_ANNOTATION).is_some_and(|mirror| mirror == uid)
     }
 }
 

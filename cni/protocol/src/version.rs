@@ -4,8 +4,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::mutant;
-
 /// A version of the CNI specification that we speak. Ordered from old to new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CniVersion {
@@ -85,9 +83,6 @@ pub fn supported_list(separator: &str) -> String {
 #[must_use]
 pub fn version_reply() -> String {
     let newest = SUPPORTED[SUPPORTED.len() - 1];
-    if mutant!("version-missing") {
-        return format!("{{\"cniVersion\":\"{newest}\",\"supportedVersions\":[\"{newest}\"]}}\n");
-    }
     format!("{{\"cniVersion\":\"{newest}\",\"supportedVersions\":[\"{}\"]}}\n", supported_list("\",\""))
 }
 

@@ -6,8 +6,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use protocol::mutant;
-
 use crate::conflist::plan::{Mode, Step};
 use crate::conflist::scan::{Content, Form, Snapshot};
 use crate::files::{self, Doing, FileError};
@@ -54,7 +52,7 @@ fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Snapsho
             Ok(Some(content)) => now.files.insert(name, content),
             Ok(None) => None,
             Err(cause) if files::is_absent(&cause) && !entry.path().is_symlink() => None,
-            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied && !mutant!("denied-is-broken") => {
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
                 let why = Doing::Read.failed(&entry.path(), cause).to_string();
                 now.files.insert(name, Content::Denied(why))
             }
@@ -73,7 +71,7 @@ fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Snapsho
 
 /// Where a link leads, if that is not below its own directory: runtimes may see what this process does not.
 fn leads_out(link: &Path) -> Option<PathBuf> {
-    let target = fs::read_link(link).ok().filter(|_| !mutant!("lost-link-is-broken"))?;
+    let target = fs::read_link(link).ok()?;
     let out = target.is_absolute() || target.components().any(|part| part == Component::ParentDir);
     out.then_some(target)
 }

@@ -5,8 +5,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use protocol::mutant;
-
 /// As many heals as this …
 const HEALS: usize = 5;
 /// … within this are a fight.
@@ -65,7 +63,7 @@ pub enum Rival {
 impl Rival {
     /// Who has files in a directory.
     pub fn among<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
-        let cilium = names.any(|name| name.contains("cilium")) && !mutant!("rival-unknown");
+        let cilium = names.any(|name| name.contains("cilium"));
         if cilium { Self::Cilium } else { Self::Unknown }
     }
 }

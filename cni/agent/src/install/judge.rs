@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::mutant;
-
 use super::fight::{self, Fight, Rival};
 use super::pass::{ConflistError, Report, Touch};
 use super::task::Context;
@@ -95,7 +93,6 @@ impl Judge {
         }
         match &report.conflist {
             Ok(_) => readiness.right(Part::Conflist),
-            Err(_) if self.right.is_some() && mutant!("readiness-believed") => {}
             Err(error) => readiness.wrong(Part::Conflist, error.to_string()),
         }
         self.heal(look, context);
@@ -108,10 +105,10 @@ impl Judge {
         let Look { settings, report, begun, since } = look;
         self.rival = report.rival;
         if let (Ok(file), Some(before), false) = (&report.conflist, &self.right, report.steps.is_empty())
-            && (before.is_still_wanted(settings) || mutant!("own-writes-heal"))
+            && before.is_still_wanted(settings)
         {
             context.metrics.healed(since.elapsed());
-            if before.file == *file && self.fight.healed(*begun).is_some() && !mutant!("fight-untold") {
+            if before.file == *file && self.fight.healed(*begun).is_some() {
                 tell_fight(file, self.rival, context);
             }
         }
@@ -128,10 +125,9 @@ impl Judge {
             || matches!(report.binaries, Ok(true))
             || matches!(report.kubeconfig, Ok(true));
         let said = failure.map_or(Said::Installed, Said::Not);
-        let first = self.said.is_none() && !mutant!("first-look-untold");
-        let news = first || self.said.as_ref().is_some_and(|before| *before != said);
+        let news = self.said.as_ref().is_none_or(|before| *before != said);
         // A failure that lasts is counted each time, so that its rate tells of it.
-        let again = result != InstallResult::Success && !mutant!("failures-counted-once");
+        let again = result != InstallResult::Success;
         if news || changed || again {
             context.metrics.installed(result);
         }

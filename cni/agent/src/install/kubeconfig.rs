@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::KUBECONFIG;
@@ -46,10 +45,8 @@ pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
     let path = path(settings);
     let right = fs::read(&path).is_ok_and(|is| is == content.as_bytes())
         && files::mode_of(&path).is_ok_and(|mode| mode == given.mode);
-    let right = right || (mutant!("token-kept") && path.exists());
     if !right {
         files::atomic_write(&path, &mut content.as_bytes(), given.mode)?;
-        let server = if mutant!("token-logged") { &token } else { &server };
         tracing::info!(target: "install", path = %path.display(), server, "wrote the plugin's credentials");
     }
     Ok(!right)

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 
 use super::binaries::{self, Known};
@@ -83,8 +82,7 @@ impl Installer {
     /// Looks, and puts right.
     pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> Report {
         let binaries = binaries::install(&settings.places, &mut self.known);
-        let held = matches!(touch, Touch::Later(_)) && mutant!("credentials-held");
-        let kubeconfig = if held { Ok(false) } else { credentials(settings) };
+        let kubeconfig = credentials(settings);
         let mut steps = Vec::new();
         let conflist = self.conflist(settings, touch, &mut steps);
         Report { binaries, kubeconfig, conflist, steps, rival: self.rival }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use protocol::mutant;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::claim::{CLAIM, Claim, Standing, Who};
 use super::judge::{self, Judge, Look};
-use super::pass::{ConflistError, Installer};
+use super::pass::Installer;
 use super::{KUBECONFIG, directory, kubeconfig};
 use crate::events::Recorder;
 use crate::metrics::Metrics;
@@ -59,7 +58,7 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim,
             watcher.arm(&places);
         }
         let orphaned = places.into_iter().find(|place| directory::is_orphaned(&place.directory));
-        if let Some(place) = orphaned.filter(|_| !mutant!("orphan-stays")) {
+        if let Some(place) = orphaned {
             return Err(Orphaned(place.directory));
         }
         let (mut wait, since) = (judge::NET, changed_at.take());
@@ -76,9 +75,6 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim,
             context.metrics.token_expires(expires);
             let look = Look { settings, report, begun, since: since.unwrap_or(begun) };
             wait = judge.judge(&look, &context);
-            if let (Err(ConflistError::File(error)), true) = (&look.report.conflist, mutant!("error-ends")) {
-                return Err(Orphaned(error.path.clone()));
-            }
         }
         let changed = async {
             match &mut watcher {

@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 
 use super::sandboxes::Uses;
@@ -58,9 +57,6 @@ pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
 /// The same, with all of these directories of configurations.
 pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: Binary) -> Summary {
     let mut summary = Summary::default();
-    if mutant!("binary-removed-first") {
-        binaries(settings, Binary::Always, &mut summary);
-    }
     let mut named = false;
     for net_dir in net_dirs {
         named |= configuration(settings, net_dir, &mut summary);
@@ -93,14 +89,13 @@ fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> 
     };
     let mut named = take_out(settings, net_dir, &now, summary);
     match directory::set_aside(net_dir) {
-        Ok(_) if mutant!("set-aside-left") => {}
         Ok(aside) => {
             take_out(settings, net_dir, &aside, summary);
         }
         Err(error) => summary.errors.push(error),
     }
     for (_, why) in now.denied() {
-        named |= !mutant!("denied-is-unnamed");
+        named = true;
         summary.kept.push(format!("whatever of ours is in a configuration: failed to {why}"));
     }
     for name in leave::unreadable(&now) {
@@ -142,9 +137,9 @@ fn absent_is_fine(error: FileError, summary: &mut Summary) -> bool {
 
 fn binaries(settings: &Settings, binary: Binary, summary: &mut Summary) {
     let places = &settings.places;
-    if binary == Binary::WhileUnused && !mutant!("binary-not-kept") {
+    if binary == Binary::WhileUnused {
         let why = match cache::uses(places) {
-            Ok(Uses { live: 0, .. }) if !mutant!("binary-always-kept") => None,
+            Ok(Uses { live: 0, .. }) => None,
             Ok(Uses { live, .. }) => Some(format!(
                 "the runtime will call it once more for {live} pods (install-cni --purge removes it)"
             )),

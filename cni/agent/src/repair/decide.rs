@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use protocol::mutant;
 
 use super::ask::{Outcome, Proven, Written};
 use super::detect::{Broken, Future, Rules, Scope, detect, is_validated, scope};
@@ -330,16 +329,9 @@ impl Controller {
 
     /// The policy that counts.
     fn policy(&self) -> Option<Policy> {
-        let mut order = [Policy::Repair, Policy::Delete, Policy::Label];
-        if mutant!("priority-swapped") {
-            order.reverse();
-        }
+        let order = [Policy::Repair, Policy::Delete, Policy::Label];
         let policies = &self.rules.settings.policies;
-        if mutant!("policies-need-repair") && !policies.contains(&Policy::Repair) {
-            return None;
-        }
-        let first = order.into_iter().find(|policy| policies.contains(policy));
-        first.or_else(|| mutant!("no-policy-repairs").then_some(Policy::Repair))
+        order.into_iter().find(|policy| policies.contains(policy))
     }
 
     /// A pod that has the label already is counted each time that it is seen, as upstream does.
@@ -382,7 +374,7 @@ impl Controller {
                     out.push(Action::Tell(Arc::clone(&known.pod), News::Broken));
                 }
             }
-            (Some(Policy::Repair), Future::StartsOnce) if !mutant!("jobs-repaired") => {
+            (Some(Policy::Repair), Future::StartsOnce) => {
                 let why = "its containers are started once only (restartPolicy: Never)";
                 self.give_up(uid, Unrepairable::RestartPolicyNever, why, now, out);
             }
@@ -459,7 +451,7 @@ impl Controller {
         let (reason, why) = failed;
         out.push(Action::Ended(policy, RepairResult::Fail, took));
         known.attempts += 1;
-        known.due = (!mutant!("failure-forgets")).then(|| now + after(known.attempts));
+        known.due = Some(now + after(known.attempts));
         if policy != Policy::Repair || known.attempts == 1 {
             out.push(Action::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
         }

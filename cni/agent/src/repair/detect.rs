@@ -4,7 +4,6 @@
 //! Broken is who failed validation before its present run: the first failure is told once the kubelet starts it again. A pod whose
 //! containers are never started again is broken with its first failure.
 
-use protocol::mutant;
 use protocol::pod::PodFacts;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Enrolment, enrol};
@@ -70,7 +69,7 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> Scope {
 fn is_excluded(facts: &PodFacts, rules: &Rules) -> bool {
     let pod = NamedPod { name: &facts.metadata.name, namespace: &facts.metadata.namespace };
     let exclusions = Exclusions { agent_namespace: &rules.agent_namespace, namespaces: &rules.excluded };
-    precheck(pod, exclusions).is_some() && !mutant!("excluded-repaired")
+    precheck(pod, exclusions).is_some()
 }
 
 /// Which run of the validation failed: another one is news.

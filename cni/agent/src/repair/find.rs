@@ -7,7 +7,6 @@
 
 use std::net::IpAddr;
 
-use protocol::mutant;
 use serde::{Deserialize, Serialize};
 
 /// A pod, as sandboxes name it.
@@ -36,7 +35,7 @@ impl Identity {
     /// Whether an entry was made for this pod. A name is used again, a UID never is.
     #[must_use]
     pub fn is(&self, named: &Named) -> bool {
-        if named.uid.is_empty() || mutant!("names-are-enough") {
+        if named.uid.is_empty() {
             return (&self.namespace, &self.name) == (&named.namespace, &named.name);
         }
         self.uids.contains(&named.uid)
@@ -102,14 +101,12 @@ pub fn find(pod: &Identity, addresses: &[IpAddr], candidates: &[Candidate]) -> R
         .map(|(at, candidate)| (at, &candidate.sandbox))
         .collect();
     let is_its = |sandbox: &Sandbox| match sandbox {
-        _ if mutant!("address-is-enough") => true,
         Sandbox::Untold => false,
         Sandbox::Cached(named) => pod.is(named),
         Sandbox::Process(uid) => pod.uids.contains(uid),
     };
     let mut its = with_address.iter().filter(|(_, sandbox)| is_its(sandbox));
     match (its.next(), its.next()) {
-        (Some(&(at, _)), Some(_)) if mutant!("address-is-enough") => Ok(at),
         (Some(_), Some(_)) => Err(NotFound::Ambiguous),
         (Some(&(at, _)), None) => Ok(at),
         (None, _) if with_address.is_empty() => Err(NotFound::NoCandidate),

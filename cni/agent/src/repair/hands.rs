@@ -2,7 +2,6 @@
 //! What repair asks of the API server: a deletion that only ever meets the very pod that was seen, and a label by way of its status.
 
 use http::Request;
-use protocol::mutant;
 use serde_json::{Value, json};
 
 use super::decide::Done;
@@ -13,18 +12,15 @@ use crate::pods::NodePod;
 pub async fn delete(client: &Client, pod: &NodePod) -> Done {
     let preconditions =
         json!({"uid": pod.metadata.facts.uid, "resourceVersion": pod.metadata.resource_version});
-    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-    if mutant!("delete-unconditional") {
-        options["preconditions"] = Value::Null;
-    }
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
     send(client, Request::delete(path(pod)).header("content-type", "application/json"), &options).await
 }
 
 /// Labels a pod. The API server takes metadata with a change of the status, so that no right to change pods is needed.
 pub async fn label(client: &Client, pod: &NodePod, (key, value): &(String, String)) -> Done {
-    let status = if mutant!("label-on-pod") { "" } else { "/status" };
     let patch = json!({"metadata": {"labels": {key.as_str(): value}}});
-    let request = Request::patch(path(pod) + status).header("content-type", "application/merge-patch+json");
+    let request =
+        Request::patch(path(pod) + "/status").header("content-type", "application/merge-patch+json");
     send(client, request, &patch).await
 }
 

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
-use protocol::mutant;
 use protocol::netconf::BACKEND_RECORD;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -103,9 +102,7 @@ impl Worker {
     async fn run(&mut self) {
         let mut tidings = self.context.pods.subscribe();
         let mut settings = self.context.settings.clone();
-        if !mutant!("first-list-unseen") {
-            self.everything();
-        }
+        self.everything();
         loop {
             let wake = self.controller.wake().map(|wake| self.start + wake);
             let asleep = async {
@@ -118,7 +115,6 @@ impl Worker {
                 told = tidings.next() => match told {
                     Some(Told::Set(pod)) => self.set(pod),
                     Some(Told::Removed(pod)) => self.hear(Event::Gone(pod.metadata.facts.uid.clone())),
-                    Some(Told::All) if mutant!("first-list-unseen") => {}
                     Some(Told::All) => self.everything(),
                     None => return,
                 },
@@ -133,9 +129,6 @@ impl Worker {
     }
 
     fn changed(&mut self, settings: &Settings) {
-        if mutant!("policy-fixed") {
-            return;
-        }
         if let Some(rules) = self.context.rules(settings).filter(|rules| *rules != self.rules) {
             self.rules = rules.clone();
             self.hear(Event::Rules(Box::new(rules)));

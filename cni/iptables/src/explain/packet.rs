@@ -15,7 +15,6 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use protocol::mutant;
 use redirect::packet::{Connection, Hook, Layer4, Packet};
 
 /// Who sends a packet of which nothing is said: an app, with a group of its own.
@@ -194,7 +193,6 @@ fn add(packet: &mut Packet, source_port: &mut u16, (word, value): (&str, &str)) 
         Hook::Prerouting => Err(Reason::Owner(name)),
     };
     match word {
-        "uid" | "gid" if mutant!("explain-forgets-owner") => {}
         "uid" => packet.uid = owner("uid")?,
         "gid" => packet.gid = owner("gid")?,
         "mark" => packet.mark = number()?,

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use netfilter::Wish;
-use protocol::mutant;
 use redirect::host::{Environment, Host, decide_addresses};
 use redirect::list;
 use redirect::ruleset::Dialect;
@@ -78,7 +77,7 @@ fn network(matches: &ArgMatches, known: Vec<IpAddr>) -> Result<(Vec<IpAddr>, Net
         (list::elements(text).map(parse).collect::<Result<Vec<IpAddr>, _>>()?, Network::Given)
     } else if matches.get_flag("ipv6") {
         (vec![Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()], Network::Assumed)
-    } else if known.is_empty() || mutant!("explain-forgets-addresses") {
+    } else if known.is_empty() {
         (vec![Ipv4Addr::new(192, 0, 2, 1).into()], Network::Assumed)
     } else {
         (known, Network::Status)
@@ -105,11 +104,7 @@ fn of_pod(
     {
         return Ok(Explanation { subject, decision: Decision::Skipped(reason) });
     }
-    let mut facts = facts.clone();
-    if mutant!("explain-forgets-annotations") {
-        facts.metadata.annotations.retain(|name, _| !name.starts_with("traffic."));
-    }
-    let redirect = match enrol(&facts) {
+    let redirect = match enrol(facts) {
         Err(error) => return Ok(Explanation { subject, decision: Decision::Refused(error) }),
         Ok(Enrolment::Skip(reason)) => {
             return Ok(Explanation { subject, decision: Decision::Skipped(reason) });

@@ -17,7 +17,6 @@ use std::time::Duration;
 use netfilter::address::Rtnetlink;
 use netfilter::route::PolicyRoutes;
 use netfilter::{ReadError, legacy};
-use protocol::mutant;
 use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::live::compare::differences_from;
@@ -87,9 +86,6 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
 
 /// Upstream probes the family of the first address only.
 fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
-    if mutant!("second-family-unseen") {
-        return State::Holds(String::new());
-    }
     let second = match family(whole.addresses.first) {
         Family::V6 => Family::V4,
         Family::V4 if whole.config.ipv6 => Family::V6,
@@ -114,12 +110,12 @@ fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
 /// Compares what becomes of a connection with what should.
 fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> State {
     let wanted = expected(rules, route);
-    let seen = if mutant!("single-ports-unseen") { wanted } else { listeners.send(&route, PATIENCE) };
+    let seen = listeners.send(&route, PATIENCE);
     let text = format!("{} {seen}", route.target);
     match (seen, wanted) {
         (seen, wanted) if seen == wanted => State::Holds(text),
         // xt's TPROXY drops what no socket takes, nft's lets it go: which of them wrote the rules is not known here.
-        (Fate::NotRedirected, Fate::Silence) if !mutant!("inbound-believed") => {
+        (Fate::NotRedirected, Fate::Silence) => {
             State::Unproven(format!("{text}, and without inbound rules it would be as well"))
         }
         _ => State::Broken(format!("{text}, but with these settings it {wanted}")),
@@ -177,7 +173,6 @@ fn policy_routes(config: &Config) -> State {
     let text = format!("mark {} and table {}", wanted.mark, wanted.table);
     match found {
         Ok(true) => State::Holds(text),
-        Ok(false) if mutant!("policy-routes-unseen") => State::Holds(text),
         Ok(false) => State::Broken(format!("{text}: the rule or the local route is missing")),
         Err(error) => State::Unproven(error),
     }
@@ -187,9 +182,6 @@ fn policy_routes(config: &Config) -> State {
 fn live_rules(config: &Config) -> State {
     let snapshot = match netfilter::read() {
         Ok(snapshot) => snapshot,
-        Err(error @ ReadError::Permission) if mutant!("unproven-is-broken") => {
-            return State::Broken(error.to_string());
-        }
         Err(error @ ReadError::Permission) => return State::Unproven(error.to_string()),
         Err(error) => return State::Unproven(chain(&error)),
     };

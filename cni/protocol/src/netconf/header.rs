@@ -4,7 +4,6 @@
 use crate::env::Command;
 use crate::error::{CniError, Code};
 use crate::json::{Fields, JsonError};
-use crate::mutant;
 use crate::name;
 use crate::version::{CniVersion, supported_list};
 
@@ -44,10 +43,7 @@ impl Header {
             CniError::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions")
                 .with_details(format!("config is {version:?}, plugin supports {supported}"))
         };
-        let version = match version.parse() {
-            Err(_) if mutant!("version-unchecked") => CniVersion::V1_1_0,
-            parsed => parsed.map_err(incompatible)?,
-        };
+        let version = version.parse().map_err(incompatible)?;
         Ok(Self { name, version })
     }
 
@@ -61,7 +57,7 @@ impl Header {
             Command::Check => CniVersion::V0_4_0,
             Command::Gc | Command::Status => CniVersion::V1_1_0,
         };
-        if self.version >= since || mutant!("version-unchecked") {
+        if self.version >= since {
             return Ok(());
         }
         Err(CniError::new(Code::INCOMPATIBLE_VERSION, format!("config version does not allow {command}"))

@@ -6,7 +6,6 @@ use serde_json::ser::PrettyFormatter;
 use serde_json::{Map, Serializer, Value};
 
 use super::{CniResult, Dns, Family, Interface, Ip, ResultError, Route};
-use crate::mutant;
 use crate::version::CniVersion;
 
 /// See [`CniResult::encode`].
@@ -93,7 +92,7 @@ fn listed_ip(ip: &Ip, family: Family) -> Value {
 }
 
 fn gateway(ip: &Ip) -> Option<String> {
-    ip.gateway.filter(|_| !mutant!("result-mangled")).map(|gateway| gateway.to_string())
+    ip.gateway.map(|gateway| gateway.to_string())
 }
 
 fn route(route: &Route) -> Value {
