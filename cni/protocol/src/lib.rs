@@ -14,7 +14,6 @@
 //! | [`version`] | the versions that we speak |
 //! | [`agent`] | messages between plugin and agent |
 //! | [`pod`] | what we read of a pod |
-//! | [`mod@mutant`] | named defects, in builds that are made to have them |
 
 pub mod agent;
 pub mod args;
@@ -23,7 +22,6 @@ pub mod env;
 pub mod error;
 mod json;
 pub mod log;
-pub mod mutant;
 mod name;
 pub mod netconf;
 pub mod pod;

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
-use protocol::mutant::VARIABLE;
 use serde_json::Value;
+use truth::binary::MUTANT;
 
 use crate::sut::AGENT;
 
@@ -53,7 +53,7 @@ fn render(program: &Path, asked: &Asked) -> anyhow::Result<Vec<Value>> {
     let mut command = Command::new(program);
     command.args(["manifests", "--output", "json", "--image", IMAGE, "--values"]).arg(file.path());
     command.env_clear().stdin(Stdio::null());
-    command.envs(asked.mutant.iter().map(|name| (VARIABLE, name)));
+    command.envs(asked.mutant.iter().map(|name| (MUTANT, name)));
     let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
     if !output.status.success() {
         bail!("install-cni manifests: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::catalogue::{Catalogue, Entry};
-use crate::mutants::planted::Planted;
+use crate::mutants::weave::Places;
 
 /// The catalogue as text.
 #[must_use]
-pub fn render(catalogue: &Catalogue, planted: &Planted) -> String {
+pub fn render(catalogue: &Catalogue, planted: &Places) -> String {
     let mut text = String::new();
     let mut file = "";
     for entry in &catalogue.entries {

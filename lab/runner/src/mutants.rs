@@ -8,7 +8,6 @@
 //! | [`defects`] | the catalogue of defects in `lab/mutants` |
 //! | [`weave`], [`anchor`] | production's text with all of them in it |
 //! | [`copy`] | that, as files for cargo to build |
-//! | [`planted`] | all names: the catalogue's, and those that production plants |
 //! | [`outcome`] | what the verdicts say of each defect |
 //! | [`table`] | that, for a person |
 //! | [`progress`] | a run of mutants while it runs |
@@ -17,7 +16,6 @@ pub mod anchor;
 pub mod copy;
 pub mod defects;
 pub mod outcome;
-pub mod planted;
 pub mod progress;
 pub mod table;
 pub mod weave;
@@ -29,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{Catalogue, Entry};
 use crate::cli::Selection;
 use crate::locate::Workspace;
-use planted::Planted;
+use weave::Places;
 
 /// The word of the command line for every name.
 const ALL: &str = "all";
@@ -46,44 +44,39 @@ pub enum Depth {
 /// The defects of a run, as far as they are known before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutants {
-    /// Those that are played: planted, and named by a selected scenario.
+    /// Those that are played: of the catalogue, and named by a selected scenario.
     pub played: Vec<String>,
-    /// Names that scenarios use and no code plants.
+    /// Names that scenarios use and the catalogue does not have.
     pub unplanted: Vec<String>,
-    /// Names that code plants and no scenario uses.
+    /// Names of the catalogue that no scenario uses.
     pub unnamed: Vec<String>,
-    /// Those of the catalogue, each with the step that must catch it, if the catalogue says which.
-    pub catalogued: BTreeMap<String, Option<String>>,
+    /// The step that must catch a defect, where the catalogue says which.
+    pub steps: BTreeMap<String, String>,
 }
 
 impl Mutants {
     /// The defects that `name` means, among the selected scenarios. Whether names and plants match is told from all of
     /// them. `None` if there is no such defect.
     pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Self>> {
-        let planted = planted::read(&workspace.root)?;
+        let planted = weave::weave(&workspace.root)?.places;
         let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
         let mut found = Self::sort_out(name, &planted, &named, &names(selected));
         if found == Self::default() {
             return Ok(None);
         }
         let defects = defects::read(&workspace.root)?;
-        found.catalogued = defects.into_iter().map(|defect| (defect.name, defect.step)).collect();
+        found.steps = defects.into_iter().filter_map(|defect| Some((defect.name, defect.step?))).collect();
         Ok(Some(found))
     }
 
-    fn sort_out(
-        name: &str,
-        planted: &Planted,
-        named: &BTreeSet<String>,
-        selected: &BTreeSet<String>,
-    ) -> Self {
+    fn sort_out(name: &str, planted: &Places, named: &BTreeSet<String>, selected: &BTreeSet<String>) -> Self {
         let meant = |one: &&String| name == ALL || name == one.as_str();
         let is_planted = |one: &&String| planted.contains_key(one.as_str());
         Self {
             played: selected.iter().filter(meant).filter(is_planted).cloned().collect(),
             unplanted: named.iter().filter(meant).filter(|one| !is_planted(one)).cloned().collect(),
             unnamed: planted.keys().filter(meant).filter(|one| !named.contains(*one)).cloned().collect(),
-            catalogued: BTreeMap::new(),
+            steps: BTreeMap::new(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::catalogue::Catalogue;
 use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::mutants::{Mutants, planted};
+use crate::mutants::{Mutants, weave};
 use crate::plan::{Plan, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::{board, list, sut};
@@ -53,8 +53,8 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
     Ok(match select(&workspace, selection) {
         Ok(catalogue) => {
-            let planted = planted::read(&workspace.root)?;
-            board::say(list::render(&catalogue, &planted).trim_end());
+            let woven = weave::weave(&workspace.root)?;
+            board::say(list::render(&catalogue, &woven.places).trim_end());
             Exit::Ok
         }
         Err(exit) => exit,

@@ -13,10 +13,10 @@ use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster as _, Kernel, LabError, Node, PodStart};
 use kubelet::cni::cache::Layout;
 use kubelet::{Installed, NetnsCluster, Options};
-use protocol::mutant::VARIABLE;
 use redirect::ruleset::Family;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use truth::binary::MUTANT;
 
 use crate::plan::Plan;
 
@@ -160,7 +160,7 @@ impl Tier {
         options.deadlines.exchange = EXCHANGE;
         options.agent = node.agent;
         options.plugin_env.clone_from(&node.plugin_env);
-        let mutant = node.mutant.iter().map(|name| (VARIABLE.to_owned(), name.clone()));
+        let mutant = node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone()));
         options.binaries.sut_env.extend(mutant);
         options.plugin_conf.clone_from(&node.plugin_conf);
         options.base_conf.clone_from(&node.base_conf);

@@ -7,12 +7,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use netfilter::Backend;
-use protocol::mutant::VARIABLE;
 use redirect::Config;
 use redirect::command_line::{check_groups, read_loopback};
 use redirect::config::{Dns, Mode};
 use redirect::host::Environment;
 use redirect::list::Selection;
+
+/// The variable that names the defect that a process plays. Only binaries that are built with defects look at it (`lab/mutants/protocol.rs`).
+pub const MUTANT: &str = "MILLRACE_MUTANT";
 
 /// The binary, and the defect that it is to play.
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ impl Binary {
         command.args(arguments(config)).args(["--backend", backend.name()]);
         command.env_clear().envs(environment(config)).stdin(Stdio::null());
         if let Some(mutant) = &self.mutant {
-            command.env(VARIABLE, mutant);
+            command.env(MUTANT, mutant);
         }
         let output = command.output().with_context(|| format!("cannot run {}", self.path.display()))?;
         if output.status.success() {

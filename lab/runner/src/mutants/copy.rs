@@ -19,6 +19,13 @@ const MANIFEST: &str = "Cargo.toml";
 /// Where it says which lints there are.
 const LINTS: &str = "[workspace.lints.rust]";
 
+/// The manifest of the crate that all others depend on.
+const LOWEST: &str = "cni/protocol/Cargo.toml";
+
+/// What only the copy has. Cargo names what it builds by path within a workspace and by features: in the build directory that both share, the
+/// copy's crates would otherwise take the place of production's.
+const FEATURE: &str = "\n[features]\nmutants = []\n";
+
 /// No lint is about the copy: parentheses around an operand are not needed everywhere, and a defect leaves variables unused.
 const QUIET: &str = "warnings = { level = \"allow\", priority = 1 }";
 
@@ -29,6 +36,9 @@ pub fn refresh(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let manifest =
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     woven.files.insert(MANIFEST.to_owned(), manifest.replace(LINTS, &format!("{LINTS}\n{QUIET}")));
+    let path = workspace.root.join(LOWEST);
+    let lowest = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    woven.files.insert(LOWEST.to_owned(), lowest + FEATURE);
     let copy = workspace.target.join("lab/mutants/src");
     mirror(&workspace.root, &copy, &woven)?;
     Ok(copy)

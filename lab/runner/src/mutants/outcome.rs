@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the verdicts of a run say of each defect, and what of it stays for machines: `mutants.json`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -13,27 +12,12 @@ use crate::report::Header;
 use crate::verdict::{Record, StepKind, Totals, Verdict};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
-/// The steps at which a scenario may catch a defect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule<'a> {
-    /// Planted in production: any, as long as those defects are on their way into the catalogue. The report counts them.
-    AnyStep,
-    /// Of the catalogue: an expectation, and the one that the entry names.
-    Expectation(Option<&'a str>),
-}
-
-impl<'a> Rule<'a> {
-    fn of(name: &str, catalogued: &'a BTreeMap<String, Option<String>>) -> Self {
-        catalogued.get(name).map_or(Self::AnyStep, |step| Self::Expectation(step.as_deref()))
-    }
-
-    fn accepts(&self, played: &Record) -> bool {
-        let Self::Expectation(named) = self else { return true };
-        let is_named = |step: &str| played.step.as_deref().is_some_and(|there| there.contains(step));
-        played.step_kind.is_some_and(StepKind::is_expectation) && named.is_none_or(is_named)
-    }
+/// Whether a scenario stopped where it may catch a defect: at an expectation, and at the one that the catalogue names.
+fn is_asked(played: &Record, named: Option<&str>) -> bool {
+    let is_named = |step: &str| played.step.as_deref().is_some_and(|there| there.contains(step));
+    played.step_kind.is_some_and(StepKind::is_expectation) && named.is_none_or(is_named)
 }
 
 /// What a scenario did with a defect that it names.
@@ -57,11 +41,11 @@ pub enum Catch {
 }
 
 impl Catch {
-    fn of(control: &Record, played: &Record, rule: &Rule<'_>) -> Self {
+    fn of(control: &Record, played: &Record, named: Option<&str>) -> Self {
         match (control.verdict, played.verdict) {
             (Verdict::Skipped, _) | (_, Verdict::Skipped) => Self::NotRun,
             (Verdict::Inapplicable | Verdict::Unsupported, _) => Self::Inapplicable,
-            (Verdict::Pass, Verdict::Fail) if !rule.accepts(played) => Self::Elsewhere,
+            (Verdict::Pass, Verdict::Fail) if !is_asked(played, named) => Self::Elsewhere,
             (Verdict::Pass, Verdict::Fail) => Self::Caught,
             (Verdict::Pass, Verdict::Pass) => Self::Survived,
             (Verdict::Pass, _) => Self::Inconclusive,
@@ -116,9 +100,9 @@ pub enum Fate {
     Elsewhere,
     /// A scenario that names it did not notice.
     Survived,
-    /// Scenarios name it and no code plants it.
+    /// Scenarios name it and the catalogue does not have it.
     Unplanted,
-    /// Code plants it and no scenario names it.
+    /// No scenario names it.
     Unnamed,
     /// A scenario showed nothing.
     Inconclusive,
@@ -138,9 +122,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(name: &str, records: &[Record], rule: &Rule<'_>) -> Self {
+    fn of(name: &str, records: &[Record], named: Option<&str>) -> Self {
         let played = records.iter().filter(|record| record.mutant.as_deref() == Some(name));
-        let scenarios: Vec<Trial> = played.filter_map(|played| trial(played, records, rule)).collect();
+        let scenarios: Vec<Trial> = played.filter_map(|played| trial(played, records, named)).collect();
         let any = |catch| scenarios.iter().any(|trial| trial.catch == catch);
         let fate = if any(Catch::Survived) {
             Fate::Survived
@@ -159,20 +143,14 @@ impl Outcome {
     fn without_scenarios(name: &str, fate: Fate) -> Self {
         Self { mutant: name.to_owned(), fate, scenarios: Vec::new() }
     }
-
-    /// Whether a scenario counts as a catch that only failed at a `Given` or a `When`.
-    fn is_before_then(&self) -> bool {
-        let mut caught = self.scenarios.iter().filter(|trial| trial.catch == Catch::Caught);
-        caught.any(|trial| !trial.step_kind.is_some_and(StepKind::is_expectation))
-    }
 }
 
 /// What a scenario did with a defect. It stands in the records a second time, without one.
-fn trial(played: &Record, records: &[Record], rule: &Rule<'_>) -> Option<Trial> {
+fn trial(played: &Record, records: &[Record], named: Option<&str>) -> Option<Trial> {
     let control = records
         .iter()
         .find(|record| record.mutant.is_none() && record.file == played.file && record.line == played.line)?;
-    let catch = Catch::of(control, played, rule);
+    let catch = Catch::of(control, played, named);
     let told = if catch == Catch::RedAnyway { control } else { played };
     Some(Trial {
         id: control.id.clone(),
@@ -198,8 +176,6 @@ pub struct MutantReport {
     pub exit: u8,
     /// Wall-clock time of everything.
     pub seconds: f64,
-    /// Defects planted in production that a scenario caught at a `Given` or a `When`. Those of the catalogue would not count as caught.
-    pub caught_before_then: Vec<String>,
     /// The defects, by name.
     pub mutants: Vec<Outcome>,
 }
@@ -208,7 +184,7 @@ impl MutantReport {
     /// Puts a report together.
     #[must_use]
     pub fn new(header: Header, mutants: &Mutants, records: &[Record], seconds: f64) -> Self {
-        let outcome = |name: &String| Outcome::of(name, records, &Rule::of(name, &mutants.catalogued));
+        let outcome = |name: &String| Outcome::of(name, records, mutants.steps.get(name).map(String::as_str));
         let played = mutants.played.iter().map(outcome);
         let unplanted =
             mutants.unplanted.iter().map(|name| Outcome::without_scenarios(name, Fate::Unplanted));
@@ -218,9 +194,7 @@ impl MutantReport {
         let control = records.iter().filter(|record| record.mutant.is_none());
         let control = Totals::of(control.map(|record| record.verdict));
         let exit = exit(&mutants).code();
-        let before_then = mutants.iter().filter(|outcome| outcome.is_before_then());
-        let caught_before_then = before_then.map(|outcome| outcome.mutant.clone()).collect();
-        Self { schema: SCHEMA, header, control, exit, seconds, caught_before_then, mutants }
+        Self { schema: SCHEMA, header, control, exit, seconds, mutants }
     }
 
     /// The exit code's meaning.
@@ -290,9 +264,12 @@ mod tests {
     fn fate(first: (Verdict, Verdict), second: (Verdict, Verdict)) -> (Fate, Exit) {
         let records: Vec<Record> = [(1, first), (2, second)]
             .into_iter()
-            .flat_map(|(line, (without, with))| [record(line, None, without), record(line, Some("m"), with)])
+            .flat_map(|(line, (without, with))| {
+                let at_then = Record { step_kind: Some(StepKind::Then), ..record(line, Some("m"), with) };
+                [record(line, None, without), at_then]
+            })
             .collect();
-        let outcome = Outcome::of("m", &records, &Rule::AnyStep);
+        let outcome = Outcome::of("m", &records, None);
         (outcome.fate, exit(&[outcome]))
     }
 
@@ -323,7 +300,7 @@ mod tests {
     fn stops_at(kind: Option<StepKind>, step: &str, named: Option<&str>) -> Catch {
         let mut played = record(1, Some("m"), Verdict::Fail);
         (played.step_kind, played.step) = (kind, Some(step.to_owned()).filter(|step| !step.is_empty()));
-        Catch::of(&record(1, None, Verdict::Pass), &played, &Rule::Expectation(named))
+        Catch::of(&record(1, None, Verdict::Pass), &played, named)
     }
 
     #[test]
@@ -344,15 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_defect_may_be_caught_at_any_step_and_the_report_counts_it() {
+    fn a_scenario_that_fails_before_it_asks_has_caught_nothing() {
         let mut at_given = record(1, Some("m"), Verdict::Fail);
         at_given.step_kind = Some(StepKind::Given);
-        let records = [record(1, None, Verdict::Pass), at_given];
-        let planted = Outcome::of("m", &records, &Rule::AnyStep);
-        assert_eq!((planted.fate, planted.is_before_then()), (Fate::Caught, true));
-        let catalogued = Outcome::of("m", &records, &Rule::Expectation(None));
-        assert_eq!((catalogued.fate, catalogued.is_before_then()), (Fate::Elsewhere, false));
-        assert_eq!(exit(&[catalogued]), Exit::Failed);
+        let outcome = Outcome::of("m", &[record(1, None, Verdict::Pass), at_given], None);
+        assert_eq!((outcome.fate, exit(&[outcome])), (Fate::Elsewhere, Exit::Failed));
     }
 
     #[test]

@@ -17,10 +17,9 @@ pub fn render(report: &MutantReport) -> String {
     let pass = report.control.pass;
     let _ = write!(
         text,
-        "without a defect: {pass} of {} scenarios pass\n{}{} mutants: {} caught · {} failed elsewhere · {} survived · {} inconclusive · \
+        "without a defect: {pass} of {} scenarios pass\n{} mutants: {} caught · {} failed elsewhere · {} survived · {} inconclusive · \
          {} not run · {} without a plant · {} without a scenario · {:.1} s · exit {}",
         report.control.selected,
-        before_then(report),
         report.mutants.len(),
         report.count(Fate::Caught),
         report.count(Fate::Elsewhere),
@@ -33,15 +32,6 @@ pub fn render(report: &MutantReport) -> String {
         report.exit,
     );
     text
-}
-
-/// The planted defects that no expectation caught, in a line of their own.
-fn before_then(report: &MutantReport) -> String {
-    let names = &report.caught_before_then;
-    if names.is_empty() {
-        return String::new();
-    }
-    format!("{} planted defects caught before a Then step: {}\n", names.len(), names.join(", "))
 }
 
 fn row(text: &mut String, outcome: &Outcome, width: usize) {

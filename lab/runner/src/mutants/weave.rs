@@ -2,7 +2,8 @@
 //! Production's text with every defect of the catalogue woven in, each behind the question whether a process plays it. Pure but for
 //! reading files; [`super::copy`] writes the result and `sut` builds it.
 //!
-//! `lab/mutants/<crate>.rs` has functions that entries call: it becomes the module `mutants` of that crate.
+//! `lab/mutants/<crate>.rs` has functions that entries call: it becomes the module `mutants` of that crate. That of `protocol`, which every
+//! crate depends on, knows which defect a process plays.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,13 +15,16 @@ use anyhow::Context as _;
 use super::anchor;
 use super::defects::{self, Defect, Edit};
 
+/// Names of defects, each with the places that it changes: `cni/redirect/src/host.rs:47`.
+pub type Places = BTreeMap<String, Vec<String>>;
+
 /// Production with defects in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Woven {
     /// The files that differ from the workspace, by their path relative to it.
     pub files: BTreeMap<String, String>,
-    /// The defects, each with the places that it changes: `cni/redirect/src/host.rs:47`.
-    pub places: BTreeMap<String, Vec<String>>,
+    /// The defects.
+    pub places: Places,
 }
 
 /// Why an entry of the catalogue cannot be woven.
@@ -45,6 +49,18 @@ pub enum Mistake {
         file: String,
         /// Where it is.
         lines: Vec<usize>,
+    },
+    /// The text begins in the middle of a chain of methods, where no `if` can stand.
+    #[error(
+        "{entry}: the text to replace follows a `.`, at {file}:{line}: begin with what the method is called on"
+    )]
+    Chained {
+        /// The entry.
+        entry: String,
+        /// The file.
+        file: String,
+        /// Where it begins.
+        line: usize,
     },
     /// Two texts overlap, or one is within the other.
     #[error(
@@ -118,7 +134,7 @@ fn add_modules(root: &Path, woven: &mut Woven) -> anyhow::Result<()> {
             Some(text) => text,
             None => read(&root.join(&crate_root))?,
         };
-        woven.files.insert(crate_root, before + "\nmod mutants;\n");
+        woven.files.insert(crate_root, before + "\npub mod mutants;\n");
         woven.files.insert(format!("cni/{room}/src/mutants.rs"), read(&path)?);
     }
     Ok(())
@@ -196,6 +212,9 @@ fn locate_one(text: &str, defect: &Defect, edit: &Edit) -> Result<Range<usize>, 
         return Err(Mistake::Empty { entry, file });
     }
     match anchor::find(text, &edit.replace).as_slice() {
+        [range] if is_chained(text, range.start) => {
+            Err(Mistake::Chained { entry, file, line: anchor::line(text, range.start) })
+        }
         [range] => Ok(range.clone()),
         [] => {
             let nearest = anchor::nearest(text, &edit.replace).map(|(at, line)| (at, line.to_owned()));
@@ -206,6 +225,12 @@ fn locate_one(text: &str, defect: &Defect, edit: &Edit) -> Result<Range<usize>, 
             Err(Mistake::Ambiguous { entry, file, lines })
         }
     }
+}
+
+/// Whether a method's name is at `at`, or a field's: rustfmt leaves nothing between it and its dot. After `..` stands an expression.
+fn is_chained(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    before.ends_with('.') && !before.ends_with("..")
 }
 
 /// The text with all that was found replaced.
@@ -228,7 +253,7 @@ fn choice(file: &str, original: &str, defects: &[Found<'_>]) -> String {
     for Found { defect, edit, .. } in defects {
         let _ = write!(
             text,
-            "if {krate}::mutant::plays({:?}) {{\n{}\n}} else ",
+            "if {krate}::mutants::plays({:?}) {{\n{}\n}} else ",
             defect.name,
             edit.with.trim_end()
         );
@@ -271,8 +296,8 @@ mod tests {
     #[test]
     fn an_expression_gets_parentheses_and_a_statement_none() {
         let woven = woven(&[defect("x", "b()", "true"), defect("y", "before();", "")]).unwrap();
-        let want = "fn a() -> u8 { if ::protocol::mutant::plays(\"y\") { } else { before(); } \
-                    if (if ::protocol::mutant::plays(\"x\") { true } else { b() }) && c() { return 1; } d(c()) }";
+        let want = "fn a() -> u8 { if ::protocol::mutants::plays(\"y\") { } else { before(); } \
+                    if (if ::protocol::mutants::plays(\"x\") { true } else { b() }) && c() { return 1; } d(c()) }";
         assert_eq!(flat(&woven, FILE), want);
         assert_eq!(woven.places["x"], ["cni/redirect/src/a.rs:3"]);
     }
@@ -280,7 +305,7 @@ mod tests {
     #[test]
     fn defects_of_one_text_are_alternatives() {
         let woven = woven(&[defect("x", "d(c())", "1"), defect("y", "d(c())", "2")]).unwrap();
-        let want = "(if ::protocol::mutant::plays(\"x\") { 1 } else if ::protocol::mutant::plays(\"y\") { 2 } \
+        let want = "(if ::protocol::mutants::plays(\"x\") { 1 } else if ::protocol::mutants::plays(\"y\") { 2 } \
                     else { d(c()) })";
         assert!(flat(&woven, FILE).contains(want), "{}", flat(&woven, FILE));
     }
@@ -290,7 +315,7 @@ mod tests {
         let mut one = defect("x", "b()", "true");
         one.edits[0].file = "cni/protocol/src/a.rs".to_owned();
         let woven = texts(&[one], &|_| Ok(TEXT.to_owned())).unwrap();
-        assert!(flat(&woven, "cni/protocol/src/a.rs").contains("if crate::mutant::plays(\"x\")"));
+        assert!(flat(&woven, "cni/protocol/src/a.rs").contains("if crate::mutants::plays(\"x\")"));
     }
 
     #[test]
@@ -314,6 +339,18 @@ mod tests {
                 "x.yaml: empty: an expression in cni/redirect/src/a.rs becomes nothing: `with` must have its type",
             ]
         );
+    }
+
+    #[test]
+    fn a_text_begins_with_what_its_method_is_called_on() {
+        let text = "fn a() -> A {\n    A { b: c()\n        .d(), ..e() }\n}\n";
+        let told = |replace| {
+            let woven = texts(&[defect("x", replace, "f()")], &|_| Ok(text.to_owned()));
+            woven.err().map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let why = "x.yaml: x: the text to replace follows a `.`, at cni/redirect/src/a.rs:3: begin with what the method is called on";
+        assert_eq!(told("d()"), Some(vec![why.to_owned()]));
+        assert_eq!([told("c().d()"), told("e()")], [None, None]);
     }
 
     #[test]

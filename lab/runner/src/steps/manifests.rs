@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use cluster::CniAnswer;
 use cucumber::{gherkin, given, then, when};
-use protocol::mutant::VARIABLE;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+use truth::binary::MUTANT;
 
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::AGENT;
@@ -78,7 +78,7 @@ async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
     command.arg("manifests").args(arguments.split(' ').filter(|word| !word.is_empty()));
     command.args(handed.image.iter().flat_map(|image| ["--image", image]));
     command.args(handed.option.iter().flat_map(|option| [*option, "-"]));
-    command.env_clear().envs(world.node.mutant.iter().map(|name| (VARIABLE, name)));
+    command.env_clear().envs(world.node.mutant.iter().map(|name| (MUTANT, name)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let started = Instant::now();
     let mut child = command.spawn().map_err(Stop::harness)?;

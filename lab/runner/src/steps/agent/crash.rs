@@ -20,8 +20,8 @@ use kubelet::node::KUBECONFIG;
 use kubelet::tier::SYSTEM_NAMESPACE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use protocol::mutant::VARIABLE;
 use serde_json::{Value, json};
+use truth::binary::MUTANT;
 
 use super::objects::{self, CONTAINER, Job};
 use super::{bare, chart, eventually, files, paths, types};
@@ -183,7 +183,7 @@ fn pod(world: &LabWorld, job: Job) -> Result<Value, Stop> {
     let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
     let mut pod = objects::once(NAME, &set, job);
     // What the kubelet starts is the lab's, which hands on what it is told.
-    let defect = world.node.mutant.iter().map(|name| json!({ "name": VARIABLE, "value": name }));
+    let defect = world.node.mutant.iter().map(|name| json!({ "name": MUTANT, "value": name }));
     if let Some(env) = pod["spec"]["containers"][0]["env"].as_array_mut() {
         env.extend(defect);
     }

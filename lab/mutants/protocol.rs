@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which defect a process plays. Every crate of the woven copy asks here.
+
+/// The variable that names it.
+const VARIABLE: &str = "MILLRACE_MUTANT";
+
+/// Whether this process plays the defect `name`.
+#[must_use]
+pub fn plays(name: &str) -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|played| played == name)
+}
