@@ -1,16 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A netlink socket of the calling thread's namespace: sends requests, receives datagrams. What is in them is up to others.
+//!
+//! A process in the pod with CAP_NET_ADMIN can send to our port. So the socket is connected to the kernel, which then refuses
+//! what other ports send to it before it takes room; a datagram counts only if its sender is port 0, and a message of an answer
+//! only if it has the request's sequence number. No wait is without a deadline.
 
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, sockopt};
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, netlink, sockopt,
+};
 
-use crate::wire::{DONE, DUMP_INTERRUPTED, ERROR, Malformed, Message, acknowledgement, messages};
+use crate::wire::{
+    DONE, DUMP_INTERRUPTED, ERROR, Malformed, Message, acknowledgement, messages, with_sequence,
+};
 
 /// What the kernel writes at most into one datagram of a list.
 const DATAGRAM: usize = 32 * 1024;
+/// How long an answer may take. The kernel has written its first part when the request is sent, so only locks that others hold
+/// on the same tables can delay the rest: seconds on an overloaded node, and a runtime gives a plugin minutes.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Bit of the sequence numbers of requests that are answered at length: the messages of a transaction count from 1 up and never
+/// come that far, so no answer is taken for one to something else.
+const ASKED: u32 = 1 << 31;
+
 /// Why an exchange with the kernel failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ExchangeError {
@@ -40,6 +58,8 @@ impl From<Errno> for ExchangeError {
 pub(crate) struct Socket {
     file: OwnedFd,
     buffer: Vec<u8>,
+    /// How many requests were answered at length.
+    asked: u32,
 }
 
 impl Socket {
@@ -60,7 +80,8 @@ impl Socket {
             SocketFlags::CLOEXEC,
             protocol,
         )?;
-        Ok(Self { file, buffer: Vec::new() })
+        rustix::net::connect(&file, &SocketAddrNetlink::new(0, 0))?;
+        Ok(Self { file, buffer: Vec::new(), asked: 0 })
     }
 
     /// Sends everything in one datagram. The kernel has acted on it when this returns.
@@ -84,16 +105,19 @@ impl Socket {
         }
     }
 
-    /// Hands every acknowledgement and error that waits to `take` (sequence number of the message it is about, error number),
-    /// without waiting for more.
+    /// Hands every acknowledgement and error about a transaction that waits to `take` (sequence number of the message it is about,
+    /// error number), without waiting for more.
     pub(crate) fn acknowledgements(&self, mut take: impl FnMut(u32, i32)) -> Result<(), ExchangeError> {
         // An error repeats the message that it is about; of that only the head is looked at.
         let mut head = [0; 64];
         loop {
-            match rustix::net::recv(&self.file, &mut head, RecvFlags::DONTWAIT) {
-                Ok((length, _)) => {
+            match rustix::net::recvfrom(&self.file, &mut head, RecvFlags::DONTWAIT) {
+                Ok((_, _, sender)) if !is_kernel(sender.as_ref()) => {}
+                Ok((length, ..)) => {
                     let (sequence, errno) = acknowledgement(head.get(..length).unwrap_or_default())?;
-                    take(sequence, errno);
+                    if sequence & ASKED == 0 {
+                        take(sequence, errno);
+                    }
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
@@ -120,60 +144,104 @@ impl Socket {
         request: &[u8],
         mut take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
     ) -> Result<(), ExchangeError> {
-        self.send(request)?;
+        self.asked = (self.asked + 1) % ASKED;
+        let sequence = ASKED | self.asked;
+        self.send(&with_sequence(request, sequence))?;
+        let deadline = Instant::now() + ANSWER;
         loop {
-            let datagram = match self.receive(RecvFlags::empty()) {
-                Ok(datagram) => datagram,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
-            };
-            for message in messages(datagram) {
-                let message = message?;
-                if message.flags & DUMP_INTERRUPTED != 0 {
-                    return Err(ExchangeError::Interrupted);
-                }
-                match message.kind {
-                    // A list that broke off ends like one that is complete, but for the error number.
-                    DONE | ERROR => match message.errno()? {
-                        0 => return Ok(()),
-                        errno => return Err(ExchangeError::Refused(errno)),
-                    },
-                    _ => take(message)?,
-                }
+            let Some(datagram) = self.receive(deadline)? else { continue };
+            if answered(datagram, sequence, &mut take)? {
+                return Ok(());
             }
         }
     }
 
-    /// One datagram. A longer one than was foreseen is an error, not a cut.
-    fn receive(&mut self, flags: RecvFlags) -> Result<&[u8], Errno> {
+    /// One datagram; none if it is not the kernel's. A longer one than was foreseen is an error, not a cut.
+    fn receive(&mut self, deadline: Instant) -> Result<Option<&[u8]>, Errno> {
         // Not by writing zeros: pages that no datagram reaches are never touched.
         self.buffer.clear();
         self.buffer.reserve(DATAGRAM);
         let room = spare_capacity(&mut self.buffer);
-        let (_, length) = rustix::net::recv(&self.file, room, flags | RecvFlags::TRUNC)?;
-        self.buffer.get(..length).ok_or(Errno::MSGSIZE)
+        match rustix::net::recvfrom(&self.file, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+            Ok((_, length, sender)) if is_kernel(sender.as_ref()) => {
+                self.buffer.get(..length).map(Some).ok_or(Errno::MSGSIZE)
+            }
+            // Whoever sends without end is not listened to without end.
+            Ok(_) => left(deadline).map(|_| None),
+            Err(Errno::INTR) => Ok(None),
+            Err(Errno::AGAIN) => self.wait(deadline).map(|()| None),
+            Err(errno) => Err(errno),
+        }
     }
+
+    /// Waits until something can be received.
+    fn wait(&self, deadline: Instant) -> Result<(), Errno> {
+        let left = Timespec::try_from(left(deadline)?).map_err(|_| Errno::INVAL)?;
+        match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&left)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// What is left until `deadline`, which is to be kept.
+fn left(deadline: Instant) -> Result<Duration, Errno> {
+    match deadline.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(Errno::TIMEDOUT),
+        left => Ok(left),
+    }
+}
+
+/// Whether the kernel sent it: nobody else has port 0.
+fn is_kernel(sender: Option<&SocketAddrAny>) -> bool {
+    sender
+        .cloned()
+        .and_then(|sender| SocketAddrNetlink::try_from(sender).ok())
+        .is_some_and(|sender| sender.pid() == 0)
+}
+
+/// Hands what a datagram says about the request of this sequence number to `take`. True at the end of the answer.
+fn answered(
+    datagram: &[u8],
+    sequence: u32,
+    take: &mut impl FnMut(Message<'_>) -> Result<(), Malformed>,
+) -> Result<bool, ExchangeError> {
+    for message in messages(datagram) {
+        let message = message?;
+        if message.sequence != sequence {
+            continue;
+        }
+        if message.flags & DUMP_INTERRUPTED != 0 {
+            return Err(ExchangeError::Interrupted);
+        }
+        match message.kind {
+            // A list that broke off ends like one that is complete, but for the error number.
+            DONE | ERROR => match message.errno()? {
+                0 => return Ok(true),
+                errno => return Err(ExchangeError::Refused(errno)),
+            },
+            _ => take(message)?,
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What comes of a question that is answered with an element of a list and its end, which carries this error number.
-    fn list_ending_with(errno: i32) -> (Result<(), ExchangeError>, usize) {
-        const ELEMENT: u16 = 20;
-        let flags = SocketFlags::empty();
-        let (file, kernel) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        let message = |kind: u16, body: i32| {
-            let head = [20_u32.to_ne_bytes(), [kind.to_ne_bytes(), [0; 2]].concat().try_into().unwrap()];
-            [head.concat(), vec![0; 8], body.to_ne_bytes().to_vec()].concat()
-        };
-        let datagram = [message(ELEMENT, 7), message(DONE, -errno)].concat();
-        rustix::net::send(&kernel, &datagram, SendFlags::empty()).unwrap();
+    const ELEMENT: u16 = 20;
+    const OURS: u32 = ASKED | 1;
+
+    fn message(kind: u16, sequence: u32, body: i32) -> Vec<u8> {
+        let head = [20_u32.to_ne_bytes(), [kind.to_ne_bytes(), [0; 2]].concat().try_into().unwrap()];
+        [head.concat(), sequence.to_ne_bytes().into(), vec![0; 4], body.to_ne_bytes().into()].concat()
+    }
+
+    /// What comes of a datagram, and how many elements of a list it had.
+    fn read(datagram: &[Vec<u8>]) -> (Result<bool, ExchangeError>, usize) {
         let mut elements = 0;
-        let mut socket = Socket { file, buffer: Vec::new() };
-        let answer = socket.ask(&message(ELEMENT, 0), |_| {
+        let answer = answered(&datagram.concat(), OURS, &mut |_| {
             elements += 1;
             Ok(())
         });
@@ -182,10 +250,54 @@ mod tests {
 
     #[test]
     fn a_list_that_broke_off_is_not_taken_for_a_whole_one() {
-        assert!(matches!(list_ending_with(0), (Ok(()), 1)));
+        let list = |errno: i32| [message(ELEMENT, OURS, 7), message(DONE, OURS, -errno)];
+        assert!(matches!(read(&list(0)), (Ok(true), 1)));
         let out_of_memory = Errno::NOMEM.raw_os_error();
-        let (answer, elements) = list_ending_with(out_of_memory);
+        let (answer, elements) = read(&list(out_of_memory));
         assert!(matches!(answer, Err(ExchangeError::Refused(errno)) if errno == out_of_memory), "{answer:?}");
         assert_eq!(elements, 1);
+    }
+
+    #[test]
+    fn what_answers_another_request_is_passed_over() {
+        let others = [message(ELEMENT, OURS + 1, 7), message(ERROR, 1, -1), message(DONE, 0, 0)];
+        assert!(matches!(read(&others), (Ok(false), 0)));
+    }
+
+    /// A netlink socket that is not connected, and another one that sends to it as a process of the pod could.
+    fn with_a_stranger() -> (Socket, OwnedFd, SocketAddrNetlink) {
+        let open = || {
+            let file = rustix::net::socket_with(
+                AddressFamily::NETLINK,
+                SocketType::RAW,
+                SocketFlags::CLOEXEC,
+                Some(netlink::USERSOCK),
+            );
+            let file = file.unwrap();
+            rustix::net::bind(&file, &SocketAddrNetlink::new(0, 0)).unwrap();
+            file
+        };
+        let (file, stranger) = (open(), open());
+        let address = SocketAddrNetlink::try_from(rustix::net::getsockname(&file).unwrap()).unwrap();
+        (Socket { file, buffer: Vec::new(), asked: 0 }, stranger, address)
+    }
+
+    #[test]
+    fn what_another_process_sends_is_no_answer() {
+        let (mut socket, stranger, address) = with_a_stranger();
+        let send = |bytes: &[u8]| {
+            rustix::net::sendto(&stranger, bytes, SendFlags::empty(), &address).unwrap();
+        };
+        send(&message(ERROR, 1, 0));
+        let mut heard = 0;
+        socket.acknowledgements(|_, _| heard += 1).unwrap();
+        assert_eq!(heard, 0, "an acknowledgement of a transaction");
+        send(&message(DONE, OURS, 0));
+        let soon = Instant::now() + Duration::from_millis(50);
+        assert!(matches!(socket.receive(soon), Ok(None)), "the end of a list");
+        send(&vec![0; 2 * DATAGRAM]);
+        assert!(matches!(socket.receive(soon), Ok(None)), "too much for an answer");
+        assert_eq!(socket.receive(soon), Ok(None), "nothing came in time");
+        assert_eq!(socket.receive(Instant::now()), Err(Errno::TIMEDOUT));
     }
 }

@@ -95,6 +95,15 @@ fn first_message(bytes: &[u8]) -> Result<(Message<'_>, usize), Malformed> {
     Ok((Message { kind, flags, sequence, body }, length))
 }
 
+/// A request of one message under another sequence number.
+pub(crate) fn with_sequence(request: &[u8], sequence: u32) -> Vec<u8> {
+    let mut request = request.to_vec();
+    if let Some(place) = request.get_mut(8..12) {
+        place.copy_from_slice(&sequence.to_ne_bytes());
+    }
+    request
+}
+
 /// The error message that a datagram begins with, which may be cut: the sequence number of the message that it is about, and
 /// the error number, 0 for an acknowledgement.
 pub(crate) fn acknowledgement(datagram: &[u8]) -> Result<(u32, i32), Malformed> {
