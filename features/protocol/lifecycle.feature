@@ -65,6 +65,22 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     Then the plugin succeeds without output
     And the API server was not asked for anything
 
+  @mutant:del-strict
+  Scenario Outline: DEL succeeds with a configuration whose "<key>" ADD refuses
+    A runtime whose DEL fails tries again and again, and the pod stays.
+
+    Given a call of DEL
+    And its configuration's "<key>" is <value>
+    When the plugin is called
+    Then the plugin succeeds without output
+
+    Examples:
+      | key        | value    |
+      | cniVersion | "9.9.9"  |
+      | cniVersion | {}       |
+      | name       | "a b"    |
+      | name       | 7        |
+
   @mutant:del-fails
   Scenario: A deleted pod can come back
     Given pod "outside" outside the mesh

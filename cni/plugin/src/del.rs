@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! DEL: the pod's rules die with its namespace, so nothing is changed and nothing can fail. The agent is told, if it listens.
-//! Comes twice, without a namespace, long after the agent has gone.
+//! Comes twice, without a namespace, long after the agent has gone, and with a configuration of any version.
 
 use protocol::agent::RequestKind;
 use protocol::args::CniArgs;

@@ -100,6 +100,18 @@ fn the_server_is_asked_where_the_agent_does_not_help() {
 }
 
 #[test]
+fn del_succeeds_with_what_add_would_refuse() {
+    let no_version = json!({"name": "k8s", "type": "istio-cni", "cniVersion": "9.9.9"});
+    for conf in
+        [no_version, json!({"name": "a b"}), json!({"name": 7}), json!({"name": "n", "cniVersion": []})]
+    {
+        let run = |command| Scene::new(command).with(|scene| scene.conf = conf.clone()).run();
+        assert_eq!(run("DEL").exit, Exit::Success, "{conf}");
+        assert_eq!(run("ADD").exit, Exit::Failure, "{conf}");
+    }
+}
+
+#[test]
 fn a_static_pod_is_known_by_its_mirror() {
     let scene = Scene::new("ADD").with(|scene| {
         scene.agent = || {

@@ -27,11 +27,23 @@ impl Header {
         )
     }
 
+    /// Checks only that there is a configuration: an object with a name, whatever that and everything else is. It is what DEL asks for.
+    ///
+    /// # Errors
+    /// Code 6: not a JSON object; 7: no name.
+    pub fn require_name(stdin: &[u8]) -> Result<(), CniError> {
+        let mut fields = Fields::parse(stdin, &["name"]).map_err(|error| undecodable(&error))?;
+        match fields.string("name") {
+            Ok(name) if name.is_empty() => Err(missing_name()),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the head from a configuration's fields; the order of the checks decides which of two mistakes is reported.
     pub(super) fn from_fields(fields: &mut Fields) -> Result<Self, CniError> {
         let name = fields.string("name").map_err(|error| undecodable(&error))?;
         if name.is_empty() {
-            return Err(CniError::new(Code::INVALID_CONFIG, "missing network name"));
+            return Err(missing_name());
         }
         if !name::is_valid(&name) {
             return Err(CniError::new(Code::INVALID_CONFIG, "invalid characters found in network name")
@@ -63,6 +75,10 @@ impl Header {
         Err(CniError::new(Code::INCOMPATIBLE_VERSION, format!("config version does not allow {command}"))
             .with_details(format!("config is {}, {command} needs {since}", self.version)))
     }
+}
+
+fn missing_name() -> CniError {
+    CniError::new(Code::INVALID_CONFIG, "missing network name")
 }
 
 /// A configuration that is not JSON, or holds a value of a wrong type.
@@ -101,6 +117,32 @@ mod tests {
             (r#"{"name":"n","cniVersion":"1.0"}"#, Code::INCOMPATIBLE_VERSION),
         ] {
             assert_eq!(code(stdin), Err(want), "{stdin}");
+        }
+    }
+
+    #[test]
+    fn what_del_asks_for_is_a_configuration() {
+        for stdin in [
+            r#"{"name":"n","cniVersion":"9.9.9"}"#,
+            r#"{"name":"n","cniVersion":{}}"#,
+            r#"{"name":"a b"}"#,
+            r#"{"name":7}"#,
+        ] {
+            assert!(
+                Header::parse(stdin.as_bytes()).is_err() && Header::require_name(stdin.as_bytes()).is_ok()
+            );
+        }
+        for (stdin, want) in [
+            ("", Code::DECODING),
+            ("[]", Code::DECODING),
+            ("null", Code::INVALID_CONFIG),
+            ("{}", Code::INVALID_CONFIG),
+        ] {
+            assert_eq!(
+                Header::require_name(stdin.as_bytes()).map_err(|error| error.code),
+                Err(want),
+                "{stdin}"
+            );
         }
     }
 
