@@ -25,6 +25,9 @@ use protocol::pod::PodFacts;
 use redirect::ruleset::{Family, Ruleset};
 use serde_json::{Value, json};
 
+/// The longest lists that are accepted, all at once.
+const WORST: &str = "plugin, worst annotations";
+
 /// Times the set-up of pods.
 #[derive(Debug, Parser)]
 struct Options {
@@ -100,8 +103,10 @@ struct World {
     plugin: PathBuf,
     floor: PathBuf,
     ruleset: Ruleset,
+    worst: Ruleset,
     with_agent: Value,
     with_api: Value,
+    with_worst: Value,
     agent: Asked,
     api: Asked,
 }
@@ -110,10 +115,14 @@ impl World {
     fn create(scratch: &Path, plugin: PathBuf) -> Result<Self> {
         let pod: PodFacts = serde_json::from_str(POD)?;
         let ruleset = redirect::generate::ruleset(&rules::config(&pod)?)?;
-        let (agent_dir, api_dir) = (scratch.join("agent"), scratch.join("api"));
-        fs::create_dir(&agent_dir)?;
-        fs::create_dir(&api_dir)?;
+        let worst_pod = rules::worst_pod()?;
+        let worst = redirect::generate::ruleset(&rules::config(&worst_pod)?)?;
+        let [agent_dir, api_dir, worst_dir] = ["agent", "api", "worst"].map(|name| scratch.join(name));
+        for dir in [&agent_dir, &api_dir, &worst_dir] {
+            fs::create_dir(dir)?;
+        }
         let agent = peers::agent(&agent_dir, &pod)?;
+        peers::agent(&worst_dir, &worst_pod)?;
         let (url, api) = peers::api(POD)?;
         fs::write(api_dir.join("istio-cni-kubeconfig"), kubeconfig(&url).to_string())?;
         let floor = floor::build(&ruleset, scratch)?;
@@ -121,8 +130,10 @@ impl World {
             plugin,
             floor,
             ruleset,
+            worst,
             with_agent: netconf(&agent_dir),
             with_api: netconf(&api_dir),
+            with_worst: netconf(&worst_dir),
             agent,
             api,
         })
@@ -150,17 +161,19 @@ impl World {
             contender::plugin("plugin VERSION", &self.plugin, "VERSION", ("", ""), &self.with_agent),
         ];
         contenders.extend(contender::restore("nft", v4, Some(v6)));
-        self.prove(&contenders[..3])?;
+        Self::prove(&contenders[..3], &self.ruleset)?;
+        let worst = self.add(WORST, &self.plugin, &self.with_worst);
+        Self::prove(std::slice::from_ref(&worst), &self.worst)?;
+        contenders.push(worst);
         Ok(contenders)
     }
 
     /// A contender that leaves other rules than the wanted ones is not worth timing.
-    fn prove(&self, contenders: &[Contender]) -> Result<()> {
+    fn prove(contenders: &[Contender], wanted: &Ruleset) -> Result<()> {
         for contender in contenders {
             let pod = PodNamespace::create()?;
             contender.set_up(&pod)?;
-            let differences =
-                pod.inside(netfilter::read)?.map(|found| netfilter::compare(&found, &self.ruleset))?;
+            let differences = pod.inside(netfilter::read)?.map(|found| netfilter::compare(&found, wanted))?;
             ensure!(differences.is_empty(), "{} left other rules: {differences:?}", contender.name);
         }
         Ok(())
@@ -172,6 +185,7 @@ impl World {
         let pairs = [
             (contender::floor(&self.floor), &self.floor),
             (self.add("plugin, agent up", &self.plugin, &self.with_agent), &self.plugin),
+            (self.add(WORST, &self.plugin, &self.with_worst), &self.plugin),
         ];
         for (contender, binary) in pairs {
             let pod = PodNamespace::create()?;

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail, ensure};
 use protocol::pod::PodFacts;
+use redirect::annotations::{Annotation, MAX_INTERFACES, MAX_LIST};
 use redirect::config::Config;
 use redirect::enrol::{Enrolment, enrol};
 use redirect::generate::ruleset;
@@ -15,6 +16,26 @@ pub const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"car
 "labels":{"app":"cart"},"annotations":{"sidecar.istio.io/status":"{}"}},"spec":{"containers":[{"name":"app","image":"app"},
 {"name":"istio-proxy","image":"proxy","args":["proxy","sidecar"],"env":[{"name":"ISTIO_DUAL_STACK","value":"true"}],
 "securityContext":{"runAsUser":1337,"runAsGroup":1337}}]}}"#;
+
+/// The pod of [`POD`] with each list in its annotations as long as is accepted.
+pub fn worst_pod() -> Result<PodFacts> {
+    let mut pod: PodFacts = serde_json::from_str(POD)?;
+    let ports = |from: usize| (from..from + MAX_LIST).map(|port| port.to_string()).collect();
+    let ranges = |net: u8| (0..MAX_LIST).map(|at| format!("10.{net}.{}.{}/32", at / 256, at % 256)).collect();
+    let lists: [(Annotation, Vec<String>); 8] = [
+        (Annotation::IncludeInboundPorts, ports(1)),
+        (Annotation::ExcludeInboundPorts, ports(2_000)),
+        (Annotation::IncludeOutboundPorts, ports(20_000)),
+        (Annotation::ExcludeOutboundPorts, ports(30_000)),
+        (Annotation::IncludeOutboundRanges, ranges(1)),
+        (Annotation::ExcludeOutboundRanges, ranges(2)),
+        (Annotation::ExcludeInterfaces, (0..MAX_INTERFACES).map(|at| format!("net{at}")).collect()),
+        (Annotation::RerouteVirtualInterfaces, vec!["k6t-eth0".to_owned()]),
+    ];
+    let annotations = lists.map(|(annotation, list)| (annotation.key().to_owned(), list.join(",")));
+    pod.metadata.annotations.extend(annotations);
+    Ok(pod)
+}
 
 /// What the rules of a pod are made of.
 pub fn config(pod: &PodFacts) -> Result<Config> {

@@ -29,6 +29,29 @@ Feature: An annotation that cannot be obeyed keeps the pod from starting
       | traffic.sidecar.istio.io/kubevirtInterfaces      | 0net                | contains invalid characters                        |
 
   @mutant:bad-annotation-accepted
+  Scenario Outline: <annotation> with <count> elements is longer than any that is meant
+    Each element is rules that every start of the pod writes, and that every connection of it walks through.
+
+    Given pod "cart" of the mesh
+    And its annotation "<annotation>" lists <count> <elements>
+    Then it does not start: code 999, "<reason>"
+
+    Examples:
+      | annotation                                       | count | elements   | reason                                                                                 |
+      | traffic.sidecar.istio.io/excludeOutboundPorts    | 40000 | ports      | excludeOutboundPorts; annotationFound = true: 40000 elements, at most 1024 are accepted |
+      | traffic.sidecar.istio.io/excludeInboundPorts     | 1025  | ports      | excludeInboundPorts; annotationFound = true: 1025 elements, at most 1024 are accepted   |
+      | traffic.sidecar.istio.io/includeOutboundIPRanges | 1025  | ranges     | includeIPCidrs; annotationFound = true: 1025 elements, at most 1024 are accepted        |
+      | traffic.sidecar.istio.io/excludeInterfaces       | 65    | interfaces | excludeInterfaces; annotationFound = true: 65 elements, at most 64 are accepted         |
+
+  @mutant:no-outbound-capture
+  Scenario: The longest list that is accepted
+    Given pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And its annotation "traffic.sidecar.istio.io/excludeOutboundPorts" lists 1024 ports
+    Then TCP from "cart" to "outside" port 443 is direct
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:bad-annotation-accepted
   Scenario: Once mended, the pod starts as if nothing had been
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh

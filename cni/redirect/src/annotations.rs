@@ -2,6 +2,7 @@
 //! The annotations that shape redirection: their keys, defaults and validation, in the order in which the first bad one
 //! stops an enrolment. What they add up to is decided in [`enrol`](mod@crate::enrol).
 
+mod bound;
 mod interfaces;
 mod ports;
 mod ranges;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::config::Mode;
 
+pub use bound::{MAX_INTERFACES, MAX_LIST, MAX_PAIRS, check_length, check_pairs};
 pub use interfaces::{InterfaceError, read_interfaces};
 pub use ports::{PortError, PortListError, check_ports};
 pub use ranges::{RangeError, read_exclude_ranges, read_include_ranges};
@@ -138,6 +140,27 @@ pub enum InvalidValue {
     /// A bad interface name.
     #[error(transparent)]
     Interface(InterfaceError),
+    /// A list that is longer than any that is meant.
+    #[error("{found} elements, at most {limit} are accepted")]
+    TooLong {
+        /// How many it has.
+        found: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// Each range is redirected for each virtual interface.
+    #[error(
+        "{ranges} ranges for each of {interfaces} virtual interfaces are {} rules, at most {limit} are accepted",
+        ranges.saturating_mul(*interfaces)
+    )]
+    TooManyPairs {
+        /// How many ranges are listed.
+        ranges: usize,
+        /// For how many interfaces.
+        interfaces: usize,
+        /// How many rules that may make.
+        limit: usize,
+    },
 }
 
 /// Reads the interception mode.

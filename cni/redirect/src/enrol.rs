@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::pod::PodFacts;
 
 use crate::annotations::{
-    Annotation, InvalidValue, check_ports, read_exclude_ranges, read_include_ranges, read_interfaces,
-    read_mode,
+    Annotation, InvalidValue, check_length, check_pairs, check_ports, read_exclude_ranges,
+    read_include_ranges, read_interfaces, read_mode,
 };
 use crate::go::parse_bool;
 use crate::host::Stack;
@@ -104,6 +104,14 @@ fn parameters(
         drop_invalid: Sourced::default_value(false),
         warnings: Vec::new(),
     };
+    check_pairs(
+        redirect.include_outbound_ranges.value.listed().len(),
+        redirect.virtual_interfaces.value.len(),
+    )
+    .map_err(|reason| AnnotationError {
+        annotation: Annotation::IncludeOutboundRanges,
+        reason: Box::new(reason),
+    })?;
     redirect.dns = switch(proxy, ProxyEnv::DnsCapture, &mut redirect.warnings);
     let dual = switch(proxy, ProxyEnv::DualStack, &mut redirect.warnings);
     let stack = if dual.value { Stack::Dual } else { Stack::FirstAddress };
@@ -126,7 +134,8 @@ impl Annotations<'_> {
             Some(text) => (text, Source::Annotation(annotation)),
             None => (annotation.default_value(), Source::Default),
         };
-        read(text)
+        let value = check_length(annotation, text).and_then(|()| read(text));
+        value
             .map(|value| Sourced { value, source })
             .map_err(|reason| AnnotationError { annotation, reason: Box::new(reason) })
     }
@@ -145,13 +154,9 @@ const PROXY_PORTS: [&str; 3] = ["15020", "15021", "15090"];
 
 /// Inbound ports that are not captured: those given, then the proxy's own, each spelling once.
 fn uncaptured(given: &str) -> Vec<Port> {
-    let mut tokens: Vec<&str> = Vec::with_capacity(8);
-    for token in given.trim().split(',').filter(|token| !token.is_empty()).chain(PROXY_PORTS) {
-        if !tokens.contains(&token) {
-            tokens.push(token);
-        }
-    }
-    tokens.into_iter().map(|token| list::port(token.trim())).collect()
+    let mut seen = BTreeSet::new();
+    let tokens = given.trim().split(',').filter(|token| !token.is_empty()).chain(PROXY_PORTS);
+    tokens.filter(|token| seen.insert(*token)).map(|token| list::port(token.trim())).collect()
 }
 
 /// Reads a switch of the proxy's environment. A value that says neither yes nor no counts as no.

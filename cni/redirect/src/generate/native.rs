@@ -4,18 +4,16 @@
 
 use crate::ruleset::{Chain, Match, Place, Rule, Table, Target};
 
-/// `rule` as the native dialect has it, behind the rules that were `emitted` already.
-pub(super) fn rule(mut rule: Rule, emitted: &[Rule]) -> Rule {
+/// `rule` as the native dialect has it, in a chain with so many rules `there` already.
+pub(super) fn rule(mut rule: Rule, there: usize) -> Rule {
     // Rules in raw keep the order of iptables: the port comes before the address.
     if rule.table != Table::Raw {
         rule.matches.sort_by_key(rank);
     }
-    if let Place::Insert(position) = rule.place {
-        let there =
-            emitted.iter().filter(|other| (other.table, other.chain) == (rule.table, rule.chain)).count();
-        if usize::from(position) > there {
-            rule.place = Place::Append;
-        }
+    if let Place::Insert(position) = rule.place
+        && usize::from(position) > there
+    {
+        rule.place = Place::Append;
     }
     rule
 }

@@ -29,6 +29,8 @@ pub(super) struct Spot {
 /// Collects rules, and knows which families are written and which addresses mean the same in each.
 pub(super) struct Sink {
     rules: Vec<Rule>,
+    /// How many rules each chain has by now. There are a dozen chains.
+    filled: Vec<((Table, Chain), usize)>,
     dialect: Dialect,
     ipv6: bool,
     loopback: Cidr,
@@ -39,6 +41,7 @@ impl Sink {
         // A default sidecar has 20 rules, with IPv6 24; TPROXY makes them 32 and 40.
         Self {
             rules: Vec::with_capacity(40),
+            filled: Vec::new(),
             dialect: config.dialect,
             ipv6: config.ipv6,
             loopback: config.loopback,
@@ -71,10 +74,25 @@ impl Sink {
         }
         let Spot { at: At(table, chain), origin } = spot;
         let rule = Rule { table, chain, scope, place, matches, target, origin };
-        self.rules.push(match self.dialect {
+        let rule = match self.dialect {
             Dialect::Iptables => rule,
-            Dialect::Nft => native::rule(rule, &self.rules),
-        });
+            Dialect::Nft => native::rule(rule, self.there((table, chain))),
+        };
+        self.rules.push(rule);
+    }
+
+    /// How many rules a chain has, before one more comes.
+    fn there(&mut self, at: (Table, Chain)) -> usize {
+        match self.filled.iter_mut().find(|(filled, _)| *filled == at) {
+            Some((_, there)) => {
+                *there += 1;
+                *there - 1
+            }
+            None => {
+                self.filled.push((at, 1));
+                0
+            }
+        }
     }
 
     /// Behind what is there, in each family.

@@ -57,6 +57,20 @@ fn annotation(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
+/// A list of different elements, the first being port 1, 10.0.0.0/32 or e0.
+#[given(regex = r#"^its annotation "([^"]+)" lists (\d+) (ports|ranges|interfaces)$"#)]
+fn long_annotation(world: &mut LabWorld, key: String, count: u32, elements: String) -> Step {
+    let first = std::net::Ipv4Addr::new(10, 0, 0, 0).to_bits();
+    let element = |at: u32| match elements.as_str() {
+        "ports" => (at + 1).to_string(),
+        "ranges" => format!("{}/32", std::net::Ipv4Addr::from_bits(first + at)),
+        _ => format!("e{at}"),
+    };
+    let list: Vec<String> = (0..count).map(element).collect();
+    world.it()?.annotations.insert(key, list.join(","));
+    Ok(())
+}
+
 #[given(regex = r#"^it has no annotation "([^"]+)"$"#)]
 fn no_annotation(world: &mut LabWorld, key: String) -> Step {
     world.it()?.annotations.remove(&key);
