@@ -3,13 +3,14 @@
 //!
 //! What is there is read in process; a tool is started only to change it, for each family once to try and once to do it. Each table is
 //! replaced by one commit: what was ours goes and what is wanted comes at once. Tables and families are not changed together;
-//! [`Options::reconcile`] drops all traffic meanwhile.
+//! [`Options::reconcile`] drops all traffic meanwhile. What a tool says of its success is not believed: the namespace is read back.
 //!
 //! | part | what it does |
 //! |---|---|
 //! | [`decide`](mod@decide) | what has to be done; pure |
 //! | `script` | as restore text; pure |
 //! | `state` | what is ours in the kernel |
+//! | `proof` | whether the kernel holds what a tool was to do |
 //! | `tool` | finds a tool |
 //! | `run` | runs it, within a deadline |
 //! | `sandbox` | keeps it from the node's files |
@@ -19,6 +20,7 @@
 pub mod decide;
 mod error;
 mod lock;
+mod proof;
 mod run;
 mod sandbox;
 mod script;
@@ -26,7 +28,7 @@ mod state;
 mod tool;
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redirect::ruleset::{Family, Ruleset};
 
@@ -70,7 +72,13 @@ pub struct Done {
 /// Whether rules can be written through a variant here: its tool for IPv4 is installed. What the kernel can do is another question.
 #[must_use]
 pub fn is_installed(variant: Variant) -> bool {
-    tool::find(variant, Family::V4, Instant::now() + Options::default().deadline).is_ok()
+    tool::find(variant, Family::V4, moment(Options::default().deadline)).is_ok()
+}
+
+/// When a limit from now is over. One of more than a day is a day: the clock cannot count as far as a configuration.
+fn moment(limit: Duration) -> Instant {
+    const DAY: Duration = Duration::from_hours(24);
+    Instant::now() + limit.min(DAY)
 }
 
 /// Makes the tables of a variant hold a ruleset.
@@ -96,7 +104,7 @@ fn work(
     purpose: Purpose,
     options: &Options,
 ) -> Result<Done, IptablesError> {
-    let deadline = Instant::now() + options.deadline;
+    let deadline = moment(options.deadline);
     let residue = state::residue(variant, ruleset)?;
     let actions = decide(decide::State::of(&residue), purpose, options);
     let applied = actions.applied();
@@ -111,7 +119,9 @@ fn work(
     owner::enter_with_programs()?;
     let runner = Runner::find(variant, &families, options.surroundings, deadline)?;
     let (result, unsandboxed) = runner.isolated(|| write(&runner, ruleset, &residue, actions));
-    result.map(|()| Done { applied, unsandboxed })
+    result?;
+    proof::check(variant, ruleset, purpose)?;
+    Ok(Done { applied, unsandboxed })
 }
 
 fn write(
@@ -152,6 +162,18 @@ impl Drop for Rails<'_> {
         for family in self.0.families() {
             // Nothing can be done about it; the chain's name makes it ours, so whoever applies next removes it.
             let _ = self.0.with_more_time().restore(family, Commit::EachTable, script::RAILS_DOWN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_no_clock_reaches_is_a_day() {
+        for seconds in [1 << 62, i64::MAX.unsigned_abs(), u64::MAX] {
+            assert!(moment(Duration::from_secs(seconds)) > Instant::now() + Duration::from_hours(23));
         }
     }
 }

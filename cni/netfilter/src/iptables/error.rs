@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use super::Variant;
+use super::decide::Purpose;
 use crate::encode::EncodeError;
 use crate::legacy::LegacyError;
 use crate::owner::OwnerError;
@@ -99,6 +100,17 @@ pub enum IptablesError {
         problem: Problem,
         /// What it said.
         message: String,
+    },
+    /// The tools said that they succeeded, and the namespace is not as it was to be.
+    #[error(
+        "apply rules through the iptables tools of variant {variant}: they ended with success, but read back the network namespace {}: look for denials of a security module (SELinux, AppArmor, seccomp) about them, and for a wrapper in their place",
+        match .purpose { Purpose::Apply => "does not hold the rules", Purpose::Remove => "still holds rules of ours" }
+    )]
+    Unproven {
+        /// The tools' variant.
+        variant: Variant,
+        /// What they were to do.
+        purpose: Purpose,
     },
     /// What is there could not be read.
     #[error(transparent)]

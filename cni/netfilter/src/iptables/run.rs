@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a tool within a deadline, with nothing of our environment but `PATH`. Its input lies in memory and what it says is read while
-//! it runs, so that neither side can wait for the other.
+//! Runs a tool within a deadline, with nothing of our environment but `PATH`. Its input goes through a pipe (a file in memory is one that
+//! a security module may keep it from reading: it then reads nothing, and succeeds) and what it says is read meanwhile, so that neither
+//! side can wait for the other.
 
-use std::fs::File;
-use std::io::{self, Seek as _, Write as _};
-use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redirect::ruleset::Family;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::MemfdFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::sandbox::{NodeLock, Unsandboxed, isolated};
@@ -141,14 +140,11 @@ impl Runner {
 
 /// Runs a command to its end, or ends it when `deadline` passes ([`io::ErrorKind::TimedOut`]).
 pub(super) fn output(mut command: Command, input: &str, deadline: Instant) -> io::Result<Output> {
-    let mut memory = File::from(rustix::fs::memfd_create("rules", MemfdFlags::CLOEXEC)?);
-    memory.write_all(input.as_bytes())?;
-    memory.rewind()?;
     let lock = command.get_envs().find_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
     command.env_clear().env("PATH", tool::path()).envs(lock);
-    command.stdin(memory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Running(command.spawn()?);
-    let (text, errors) = listen(&mut child.0, deadline)?;
+    let (text, errors) = Talk::with(&mut child.0, input)?.until(deadline)?;
     let status = child.0.wait()?.code();
     Ok(Output { status, text, errors })
 }
@@ -164,61 +160,177 @@ impl Drop for Running {
     }
 }
 
-/// Reads what a child says until it ends.
-fn listen(child: &mut Child, deadline: Instant) -> io::Result<(String, String)> {
-    let end = match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-        Ok(end) => Some(end),
-        // Before Linux 5.3, where legacy iptables is needed most, the end of what it says has to do.
-        Err(Errno::NOSYS) => None,
-        Err(errno) => return Err(errno.into()),
-    };
-    let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(io::ErrorKind::BrokenPipe.into());
-    };
-    let (mut text, mut errors) = (Vec::new(), Vec::new());
-    let (mut out_open, mut err_open, mut ended) = (true, true, false);
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        // What an ended child said is there already; who else holds its pipes is not waited for.
-        let left = if ended { Duration::ZERO } else { left };
-        let interest = |open: bool| if open { PollFlags::IN } else { PollFlags::empty() };
-        let mut files = [
-            PollFd::from_borrowed_fd(
-                end.as_ref().map_or(out.as_fd(), AsFd::as_fd),
-                interest(end.is_some() && !ended),
-            ),
-            PollFd::from_borrowed_fd(out.as_fd(), interest(out_open)),
-            PollFd::from_borrowed_fd(err.as_fd(), interest(err_open)),
-        ];
-        let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match poll(&mut files, Some(&timeout)) {
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno.into()),
-            Ok(0) if ended => break,
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            Ok(_) => {}
-        }
-        let [died, said, complained] = files.map(|file| !file.revents().is_empty());
-        ended |= if end.is_some() { died } else { !out_open && !err_open };
-        if said && out_open {
-            out_open = keep(&mut out, &mut text)?;
-        }
-        if complained && err_open {
-            err_open = keep(&mut err, &mut errors)?;
-        }
-        if ended && !(said && out_open) && !(complained && err_open) {
-            break;
-        }
-    }
-    let spell = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok((spell(text), spell(errors)))
+/// What goes to and comes from a child.
+struct Talk<'a> {
+    /// Readable when it has ended.
+    end: Option<OwnedFd>,
+    /// Where what is left of its input goes.
+    input: Option<(ChildStdin, &'a [u8])>,
+    out: Option<ChildStdout>,
+    err: Option<ChildStderr>,
+    text: Vec<u8>,
+    errors: Vec<u8>,
 }
 
-/// Takes what waits, and keeps it if there is room. False at the end.
-fn keep(from: &mut impl io::Read, kept: &mut Vec<u8>) -> io::Result<bool> {
+/// Something that a child does.
+#[derive(Clone, Copy)]
+enum Event {
+    Ended,
+    Reads,
+    Says,
+    Complains,
+}
+
+impl<'a> Talk<'a> {
+    fn with(child: &mut Child, input: &'a str) -> io::Result<Self> {
+        let end = if_there(pidfd_open(Pid::from_child(child), PidfdFlags::empty()))?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        ioctl_fionbio(&stdin, true)?;
+        Ok(Self {
+            end,
+            input: Some((stdin, input.as_bytes())),
+            out,
+            err,
+            text: Vec::new(),
+            errors: Vec::new(),
+        })
+    }
+
+    /// Goes on until the child ends.
+    fn until(mut self, deadline: Instant) -> io::Result<(String, String)> {
+        let mut ended = false;
+        self.feed();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // What an ended child said is there already; who else holds its pipes is not waited for.
+            let left = if ended { Duration::ZERO } else { left };
+            let events = self.wait(left, ended)?;
+            if events.is_empty() {
+                if ended {
+                    break;
+                }
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            for event in events {
+                match event {
+                    Event::Ended => ended = true,
+                    Event::Reads => self.feed(),
+                    Event::Says => keep(&mut self.out, &mut self.text)?,
+                    Event::Complains => keep(&mut self.err, &mut self.errors)?,
+                }
+            }
+            ended |= self.end.is_none() && self.out.is_none() && self.err.is_none();
+        }
+        let spell = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok((spell(self.text), spell(self.errors)))
+    }
+
+    /// What happens within `left`; of a child that has ended only what it said.
+    fn wait(&self, left: Duration, ended: bool) -> io::Result<Vec<Event>> {
+        let end = self.end.as_ref().map(AsFd::as_fd).filter(|_| !ended);
+        let input = self.input.as_ref().map(|(to, _)| to.as_fd()).filter(|_| !ended);
+        let all = [
+            (Event::Ended, end, PollFlags::IN),
+            (Event::Reads, input, PollFlags::OUT),
+            (Event::Says, self.out.as_ref().map(AsFd::as_fd), PollFlags::IN),
+            (Event::Complains, self.err.as_ref().map(AsFd::as_fd), PollFlags::IN),
+        ];
+        let open = all.into_iter().filter_map(|(event, file, interest)| Some((event, file?, interest)));
+        let (events, mut files): (Vec<_>, Vec<_>) =
+            open.map(|(event, file, interest)| (event, PollFd::from_borrowed_fd(file, interest))).unzip();
+        let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+        while let Err(errno) = poll(&mut files, Some(&timeout)) {
+            if errno != Errno::INTR {
+                return Err(errno.into());
+            }
+        }
+        let happened = events.into_iter().zip(&files).filter(|(_, file)| !file.revents().is_empty());
+        Ok(happened.map(|(event, _)| event).collect())
+    }
+
+    /// Writes what the pipe takes, and closes it behind the last byte. A child that does not want the rest says so by its status, and the
+    /// rules that are missing are missed when they are read back.
+    fn feed(&mut self) {
+        let Some((mut to, mut rest)) = self.input.take() else { return };
+        while !rest.is_empty() {
+            match to.write(rest) {
+                Ok(length) => rest = rest.get(length..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.input = Some((to, rest));
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Before Linux 5.3, where legacy iptables is needed most, and under a seccomp filter that does not know the call (EPERM), the end of what
+/// a child says has to do.
+fn if_there(pidfd: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
+    match pidfd {
+        Ok(end) => Ok(Some(end)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Takes what waits, and keeps it if there is room. Closes at the end.
+fn keep(from: &mut Option<impl io::Read>, kept: &mut Vec<u8>) -> io::Result<()> {
+    let Some(open) = from else { return Ok(()) };
     let mut piece = [0; KEPT];
-    let length = from.read(&mut piece)?;
+    let length = open.read(&mut piece)?;
     let room = KEPT.saturating_sub(kept.len());
     kept.extend_from_slice(piece.get(..length.min(room)).unwrap_or_default());
-    Ok(length > 0)
+    if length == 0 {
+        *from = None;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, input: &str, limit: Duration) -> io::Result<Output> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        output(command, input, Instant::now() + limit)
+    }
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_tool_gets_all_of_its_input_through_a_pipe() {
+        // More than a pipe holds, while the tool says more than a pipe holds.
+        let input = "-A ISTIO_OUTPUT -j RETURN\n".repeat(20_000);
+        let said = shell("test -p /dev/stdin && tee /dev/stderr | wc -c", &input, LIMIT).unwrap();
+        assert_eq!((said.status, said.text.trim()), (Some(0), input.len().to_string().as_str()));
+        assert_eq!(said.errors.len(), KEPT);
+    }
+
+    #[test]
+    fn a_child_without_a_pidfd_ends_when_it_says_no_more() {
+        for errno in [Errno::NOSYS, Errno::PERM] {
+            assert!(matches!(if_there(Err(errno)), Ok(None)), "{errno}");
+        }
+        assert!(if_there(Err(Errno::MFILE)).is_err());
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Running(command.spawn().unwrap());
+        let mut talk = Talk::with(&mut child.0, "*nat\n").unwrap();
+        talk.end = None;
+        let (text, _) = talk.until(Instant::now() + LIMIT).unwrap();
+        assert_eq!(text, "*nat\n");
+    }
+
+    #[test]
+    fn a_tool_that_does_not_read_is_not_waited_for() {
+        let input = "x".repeat(1 << 20);
+        assert_eq!(shell("exit 3", &input, LIMIT).unwrap().status, Some(3));
+        let late = shell("exec sleep 60", &input, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    }
 }

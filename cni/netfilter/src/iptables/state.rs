@@ -10,26 +10,35 @@ use crate::legacy;
 use crate::ours::Survey;
 use crate::read::read;
 use crate::residue::{OwnChain, Residue, TableResidue, own_rules, tellable};
-use crate::snapshot::{Name, NfFamily, RuleState};
+use crate::snapshot::{Name, NfFamily, RuleState, Snapshot};
 use crate::wanted::Wanted;
 
 /// What is ours, and whether it is what is wanted.
 pub(super) fn residue(variant: Variant, ruleset: &Ruleset) -> Result<Residue, IptablesError> {
     match variant {
         Variant::Legacy => Ok(legacy::ours::residue(&legacy::read()?, ruleset)),
-        Variant::Nft => nf_tables(ruleset),
+        Variant::Nft => nf_tables(&read()?, ruleset),
     }
 }
 
-fn nf_tables(ruleset: &Ruleset) -> Result<Residue, IptablesError> {
-    let snapshot = read()?;
+/// The same of the tables alone that the variant's tools write: native ones of ours go when the new rules stand.
+pub(super) fn residue_of_tools(variant: Variant, ruleset: &Ruleset) -> Result<Residue, IptablesError> {
+    if variant == Variant::Legacy {
+        return residue(variant, ruleset);
+    }
+    let mut snapshot = read()?;
+    snapshot.tables.retain(|table| table.family != NfFamily::Inet);
+    nf_tables(&snapshot, ruleset)
+}
+
+fn nf_tables(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Residue, IptablesError> {
     let nothing = Ruleset { rules: Vec::new(), ..ruleset.clone() };
     // The tools know values that cannot be written here (names of users, of services): such rules are always written anew.
     let (wanted, known) = match Wanted::new(ruleset) {
         Ok(wanted) => (wanted, true),
         Err(_) => (Wanted::new(&nothing).map_err(IptablesError::Encode)?, false),
     };
-    let survey = Survey::new(&snapshot, &wanted);
+    let survey = Survey::new(snapshot, &wanted);
     let differs = !known || !differences(&survey, &wanted).is_empty();
     let tables = survey.tables.iter().filter_map(|own| {
         let family = match own.home.family {

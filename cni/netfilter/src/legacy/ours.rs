@@ -40,6 +40,11 @@ pub(crate) fn has_traces_of_ours(legacy: &Legacy) -> bool {
     has_rules_of_ours(legacy) || chains(legacy).any(|(_, chain)| is_own_chain(chain))
 }
 
+/// Whether all that is there of ours, or of `known`, is chains without rules.
+pub(crate) fn has_only_empty_chains(legacy: &Legacy, known: &Ruleset) -> bool {
+    !has_rules_of_ours(legacy) && residue(legacy, known).tables.iter().all(|table| table.rules.is_empty())
+}
+
 fn chains(legacy: &Legacy) -> impl Iterator<Item = (&LegacyTable, &LegacyChain)> {
     legacy.tables.iter().flat_map(|table| table.chains.iter().map(move |chain| (table, chain)))
 }

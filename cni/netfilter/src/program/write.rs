@@ -58,7 +58,7 @@ pub(super) fn write(
         }
     };
     Ok(match written.left {
-        None => written.instead(remove_from_legacy(legacy, ruleset, options)),
+        None => written.instead(replace_in_legacy(legacy, ruleset, options)),
         Some(_) => written,
     })
 }
@@ -77,6 +77,16 @@ fn remove_from_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Re
     }
     iptables::remove(Variant::Legacy, known, options)?;
     Ok(true)
+}
+
+/// Removes what is in legacy tables when the new rules stand elsewhere. Chains without rules lead no packet anywhere: that they cannot be
+/// removed (an image without tools) is no reason to fail.
+fn replace_in_legacy(legacy: &Legacy, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+    let harmless = legacy::ours::has_only_empty_chains(legacy, known);
+    match remove_from_legacy(legacy, known, options) {
+        Err(_) if harmless => Ok(false),
+        removed => removed,
+    }
 }
 
 fn remove_from_nf_tables() -> Result<bool, ProgramError> {

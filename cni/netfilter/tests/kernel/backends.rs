@@ -10,7 +10,7 @@ use redirect::list::Selection;
 use redirect::ruleset::{Family, Table};
 
 use crate::link::up;
-use crate::lock::hide;
+use crate::lock::{hide, replace};
 use crate::world::World;
 use crate::{Case, Needs, rules, tools};
 
@@ -24,6 +24,8 @@ pub(crate) const CASES: &[Case] = &[
         Needs::ToolsAndUsers,
         left_behind,
     ),
+    Case("empty_legacy_chains_are_no_error_without_tools", Needs::ToolsAndUsers, empty_chain),
+    Case("a_tool_that_lies_is_not_believed", Needs::ToolsAndUsers, lying),
     Case("a_probe_tells_what_the_node_has_and_leaves_nothing", Needs::ToolsAndUsers, probed),
     Case("sixteen_pods_at_once_through_legacy", Needs::ToolsAndUsers, sixteen),
 ];
@@ -149,6 +151,53 @@ fn no_tools(world: World) {
         assert!(refused.contains("iptables-legacy-restore") && refused.contains("install"), "{refused}");
         assert!(refused.contains("nft-compat"), "{refused}");
     });
+}
+
+fn empty_chain(world: World) {
+    world.fresh(|| {
+        up(&[]);
+        tools::legacy(Family::V4, "-t nat -N ISTIO_REDIRECT");
+        hide("xtables-legacy-multi");
+        let done = do_program(config(), Wish::Auto);
+        assert_eq!((done.choice.backend, done.applied), (Backend::NftCompat, Applied::Created));
+        assert_eq!(sets(), (true, false, false));
+    });
+}
+
+/// What it says about itself is true; then it reads its input and does nothing.
+const LIAR: &str = "#!/bin/sh
+case \"$1\" in --version) echo 'iptables v1.8.9 (VARIANT)'; exit;; esac
+exec cat > /dev/null
+";
+
+fn lying(world: World) {
+    for (backend, program, variant) in [
+        (Backend::IptablesLegacy, "xtables-legacy-multi", "legacy"),
+        (Backend::IptablesNft, "xtables-nft-multi", "nf_tables"),
+    ] {
+        world.fresh(|| {
+            up(&[]);
+            let request = || Request {
+                config: full(),
+                wish: Wish::Only(backend),
+                recorded: None,
+                options: Options::default(),
+            };
+            let mut rtnetlink = Rtnetlink::open().unwrap();
+            replace(program, &LIAR.replace("VARIANT", variant));
+            let error = program::program(&mut rtnetlink, request()).unwrap_err().to_string();
+            assert!(error.contains("does not hold the rules"), "{error}");
+            assert_eq!(sets(), (false, false, false));
+        });
+        world.fresh(|| {
+            up(&[]);
+            do_program(full(), Wish::Only(backend));
+            replace(program, &LIAR.replace("VARIANT", variant));
+            let removed = program::remove(&mut Rtnetlink::open().unwrap(), &full(), &Options::default());
+            // Rules that iptables-nft wrote go without it.
+            assert_eq!(removed.is_ok(), backend == Backend::IptablesNft, "{removed:?}");
+        });
+    }
 }
 
 fn left_behind(world: World) {

@@ -44,6 +44,17 @@ pub(crate) fn hide(name: &str) {
     mount(Some("/dev/null"), &tool(name), none, MsFlags::MS_BIND, none).unwrap();
 }
 
+/// Puts a script in a tool's place, for this thread.
+pub(crate) fn replace(name: &str, script: &str) {
+    let tool = tool(name).canonicalize().unwrap();
+    private_mounts();
+    let none: Option<&str> = None;
+    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    std::fs::write("/run/script", script).unwrap();
+    std::fs::set_permissions("/run/script", std::fs::Permissions::from_mode(0o755)).unwrap();
+    mount(Some("/run/script"), &tool, none, MsFlags::MS_BIND, none).unwrap();
+}
+
 /// Hides the node's `/run` from this thread, and holds the lock in the new one.
 fn hold_node_lock() -> Flock<std::fs::File> {
     private_mounts();

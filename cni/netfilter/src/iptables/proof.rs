@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether the kernel holds what a tool was to do. A tool's exit status is no proof: one that could read nothing of its input, or a
+//! wrapper in its place, succeeds as well.
+
+use redirect::live::{LiveFamily, LiveRules, LiveTable};
+use redirect::ruleset::{Family, Id, Match, Owner, Port, Ruleset};
+
+use super::decide::Purpose;
+use super::{IptablesError, Variant, state};
+use crate::legacy::{self, Legacy};
+use crate::read::read;
+use crate::residue::Residue;
+use crate::snapshot::Snapshot;
+
+/// Reads back what a variant's tables hold.
+///
+/// # Errors
+/// [`IptablesError::Unproven`] if that is not what `purpose` asks for, or it cannot be read.
+pub(super) fn check(variant: Variant, ruleset: &Ruleset, purpose: Purpose) -> Result<(), IptablesError> {
+    let residue = state::residue_of_tools(variant, ruleset)?;
+    let proven = match purpose {
+        Purpose::Apply if ruleset.rules.is_empty() => is_gone(&residue),
+        // Only the tools know what number a name stands for.
+        Purpose::Apply if has_names(ruleset) => has_as_many(&live(variant)?, variant, ruleset),
+        Purpose::Apply => !residue.differs,
+        Purpose::Remove => is_gone(&residue),
+    };
+    if proven { Ok(()) } else { Err(IptablesError::Unproven { variant, purpose }) }
+}
+
+/// Whether nothing of ours is left but chains that somebody else's rules hold.
+fn is_gone(residue: &Residue) -> bool {
+    residue.tables.iter().all(|table| table.rules.is_empty() && table.chains.iter().all(|chain| chain.held))
+}
+
+/// Whether a rule names a user, a group or a service.
+fn has_names(ruleset: &Ruleset) -> bool {
+    ruleset.rules.iter().flat_map(|rule| &rule.matches).any(|condition| match condition {
+        Match::Owner(_, Owner::Uid(id) | Owner::Gid(id)) => matches!(id, Id::Name(_)),
+        Match::SourcePort(_, port) | Match::DestinationPort(_, port) => matches!(port, Port::Verbatim(_)),
+        _ => false,
+    })
+}
+
+fn live(variant: Variant) -> Result<LiveRules, IptablesError> {
+    Ok(match variant {
+        Variant::Legacy => crate::live(&Snapshot::default(), &legacy::read()?),
+        Variant::Nft => crate::live(&read()?, &Legacy::default()),
+    })
+}
+
+/// Whether each chain of ours has as many rules as wanted, and each built-in one at least as many.
+fn has_as_many(live: &LiveRules, variant: Variant, ruleset: &Ruleset) -> bool {
+    [Family::V4, Family::V6].into_iter().all(|family| {
+        ruleset.chains(family).iter().all(|wanted| {
+            let is_meant = |table: &&LiveTable| {
+                let meant = match variant {
+                    Variant::Legacy => LiveFamily::Legacy(family),
+                    Variant::Nft => LiveFamily::One(family),
+                };
+                table.family == meant && table.name == wanted.table.name()
+            };
+            let mut chains = live.tables.iter().filter(is_meant).flat_map(|table| &table.chains);
+            let found = chains.find(|chain| chain.name == wanted.chain.name());
+            found.is_some_and(|found| {
+                let (found, wanted_rules) = (found.rules.len(), wanted.rules.len());
+                found == wanted_rules || (wanted.chain.is_builtin() && found > wanted_rules)
+            })
+        })
+    })
+}
