@@ -38,6 +38,11 @@ pub enum AgentError {
     /// Nobody listens; what a node without an agent looks like.
     #[error("find an agent at its socket")]
     Absent,
+    /// The runtime passed no `K8S_POD_UID`: the agent may still know a deleted pod of the same name.
+    #[error(
+        "ask the agent: the runtime passed no K8S_POD_UID, and a deleted pod of the same name may be known"
+    )]
+    NoUid,
     /// The socket may not be connected to.
     #[error("connect to the agent at {}: {reason}", socket.display())]
     Denied {

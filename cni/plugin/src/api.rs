@@ -150,7 +150,8 @@ fn judge(result: Result<Answer, HttpError>, key: &PodKey) -> Result<Judgement, A
     match answer.status {
         200 => match serde_json::from_slice::<PodFacts>(&answer.body) {
             Ok(pod) if !is_pod(&pod, key) => again(Retriable::Garbage),
-            Ok(pod) if !pod.has_uid(&key.uid) => {
+            // What is read now is the pod of that name, if the runtime says no more than the name.
+            Ok(pod) if !key.uid.is_empty() && !pod.has_uid(&key.uid) => {
                 again(Retriable::OtherUid { found: pod.metadata.uid, wanted: key.uid.clone() })
             }
             Ok(pod) => Ok(Judgement::Found(Box::new(pod))),

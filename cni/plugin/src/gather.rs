@@ -112,6 +112,10 @@ pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {
     if conf.run_dir.is_empty() {
         return Asked(Err(AgentError::Absent));
     }
+    // Agents of any version answer by name what they remember; only what is read now is sure to be this pod.
+    if key.uid.is_empty() {
+        return Asked(Err(AgentError::NoUid));
+    }
     Asked(call.agent.send(&conf.agent_socket(), RequestKind::Pod(key.clone()), ASK_LIMIT))
 }
 
@@ -132,6 +136,9 @@ pub fn facts(
     };
     match agent {
         AgentMiss::Failed(AgentError::Absent) => call.log.debug("no agent; asking the API server", &[]),
+        AgentMiss::Failed(AgentError::NoUid) => {
+            call.log.debug("no K8S_POD_UID from the runtime; asking the API server", &[]);
+        }
         _ => call.log.warn("the agent did not help; asking the API server", &[("reason", &agent)]),
     }
     match from_api(call, conf, key, patience) {

@@ -107,12 +107,15 @@ impl PodFacts {
 
 impl Metadata {
     /// Whether the kubelet's `K8S_POD_UID` names this pod: by `metadata.uid`, or for a static pod's mirror by the annotation
-    /// [`MIRROR_ANNOTATION`]. An empty `uid` (old kubelets) matches any pod.
+    /// [`MIRROR_ANNOTATION`]. An empty `uid` names no pod: runtimes that pass none (cri-dockerd) leave open whether a pod known
+    /// from before is the one that starts now or a deleted namesake.
     #[must_use]
     pub fn has_uid(&self, uid: &str) -> bool {
-        uid.is_empty()
-            || self.uid == uid
-            || self.annotations.get(MIRROR_ANNOTATION).is_some_and(|mirror| mirror == uid)
+        !uid.is_empty() && (self.uid == uid || self.is_mirror_of(uid))
+    }
+
+    fn is_mirror_of(&self, uid: &str) -> bool {
+        self.annotations.get(MIRROR_ANNOTATION).is_some_and(|mirror| mirror == uid)
     }
 }
 
@@ -191,9 +194,14 @@ mod tests {
     #[test]
     fn a_static_pod_is_named_by_its_mirror_annotation() {
         let pod = decode(json!({"metadata": {"uid": "u-1", "annotations": {MIRROR_ANNOTATION: "m-1"}}}));
-        assert!(pod.has_uid("u-1") && pod.has_uid("m-1") && pod.has_uid(""));
+        assert!(pod.has_uid("u-1") && pod.has_uid("m-1"));
         assert!(!pod.has_uid("u-2"));
-        assert!(!PodFacts::default().has_uid("u-1"), "a pod without UID is not the one that is meant");
+        assert!(!pod.has_uid(""), "without a UID nobody can tell a namesake");
+        let without = PodFacts::default();
+        assert!(
+            !without.has_uid("u-1") && !without.has_uid(""),
+            "a pod without UID is not the one that is meant"
+        );
     }
 
     #[test]

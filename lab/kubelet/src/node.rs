@@ -204,7 +204,10 @@ impl NetnsNode {
     /// # Errors
     /// The object is no pod.
     pub fn admit(&self, object: &Value) -> Result<Option<Arc<Slot>>, Error> {
-        let plan = Plan::new(object, &self.options.binaries)?;
+        let mut plan = Plan::new(object, &self.options.binaries)?;
+        if self.options.uid_is_withheld {
+            plan.runtime_uid.clear();
+        }
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.get(&plan.pod).is_some_and(|slot| slot.plan.uid == plan.uid) {
             return Ok(None);

@@ -76,6 +76,8 @@ pub struct Options {
     pub installed: Installed,
     /// What the runtime remembers of sandboxes.
     pub cache: Layout,
+    /// Whether the runtime passes plugins no `K8S_POD_UID`, as cri-dockerd (its `buildCNIRuntimeConf` has namespace, name and container only).
+    pub uid_is_withheld: bool,
     /// How long the kubelet waits before it tries something a second time, and twice as long before each further one; without, a
     /// pod has one start and nothing is tried again.
     pub back_off: Option<Duration>,
@@ -115,6 +117,7 @@ impl Options {
             kernel: Kernel::default(),
             installed: Installed::default(),
             cache: Layout::default(),
+            uid_is_withheld: false,
             back_off: None,
             run_is_shared: true,
             image_has_tools: false,

@@ -112,6 +112,7 @@ pub struct Plan {
     /// `metadata.uid`
     pub uid: String,
     /// What the runtime is told: of a static pod the one that the kubelet made up, which its object in the API has as an annotation.
+    /// Empty if the runtime is told none.
     pub runtime_uid: String,
     /// Annotations, which some plugins ask the runtime for.
     pub annotations: BTreeMap<String, String>,

@@ -129,7 +129,8 @@ fn attachment(plan: &Plan, attempt: u32, netns: &Path) -> Attachment {
         ("K8S_POD_INFRA_CONTAINER_ID", &container_id),
         ("K8S_POD_UID", &plan.runtime_uid),
     ];
-    let args = args.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    let passed = args.into_iter().filter(|(_, value)| !value.is_empty());
+    let args = passed.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let annotations = plan.annotations.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
     let capabilities = BTreeMap::from([(ANNOTATIONS.to_owned(), Value::Object(annotations.collect()))]);
     Attachment {

@@ -114,6 +114,8 @@ pub struct NodePlan {
     pub installed: Installed,
     /// What the runtime remembers of sandboxes.
     pub cache: Layout,
+    /// Whether the runtime passes plugins no UID.
+    pub uid_is_withheld: bool,
     /// Whether `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
     /// Whether the agent's image has the tools of the machine.
@@ -168,6 +170,7 @@ impl Tier {
         options.kernel.clone_from(&node.kernel);
         options.installed = node.installed;
         options.cache = node.cache;
+        options.uid_is_withheld = node.uid_is_withheld;
         options.run_is_shared = !node.run_is_private;
         options.image_has_tools = node.image_has_tools;
         options.probes_in_time = node.probes_in_time;

@@ -98,7 +98,10 @@ fn respond(kind: &RequestKind, options: &Options) -> Response {
                 "another".clone_into(&mut pod.metadata.uid);
                 Response::Found { pod: Box::new(pod) }
             }
-            Some(pod) if pod.has_uid(&key.uid) => Response::Found { pod: Box::new(pod) },
+            // An older agent takes a request without UID for one about any pod of that name.
+            Some(pod) if key.uid.is_empty() || pod.has_uid(&key.uid) => {
+                Response::Found { pod: Box::new(pod) }
+            }
             _ => Response::Unknown,
         },
     }

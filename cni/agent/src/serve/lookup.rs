@@ -93,6 +93,10 @@ impl Lookup {
         if !is_name(&key.namespace) || !is_name(&key.name) {
             return Answer::Failed;
         }
+        // Neither cache nor an answer that others wait for already can be told from a deleted namesake's: the plugin reads it itself.
+        if key.uid.is_empty() {
+            return Answer::Unknown;
+        }
         let (mut flight, joined) = self.flight(key);
         let outcome = match flight.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().unwrap_or(Outcome::Failed),

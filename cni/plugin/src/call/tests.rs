@@ -100,6 +100,21 @@ fn the_server_is_asked_where_the_agent_does_not_help() {
 }
 
 #[test]
+fn without_a_uid_only_what_is_read_now_counts() {
+    // As cri-dockerd calls; the agent remembers a deleted pod of the same name that was outside the mesh.
+    let scene = Scene::new("ADD").set("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=cart");
+    let outcome = scene
+        .with(|scene| {
+            scene.agent = || found(|pod| pod["spec"]["containers"] = json!([{"name": "app"}]));
+            scene.api = api_pod;
+        })
+        .run();
+    outcome.result();
+    assert_eq!((outcome.heard.len(), outcome.requests), (0, 1));
+    assert_eq!(outcome.done, ["enter", "rules"]);
+}
+
+#[test]
 fn del_succeeds_with_what_add_would_refuse() {
     let no_version = json!({"name": "k8s", "type": "istio-cni", "cniVersion": "9.9.9"});
     for conf in

@@ -41,6 +41,11 @@ fn without_netns(world: &mut LabWorld) {
     world.node.cache = Layout::WithoutNetns;
 }
 
+#[given("the runtime passes no UID")]
+fn without_uid(world: &mut LabWorld) {
+    world.node.uid_is_withheld = true;
+}
+
 #[given("the node is a container, whose /run is no shared mount")]
 fn private_run(world: &mut LabWorld) {
     world.node.run_is_private = true;
