@@ -1,7 +1,7 @@
 @real-kernel
 Feature: Every back end redirects alike
-  A node's kernel takes rules in the form that iptables lists, or in nftables' own. What happens to traffic is the same, but for
-  the one difference that the last scenario shows.
+  A node's kernel takes rules in the form that iptables lists, or in nftables' own. What happens to traffic is the same, whether a back
+  end was chosen or is what a node fell back to.
 
   Background:
     Given pod "outside" outside the mesh
@@ -127,17 +127,50 @@ Feature: Every back end redirects alike
       | nft-compat |
       | nft        |
 
-  @ipv6 @mutant:no-outbound-capture
-  Scenario Outline: <back end>: IPv6 of a pod whose first address is IPv4 <ending>
-    iptables has tables for each family, and the first address decides which of them are written. A table of nftables holds
-    for both families, so the rules that name no address catch the second one as well.
+  @ipv6
+  Scenario Outline: <back end>: IPv6 of a pod whose first address is IPv4 is left alone
+    The first address decides which family is redirected. iptables has tables for each; a table of nftables sees both, and upstream's
+    catches the second one as well, for which nobody listens.
 
     Given a node whose back end is <back end>
     And its addresses are IPv4 and IPv6
     Then TCP from "cart" to "outside" port 8080 passes 15001
-    And TCP from "cart" to "outside" port 8080 over IPv6 <ending>
+    And TCP from "cart" to "outside" port 8080 over IPv6 is direct
+    And TCP from "outside" to "cart" port 8080 passes 15006
+    And TCP from "outside" to "cart" port 8080 over IPv6 is direct
 
+    @mutant:other-family-caught
     Examples:
-      | back end   | ending       |
-      | nft-compat | is direct    |
-      | nft        | passes 15001 |
+      | back end |
+      | nft      |
+
+    @mutant:no-outbound-capture
+    Examples:
+      | back end   |
+      | nft-compat |
+
+    @iptables-tools @mutant:no-outbound-capture
+    Examples:
+      | back end        |
+      | iptables-nft    |
+      | iptables-legacy |
+
+  @ipv6 @fake-kernel
+  Scenario Outline: Fallen back to <back end>: what a pod's rules mean stays the same
+    Given a node whose kernel lacks <what>
+    And its addresses are IPv4 and IPv6
+    Then the plugin took back end <back end> because "<why>"
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    And TCP from "cart" to "outside" port 8080 over IPv6 is direct
+    And TCP from "outside" to "cart" port 8080 passes 15006
+    And TCP from "outside" to "cart" port 8080 over IPv6 is direct
+
+    @mutant:other-family-caught
+    Examples:
+      | back end | what       | why             |
+      | nft      | nft-compat | cannot run what |
+
+    @iptables-tools @mutant:no-fallback
+    Examples:
+      | back end        | what      | why          |
+      | iptables-legacy | nf-tables | no nf_tables |

@@ -170,7 +170,7 @@ impl Run<'_, '_> {
         let rules = ruleset(&whole.config)?;
         let written = match rules.dialect {
             Dialect::Iptables => rules.families().map(|family| text::restore(&rules, family)).collect(),
-            Dialect::Nft => text::native(&rules),
+            Dialect::Nft => text::native(&rules.as_upstream()),
         };
         let path = (self.surroundings.env)(DRY_RUN_FILE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let done = match &path {

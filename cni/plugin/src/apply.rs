@@ -109,7 +109,7 @@ pub fn apply(redirect: &Redirect, site: &Site) -> Result<Done, Failure> {
 fn written_down(config: &Config) -> Result<String, Failure> {
     let rules: Ruleset = ruleset(config)?;
     Ok(match config.dialect {
-        Dialect::Nft => text::native(&rules),
+        Dialect::Nft => text::native(&rules.as_upstream()),
         Dialect::Iptables => {
             let mut all = text::restore(&rules, Family::V4);
             if config.ipv6 {

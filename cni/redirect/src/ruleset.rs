@@ -125,6 +125,8 @@ pub enum Origin {
     Dns,
     /// The loopback CIDR
     Loopback,
+    /// The family of the pod's addresses: the other one is left alone.
+    OtherFamily,
 }
 
 /// One rule.
@@ -153,8 +155,9 @@ pub struct Rule {
 ///
 /// In the native dialect there is one set of tables of family `inet`: [`Ruleset::inet_chains`] says what they hold.
 ///
-/// * A rule of [`Scope::Both`] meets IPv6 packets even if `ipv6` is false. A rule of [`Scope::Only`] names an address of
-///   that family, so no packet of the other meets it; those of IPv6 are there only if `ipv6` is true.
+/// * If `ipv6` is false, the first rule of each base chain sends packets of IPv6 past it ([`Origin::OtherFamily`]): a rule of
+///   [`Scope::Both`] would meet them, and what rules mean must not depend on the back end. A rule of [`Scope::Only`] names an
+///   address of that family, so no packet of the other meets it; those of IPv6 are there only if `ipv6` is true.
 /// * A rule's conditions stand in the order of native text, which is also the order in which the kernel evaluates them. A
 ///   rule counts behind its conditions and ahead of what it does. Only TPROXY is different: it hands the packet to a socket,
 ///   marks it, counts and accepts; without a socket the rule breaks off.
@@ -169,6 +172,16 @@ pub struct Ruleset {
     pub ipv6: bool,
     /// Rules, in order of emission.
     pub rules: Vec<Rule>,
+}
+
+impl Ruleset {
+    /// The same as upstream's generator makes it, which knows no [`Origin::OtherFamily`]: its native rules redirect IPv6 that its
+    /// iptables rules leave alone. A dry run is compared with that text.
+    #[must_use]
+    pub fn as_upstream(mut self) -> Self {
+        self.rules.retain(|rule| rule.origin != Origin::OtherFamily);
+        self
+    }
 }
 
 /// One chain with its rules in final order.

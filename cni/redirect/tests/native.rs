@@ -66,7 +66,7 @@ fn steps_carry_native_names_and_native_text() {
     assert_eq!(
         said(&out),
         [
-            ("output", 1, "counter jump istio-output"),
+            ("output", 2, "counter jump istio-output"),
             ("istio-output", 11, "counter jump istio-redirect"),
             ("istio-redirect", 1, "meta l4proto tcp counter redirect to :15001"),
         ]
@@ -74,12 +74,26 @@ fn steps_carry_native_names_and_native_text() {
 }
 
 #[test]
-fn ipv6_is_redirected_even_if_the_first_address_is_ipv4() {
-    let out = tcp(Hook::Output, "eth0", "fd00:1::3");
-    assert_eq!(judged(&sidecar(), &out).outcome, OUTBOUND);
-    assert_eq!(under_iptables(&sidecar(), &out).outcome, Outcome::Untouched);
-    let input = tcp(Hook::Prerouting, "eth0", "fd00:9::2");
-    assert_eq!(judged(&sidecar(), &input).outcome, Outcome::Redirected { port: 15006 });
+fn ipv6_is_left_alone_if_the_first_address_is_ipv4() {
+    for (hook, to) in [(Hook::Output, "fd00:1::3"), (Hook::Prerouting, "fd00:9::2")] {
+        let packet = tcp(hook, "eth0", to);
+        for packet in [packet.clone(), dns(packet)] {
+            for mode in [Mode::Redirect, Mode::Tproxy] {
+                let config = Config { dns: Dns::All, drop_invalid: true, mode, ..sidecar() };
+                let native = judged(&config, &packet);
+                assert_eq!(
+                    (native.outcome, native.mark, native.zone),
+                    (Outcome::Untouched, 0, 0),
+                    "{packet:?}"
+                );
+                assert!(native.steps.iter().all(|step| step.rule == "meta nfproto ipv6 counter return"));
+                assert_eq!(under_iptables(&config, &packet).outcome, Outcome::Untouched);
+            }
+        }
+    }
+    let dual = Config { ipv6: true, ..sidecar() };
+    assert_eq!(judged(&dual, &tcp(Hook::Output, "eth0", "fd00:1::3")).outcome, OUTBOUND);
+    assert!(!text::native(&ruleset(&dual).unwrap()).contains("nfproto"));
 }
 
 #[test]

@@ -67,6 +67,9 @@ impl Expressions<'_, '_> {
                 self.list.compare(operation::EQUAL, Content::new(&[self.protocol.unwrap_or_default()]));
                 Ok(())
             }
+            // The table says it.
+            Match::Family(family) if *family == self.family => Ok(()),
+            Match::Family(family) => Err(Unencodable::OtherFamily(*family)),
             Match::Source(sense, cidr) => self.address(Side::Source, *sense, *cidr),
             Match::Destination(sense, cidr) => self.address(Side::Destination, *sense, *cidr),
             Match::SourcePort(sense, port) => self.port(Side::Source, *sense, port),

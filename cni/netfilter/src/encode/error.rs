@@ -47,6 +47,9 @@ pub enum Unencodable {
     /// An interface name that is empty, too long, or holds a NUL.
     #[error("interface {0:?} is not 1 to 15 bytes without NUL")]
     Interface(String),
+    /// A family in a table of the other one.
+    #[error("a table of iptables holds one family, not also {0:?}")]
+    OtherFamily(redirect::ruleset::Family),
     /// An address of the other family.
     #[error("{0} is of the other family")]
     Family(redirect::ruleset::Cidr),

@@ -55,6 +55,7 @@ impl Expressions<'_, '_> {
             Match::Protocol(_) => self.protocol(),
             // The port asks for it.
             Match::PortProtocol(_) => Ok(()),
+            Match::Family(family) => self.in_family(*family),
             Match::Source(sense, cidr) => self.address(Side::Source, *sense, *cidr),
             Match::Destination(sense, cidr) => self.address(Side::Destination, *sense, *cidr),
             Match::SourcePort(sense, port) => self.port(Side::Source, *sense, port),
@@ -123,13 +124,19 @@ impl Expressions<'_, '_> {
         self.compare(Sense::Is, &[named])
     }
 
+    /// Asks for a family, once.
+    fn in_family(&mut self, family: Family) -> Result<(), Unencodable> {
+        if self.family == Some(family) {
+            return Ok(());
+        }
+        self.family = Some(family);
+        self.list.meta(meta::FAMILY);
+        self.compare(Sense::Is, &[number_of(family)])
+    }
+
     fn address(&mut self, side: Side, sense: Sense, cidr: Cidr) -> Result<(), Unencodable> {
         let prefix = Prefix::new(side, cidr)?;
-        if self.family != Some(cidr.family()) {
-            self.family = Some(cidr.family());
-            self.list.meta(meta::FAMILY);
-            self.compare(Sense::Is, &[number_of(cidr.family())])?;
-        }
+        self.in_family(cidr.family())?;
         prefix.write(self.list, equality(sense));
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! What the native dialect does with every rule that a step emits: another order of conditions, another idea of an insert,
 //! and no chain without rules. Differences of a single step are told in that step.
 
-use crate::ruleset::{Chain, Match, Place, Rule, Table, Target};
+use crate::ruleset::{Chain, Family, Match, Origin, Place, Rule, Scope, Table, Target};
 
 /// `rule` as the native dialect has it, in a chain with so many rules `there` already.
 pub(super) fn rule(mut rule: Rule, there: usize) -> Rule {
@@ -21,7 +21,7 @@ pub(super) fn rule(mut rule: Rule, there: usize) -> Rule {
 /// From the outside of a packet to the inside, and its owner last.
 fn rank(condition: &Match) -> u8 {
     match condition {
-        Match::InInterface(_) | Match::OutInterface(_) => 0,
+        Match::Family(_) | Match::InInterface(_) | Match::OutInterface(_) => 0,
         Match::Protocol(_) => 1,
         Match::Source(..) | Match::Destination(..) => 2,
         Match::Conntrack(_) | Match::Mark(..) | Match::ConnMark(_) => 3,
@@ -29,6 +29,26 @@ fn rank(condition: &Match) -> u8 {
         Match::SourcePort(..) | Match::DestinationPort(..) | Match::DestinationPorts(..) => 5,
         Match::Owner(..) => 6,
     }
+}
+
+/// A table of family `inet` sees both families. Where only IPv4 is redirected, IPv6 goes past each chain that the kernel calls, before
+/// anything else in it is looked at: hence emitted last, and inserted in front.
+pub(super) fn past_ipv6(rules: &mut Vec<Rule>) {
+    let mut base: Vec<(Table, Chain)> = Vec::with_capacity(6);
+    for rule in rules.iter().filter(|rule| rule.chain.is_builtin()) {
+        if !base.contains(&(rule.table, rule.chain)) {
+            base.push((rule.table, rule.chain));
+        }
+    }
+    rules.extend(base.into_iter().map(|(table, chain)| Rule {
+        table,
+        chain,
+        scope: Scope::Both,
+        place: Place::Insert(1),
+        matches: vec![Match::Family(Family::V6)],
+        target: Target::Return,
+        origin: Origin::OtherFamily,
+    }));
 }
 
 /// A chain without rules does not exist, and one jump to it would fail the whole transaction. That happens where DNS is

@@ -51,7 +51,13 @@ impl Sink {
     pub(super) fn into_rules(self) -> Vec<Rule> {
         match self.dialect {
             Dialect::Iptables => self.rules,
-            Dialect::Nft => native::without_dangling_jumps(self.rules),
+            Dialect::Nft => {
+                let mut rules = native::without_dangling_jumps(self.rules);
+                if !self.ipv6 {
+                    native::past_ipv6(&mut rules);
+                }
+                rules
+            }
         }
     }
 

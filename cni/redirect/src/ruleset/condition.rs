@@ -140,6 +140,8 @@ pub enum Match {
     InInterface(Cow<'static, str>),
     /// `-o NAME`, `oifname NAME`; a trailing `+` (native: `*`) matches the prefix.
     OutInterface(Cow<'static, str>),
+    /// `meta nfproto ipv4|ipv6`. Only in the native dialect: iptables has tables of each family.
+    Family(Family),
     /// `-s CIDR`
     Source(Sense, Cidr),
     /// `-d CIDR`

@@ -76,6 +76,13 @@ impl fmt::Display for Body<'_> {
     }
 }
 
+fn nfproto(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
+}
+
 fn not(sense: Sense) -> &'static str {
     match sense {
         Sense::Is => "",
@@ -88,6 +95,7 @@ fn write_match(out: &mut fmt::Formatter<'_>, condition: &Match, rule: &Rule) -> 
     match condition {
         Match::InInterface(name) => write!(out, "iifname {name} "),
         Match::OutInterface(name) => write!(out, "oifname {name} "),
+        Match::Family(family) => write!(out, "meta nfproto {} ", nfproto(*family)),
         Match::Source(sense, cidr) => write!(out, "{} saddr {}{cidr} ", ip(cidr), not(*sense)),
         Match::Destination(sense, cidr) => write!(out, "{} daddr {}{cidr} ", ip(cidr), not(*sense)),
         Match::Protocol(name) => write!(out, "meta l4proto {} ", name.name()),

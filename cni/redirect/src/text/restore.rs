@@ -102,6 +102,8 @@ fn write_match(out: &mut fmt::Formatter<'_>, condition: &Match) -> fmt::Result {
     match condition {
         Match::InInterface(name) => write!(out, "-i {name} "),
         Match::OutInterface(name) => write!(out, "-o {name} "),
+        // The table says it.
+        Match::Family(_) => Ok(()),
         Match::Source(sense, cidr) => write!(out, "{}-s {cidr} ", not(*sense)),
         Match::Destination(sense, cidr) => write!(out, "{}-d {cidr} ", not(*sense)),
         Match::Protocol(name) | Match::PortProtocol(name) => write!(out, "-p {} ", name.name()),

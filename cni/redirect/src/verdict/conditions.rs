@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::walk::State;
 use crate::packet::{Connection, Hook, Layer4, Packet};
-use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
 
 /// Whether `packet`, with what earlier rules made of it, meets `condition`.
 pub(super) fn holds(condition: &Match, packet: &Packet, state: &State, dialect: Dialect) -> bool {
@@ -16,6 +16,7 @@ pub(super) fn holds(condition: &Match, packet: &Packet, state: &State, dialect: 
         Match::OutInterface(name) => {
             packet.hook == Hook::Output && is_named(&packet.interface, name, dialect)
         }
+        Match::Family(family) => packet.source.is_ipv4() == (*family == Family::V4),
         Match::Source(sense, cidr) => in_range(*sense, packet.source, *cidr),
         Match::Destination(sense, cidr) => in_range(*sense, packet.destination, *cidr),
         Match::Protocol(protocol) | Match::PortProtocol(protocol) => matches!(

@@ -136,7 +136,7 @@ fn run_native(file: &str, count: usize) {
     let mut differences = Vec::new();
     for case in &cases {
         let ruleset = ruleset(&case.config.config(Dialect::Nft)).unwrap();
-        let got: Vec<String> = text::native(&ruleset).lines().map(normal).collect();
+        let got: Vec<String> = text::native(&ruleset.as_upstream()).lines().map(normal).collect();
         let want: Vec<String> = case.nft.iter().map(|line| normal(line)).collect();
         assert!(!want.is_empty(), "{} has no native commands", case.name);
         if let Some(difference) = first_difference(&got, &want) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use redirect::Config;
 use redirect::generate::ruleset;
 use redirect::packet::{Connection, Hook, Layer4, Packet, Verdict};
-use redirect::ruleset::{Dialect, Family};
+use redirect::ruleset::Dialect;
 use redirect::verdict::verdict;
 
 use crate::cases;
@@ -15,8 +15,6 @@ use crate::packets::packet;
 /// Where the native dialect may do something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Difference {
-    /// `inet` tables see IPv6 packets even if IPv6 is off, because the pod's first address is of IPv4.
-    Ipv6WhileOff,
     /// Drop-invalid asks for TCP.
     InvalidButNotTcp,
     /// A packet without a socket is somebody else's to `! --uid-owner`; `skuid !=` does not hold of it.
@@ -26,12 +24,10 @@ enum Difference {
 }
 
 impl Difference {
-    const ALL: [Self; 4] =
-        [Self::Ipv6WhileOff, Self::InvalidButNotTcp, Self::NoSocket, Self::InterfacePattern];
+    const ALL: [Self; 3] = [Self::InvalidButNotTcp, Self::NoSocket, Self::InterfacePattern];
 
     fn excuses(self, config: &Config, packet: &Packet) -> bool {
         match self {
-            Self::Ipv6WhileOff => packet.family() == Family::V6 && !config.ipv6,
             Self::InvalidButNotTcp => {
                 config.drop_invalid
                     && packet.connection == Connection::Invalid

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::live::{Action, Condition, LiveRule};
-use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
 
 /// Reads the statements of a rule. Nothing here is an error: what cannot be read cannot be judged.
 pub(super) fn read(statements: &[Value]) -> LiveRule {
@@ -134,8 +134,17 @@ fn meta_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
         "skuid" => Match::Owner(sense, Owner::Uid(id()?)),
         "skgid" => Match::Owner(sense, Owner::Gid(id()?)),
         "mark" => Match::Mark(sense, number(right)?),
+        "nfproto" if sense == Sense::Is => Match::Family(family(right.as_str()?)?),
         _ => return None,
     })
+}
+
+fn family(name: &str) -> Option<Family> {
+    match name {
+        "ipv4" => Some(Family::V4),
+        "ipv6" => Some(Family::V6),
+        _ => None,
+    }
 }
 
 fn protocol(name: &str) -> Option<Protocol> {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::list;
 use crate::live::{Action, Condition, LiveRule};
-use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Family, Match, Owner, Port, Protocol, Sense};
 
 pub(super) struct Reader<'a> {
     words: Vec<&'a str>,
@@ -180,6 +180,7 @@ impl<'a> Reader<'a> {
             "skgid" => Match::Owner(sense, Owner::Gid(id()?)),
             "mark" => Match::Mark(sense, number(value)?),
             "l4proto" if sense == Sense::Is => Match::Protocol(protocol(value)?),
+            "nfproto" if sense == Sense::Is => Match::Family(family(value)?),
             _ => return None,
         }))
     }
@@ -241,6 +242,14 @@ impl<'a> Reader<'a> {
             }
         };
         Some(Found::Conditions([Match::Protocol(protocol(header)?), port]))
+    }
+}
+
+fn family(name: &str) -> Option<Family> {
+    match name {
+        "ipv4" => Some(Family::V4),
+        "ipv6" => Some(Family::V6),
+        _ => None,
     }
 }
 
