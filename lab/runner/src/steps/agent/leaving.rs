@@ -228,18 +228,27 @@ async fn purge(world: &mut LabWorld) -> Step {
 
 /// Runs a pod to its end, which has to be a good one.
 pub(super) async fn run_once(world: &mut LabWorld, name: &str, pod: Value) -> Step {
+    match run_to_its_end(world, name, pod).await?.as_str() {
+        "Succeeded" => Ok(()),
+        phase => Err(Stop::wrong(format!("its pod is {phase}"))),
+    }
+}
+
+/// Runs a pod to its end, and says in which phase that was.
+pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value) -> Result<String, Stop> {
     let tier = world.cluster().await?;
     let start = tier.start_pod(SYSTEM_NAMESPACE, name, pod).await?;
     let pods: Api<PodObject> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
-    eventually(SOON, async || {
+    let ended = eventually(SOON, async || {
         let pod = pods.get(name).await.map_err(Stop::harness)?;
-        match pod.status.and_then(|status| status.phase).as_deref() {
-            Some("Succeeded") => Ok(()),
+        match pod.status.and_then(|status| status.phase) {
+            Some(phase) if phase == "Succeeded" || phase == "Failed" => Ok(phase),
             other => Err(Stop::wrong(format!("its pod is {other:?}, its start was {start:?}"))),
         }
     })
     .await?;
-    Ok(tier.delete_pod(SYSTEM_NAMESPACE, name).await?)
+    tier.delete_pod(SYSTEM_NAMESPACE, name).await?;
+    Ok(ended)
 }
 
 #[then("there is no pod of the node agent")]

@@ -17,7 +17,7 @@ use cucumber::{then, when};
 use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-use super::leaving::run_once;
+use super::leaving::run_to_its_end;
 use super::objects::{self, Job};
 use super::{chart, eventually, paths};
 use crate::stop::{Step, Stop};
@@ -101,5 +101,6 @@ async fn purge(world: &mut LabWorld) -> Step {
             mount["mountPath"] = json!(at);
         }
     }
-    run_once(world, NAME, pod).await
+    run_to_its_end(world, NAME, pod).await?;
+    Ok(())
 }
