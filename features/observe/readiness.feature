@@ -26,7 +26,7 @@ Feature: The agent says what keeps it from being ready
     And its port 8000 answers "/metrics" with 404
     And its port 15014 answers "/settings" with 404
 
-  @mutant:first-look-at-once
+  @mutant:looked-where-nobody-listens
   Scenario: No start of an agent is reported as unhealthy
     Given the kubelet's probes begin in their time
     When the node agent is deployed
