@@ -146,7 +146,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         taint.restore().await;
     }
     if uninstalls {
-        // What it writes would else come after what is removed.
+        // Its record of the back end would outlive the uninstallation.
         let _ = recording.await;
         take_back(settings).await;
     }
@@ -155,7 +155,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether another agent of the node has it.
+/// True where a later agent of this node is the installer.
 fn is_left(claim: Option<&mut Claim>) -> bool {
     let left = claim.is_some_and(|claim| claim.stand() != Standing::Installs);
     if left {

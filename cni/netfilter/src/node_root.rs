@@ -143,17 +143,25 @@ mod tests {
     struct Node(tempfile::TempDir);
 
     impl Node {
-        fn new() -> Self {
-            Self(tempfile::tempdir().unwrap())
-        }
-
         fn proc(&self) -> PathBuf {
             self.0.path().join("proc")
         }
 
-        /// A process, and the root and the mount namespace that it has; its parent.
-        fn process(&self, name: &str, parent: u32, mounts: &str) -> PathBuf {
-            let (process, root) = (self.proc().join(name), self.0.path().join(mounts));
+        /// A node with these processes: name, parent, and the directory that is its root and its mount namespace.
+        fn with(processes: &[(&str, u32, &str)]) -> Self {
+            let node = Self(tempfile::tempdir().unwrap());
+            for &(name, parent, mounts) in processes {
+                node.process(name, parent, mounts);
+            }
+            node
+        }
+
+        fn root(&self, mounts: &str) -> PathBuf {
+            self.0.path().join(mounts)
+        }
+
+        fn process(&self, name: &str, parent: u32, mounts: &str) {
+            let (process, root) = (self.proc().join(name), self.root(mounts));
             std::fs::create_dir_all(process.join("ns")).unwrap();
             std::fs::create_dir_all(root.join("run/netns")).unwrap();
             std::fs::create_dir_all(root.join("var")).unwrap();
@@ -161,7 +169,6 @@ mod tests {
             symlink(&root, process.join("root")).unwrap();
             let _there = symlink("/run", root.join("var/run"));
             std::fs::write(process.join("stat"), format!("9 (a) b) S {parent} 9 9")).unwrap();
-            root
         }
 
         /// The names in the directory of namespaces, of each root.
@@ -174,9 +181,8 @@ mod tests {
 
     #[test]
     fn links_of_the_node_lead_to_the_nodes_files() {
-        let node = Node::new();
-        let root = node.process("1", 0, "node");
-        std::fs::write(root.join("run/netns/cni-1"), "").unwrap();
+        let node = Node::with(&[("1", 0, "node")]);
+        std::fs::write(node.root("node").join("run/netns/cni-1"), "").unwrap();
         assert_eq!(node.seen(), [["cni-1"]]);
         let opened = NodeRoot::open(&node.proc()).unwrap();
         assert!(opened.netns(Path::new("/var/run/netns/cni-1")).is_none(), "a file is no namespace");
@@ -187,25 +193,23 @@ mod tests {
 
     #[test]
     fn a_runtime_with_mounts_of_its_own_is_looked_at_as_well() {
-        let node = Node::new();
-        node.process("1", 0, "node");
-        node.process("self", 40, "container");
-        node.process("40", 30, "container");
-        let runtime = node.process("30", 20, "runtime");
-        node.process("20", 1, "runtime");
-        std::fs::write(runtime.join("run/netns/cni-1"), "").unwrap();
+        let node = Node::with(&[
+            ("1", 0, "node"),
+            ("self", 40, "container"),
+            ("40", 30, "container"),
+            ("30", 20, "runtime"),
+            ("20", 1, "runtime"),
+        ]);
+        std::fs::write(node.root("runtime").join("run/netns/cni-1"), "").unwrap();
         assert_eq!(node.seen(), [vec![], vec![OsString::from("cni-1")]]);
     }
 
     #[test]
     fn what_any_of_the_roots_has_is_there() {
-        let node = Node::new();
-        let root = node.process("1", 0, "node");
-        node.process("self", 30, "container");
-        let runtime = node.process("30", 1, "runtime");
-        std::fs::write(root.join("run/of-node"), "").unwrap();
-        std::fs::write(runtime.join("run/of-runtime"), "").unwrap();
-        symlink("loop", root.join("run/loop")).unwrap();
+        let node = Node::with(&[("1", 0, "node"), ("self", 30, "container"), ("30", 1, "runtime")]);
+        std::fs::write(node.root("node").join("run/of-node"), "").unwrap();
+        std::fs::write(node.root("runtime").join("run/of-runtime"), "").unwrap();
+        symlink("loop", node.root("node").join("run/loop")).unwrap();
         let opened = NodeRoot::open(&node.proc()).unwrap();
         for (path, there) in [
             ("/var/run/of-node", Some(true)),
@@ -220,10 +224,7 @@ mod tests {
 
     #[test]
     fn a_runtime_with_the_nodes_mounts_is_looked_at_once() {
-        let node = Node::new();
-        node.process("1", 0, "node");
-        node.process("self", 30, "container");
-        node.process("30", 1, "node");
+        let node = Node::with(&[("1", 0, "node"), ("self", 30, "container"), ("30", 1, "node")]);
         assert_eq!(node.seen().len(), 1);
     }
 }

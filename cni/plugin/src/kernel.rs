@@ -25,9 +25,7 @@ pub trait Kernel {
     ///
     /// # Errors
     /// When there is none, or it cannot be opened.
-    fn open_of_node(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
-        self.open(path)
-    }
+    fn open_of_node(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError>;
 }
 
 /// An open network namespace. Everything but [`Namespace::is_own`] and [`Namespace::enter`] acts on the namespace that was

@@ -139,6 +139,10 @@ impl Kernel for FakeKernel {
         }
         Err(NetnsError::Open { path: path.to_owned(), reason: io::ErrorKind::NotFound.into() })
     }
+
+    fn open_of_node(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError> {
+        self.open(path)
+    }
 }
 
 struct FakeNamespace {

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The file, in the run directory.
+/// The lock file, in the run directory.
 pub const CLAIM: &str = "installer";
-/// What it is before it has that name.
+/// Its name while it is written: it is renamed when it is locked and complete.
 pub const NEW: &str = ".installer.new";
 
-/// Who an agent is, for people.
+/// An agent's identity, for logs and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Who {
     /// Its version.
@@ -29,39 +29,32 @@ pub struct Who {
     pub pod: String,
 }
 
-/// What is at the file's place.
+/// State of the lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Found {
-    /// The own file.
+    /// Locked by this agent.
     Own,
-    /// None, or one that nobody holds.
+    /// Absent, or locked by nobody.
     Free,
-    /// That of another agent that lives.
+    /// Locked by another agent, which is alive.
     Held(Who),
 }
 
-/// What to do about it.
+/// An agent's role on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Install.
+    /// It is the installer.
     Installs,
-    /// Leave the node alone: this one installs.
+    /// Another agent is.
     Yields(Who),
 }
 
-/// What an agent does next.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Claim,
-    Stand(Standing),
-}
-
-/// Who starts claims in any case; later only what nobody holds is claimed.
-fn decide(has_claimed: bool, found: Found) -> Next {
+/// `None`: the lock file is to be taken. An agent that starts takes it from whoever holds it; later it takes only one that is free.
+fn decide(has_claimed: bool, found: Found) -> Option<Standing> {
     match (has_claimed, found) {
-        (false, _) | (true, Found::Free) => Next::Claim,
-        (true, Found::Own) => Next::Stand(Standing::Installs),
-        (true, Found::Held(who)) => Next::Stand(Standing::Yields(who)),
+        (false, _) | (true, Found::Free) => None,
+        (true, Found::Own) => Some(Standing::Installs),
+        (true, Found::Held(who)) => Some(Standing::Yields(who)),
     }
 }
 
@@ -83,21 +76,20 @@ impl Claim {
         Self { who, path: run_dir.join(CLAIM), held: None, claimed: false }
     }
 
-    /// Whether to install now. A file that cannot be made keeps nobody from that: two agents at once are rare.
+    /// The agent's role, and its claim where that is due. A lock file that cannot be made keeps nobody from installing: two agents at
+    /// once are rare.
     pub fn stand(&mut self) -> Standing {
-        match decide(self.claimed, self.find()) {
-            Next::Stand(standing) => standing,
-            Next::Claim => {
-                match self.lay() {
-                    Ok(file) => self.held = Some(file),
-                    Err(error) => {
-                        tracing::debug!(target: "install", path = %self.path.display(), %error, "failed to claim the node");
-                    }
-                }
-                self.claimed = true;
-                Standing::Installs
+        if let Some(standing) = decide(self.claimed, self.find()) {
+            return standing;
+        }
+        match self.lay() {
+            Ok(file) => self.held = Some(file),
+            Err(error) => {
+                tracing::debug!(target: "install", path = %self.path.display(), %error, "failed to claim the node");
             }
         }
+        self.claimed = true;
+        Standing::Installs
     }
 
     fn find(&self) -> Found {
@@ -150,11 +142,11 @@ mod tests {
     fn who_starts_claims_and_who_finds_another_alive_yields() {
         let held = || Found::Held(who("new"));
         for found in [Found::Own, Found::Free, held()] {
-            assert_eq!(decide(false, found), Next::Claim);
+            assert_eq!(decide(false, found), None);
         }
-        assert_eq!(decide(true, Found::Free), Next::Claim);
-        assert_eq!(decide(true, Found::Own), Next::Stand(Standing::Installs));
-        assert_eq!(decide(true, held()), Next::Stand(Standing::Yields(who("new"))));
+        assert_eq!(decide(true, Found::Free), None);
+        assert_eq!(decide(true, Found::Own), Some(Standing::Installs));
+        assert_eq!(decide(true, held()), Some(Standing::Yields(who("new"))));
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub enum IptablesError {
     Unproven {
         /// The tools' variant.
         variant: Variant,
-        /// What they were to do.
+        /// The failed operation.
         purpose: Purpose,
     },
     /// What is there could not be read.
