@@ -15,6 +15,8 @@
 //! | [`agent`] | messages between plugin and agent |
 //! | [`pod`] | what we read of a pod |
 
+#![warn(missing_docs)]
+
 pub mod agent;
 pub mod args;
 pub mod directories;

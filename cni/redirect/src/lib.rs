@@ -19,6 +19,8 @@
 //! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
 //! | [`flow`] | a connection: its packets at every hook that they meet |
 
+#![warn(missing_docs)]
+
 pub mod annotations;
 pub mod command_line;
 pub mod config;

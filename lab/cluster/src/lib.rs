@@ -5,6 +5,8 @@
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
 //! container runtime.
 
+#![warn(missing_docs)]
+
 pub mod runtime;
 pub mod traffic;
 
