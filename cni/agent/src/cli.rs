@@ -43,7 +43,7 @@ Examples:
   install-cni taint --mode readiness --run-as-daemon=false
       puts every node right once, and ends";
 
-/// How a command ends whose words are a mistake.
+/// Exit code of a usage error.
 pub(crate) const USAGE: u8 = 2;
 
 /// Installs the CNI plugin on a node and keeps it installed.
@@ -94,7 +94,7 @@ pub enum Command {
     InPod,
 }
 
-/// The flags that were given, as text.
+/// Flags of the command line, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags(pub BTreeMap<&'static Key, String>);
 
@@ -102,7 +102,7 @@ impl Cli {
     /// Reads a command line, the program's name first.
     ///
     /// # Errors
-    /// What clap says: a mistake, or the help that was asked for.
+    /// clap's: a mistake, or the help that was asked for.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let words = words.into_iter().map(|word| match word.to_str() {
             Some(text) => canonical(text).into(),
@@ -179,7 +179,7 @@ fn argument(key: &'static Key) -> Arg {
     }
 }
 
-/// A flag in the spelling of its key; anything else as it is.
+/// Flag in the spelling of its key; other words unchanged.
 fn canonical(word: &str) -> String {
     let Some(body) = word.strip_prefix("--") else { return word.to_owned() };
     let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));

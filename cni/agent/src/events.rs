@@ -21,11 +21,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::metrics::Metrics;
 use book::{Book, Entry, Write};
 
-/// How many events wait for the API server. A survey after a start can find each of a node's pods broken.
+/// Capacity of the queue to the API server. A survey after a start can find each of a node's pods broken.
 const QUEUE: usize = 256;
-/// What one write may take.
+/// Deadline of one write.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// What writing the last events may take when a process ends.
+/// Deadline of the last writes when a process ends.
 const LAST_LIMIT: Duration = Duration::from_secs(3);
 /// Waits between tries of one write. Four tries in all; then the next event has its turn.
 const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(16)];
@@ -59,9 +59,9 @@ pub enum Reason {
     RedirectionRestored,
     /// An enrolled pod's rules cannot be read, again and again.
     RedirectionUnknown,
-    /// Another writer keeps undoing our configuration.
+    /// Another writer keeps reverting our configuration.
     CniConfigFight,
-    /// A changed setting was not applied.
+    /// A changed setting was rejected.
     SettingRefused,
     /// A node got the taint that keeps pods away until the plugin is ready.
     NodeTainted,
@@ -72,7 +72,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them.
+    /// Every reason.
     pub const ALL: [Self; 18] = [
         Self::DeleteBrokenPod,
         Self::DeleteFailed,
@@ -94,7 +94,7 @@ impl Reason {
         Self::NodeTaintFailed,
     ];
 
-    /// Its name in the event.
+    /// `reason` of the event.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ impl Reason {
         }
     }
 
-    /// The part of the agent that speaks; `cni-repair` is upstream's.
+    /// Reporting component; `cni-repair` is upstream's.
     const fn component(self) -> &'static str {
         match self {
             Self::CniConfigFight | Self::SettingRefused => "install-cni",
@@ -139,19 +139,15 @@ impl Reason {
     }
 }
 
-/// What an event is about.
+/// Object that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum About {
-    /// A pod.
     Pod {
-        /// Its namespace.
         namespace: String,
-        /// Its name.
         name: String,
         /// Its UID: a pod that comes after it under the same name has nothing to do with it.
         uid: String,
     },
-    /// The node, by name.
     Node(String),
 }
 
@@ -190,15 +186,13 @@ impl About {
 /// One occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What it is about.
     pub about: About,
-    /// Why it is told.
     pub reason: Reason,
-    /// For a person; what to do is part of it.
+    /// For a person; includes the remedy.
     pub message: String,
 }
 
-/// Takes events: cheap to clone, never waits.
+/// EventRecorder: cheap to clone, never blocks.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     queue: mpsc::Sender<Note>,
@@ -206,7 +200,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Hands over an occurrence, or drops it if too many wait.
+    /// Emits an event, or drops it if the queue is full.
     pub fn record(&self, about: About, reason: Reason, message: impl Into<String>) {
         if self.queue.try_send(Note { about, reason, message: message.into() }).is_err() {
             self.metrics.event_dropped();
@@ -214,7 +208,7 @@ impl Recorder {
     }
 }
 
-/// Writes what recorders were given.
+/// Writes what recorders emit.
 #[derive(Debug)]
 pub struct Writer {
     queue: mpsc::Receiver<Note>,
@@ -233,7 +227,7 @@ pub fn channel(metrics: Metrics, node: &str) -> (Recorder, Writer) {
 }
 
 impl Writer {
-    /// Writes through `client`, in a task of its own.
+    /// Spawns the writer.
     #[must_use]
     pub fn begin(self, client: kube::Client) -> Writing {
         Writing(Some(tokio::spawn(self.run(client))))
@@ -254,7 +248,7 @@ impl Writer {
         }
     }
 
-    /// What is to be written next: for a new occurrence, or because a count has waited long enough. `None` when nobody records any more.
+    /// Next writes: of a new occurrence, or of a count that is due. `None` when nobody records any more.
     async fn next(&mut self) -> Option<Vec<Write>> {
         let note = match self.book.due() {
             None => self.queue.recv().await,
@@ -346,11 +340,11 @@ impl Writing {
     }
 }
 
-/// Why a write failed.
+/// Reason of a failed write.
 #[derive(Debug)]
 struct Failure {
     text: String,
-    /// Whether it may be otherwise the next time: forbidden, a namespace that ends, or malformed will not.
+    /// Retryable: not so if forbidden, the namespace is terminating, or the event is malformed.
     again: bool,
 }
 

@@ -11,7 +11,7 @@ mod error;
 pub(crate) use error::remedy;
 pub use error::{Doing, FileError};
 
-/// What is between a file's name and the random part of its temporary's.
+/// Separates a file's name from the random part of its temporary's.
 const TEMPORARY: &str = ".tmp.";
 
 /// Puts `content` in the place of `path`: readers see the old file or the new one, whole, also after a crash of the machine. A symbolic link stays
@@ -32,7 +32,7 @@ pub fn atomic_write(path: &Path, content: &mut dyn Read, mode: u32) -> Result<()
     sync_directory(&target).map_err(failed)
 }
 
-/// Makes the temporary, complete and on the disk.
+/// Writes and syncs the temporary.
 fn fill(temporary: &Path, content: &mut dyn Read, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
     // The umask has no say in it, and no reader sees the content under a wider mode.
@@ -62,18 +62,17 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Whether a file (or a directory above it) is simply not there.
+/// True if the file, or a directory above it, does not exist.
 #[must_use]
 pub fn is_absent(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Makes what was done to a name in a directory last.
+/// Syncs the directory, so that a rename in it is durable.
 fn sync_directory(of: &Path) -> io::Result<()> {
     File::open(directory(of))?.sync_all()
 }
 
-/// The directory that a file is in.
 fn directory(of: &Path) -> &Path {
     match of.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -118,14 +117,14 @@ pub fn remove_stale_temporaries(directory: &Path, names: &dyn Fn(&str) -> bool) 
     Ok(removed)
 }
 
-/// The file that a temporary was to become; `None` for other names.
+/// Final name of a temporary; `None` for other names.
 #[must_use]
 pub fn written_name(temporary: &str) -> Option<&str> {
     let (name, random) = temporary.rsplit_once(TEMPORARY)?;
     (!random.is_empty() && random.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }
 
-/// Whether two files have the same content; one that is not there has none.
+/// True if both files have the same content; a missing file has none.
 ///
 /// # Errors
 /// One of them cannot be read.
@@ -149,7 +148,7 @@ pub fn same_content(one: &Path, other: &Path) -> Result<bool, FileError> {
     }
 }
 
-/// Reads until the buffer is full or the file ends.
+/// Reads until the buffer is full or EOF.
 fn fill_buffer(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while let Some(rest) = buffer.get_mut(read..).filter(|rest| !rest.is_empty()) {

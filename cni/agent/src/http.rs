@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent answers over the network: `/metrics` on one port, `/healthz` and `/readyz` on the other. Nothing else, to nobody who
-//! asks for more: there is no log-in here, so there is nothing to change and nothing secret to read. `/settings`, next to `/readyz`, is
-//! answered within the agent's own network alone.
+//! HTTP endpoints: `/metrics` on one port, `/healthz` and `/readyz` on the other. There is no authentication, so nothing can be changed and
+//! nothing secret can be read. `/settings`, next to `/readyz`, is answered within the agent's own network alone.
 //!
-//! A port that cannot be listened on is logged and tried again. The agent goes on: a node whose pods get their rules is better off than one
-//! whose agent ends because of its probe's port, and the probe tells of it by itself.
+//! A port that cannot be bound is logged and retried. The agent goes on: a node whose pods get their rules is better off than one whose
+//! agent ends because of its probe's port, and the probe tells of it by itself.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,34 +29,29 @@ use crate::readiness::{Missing, Readiness};
 use crate::settings::effective::Effective;
 use crate::settings::follow::Report;
 
-/// Where the kubelet asks; upstream's.
+/// Port of the kubelet's probes; upstream's.
 pub const HEALTH_PORT: u16 = 8000;
 
-/// How many connections a port serves at once. The kubelet and a few scrapers need a handful.
+/// Concurrent connections of a port. The kubelet and a few scrapers need a handful.
 const CONNECTIONS: usize = 64;
-/// What a connection may take, from its first byte to its last. One answer each: a scraper connects once a minute.
+/// Deadline of a connection, from its first byte to its last. One answer each: a scraper connects once a minute.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// What a request's head may take.
+/// Deadline of a request's head.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
-/// How large it may be, in bytes.
+/// Maximum size of a request's head, in bytes.
 const HEAD_SIZE: usize = 16 * 1024;
-/// How many headers it may have.
+/// Maximum number of headers.
 const HEADERS: usize = 64;
-/// How long until a port that is taken is tried again.
+/// Retry interval for a port that is taken.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is told.
 #[derive(Debug, Clone)]
 pub struct Told {
-    /// For `/metrics`.
     pub metrics: Metrics,
-    /// For `/readyz`, and the metrics of readiness.
     pub readiness: Readiness,
-    /// For `/settings`.
     pub settings: watch::Receiver<Report>,
 }
 
-/// What a port is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// `/healthz`, `/readyz` and `/settings`
@@ -66,12 +60,11 @@ pub enum Purpose {
     Monitoring,
 }
 
-/// `/readyz` as JSON.
+/// Body of `/readyz`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Whether nothing is missing.
     pub ready: bool,
-    /// The parts that are not right, each with the reason.
+    /// Unready parts, each with the reason.
     #[serde(default)]
     pub missing: std::collections::BTreeMap<String, String>,
 }
@@ -95,7 +88,7 @@ pub async fn serve(port: u16, purpose: Purpose, told: Told, stop: CancellationTo
     }
 }
 
-/// Both families where the kernel has both.
+/// Binds both families where the kernel has both.
 async fn listen(port: u16) -> io::Result<TcpListener> {
     match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
@@ -143,12 +136,11 @@ async fn answer_one(stream: TcpStream, asker: Asker, purpose: Purpose, told: Tol
         .await
 }
 
-/// Who asks.
+/// Origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asker {
     /// A process of the agent's own network.
     Near,
-    /// Anybody else.
     Far,
 }
 

@@ -18,17 +18,15 @@ use tracing::{Event, Metadata, Subscriber};
 pub use levels::{Levels, LevelsError};
 use line::Line;
 
-/// How a line is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Tabs between time, level, scope and message.
+    /// Tab-separated: time, level, scope, message.
     #[default]
     Text,
-    /// One object a line: `--log_as_json`.
+    /// One JSON object a line: `--log_as_json`.
     Json,
 }
 
-/// Where it is written to.
 #[derive(Debug, Default)]
 pub enum Target {
     /// Upstream's default.
@@ -36,12 +34,11 @@ pub enum Target {
     Stdout,
     /// For commands whose output is on standard output.
     Stderr,
-    /// For tests.
     #[cfg(test)]
     Memory(std::sync::Mutex<String>),
 }
 
-/// How the log begins.
+/// Options of the log.
 #[derive(Debug, Default)]
 pub struct Options {
     /// `--log_output_level`
@@ -52,12 +49,11 @@ pub struct Options {
     pub target: Target,
 }
 
-/// Why the log cannot begin.
 #[derive(Debug, thiserror::Error)]
 #[error("set up the log: this process has one already")]
 pub struct InitError;
 
-/// The log of this process: cheap to clone, all clones are one.
+/// Log of this process: cheap to clone, clones share it.
 #[derive(Debug, Clone)]
 pub struct Log(Arc<Shared>);
 
@@ -80,7 +76,7 @@ pub fn init(options: Options) -> Result<Log, InitError> {
 }
 
 impl Log {
-    /// For tests: keeps what it is told.
+    /// For tests: keeps its lines in memory.
     #[cfg(test)]
     pub(crate) fn in_memory() -> Self {
         Self::remembering("info")
@@ -93,14 +89,13 @@ impl Log {
         Self(Arc::new(Shared { levels, format: Format::Text, target }))
     }
 
-    /// For tests: what it kept.
+    /// For tests: the lines in memory.
     #[cfg(test)]
     pub(crate) fn said(&self) -> String {
         let Target::Memory(text) = &self.0.target else { return String::new() };
         text.lock().map(|text| text.clone()).unwrap_or_default()
     }
 
-    /// Changes what is written from now on.
     pub fn set_levels(&self, levels: Levels) {
         *self.0.levels.write().unwrap_or_else(std::sync::PoisonError::into_inner) = levels;
         tracing::callsite::rebuild_interest_cache();
@@ -136,7 +131,7 @@ impl Log {
     }
 }
 
-/// Lines have no spans: a decision says itself what it is about.
+/// There are no spans: an event carries all its fields.
 impl Subscriber for Log {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if self.enabled(metadata) { Interest::always() } else { Interest::never() }

@@ -110,7 +110,6 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why nothing is rendered.
 enum Failure {
     Usage(String),
     Wrong(String),
@@ -122,7 +121,7 @@ impl From<Mistakes> for Failure {
     }
 }
 
-/// The agent's own flags would change nothing here.
+/// Rejects flags of the agent, which have no effect here.
 fn unset(flags: &Flags) -> Result<(), Failure> {
     match flags.0.keys().next() {
         None => Ok(()),
@@ -202,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// What is asked for with an image.
+    /// Minimal request with an image.
     fn named() -> Request {
         Request { image: Some("example.com/mesh/install-cni:1".to_owned()), ..Request::default() }
     }
@@ -286,7 +285,7 @@ mod tests {
         assert!(String::from_utf8(told).unwrap().contains("--chained-cni-plugin"));
     }
 
-    /// What a container of a rendered workload has in its environment, and the `ConfigMap` of the agent's settings.
+    /// Environment of a rendered workload's container, and the `ConfigMap` of the agent's settings.
     fn settings_of(mode: &str) -> Vec<String> {
         let user = json!({
             "hostNetwork": true, "statusGate": "agent", "istioOwnedCNIConfig": true, "cniConfFileName": "x.conf",

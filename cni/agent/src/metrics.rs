@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent counts: upstream's metrics under upstream's names, and ours (`millrace_…`). Every series exists from the start, so that the
-//! first failure is an increase. Labels are enums.
+//! Metrics: upstream's under upstream's names, and ours (`millrace_…`). Every series exists from the start, so that `increase()` sees the
+//! first failure. Labels are enums.
 
 mod labels;
 mod text;
@@ -26,7 +26,6 @@ pub use labels::{
 };
 pub use text::Exposition;
 
-/// A metric's labels, each with its value.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
@@ -35,12 +34,12 @@ type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram
 /// An answer to the plugin: 50 µs from the cache, seconds from a server that is slow.
 const ANSWER: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
-/// Healing and repairing: a target each at 0.1 and 1 second.
+/// Buckets in seconds of heals and repairs: their targets are 0.1 and 1 second.
 const ACTION: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 /// A broken pod's way to redirection: kubelet's back-off alone is up to five minutes.
 const EXPOSED: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 900.0];
 
-/// The metrics of this process: cheap to clone, all clones are one.
+/// Metrics of this process: cheap to clone, clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Inner>);
 
@@ -50,7 +49,7 @@ struct Inner {
     all: Series,
 }
 
-/// A metric each. `register` gives them their names.
+/// One field for each metric; `register` names them.
 #[derive(Debug)]
 struct Series {
     installs: Counters<1>,
@@ -104,7 +103,6 @@ impl Default for Series {
 }
 
 impl Default for Metrics {
-    /// The agent's.
     fn default() -> Self {
         let all = Series::default();
         all.begin();
@@ -128,7 +126,7 @@ impl Metrics {
 }
 
 impl Series {
-    /// Names without `_total`: a counter's sample gets it in the text.
+    /// Names without `_total`: the encoder appends it to counters.
     fn register(&self) -> Registry {
         let mut registry = Registry::default();
         let mut add = Registrar(&mut registry);
@@ -187,7 +185,7 @@ impl Series {
         registry
     }
 
-    /// What the agent and the controller of taints have in common.
+    /// Metrics that agent and taint controller share.
     fn register_common(&self, add: &mut Registrar<'_>) {
         add.metric("millrace_watch_restarts", "Watches begun anew, by resource and reason", &self.restarts);
         let dropped = "Kubernetes events that were not delivered";
@@ -196,7 +194,7 @@ impl Series {
         add.metric("millrace_node_taints", taints, &self.taints);
     }
 
-    /// Makes every series whose labels are known beforehand.
+    /// Initializes every series whose labels are known beforehand.
     fn begin(&self) {
         for result in InstallResult::ALL {
             touch(&self.installs, [("result", result.name())]);
@@ -256,12 +254,11 @@ fn touch<const N: usize, M, C: MetricConstructor<M>>(family: &Family<Labels<N>, 
 }
 
 impl Metrics {
-    /// An installation ended.
     pub fn installed(&self, result: InstallResult) {
         self.0.all.installs.get_or_create(&[("result", result.name())]).inc();
     }
 
-    /// What is missing now: readiness as a whole, and part by part.
+    /// Sets the readiness gauges, as a whole and part by part.
     pub fn readiness(&self, missing: &Missing) {
         self.0.all.install_ready.set(missing.is_ready().into());
         for part in Part::ALL {
@@ -270,7 +267,7 @@ impl Metrics {
         }
     }
 
-    /// Something was done about a broken pod, `took` after it was found.
+    /// A repair action ended, `took` after the pod was found broken.
     pub fn repaired(&self, kind: RepairType, result: RepairResult, took: Duration) {
         self.0.all.repaired.get_or_create(&[("type", kind.name()), ("result", result.name())]).inc();
         if result != RepairResult::Skip {
@@ -283,17 +280,15 @@ impl Metrics {
         self.0.all.exposed.observe(since_start.as_secs_f64());
     }
 
-    /// A broken pod cannot be repaired in place.
     pub fn unrepairable(&self, reason: Unrepairable) {
         self.0.all.unrepairable.get_or_create(&[("reason", reason.name())]).inc();
     }
 
-    /// How many enrolled pods of the node lack our rules.
+    /// Sets the number of enrolled pods without our rules.
     pub fn unredirected(&self, pods: usize) {
         self.0.all.unredirected.set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
-    /// A phase of an ADD ended.
     pub fn add(&self, phase: AddPhase, result: AddResult, took: Duration) {
         self.0
             .all
@@ -302,52 +297,44 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Where an answer to the plugin came from.
     pub fn cache(&self, result: CacheResult) {
         self.0.all.cache.get_or_create(&[("result", result.name())]).inc();
     }
 
-    /// A foreign change on disk was undone, `took` after it was noticed.
     pub fn healed(&self, took: Duration) {
         self.0.all.heal.observe(took.as_secs_f64());
     }
 
-    /// Another writer undid what the agent wrote, again.
     pub fn fight(&self) {
         self.0.all.fights.inc();
     }
 
-    /// A changed setting was not applied.
     pub fn setting_rejected(&self, key: SettingKey) {
         self.0.all.rejected.get_or_create(&[("key", key.0)]).inc();
     }
 
-    /// A watch began anew.
     pub fn watch_restarted(&self, watched: Watched, reason: RestartReason) {
         self.0.all.restarts.get_or_create(&[("resource", watched.name()), ("reason", reason.name())]).inc();
     }
 
-    /// A change of a node's taints ended.
     pub fn taint(&self, deed: Deed, result: TaintResult) {
         self.0.all.taints.get_or_create(&[("deed", deed.name()), ("result", result.name())]).inc();
     }
 
-    /// How many nodes carry the taint.
+    /// Sets the number of nodes with the taint.
     pub fn tainted(&self, nodes: usize) {
         self.0.all.tainted.set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
-    /// Whether this controller leads.
+    /// Sets whether this replica is the leader.
     pub fn leads(&self, leads: Lead) {
         self.0.all.leads.set((leads == Lead::Ours).into());
     }
 
-    /// A Kubernetes event was not delivered.
     pub fn event_dropped(&self) {
         self.0.all.events_dropped.inc();
     }
 
-    /// A log line of the plugin, or a request with them, was not taken.
     pub fn line_skipped(&self, why: LineSkipped) {
         self.0.all.lines_skipped.get_or_create(&[("reason", why.name())]).inc();
     }

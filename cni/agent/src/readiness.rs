@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What still keeps the process from being ready. Each part of it says for itself; `/readyz` and the metric read all of them.
+//! Readiness of the process, part by part. Each part reports its own; `/readyz` and the metric read all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ pub enum Part {
     Conflist,
     /// The sockets that the plugin talks to.
     Sockets,
-    /// What nodes need, as the controller is told.
+    /// ConfigMap of the pods that nodes need, listed.
     Needs,
-    /// The nodes that the controller knows.
+    /// Nodes, listed.
     Nodes,
-    /// The pods that it knows.
+    /// Pods of each rule, listed.
     Pods,
 }
 
 impl Part {
-    /// All of the agent, in the order in which they are told.
+    /// Parts of the agent, in the order of reports.
     pub const ALL: [Self; 4] = [Self::Binaries, Self::Kubeconfig, Self::Conflist, Self::Sockets];
 
-    /// All of the controller of taints.
+    /// Parts of the taint controller.
     pub const CONTROLLER: [Self; 3] = [Self::Needs, Self::Nodes, Self::Pods];
 
-    /// Its name in reports and metrics.
+    /// Name in reports and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,42 +56,40 @@ impl Missing {
         Self(parts.iter().map(|part| (*part, "not looked at yet".to_owned())).collect())
     }
 
-    /// Whether nothing is missing.
+    /// True if no part is missing.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The parts that are not right, with the reasons.
+    /// Unready parts with their reasons.
     pub fn iter(&self) -> impl Iterator<Item = (Part, &str)> {
         self.0.iter().map(|(part, why)| (*part, why.as_str()))
     }
 }
 
-/// The readiness of this process: cheap to clone, all clones are one.
+/// Readiness of this process: cheap to clone, clones share it.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<watch::Sender<Missing>>);
 
 impl Default for Readiness {
-    /// The agent's.
     fn default() -> Self {
         Self::of(&Part::ALL)
     }
 }
 
 impl Readiness {
-    /// That of a process with these parts; none of them is right yet.
+    /// Readiness of a process with these parts; all begin unready.
     #[must_use]
     pub fn of(parts: &[Part]) -> Self {
         Self(Arc::new(watch::Sender::new(Missing::all(parts))))
     }
 
-    /// A part is right.
     pub fn right(&self, part: Part) {
         self.0.send_if_modified(|missing| missing.0.remove(&part).is_some());
     }
 
-    /// A part is not right, and why: a fragment that a person can act on.
+    /// Marks a part as unready; `why` is a fragment that a person can act on.
     pub fn wrong(&self, part: Part, why: impl Into<String>) {
         let why = why.into();
         self.0.send_if_modified(|missing| {
@@ -101,13 +99,11 @@ impl Readiness {
         });
     }
 
-    /// What is missing now.
     #[must_use]
     pub fn missing(&self) -> Missing {
         self.0.borrow().clone()
     }
 
-    /// Tells each change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Missing> {
         self.0.subscribe()

@@ -34,7 +34,6 @@ use crate::settings::layers::Process;
 use crate::settings::{self, Loaded, Network, Settings};
 use crate::{status, taint};
 
-/// Runs the agent, or the command that was asked for.
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::InPod) = cli.command {
@@ -55,7 +54,7 @@ pub fn main(cli: Cli) -> ExitCode {
     let (purging, bin_dirs) = (cli.purge, cli.cni_bin_dir);
     let loaded = settings::load(cli.flags.0, &Process);
     if let Some(Command::Status { output }) = cli.command {
-        // Who closes the pipe has read enough.
+        // A closed pipe is no error.
         return status::run(&loaded, output, &mut io::stdout()).unwrap_or(ExitCode::FAILURE);
     }
     if let Some(Command::Taint(flags)) = cli.command {
@@ -73,7 +72,6 @@ pub fn main(cli: Cli) -> ExitCode {
     }
 }
 
-/// Waits for a signal.
 fn idle() -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let (mut terminate, mut interrupt) =
@@ -155,7 +153,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     Ok(())
 }
 
-/// True where a later agent of this node is the installer.
+/// True if a later agent of this node is the installer.
 fn is_left(claim: Option<&mut Claim>) -> bool {
     let left = claim.is_some_and(|claim| claim.stand() != Standing::Installs);
     if left {
@@ -164,7 +162,7 @@ fn is_left(claim: Option<&mut Claim>) -> bool {
     left
 }
 
-/// What is wrong with the settings, or will be one day.
+/// Logs mistakes and deprecations of the settings.
 fn tell_doubts(loaded: &Loaded) {
     for mistake in &loaded.mistakes {
         tracing::error!(target: "cni-agent", %mistake, "a setting cannot be used");
@@ -182,7 +180,7 @@ fn begin_log(loaded: &Loaded) -> io::Result<Log> {
     log::init(options).map_err(io::Error::other)
 }
 
-/// The log has the levels that the settings have.
+/// Applies changed log levels.
 async fn follow_levels(log: Log, mut settings: watch::Receiver<Arc<Settings>>) {
     while settings.changed().await.is_ok() {
         let levels = settings.borrow_and_update().log.levels.clone();
@@ -197,7 +195,7 @@ fn make_run_dir(settings: &Settings) {
     }
 }
 
-/// Takes everything back.
+/// Uninstalls.
 async fn take_back(settings: Arc<Settings>) {
     let Ok(summary) = spawn_blocking(move || uninstall(&settings, Binary::WhileUnused)).await else { return };
     for done in &summary.done {

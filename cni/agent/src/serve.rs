@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the plugin talks to: `agent.sock`, which tells a pod's facts, and `log.sock`, which takes log lines. The path of upstream's event
-//! socket (`pluginevent.sock`) belongs to ambient mode: nobody listens there.
+//! Sockets for the plugin: `agent.sock` serves pods' facts, `log.sock` takes log lines. The path of upstream's event socket
+//! (`pluginevent.sock`) belongs to ambient mode: nobody listens there.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`socket`] | a socket's file: put in place whole, looked after, taken away |
+//! | [`socket`] | lifecycle of a socket's file: atomic bind, supervision, removal |
 //! | [`lookup`] | a pod's facts: from the cache, else one request to the API server |
 //! | `requests` | the connections of `agent.sock` |
-//! | `peer`, `fairness` | which process asks; how much of the agent one process may have |
-//! | `lines`, `phases` | the connections of `log.sock`; what an ADD's last line says of how long it took |
+//! | `peer`, `fairness` | identity of the client process; rate limit per process |
+//! | `lines`, `phases` | the connections of `log.sock`; durations of an ADD, from its last line |
 
 mod fairness;
 mod lines;
@@ -34,25 +34,21 @@ pub use fairness::Share;
 pub use lines::{LOG_SOCKET, take_lines};
 pub use requests::{Limits, answer};
 
-/// How often the sockets' files are looked at.
+/// Interval between checks of the sockets' files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The plugin's sockets.
 #[derive(Debug, Clone)]
 pub struct Sockets {
     /// Where they are: `/var/run/istio-cni`.
     pub run_dir: PathBuf,
-    /// Answers questions.
     pub lookup: Lookup,
-    /// Takes log lines.
     pub log: Log,
-    /// What is counted.
     pub metrics: Metrics,
-    /// Where it is said whether they are right.
+    /// Where the sockets' state is reported.
     pub readiness: Readiness,
 }
 
-/// Both sockets, being served until it is dropped.
+/// Both sockets, served until dropped.
 struct Served {
     files: [SocketFile; 2],
     stop: CancellationToken,
@@ -81,7 +77,7 @@ impl Sockets {
             }
             match self.open(&cancel) {
                 Ok(open) => {
-                    // What was there before goes only now: its files are not the ones under these names any more.
+                    // The former sockets go only now: other files have their names.
                     served = Some(open);
                     told = None;
                     self.readiness.right(Part::Sockets);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent is told to be: typed, complete, checked.
+//! The agent's settings: typed, complete, validated.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`key`] | every key: names, kind, default, whether it can change while the agent runs |
-//! | [`layers`] | who says what: flag, watched `ConfigMap`, environment, default |
-//! | [`kind`], [`template`] | what a value is |
+//! | [`layers`] | precedence: flag, watched `ConfigMap`, environment, default |
+//! | [`kind`], [`template`] | kinds of values |
 //! | [`build`] | texts to [`Settings`] |
-//! | [`mistake`] | a value that is none |
-//! | [`change`] | what the running agent can follow, and what it refuses |
+//! | [`mistake`] | a malformed value |
+//! | [`change`] | changes that the running agent applies or rejects |
 //! | [`load`] | the settings at the start |
 //! | [`follow`] | the settings while the agent runs |
 //! | [`effective`] | the same, for another process |
@@ -43,21 +43,21 @@ pub use mistake::Mistake;
 /// Every setting. Those of a group change together; which of them can change while the agent runs, the group says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where things are on the node. Fixed: they follow from mounts.
+    /// Paths on the node. Fixed: they follow from mounts.
     pub places: Places,
-    /// How our entry gets to the runtime. Changes while the agent runs.
+    /// Placement of our entry. Live.
     pub chain: ChainSettings,
-    /// What is in our entry. Changes while the agent runs.
+    /// Content of our entry. Live.
     pub entry: EntrySettings,
-    /// The plugin's credentials. Changes while the agent runs.
+    /// The plugin's credentials. Live.
     pub kubeconfig: KubeconfigSettings,
-    /// Repair. Changes while the agent runs.
+    /// Repair. Live.
     pub repair: RepairSettings,
-    /// Who we are. Fixed.
+    /// The agent's own pod. Fixed.
     pub own: OwnPod,
-    /// What is logged. The levels change while the agent runs.
+    /// Logging. The levels are live.
     pub log: LogSettings,
-    /// Where metrics are served; `None` for nowhere. Fixed.
+    /// Port of `/metrics`; `None` disables it. Fixed.
     pub monitoring_port: Option<u16>,
     /// `AMBIENT_DISABLE_SAFE_UPGRADE`: uninstall whenever the agent stops.
     pub always_uninstall: bool,
@@ -68,18 +68,17 @@ pub struct Settings {
     pub blocked: Vec<String>,
 }
 
-/// Directories, as the agent sees them.
+/// Directories, as the agent's container sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The plugin's binary as shipped: `/opt/cni/bin`.
+    /// The plugin's binary in the image: `/opt/cni/bin`.
     pub source_dir: PathBuf,
-    /// Where it goes: `/host/opt/cni/bin`.
+    /// Targets of the binary: `/host/opt/cni/bin`.
     pub target_dirs: Vec<PathBuf>,
     /// `MOUNTED_CNI_NET_DIR`: `/host/etc/cni/net.d`.
     pub net_dir: PathBuf,
     /// `CNI_AGENT_RUN_DIR`, the same inside and on the host: `/var/run/istio-cni`.
     pub run_dir: PathBuf,
-    /// The service account's directory.
     pub account_dir: PathBuf,
     /// Namespaces of pods as bind mounts, where a template mounts them: `/host/var/run/netns`.
     pub netns_dir: PathBuf,
@@ -91,7 +90,7 @@ pub struct Places {
     pub proc_dir: PathBuf,
 }
 
-/// Which file our entry goes to.
+/// Placement of our entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSettings {
     /// `CNI_CONF_NAME`; empty for the first valid one (chained) or the default name (standalone).
@@ -112,19 +111,19 @@ pub struct ChainSettings {
 }
 
 impl ChainSettings {
-    /// The mode of files that are ours.
+    /// File mode of files that we own.
     #[must_use]
     pub fn mode(&self) -> u32 {
         if self.group_read { 0o640 } else { 0o600 }
     }
 }
 
-/// What our entry says.
+/// Content of our entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntrySettings {
     /// `plugin_log_level`
     pub log_level: String,
-    /// `exclude_namespaces`, in order.
+    /// `exclude_namespaces`, in the given order.
     pub exclude_namespaces: Vec<String>,
     /// `pod_namespace`
     pub pod_namespace: String,
@@ -138,11 +137,10 @@ pub struct EntrySettings {
     pub ambient_detection_retry: bool,
     /// `millrace_status_gate: agent`
     pub status_gate: bool,
-    /// `millrace_backend`; [`Wish::Auto`] is not written.
+    /// `millrace_backend`; [`Wish::Auto`] is left out.
     pub backend: Wish,
 }
 
-/// The plugin's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeconfigSettings {
     /// `KUBERNETES_SERVICE_PROTOCOL`, `_HOST`, `_PORT`, as given.
@@ -155,7 +153,6 @@ pub struct KubeconfigSettings {
     pub mode: u32,
 }
 
-/// What is logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogSettings {
     /// `--log_output_level`
@@ -164,14 +161,14 @@ pub struct LogSettings {
     pub json: bool,
 }
 
-/// What is done about a broken pod; the first that is on, in this order.
+/// Policy for a broken pod; the first that is on, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// `REPAIR_REPAIR_PODS`: its rules are written.
+    /// `REPAIR_REPAIR_PODS`
     Repair,
-    /// `REPAIR_DELETE_PODS`: it is deleted.
+    /// `REPAIR_DELETE_PODS`
     Delete,
-    /// `REPAIR_LABEL_PODS`: it is labelled.
+    /// `REPAIR_LABEL_PODS`
     Label,
 }
 
@@ -180,11 +177,11 @@ pub enum Policy {
 pub struct RepairSettings {
     /// `REPAIR_ENABLED`
     pub enabled: bool,
-    /// The policies that are on; the first counts.
+    /// Policies that are on; the first counts.
     pub policies: Vec<Policy>,
-    /// What a pod that cannot be repaired gets: a policy, or `None` for the event alone (`MILLRACE_REPAIR_FALLBACK`).
+    /// Fallback for a pod that cannot be repaired: a policy, or `None` for the event alone (`MILLRACE_REPAIR_FALLBACK`).
     pub fallback: Option<Policy>,
-    /// Whether pods found unredirected without a validation container's word are acted upon (`MILLRACE_REPAIR_UNREDIRECTED`).
+    /// Apply the policy to unredirected pods without a failed validation container (`MILLRACE_REPAIR_UNREDIRECTED`).
     pub act_on_unredirected: bool,
     /// `REPAIR_NODE_NAME`, else [`OwnPod::node`]; empty if nobody says: no pod is looked at.
     pub node_name: String,
@@ -202,11 +199,11 @@ pub struct RepairSettings {
     pub field_selectors: String,
     /// `REPAIR_BROKEN_POD_LABEL_KEY` and `_VALUE`
     pub label: (String, String),
-    /// Namespaces that are left alone: the plugin's exclusions.
+    /// The plugin's excluded namespaces.
     pub exclude_namespaces: BTreeSet<String>,
 }
 
-/// Who the agent is in the cluster; empty where nobody said.
+/// Identity of the agent's own pod; empty where unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnPod {
     /// `POD_NAMESPACE`, else the service account's.
@@ -215,23 +212,23 @@ pub struct OwnPod {
     pub name: String,
     /// `NODE_NAME`, else `KUBERNETES_NODE_NAME`, else `REPAIR_NODE_NAME`.
     pub node: String,
-    /// `MILLRACE_DAEMONSET_NAME`: what it is run by.
+    /// Owner of the pod: `MILLRACE_DAEMONSET_NAME`.
     pub daemonset: String,
-    /// Addresses of the node, where known: never a pod's.
+    /// Node addresses, where known: never a pod's.
     pub node_addresses: Vec<IpAddr>,
 }
 
-/// Which network this process is in.
+/// Network namespace of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// The node's: no plugin is asked for the pod.
+    /// The node's: no CNI plugin runs for the pod.
     Node,
-    /// One of its own, or nobody can tell.
+    /// A namespace of its own, or undetermined.
     Own,
 }
 
 impl Network {
-    /// That of this process, by the node's first one.
+    /// Compares with the node's first process.
     #[must_use]
     pub fn of_this_process(proc_dir: &Path) -> Self {
         let of = |process: &Path| {
@@ -262,7 +259,7 @@ impl OwnPod {
 }
 
 impl EntrySettings {
-    /// Which back end is wanted, as the plugin reads our entry.
+    /// Requested back end, as the plugin reads it from our entry.
     #[must_use]
     pub fn wish(&self) -> Wish {
         let Self { backend, native_nftables, .. } = *self;

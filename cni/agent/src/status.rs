@@ -25,62 +25,58 @@ pub enum Output {
     Json,
 }
 
-/// What is seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Seen {
     binaries: Vec<Binary>,
     credentials: Credentials,
     conflist: Conflist,
     sockets: Vec<Socket>,
-    /// What the agent recorded of the kernel; `None` if there is no record.
+    /// Back end that the agent recorded; `None` without a record.
     backend: Option<String>,
     agent: Agent,
     /// The agent's pod, if the plugin does not know it by its name.
     unknown_name: Option<String>,
-    /// Whose settings the node is compared with.
+    /// Origin of the settings that the node is compared with.
     judged_by: JudgedBy,
-    /// The settings that somebody gave.
+    /// Settings that are not defaults.
     settings: Vec<Setting>,
-    /// Those that cannot be used, or are not applied.
+    /// Malformed or unapplied settings.
     mistakes: Vec<String>,
 }
 
-/// The plugin in a directory of the node.
+/// The plugin's binary in a directory of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Binary {
     path: String,
     content: Content,
 }
 
-/// What is there. A digest is for telling two strangers apart, and is made for those only: the agent's own plugin is compared.
+/// Content of a binary. A digest is for telling two strangers apart, and is made for those only: the agent's own plugin is compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Content {
-    /// What this agent ships.
+    /// The same as this agent's.
     Shipped,
-    /// Something else, by its SHA-256.
+    /// Another one, by its SHA-256.
     Other(String),
-    /// Something that there is nothing to compare with, by its SHA-256.
+    /// Nothing to compare with; its SHA-256.
     Unjudged(String),
-    /// It cannot be read, and why.
+    /// Unreadable, and why.
     Unreadable(String),
 }
 
-/// Our entry in the configuration that runtimes read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 struct Conflist {
-    /// The files that runtimes take, the one that they use first.
+    /// Files that runtimes accept, the one that they use first.
     usable: Vec<String>,
-    /// The file with our entry.
     file: Option<String>,
-    /// Why pods are not set up through it as they should be.
+    /// Why pods are not set up through our entry.
     problem: Option<String>,
 }
 
-/// A setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Setting {
-    /// As in the `ConfigMap`.
+    /// Key of the `ConfigMap`.
     key: String,
     value: String,
     origin: Origin,
@@ -94,50 +90,44 @@ struct Credentials {
     mode: Option<u32>,
     /// When the token expires, in seconds since 1970; `None` if it does not say.
     token_expires: Option<u64>,
-    /// Why they cannot be used.
+    /// Why they are unusable.
     problem: Option<String>,
 }
 
-/// Whose settings the node is compared with.
+/// Origin of the settings that the node is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum JudgedBy {
-    /// The running agent's.
     Agent,
     /// This process's own flags and environment: what the `ConfigMap` says is not known.
     #[default]
     Surroundings,
 }
 
-/// What a socket is for.
+/// Purpose of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Use {
-    /// The plugin's questions.
     Questions,
-    /// The plugin's log lines.
     Lines,
 }
 
-/// A socket of the run directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Socket {
     path: String,
-    /// What it is for.
     purpose: Use,
-    /// Why nobody answers; `None` if somebody does.
+    /// Why the connection fails; `None` if it succeeds.
     problem: Option<String>,
 }
 
-/// What the agent says of itself.
+/// The agent's own report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Agent {
-    /// It is ready.
     Ready,
-    /// It is not: parts and reasons.
+    /// Unready parts, with reasons.
     NotReady(std::collections::BTreeMap<String, String>),
-    /// It does not answer, and why.
+    /// No answer, and why.
     Silent(String),
 }
 
@@ -147,7 +137,6 @@ impl Default for Agent {
     }
 }
 
-/// Something wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
     what: String,

@@ -27,28 +27,23 @@ const QUIET: Duration = Duration::from_millis(10);
 /// … but no longer than this in all: healing takes no more than 100 ms.
 const PATIENCE: Duration = Duration::from_millis(40);
 
-/// A directory to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Which.
     pub directory: PathBuf,
     /// The names in it that matter.
     pub names: Names,
 }
 
-/// Names in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Names {
-    /// Every one.
     All,
-    /// This one.
     One(String),
     /// Those of network configurations: writers make others first, and move them.
     Configurations,
 }
 
 impl Names {
-    /// Whether a name is among them.
+    /// True if a name is among them.
     fn have(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -58,11 +53,10 @@ impl Names {
     }
 }
 
-/// Watches directories.
 #[derive(Debug)]
 pub struct Watcher {
     events: AsyncFd<OwnedFd>,
-    /// By the kernel's number: the names that matter.
+    /// Names that matter, by the kernel's watch descriptor.
     watched: BTreeMap<i32, Vec<Names>>,
 }
 
@@ -142,7 +136,7 @@ impl Watcher {
         first.into_std()
     }
 
-    /// Waits for events that matter, and hears all that there are.
+    /// Waits for events that matter, and takes in all of them.
     async fn event(&mut self, making: &mut Making) {
         loop {
             let Ok(mut ready) = self.events.readable().await else { return };

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use agent::metrics::{Exposition, Metrics};
 use serde_json::Value;
 
-/// Metrics that neither shows, each with the reason. None today.
+/// Metrics without a panel, each with the reason. None today.
 const NOT_SHOWN: [(&str, &str); 0] = [];
 /// Labels that the scraper adds.
 const SCRAPERS: [&str; 2] = ["instance", "le"];
-/// Labels whose values are not all known beforehand.
+/// Labels with an open set of values.
 const OPEN: [&str; 2] = ["key", "os_image"];
 
-/// Labels, each with its values; none where they are open.
+/// Labels with their values; none where they are open.
 type Labels = &'static [(&'static str, &'static [&'static str])];
 
-/// What kube-state-metrics has (docs/metrics of its release 2.13), as far as it is asked for: an agent that is not there cannot tell.
+/// Metrics of kube-state-metrics (docs/metrics of its release 2.13), as far as used: an absent agent has none.
 const OF_KUBE_STATE: [(&str, Labels); 5] = [
     ("kube_node_info", &[("node", &[]), ("os_image", &[])]),
     (
@@ -51,7 +51,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The samples of a fresh agent: name, then label, then values.
+/// Samples of a fresh agent: name, then label, then values.
 type Samples = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 fn samples() -> Samples {
@@ -69,7 +69,7 @@ fn samples() -> Samples {
     samples
 }
 
-/// The same, with what others say of the agent.
+/// The same, with kube-state-metrics.
 fn known() -> Samples {
     let mut all = samples();
     for (name, labels) in OF_KUBE_STATE {
@@ -119,7 +119,7 @@ fn selectors(expression: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What is wrong with an expression.
+/// Errors of an expression.
 fn complaints(expression: &str, samples: &Samples) -> Vec<String> {
     let mut complaints = Vec::new();
     let selectors = selectors(expression);

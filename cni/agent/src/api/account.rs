@@ -15,10 +15,10 @@ use http::HeaderValue;
 use super::error::Token;
 use super::token;
 
-/// How far the node's clock may be behind the API server's.
+/// Tolerated clock skew between node and API server.
 const SKEW: Duration = Duration::from_secs(60);
 
-/// Why there is no token to send.
+/// No token to send.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AccountError {
     #[error("read the service account's token {}: {source}", path.display())]
@@ -27,7 +27,7 @@ pub(super) enum AccountError {
     Unusable { path: PathBuf },
 }
 
-/// Tells one content of a file from the next without reading it.
+/// Identifies the content of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
@@ -36,7 +36,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of the file at `path`, links followed.
+    /// Stamp of the file at `path`, links followed.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|metadata| Self::from(&metadata))
     }
@@ -52,14 +52,14 @@ impl From<&Metadata> for Stamp {
     }
 }
 
-/// A token as a header, and the file that it was read from.
+/// Cached token as a header, and its file's stamp.
 #[derive(Debug, Clone)]
 struct Known {
     stamp: Stamp,
     header: HeaderValue,
 }
 
-/// The account that we are.
+/// Service account of the agent.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     path: Arc<Path>,
@@ -74,7 +74,7 @@ impl Account {
         Self { path: token_file.into(), known: Arc::default(), accepted: Arc::default() }
     }
 
-    /// What to send now.
+    /// The `Authorization` header to send now.
     pub(super) fn header(&self) -> Result<HeaderValue, AccountError> {
         let stamp = Stamp::of(&self.path).map_err(|source| self.unread(source))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,12 +92,12 @@ impl Account {
         self.header().ok().filter(|header| header != refused)
     }
 
-    /// The API server did what a token of this account asked for.
+    /// Records that the API server authenticated a token of this account.
     pub(super) fn accepted(&self) {
         self.accepted.store(true, Ordering::Relaxed);
     }
 
-    /// What is known of a token that was refused.
+    /// Classifies a token that was rejected.
     pub(super) fn token(&self, refused: &HeaderValue) -> Token {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let text = refused.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));

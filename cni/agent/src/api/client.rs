@@ -16,16 +16,16 @@ use super::tls::{Trust, TrustError};
 use super::transport::Transport;
 use crate::settings::{KubeconfigSettings, Places};
 
-/// What an ordinary request may take, for those who have no limit of their own.
+/// Default deadline of a request.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
 /// The largest object that is read; an API server keeps none that is a quarter of it.
 const ANSWER_LIMIT: usize = 8 * 1024 * 1024;
 
-/// How much of a refusal is read.
+/// Maximum number of bytes read of an error's body.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 
-/// Where the API server is and who we are there.
+/// Address of the API server, and our credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `KUBERNETES_SERVICE_PROTOCOL`; empty for `https`.
@@ -34,32 +34,29 @@ pub struct Server {
     pub host: String,
     /// `KUBERNETES_SERVICE_PORT`
     pub port: String,
-    /// The authorities of the server's certificate.
+    /// CA bundle.
     pub ca_file: PathBuf,
-    /// Whether any certificate will do.
+    /// Skips verification of the server's certificate.
     pub skip_verify: bool,
-    /// The token.
     pub token_file: PathBuf,
 }
 
-/// Why there is no API server to talk to.
+/// Why no client can be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A variable that every pod has is missing.
     #[error("find the API server: {0} is not set")]
     Unset(&'static str),
-    /// The variables do not make an address.
+    /// The variables make no valid address.
     #[error(
         "use {0} as the API server's address: KUBERNETES_SERVICE_PROTOCOL must be http or https, KUBERNETES_SERVICE_HOST a name or an address, KUBERNETES_SERVICE_PORT a port"
     )]
     Address(String),
-    /// TLS cannot be used at all.
     #[error("set TLS up: {0}")]
     Tls(String),
 }
 
 impl Server {
-    /// As the settings say.
+    /// Takes them from the settings.
     #[must_use]
     pub fn of(settings: &KubeconfigSettings, places: &Places) -> Self {
         let (protocol, host, port) = settings.server.clone();
@@ -169,19 +166,19 @@ impl Client {
             return Ok(answer);
         }
         let (parts, body) = answer.into_parts();
-        // What the server says about it is worth less than the code.
+        // The code matters more than the server's message.
         let words = collect(body, REFUSAL_LIMIT).await.unwrap_or_default();
         let token = parts.extensions.get().copied().unwrap_or_default();
         Err(ApiError::of_answer(parts.status, &parts.headers, &words).with_token(token))
     }
 }
 
-/// What it means that a request could not even be written.
+/// Maps a request that could not be written.
 pub(super) fn not_sent(error: &dyn std::fmt::Display) -> ApiError {
     ApiError::Refused { code: 0, message: format!("not sent: {error}") }
 }
 
-/// Puts a limit on something that waits for the API server.
+/// Puts a deadline on a request.
 pub(super) async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, ApiError>>,

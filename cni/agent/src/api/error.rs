@@ -8,28 +8,27 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER, header::WWW_AUTHENTICATE};
 use kube::core::Status;
 
-/// Nobody waits longer than this because a server says so.
+/// Upper bound for `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// How much of a server's message is kept.
+/// Maximum length kept of a server's message.
 const MESSAGE_LIMIT: usize = 500;
 
 /// A 401, or no token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unauthorized {
-    /// The server's words, or why there is no token.
+    /// The server's message, or why there is no token.
     pub message: String,
-    /// The token that was sent.
     pub token: Token,
 }
 
-/// What is known of a token that the API server refuses.
+/// Classification of a token that the API server rejected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Token {
-    /// Its account's tokens were accepted before, and it has not expired.
+    /// The account's tokens were accepted before, and this one has not expired.
     Proven,
-    /// It has expired, by its own `exp` or by the API server's word.
+    /// Expired, by its own `exp` or by the API server.
     Expired,
     /// No token of its account was ever accepted, or it does not say when it expires.
     #[default]
@@ -46,13 +45,13 @@ impl fmt::Display for Token {
     }
 }
 
-/// Why a request did not get what it asked for.
+/// Failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// No connection, no answer in time, or one that broke off.
+    /// No connection, time-out, or a truncated response.
     #[error("reach the API server: {0}")]
     Unreachable(String),
-    /// 401, or there is no token to send.
+    /// 401, or no token.
     #[error("log in to the API server: {0}")]
     Unauthorized(Unauthorized),
     /// 403
@@ -64,7 +63,7 @@ pub enum ApiError {
     /// 409
     #[error("change it at the API server, which has another version: {0}")]
     Conflict(String),
-    /// 410: the version that was asked for is forgotten.
+    /// 410: the resource version has expired.
     #[error("read on at the API server, which has forgotten that version: {0}")]
     Gone(String),
     /// 504: the version that was asked for is larger than any that the server knows, as after etcd was restored from a backup.
@@ -72,37 +71,20 @@ pub enum ApiError {
     TooLargeVersion(String),
     /// 429
     #[error("be served by the API server, which is busy: {message}")]
-    Throttled {
-        /// The server's words.
-        message: String,
-        /// How long to stay away.
-        retry_after: Option<Duration>,
-    },
+    Throttled { message: String, retry_after: Option<Duration> },
     /// 5xx
     #[error("be served by the API server: {code} {message}")]
-    Server {
-        /// The code.
-        code: u16,
-        /// The server's words.
-        message: String,
-        /// How long to stay away.
-        retry_after: Option<Duration>,
-    },
-    /// Another 4xx: the request itself is wrong.
+    Server { code: u16, message: String, retry_after: Option<Duration> },
+    /// Another 4xx.
     #[error("have the request accepted by the API server: {code} {message}")]
-    Refused {
-        /// The code.
-        code: u16,
-        /// The server's words.
-        message: String,
-    },
-    /// An answer that we cannot read.
+    Refused { code: u16, message: String },
+    /// Malformed response.
     #[error("read the API server's answer: {0}")]
     Malformed(String),
 }
 
 impl ApiError {
-    /// Its name in metrics.
+    /// Label value in metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -120,7 +102,7 @@ impl ApiError {
         }
     }
 
-    /// How long the server wants to be left alone.
+    /// The server's `Retry-After`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -131,7 +113,7 @@ impl ApiError {
         }
     }
 
-    /// What an answer without success means. Its body need not be a `Status`: proxies answer, too.
+    /// Maps an unsuccessful response. Its body need not be a `Status`: proxies answer, too.
     pub(super) fn of_answer(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         // Only seconds: no API server sends a date.
         let header = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.trim().parse().ok());
@@ -166,7 +148,7 @@ impl ApiError {
         self
     }
 
-    /// What an `ERROR` event of a watch means.
+    /// Maps an `ERROR` event of a watch.
     pub(super) fn of_status(status: Status) -> Self {
         if is_too_large_version(&status) {
             return Self::TooLargeVersion(shortened(status.message));
@@ -190,7 +172,7 @@ impl ApiError {
         }
     }
 
-    /// What it means that the answer did not come, or not whole.
+    /// Maps a response that did not arrive whole.
     pub(super) fn of_client(error: &kube::Error) -> Self {
         if let kube::Error::Service(inner) = error
             && let Some(account) = inner.downcast_ref::<super::account::AccountError>()

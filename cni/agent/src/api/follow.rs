@@ -24,57 +24,52 @@ use super::watch::{Event, Kind, Lines};
 use crate::metrics::RestartReason;
 use course::{Course, Dice, Next, Outcome, Step};
 
-/// What a list may take, all its pages together, or until a watch has told all that is there.
+/// Deadline of a list, all its pages together, or of a watch's initial events.
 const LIST_LIMIT: Duration = Duration::from_secs(60);
 
 /// A watch that tells nothing for so long is dead: servers send a bookmark every minute or so, even if nothing happens.
 const STALL_LIMIT: Duration = Duration::from_secs(150);
 
-/// How long a watch lasts before the server ends it. Long, since each is a request; not the same for all agents.
+/// Bounds of `timeoutSeconds` of a watch. Long, since each is a request; not the same for all agents.
 const WATCH_TIME: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(30 * 60)];
 
-/// What a follower is told.
+/// Event of a followed collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<T> {
-    /// Everything that there is; whatever else was told before is gone.
+    /// Result of a list: replaces everything.
     All(Vec<T>),
-    /// An object is new, or has changed.
     Set(T),
-    /// An object is gone; this is what it was.
     Removed(T),
-    /// Nothing changed up to now.
+    /// Bookmark or other proof of life: nothing changed up to now.
     Alive,
-    /// Nobody tells anything for a while, and why: what is known grows old.
+    /// The watch is lost, and why: what is known goes stale.
     Lost(Lost),
 }
 
-/// Why nobody tells anything.
+/// Reason of a lost watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// The kind of reason.
+    /// Kind of reason.
     pub reason: RestartReason,
-    /// The failure, if it was one.
     pub error: Option<ApiError>,
-    /// When it is tried again.
+    /// Delay of the next attempt.
     pub again_in: Duration,
 }
 
-/// A part of a collection that is followed.
+/// Part of a collection that is followed.
 #[derive(Debug, Clone)]
 pub struct Following {
-    /// Who is asked.
     pub client: Client,
-    /// What is followed.
     pub resource: Resource,
-    /// Different for each agent: the waits between attempts follow from it.
+    /// Differs between agents: jitter follows from it.
     pub seed: u64,
 }
 
-/// What a watch has told of what is there, by namespace and name.
+/// Initial events of a watch, by namespace and name.
 type Initial<T> = BTreeMap<(String, String), T>;
 
 impl Following {
-    /// Tells every change to `sink` until it is cancelled.
+    /// Sends every change to `sink` until cancelled.
     pub async fn run<T: DeserializeOwned>(self, mut sink: impl FnMut(Change<T>), cancel: &CancellationToken) {
         cancel.run_until_cancelled(self.follow(&mut sink, cancel)).await;
     }

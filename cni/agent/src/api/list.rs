@@ -5,10 +5,9 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-/// The largest item.
 const ITEM_LIMIT: usize = 8 * 1024 * 1024;
 
-/// What is around the items.
+/// List response without its items.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Frame {
     #[serde(default)]
@@ -23,12 +22,12 @@ pub(super) struct Frame {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct FrameMetadata {
     pub(super) resource_version: String,
-    /// Where the next page begins; empty at the end.
+    /// `continue`; empty on the last page.
     #[serde(rename = "continue")]
     pub(super) next: String,
 }
 
-/// Why a body is no list.
+/// Malformed list.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
     #[error("an item is longer than {ITEM_LIMIT} bytes")]
@@ -49,7 +48,7 @@ pub(super) struct Cutter {
     frame: Vec<u8>,
 }
 
-/// The depth of what is directly in `items`.
+/// Depth of the elements of `items`.
 const ITEMS_DEPTH: usize = 2;
 
 impl Cutter {
@@ -67,12 +66,12 @@ impl Cutter {
         Ok(())
     }
 
-    /// What was around the items, once the body has ended.
+    /// The frame, at the end of the body.
     pub(super) fn finish(self) -> Result<Frame, ListError> {
         Ok(serde_json::from_slice(&self.frame)?)
     }
 
-    /// Whether an item is complete.
+    /// Returns true when an item is complete.
     fn byte(&mut self, byte: u8) -> bool {
         if self.in_string {
             self.in_string = byte != b'"' || self.escaped;
@@ -108,7 +107,7 @@ impl Cutter {
         if self.in_items { self.item.push(byte) } else { self.frame.push(byte) }
     }
 
-    /// Whether what comes next is the value of `items`.
+    /// True if the next value is that of `items`.
     fn follows_items(&self) -> bool {
         let before = self.frame.trim_ascii_end().strip_suffix(b":");
         before.is_some_and(|key| key.trim_ascii_end().ends_with(b"\"items\""))
@@ -136,7 +135,7 @@ mod tests {
     }
 
     fn text() -> impl Strategy<Value = String> {
-        // What could mislead whoever only looks at brackets and quotes.
+        // Inputs that mislead a scanner of brackets and quotes.
         proptest::string::string_regex(r#"([\[\]{},:"\\ a]|items){0,8}"#).unwrap()
     }
 

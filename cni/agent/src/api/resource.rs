@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be followed: by an agent never more than its node's share.
+//! Collections that can be followed: by an agent never more than its node's share.
 
 use std::time::Duration;
 
@@ -11,32 +11,30 @@ use super::error::ApiError;
 /// Objects in a page. Small, because a page of a server that reads it from its store costs that server a page of memory, too.
 const PAGE: u32 = 100;
 
-/// The agent does not know its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "follow the node's pods without the node's name (set NODE_NAME or REPAIR_NODE_NAME): all pods of the cluster are too many"
 )]
 pub struct NoNode;
 
-/// A part of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// Its name in logs and metrics.
+    /// Name in logs and metrics.
     pub name: &'static str,
     path: String,
     fields: String,
     labels: String,
 }
 
-/// How fresh a list has to be. An API server answers the first two from its watch cache, if it has one; the last one costs etcd a read, of
-/// the objects or (with `ConsistentListFromCache`, on since Kubernetes 1.31) of the current version.
+/// Required freshness of a list. An API server answers the first two from its watch cache, if it has one; the last one costs etcd a read,
+/// of the objects or (with `ConsistentListFromCache`, on since Kubernetes 1.31) of the current version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// Any version: the watch that follows catches up.
+    /// Any version (`resourceVersion=0`): the watch that follows catches up.
     AtHand,
-    /// At least this version, so that nobody goes back in time.
+    /// At least this version, so that nothing goes back in time.
     NotOlderThan(String),
-    /// What is true now.
+    /// Most recent.
     Latest,
 }
 
@@ -55,13 +53,11 @@ impl Resource {
         Ok(Self::pods("", "", &format!("spec.nodeName={node}")))
     }
 
-    /// One `ConfigMap`.
     #[must_use]
     pub fn config_map(namespace: &str, name: &str) -> Self {
         Self::one("configmaps", namespace, name)
     }
 
-    /// One pod.
     #[must_use]
     pub fn pod(namespace: &str, name: &str) -> Self {
         Self::one("pods", namespace, name)
@@ -84,13 +80,11 @@ impl Resource {
         Self { name: "nodes", path, fields: String::new(), labels: String::new() }
     }
 
-    /// One node.
     #[must_use]
     pub fn node(name: &str) -> Self {
         Self { fields: format!("metadata.name={name}"), ..Self::nodes() }
     }
 
-    /// One DaemonSet.
     #[must_use]
     pub fn daemon_set(namespace: &str, name: &str) -> Self {
         let plural = "daemonsets";
@@ -107,7 +101,7 @@ impl Resource {
         }
     }
 
-    /// The request for a page.
+    /// Request of a page.
     pub(super) fn list(
         &self,
         freshness: &Freshness,
@@ -163,7 +157,7 @@ fn watching(version: Option<&str>, time: Duration) -> Vec<(&'static str, String)
     pairs
 }
 
-/// Text as the value of a parameter.
+/// Percent-encoded value of a parameter.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         match byte {

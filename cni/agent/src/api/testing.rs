@@ -16,9 +16,9 @@ use super::{Client, Token};
 
 type Piece = Result<Bytes, std::io::Error>;
 
-/// What a request gets.
+/// Scripted response.
 pub(crate) struct Answer {
-    /// What the path of a request has to contain to get it.
+    /// Substring of the request's path that it answers.
     path: &'static str,
     code: u16,
     headers: Vec<(&'static str, String)>,
@@ -27,13 +27,12 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A whole body.
     pub(crate) fn new(code: u16, body: impl Into<Bytes>) -> Self {
         let body = stream::iter([Ok(body.into())]).boxed();
         Self { path: "", code, headers: Vec::new(), token: Token::default(), body }
     }
 
-    /// What a transport says of the token that was refused.
+    /// Scripted 401 with a classified token.
     pub(crate) fn refusing(token: Token) -> Self {
         Self { token, ..Self::new(401, "Unauthorized") }
     }
@@ -70,13 +69,13 @@ const NO_STREAMS: &str =
 
 #[derive(Default)]
 struct State {
-    /// Whether streaming lists are served; else they are refused, which takes no answer and is not kept.
+    /// Serves streaming lists; otherwise they are rejected without using a response or being recorded.
     streams: bool,
     answers: VecDeque<Answer>,
     asked: Vec<String>,
 }
 
-/// The server. Who asks for more than there is waits for ever.
+/// Scripted server. A request beyond the script waits for ever.
 #[derive(Clone, Default)]
 pub(crate) struct Script(Arc<Mutex<State>>);
 
@@ -87,7 +86,7 @@ impl Script {
         script
     }
 
-    /// A server with streaming lists.
+    /// Server with streaming lists.
     pub(crate) fn streaming(answers: impl IntoIterator<Item = Answer>) -> Self {
         let script = Self::new(answers);
         script.0.lock().unwrap().streams = true;
@@ -98,7 +97,7 @@ impl Script {
         self.0.lock().unwrap().answers.push_back(answer);
     }
 
-    /// The paths and queries so far.
+    /// Paths and queries of the requests so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.0.lock().unwrap().asked.clone()
     }

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::account::Stamp;
 
-/// Why nobody can be trusted.
+/// No certificate authority can be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrustError {
     #[error("read the authorities {}: {source}", path.display())]
@@ -24,15 +24,17 @@ pub(super) enum TrustError {
     Tls(#[from] rustls::Error),
 }
 
-/// What a file's content came to.
+/// Configuration made of a file's content.
 type Known = (Stamp, Arc<ClientConfig>);
 
-/// Whom to take for the API server.
+/// Verification of the server's certificate.
 #[derive(Debug, Clone)]
 pub(super) enum Trust {
-    /// Whoever has a certificate that an authority in this file signed.
-    Authorities { path: Arc<Path>, known: Arc<Mutex<Option<Known>>> },
-    /// Anyone.
+    /// Against the authorities in this file.
+    Authorities {
+        path: Arc<Path>,
+        known: Arc<Mutex<Option<Known>>>,
+    },
     Anyone(Arc<ClientConfig>),
 }
 
@@ -52,7 +54,7 @@ impl Trust {
         Ok(Self::Anyone(Arc::new(config)))
     }
 
-    /// What the next handshake goes by.
+    /// Configuration of the next handshake.
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, TrustError> {
         match self {
             Self::Anyone(config) => Ok(Arc::clone(config)),

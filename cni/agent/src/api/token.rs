@@ -7,17 +7,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-/// How long a token lives.
+/// Expiry of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     /// `exp`, since 1970.
     Until(Duration),
-    /// It has no `exp`, as those in Secrets.
+    /// No `exp`: tokens in Secrets.
     Endless,
 }
 
 impl Life {
-    /// Reads a token; `None` if it is no JWT.
+    /// Decodes a token; `None` if it is no JWT.
     #[must_use]
     pub fn of(token: &str) -> Option<Self> {
         let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;

@@ -24,19 +24,18 @@ use tower::{BoxError, Service, ServiceExt as _};
 use super::account::Account;
 use super::tls::Trust;
 
-/// How long a connection may take to come about, its handshake included.
+/// Deadline of a connection, its handshake included.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection whose other end went away without a word is given up after about this long, watches included.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// A connection that nobody uses is closed.
+/// Keep-alive of an idle connection.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The most that is read ahead of whoever wants it.
+/// Maximum of bytes read ahead.
 const BUFFER_SIZE: usize = 64 * 1024;
 
-/// Sends requests to one API server.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     http: Client<Connector, Full<Bytes>>,
@@ -107,7 +106,7 @@ impl Transport {
     }
 }
 
-/// Either kind of connection.
+/// Plain or TLS connection.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
@@ -118,7 +117,7 @@ impl Connection for Box<dyn Duplex> {
     }
 }
 
-/// Makes connections, with TLS unless there is nobody to trust.
+/// Opens connections, with TLS if there is an authority.
 #[derive(Debug, Clone)]
 struct Connector {
     tcp: HttpConnector,

@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 
 use super::error::ApiError;
 
-/// The longest line.
+/// Maximum length of a line.
 const LINE_LIMIT: usize = 8 * 1024 * 1024;
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     partial: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes the next piece of the stream.
+    /// Appends the next chunk.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), ApiError> {
         let mut rest = piece;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
@@ -35,18 +35,18 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line that is complete and not empty.
+    /// Next line that is complete and not empty.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         std::iter::from_fn(|| self.whole.pop_front()).find(|line| !line.trim_ascii().is_empty())
     }
 
-    /// Whether the stream ended inside of a line.
+    /// True if the stream ended inside a line.
     pub(super) fn is_cut(&self) -> bool {
         !self.partial.trim_ascii().is_empty()
     }
 }
 
-/// What an event says.
+/// Type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Set,
@@ -54,17 +54,16 @@ pub(super) enum Kind {
     Bookmark,
 }
 
-/// An event.
 #[derive(Debug)]
 pub(super) struct Event<'a> {
     pub(super) kind: Kind,
-    /// The version after it.
+    /// Resource version after it.
     pub(super) version: String,
     /// Namespace and name of the object.
     pub(super) key: (String, String),
-    /// It ends the initial events of a watch that asked for them.
+    /// Bookmark that ends the initial events (`k8s.io/initial-events-end`).
     pub(super) ends_initial: bool,
-    /// The object, not looked at yet.
+    /// The object, not parsed yet.
     pub(super) object: &'a str,
 }
 
@@ -100,7 +99,7 @@ struct Annotations {
 }
 
 impl<'a> Event<'a> {
-    /// Reads a line; an `ERROR` is one here, too.
+    /// Parses a line; an `ERROR` event is an error here, too.
     pub(super) fn parse(line: &'a [u8]) -> Result<Self, ApiError> {
         let malformed = |error: serde_json::Error| ApiError::Malformed(error.to_string());
         let raw: Raw<'a> = serde_json::from_slice(line).map_err(malformed)?;

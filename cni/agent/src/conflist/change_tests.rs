@@ -13,7 +13,7 @@ use super::plan_tests::{CALICO, chain, directory, entry, installed, kinds, names
 use super::scan::Content;
 use crate::settings::ChainSettings;
 
-/// The primary's list with an entry of former settings.
+/// The primary's list with an outdated entry of ours.
 const FORMER: &str = r#"{"name":"k8s-pod-network","cniVersion":"1.0.0","plugins":[{"type":"calico"},{"type":"portmap"},{"type":"istio-cni","exclude_namespaces":["old"]}]}"#;
 
 #[test]

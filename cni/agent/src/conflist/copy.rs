@@ -8,12 +8,12 @@ use super::document::{Document, Members};
 use super::scan::Snapshot;
 use crate::settings::ChainSettings;
 
-/// The name of a list of our own, if nobody gave one.
+/// Default name of a list that we own.
 pub const OWNED: &str = "02-istio-cni.conflist";
 /// The key of our entry that says which file its list repeats. The plugin passes over it, ours and upstream's.
 const MARK: &str = "millrace_copy_of";
 
-/// Our entry as it stands in a list that repeats `primary`.
+/// Our entry for a list that copies `primary`.
 #[must_use]
 pub fn marked(entry: &Value, primary: &str) -> Value {
     let mut entry = entry.clone();
@@ -23,20 +23,20 @@ pub fn marked(entry: &Value, primary: &str) -> Value {
     entry
 }
 
-/// The file that a list says it repeats.
+/// Name of the file that a list says it copies.
 #[must_use]
 pub fn mark(document: &Document<'_>) -> Option<String> {
     document.ours().into_iter().find_map(|entry| Members::parse(entry).ok()?.text(MARK))
 }
 
-/// Whether a list repeats the primary's. One that does not say so is another installer's, and is known by its name.
+/// True if a list is a copy of the primary's. One that does not say so is another installer's, and is known by its name.
 #[must_use]
 pub fn is_copy(chain: &ChainSettings, name: &str, document: &Document<'_>) -> bool {
     let named = name == OWNED || (chain.chained && chain.owned && name == chain.owned_name);
     !document.ours().is_empty() && (named || mark(document).is_some())
 }
 
-/// Whether a runtime would find a network without any copy.
+/// True if a runtime would find a network without any copy.
 #[must_use]
 pub fn is_needless(chain: &ChainSettings, now: &Snapshot) -> bool {
     now.usable().any(|(name, document)| !document.others().is_empty() && !is_copy(chain, name, &document))

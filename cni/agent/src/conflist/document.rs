@@ -10,25 +10,22 @@ use serde_json::value::RawValue;
 
 use super::OUR_TYPE;
 
-/// Why runtimes do not take a file.
+/// Why runtimes reject a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// It is not a JSON object.
+    /// Not a JSON object.
     #[error("it is not a JSON object: {0}")]
     Json(String),
-    /// A list without a name.
     #[error("its \"name\" is missing or no text")]
     Name,
-    /// A key of another type than it must be.
+    /// Value of the wrong type.
     #[error("its \"{0}\" has a value that runtimes refuse")]
     Value(&'static str),
-    /// A list without plugins.
     #[error("it has no list \"plugins\" with another plugin than istio-cni in it")]
     Plugins,
-    /// A plugin without a type.
     #[error("plugin {0} has no \"type\"")]
     Plugin(usize),
-    /// A configuration of one plugin that does not say which.
+    /// A `.conf` without `type`.
     #[error("it has no \"type\"")]
     Type,
 }
@@ -68,19 +65,19 @@ impl<'a> Members<'a> {
         serde_json::from_str(text).map_err(|error| Invalid::Json(error.to_string()))
     }
 
-    /// The value of a key, as written.
+    /// Raw value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.get())
     }
 
-    /// The value of a key, if it is a text.
+    /// String value of a key.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.get(key)?).ok()
     }
 
-    /// Whether runtimes take them as a configuration of one plugin: libcni reads these as texts.
+    /// Validates them as a `.conf`: libcni requires these to be strings.
     ///
     /// # Errors
     /// They do not.
@@ -91,44 +88,41 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A plugin's entry in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plugin<'a> {
-    /// Its `type`; `None` if it has none, or is no object.
+    /// Its `type`; `None` if absent or not an object.
     pub kind: Option<String>,
-    /// As written.
+    /// Raw text.
     pub text: &'a str,
-    /// Where in the file.
+    /// Byte range in the file.
     pub at: Range<usize>,
 }
 
 impl Plugin<'_> {
-    /// Whether it is our entry.
+    /// True if it is our entry.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.kind.as_deref() == Some(OUR_TYPE)
     }
 }
 
-/// A configuration with a list of plugins, valid or not.
+/// A conflist, valid or not.
 #[derive(Debug, Clone)]
 pub struct List<'a> {
-    /// The file.
     pub text: &'a str,
-    /// Its keys.
+    /// Keys and values.
     pub members: Members<'a>,
-    /// Where the list is in the file, brackets included.
+    /// Byte range of `plugins`, brackets included.
     pub at: Range<usize>,
-    /// What is in it.
     pub plugins: Vec<Plugin<'a>>,
 }
 
-/// A file as far as it can be told.
+/// A parsed file.
 #[derive(Debug, Clone)]
 pub enum Document<'a> {
-    /// A list of plugins.
+    /// A conflist.
     List(List<'a>),
-    /// One plugin: it has a `type` at the top.
+    /// A `.conf`: it has a `type` at the top level.
     Single(Members<'a>),
 }
 
@@ -152,7 +146,6 @@ impl<'a> Document<'a> {
         Ok(Self::List(List { text, at: place(text, array), plugins: plugins.collect(), members }))
     }
 
-    /// The network's name.
     #[must_use]
     pub fn network(&self) -> Option<String> {
         match self {
@@ -161,7 +154,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The types of the plugins that are not ours.
+    /// Types of the foreign plugins.
     #[must_use]
     pub fn others(&self) -> Vec<Option<String>> {
         match self {
@@ -174,7 +167,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Our entries, as written.
+    /// Our entries, raw.
     #[must_use]
     pub fn ours(&self) -> Vec<&'a str> {
         match self {
@@ -185,7 +178,7 @@ impl<'a> Document<'a> {
 }
 
 impl List<'_> {
-    /// Whether runtimes take it: upstream's rules, and what libcni refuses besides.
+    /// Validates by upstream's rules and libcni's.
     ///
     /// # Errors
     /// They do not.
@@ -208,14 +201,14 @@ impl List<'_> {
     }
 }
 
-/// A boolean, or the text of one: libcni takes both.
+/// A boolean, or the string of one: libcni accepts both.
 fn is_flag(value: &str) -> bool {
     serde_json::from_str::<bool>(value).is_ok()
         || serde_json::from_str::<String>(value)
             .is_ok_and(|text| ["true", "false"].contains(&text.to_lowercase().as_str()))
 }
 
-/// Where a slice of a text is in it.
+/// Byte range of a slice in its text.
 pub(super) fn place(text: &str, slice: &str) -> Range<usize> {
     let start = (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + slice.len()

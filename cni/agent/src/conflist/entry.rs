@@ -9,28 +9,28 @@ use super::document::{Document, Members};
 use super::scan::Snapshot;
 use crate::settings::Settings;
 
-/// The version of a configuration that holds our entry alone.
+/// `cniVersion` of a configuration that holds our entry alone.
 const VERSION: &str = "0.3.1";
 
-/// The key that makes STATUS depend on the agent, and its value.
+/// Key and value that make STATUS depend on the agent.
 const GATE: &str = "millrace_status_gate";
 const GATED: &str = "agent";
 
 /// Why there is no entry to install.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// Settings that nobody can guess.
+    /// Settings without a safe default.
     #[error("{}", .0.join("; "))]
     Blocked(Vec<String>),
-    /// The selectors are no JSON.
+    /// Malformed selectors.
     #[error("the enablement selectors are not JSON: {0}")]
     Selectors(String),
-    /// The template is no JSON object.
+    /// Malformed template.
     #[error("CNI_NETWORK_CONFIG is not a JSON object: {0}")]
     Template(String),
 }
 
-/// Whether an entry of ours makes STATUS depend on the agent.
+/// True if an entry of ours makes STATUS depend on the agent.
 #[must_use]
 pub fn is_gated(now: &Snapshot) -> bool {
     let gated =

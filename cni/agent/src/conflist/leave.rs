@@ -8,13 +8,14 @@ use super::scan::Snapshot;
 use super::splice;
 use crate::settings::ChainSettings;
 
-/// What has to change. Files that hold nothing but our plugin, and lists of our own, go as a whole; a file that cannot be read stays as it is.
+/// Steps of the uninstall. Files that hold nothing but our plugin, and lists of our own, go as a whole; a file that cannot be read stays as
+/// it is.
 #[must_use]
 pub fn steps(chain: &ChainSettings, now: &Snapshot) -> Vec<Step> {
     now.files.keys().filter_map(|name| step(chain, now, name)).collect()
 }
 
-/// What has to change in one file.
+/// Step of the uninstall for one file.
 pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<Step> {
     let document = Document::parse(now.text(name)?).ok()?;
     let remove = || Some(Step::Remove { name: name.to_owned() });
@@ -29,12 +30,12 @@ pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<
     }
 }
 
-/// Whether a list is a copy that goes as a whole. What only its name tells of is somebody's only network in case of doubt.
+/// True if a list is a copy to be removed whole. One known by its name alone may be somebody's only network, so it stays.
 fn goes(chain: &ChainSettings, now: &Snapshot, name: &str, document: &Document<'_>) -> bool {
     copy::mark(document).is_some() || (copy::is_copy(chain, name, document) && copy::is_needless(chain, now))
 }
 
-/// Files that name our plugin and cannot be edited: they are not JSON.
+/// Malformed files that name our plugin: they cannot be edited.
 #[must_use]
 pub fn unreadable(now: &Snapshot) -> Vec<String> {
     let names_us = |name: &&String| {

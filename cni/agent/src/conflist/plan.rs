@@ -26,49 +26,43 @@ mod standalone;
 
 pub use not_right::NotRight;
 
-/// A change.
+/// Change of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The file gets this content, whole.
+    /// Replaces a file's content.
     Write {
-        /// Its name.
         name: String,
-        /// Its content.
         text: String,
-        /// Its mode.
         mode: Mode,
     },
-    /// The file goes.
     Remove {
-        /// Its name.
         name: String,
     },
 }
 
-/// Which mode a file gets.
+/// Mode of a written file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// That of a file that is there: what somebody chose stays.
+    /// Mode of an existing file, which is preserved.
     Of(String),
-    /// Ours.
     Ours,
 }
 
-/// What to do, and what there is to say of the directory when it is done.
+/// Steps, and the state of the directory after them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order.
+    /// In order.
     pub steps: Vec<Step>,
-    /// The file with our entry, or why there is none.
+    /// File with our entry, or why there is none.
     pub then: Result<String, NotRight>,
 }
 
-/// What is wanted.
+/// Desired state.
 #[derive(Debug)]
 pub struct Wish<'a> {
-    /// Where our entry goes.
+    /// Placement of our entry.
     pub chain: &'a ChainSettings,
-    /// Our entry, as it stands in a list, or for a file of its own.
+    /// Our entry for a list, or for a file of its own.
     pub entry: &'a Value,
     /// Files that this agent made: what somebody puts in their place is no reason to give them up.
     pub made: &'a BTreeSet<String>,
@@ -77,7 +71,7 @@ pub struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    /// What has to change in the directory.
+    /// Steps to the desired state.
     #[must_use]
     pub fn plan(&self, now: &Snapshot) -> Plan {
         let planned = match (self.chain.chained, self.chain.owned) {
@@ -94,7 +88,7 @@ impl Wish<'_> {
         })
     }
 
-    /// The file that we are told to use, under the name that it has now.
+    /// The file of `CNI_CONF_NAME`, under its present name.
     fn named(&self, now: &Snapshot) -> Result<Option<String>, Stopped> {
         let name = self.chain.conf_name.as_str();
         if name.is_empty() {
@@ -116,12 +110,12 @@ impl Wish<'_> {
             .ok_or_else(|| nothing(NotRight::Waiting(name.to_owned())))
     }
 
-    /// Whether a file that is ours has the mode of such files.
+    /// True if a file of ours has the right mode.
     fn has_our_mode(&self, now: &Snapshot, name: &str) -> bool {
         now.modes.get(name).is_none_or(|mode| *mode == self.chain.mode())
     }
 
-    /// A file's text with our entry, as a list that runtimes take.
+    /// A file's text with our entry, as a valid conflist.
     fn merged(&self, now: &Snapshot, name: &str, entry: &Value) -> Result<String, Stopped> {
         let refused = |why| nothing(NotRight::Refused { name: name.to_owned(), why });
         let Some(text) = now.text(name) else {
@@ -150,22 +144,22 @@ impl Wish<'_> {
     }
 }
 
-/// What was planned, or why that ended.
+/// A plan, or why planning ended.
 type Planned = Result<Plan, Stopped>;
-/// What can be done all the same, and why nothing more.
+/// Steps that are possible all the same, and why no others.
 type Stopped = (Vec<Step>, NotRight);
 
 fn nothing(why: NotRight) -> Stopped {
     (Vec::new(), why)
 }
 
-/// Stops where it is not known what is in a file that matters.
+/// Stops at an unreadable file that matters.
 fn known_at(now: &Snapshot, matters: impl Fn(&str) -> bool) -> Result<(), Stopped> {
     let denied = now.denied().find(|(name, _)| matters(name));
     denied.map_or(Ok(()), |(_, why)| Err(nothing(NotRight::Denied(why.to_owned()))))
 }
 
-/// The name that sorts right after `name` and before its list.
+/// Name that sorts right after `name` and before its list.
 fn aside(name: &str) -> String {
     format!("{name}.conflist")
 }

@@ -59,7 +59,6 @@ fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
     assert_eq!((hidden.steps.len(), &hidden.then), (0, &unknown), "the network itself");
 }
 
-/// Takes one step.
 pub(super) fn take(now: &mut Snapshot, step: &Step) {
     match step {
         Step::Write { name, text, mode } => {

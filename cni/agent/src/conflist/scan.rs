@@ -5,37 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Document, Invalid};
 
-/// What a directory holds: files by name, in the order of their names' bytes, which is the order of every runtime.
+/// Content of the configuration directory, by name in byte order, which is the order of every runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The text of each file with an extension that runtimes look at.
+    /// Content of each file with an extension that runtimes read.
     pub files: BTreeMap<String, Content>,
-    /// The mode of each, as far as it is known.
+    /// Mode of each, where known.
     pub modes: BTreeMap<String, u32>,
 }
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Text.
     Text(String),
-    /// Nothing that could be read, and why.
+    /// Unreadable, and why.
     Unreadable(String),
     /// Something that this process may not read, and what ends that. Runtimes may: nobody here knows what they make of it.
     Denied(String),
 }
 
-/// What a name says that its file holds.
+/// Form of a configuration, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `.conflist`: a list.
+    /// `.conflist`
     List,
     /// `.conf`, and `.json`, which containerd and CRI-O read as well: one plugin.
     Single,
 }
 
 impl Form {
-    /// What `name` says; `None` for a name that no runtime looks at.
+    /// Form of `name`; `None` for a name that runtimes ignore.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1 {
@@ -70,7 +69,6 @@ pub fn taken<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Refused> {
 }
 
 impl Snapshot {
-    /// The text of a file.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.files.get(name)? {
@@ -94,12 +92,12 @@ impl Snapshot {
         taken(name, text)
     }
 
-    /// The files that runtimes take, the one that they use first.
+    /// Files that runtimes accept, the one that they use first.
     pub fn usable(&self) -> impl Iterator<Item = (&str, Document<'_>)> {
         self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).ok()?)))
     }
 
-    /// The files that this process may not read, with the reason of each.
+    /// Files that this process may not read, with the reason of each.
     pub fn denied(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(name, content)| match content {
             Content::Denied(why) => Some((name.as_str(), why.as_str())),
@@ -107,7 +105,7 @@ impl Snapshot {
         })
     }
 
-    /// The types of all plugins, ours among them.
+    /// Types of all plugins, ours included.
     #[must_use]
     pub fn types(&self) -> BTreeSet<String> {
         let others = self.usable().flat_map(|(_, document)| document.others()).flatten();
@@ -123,16 +121,16 @@ impl Snapshot {
 /// Why a file is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There is none.
+    /// It does not exist.
     #[error("it is not there")]
     Absent,
-    /// Its content is not to be had.
+    /// Its content cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// Its name has an extension that no runtime looks at.
+    /// Its extension is ignored by runtimes.
     #[error("its name ends neither in .conflist nor in .conf or .json")]
     Name,
-    /// Its content is not what it must be.
+    /// Its content is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 }

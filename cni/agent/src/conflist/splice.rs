@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::NEWEST;
 use super::document::{Invalid, List, Members, place};
 
-/// How a list is laid out.
+/// White space of a list, to be kept.
 struct Layout<'a> {
-    /// What stands before the first plugin.
+    /// Before the first plugin.
     first: &'a str,
-    /// What stands before each further one, its comma included.
+    /// Before each further one, its comma included.
     further: String,
-    /// What stands between the last one and the closing bracket.
+    /// Between the last one and the closing bracket.
     last: &'a str,
 }
 
@@ -45,7 +45,7 @@ pub fn with_entry(list: &List<'_>, entry: Option<&Value>) -> String {
     format!("{}{array}{}", before.unwrap_or_default(), after.unwrap_or_default())
 }
 
-/// Whether our entry is in the list as it should be: once, at the end, and saying the same.
+/// True if our entry is in the list as it should be: once, last, and equal.
 #[must_use]
 pub fn has_entry(list: &List<'_>, entry: &Value) -> bool {
     list.plugins.iter().filter(|plugin| plugin.is_ours()).count() == 1

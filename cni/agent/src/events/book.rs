@@ -14,30 +14,27 @@ use super::{About, Note, Reason};
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// An occurrence after this long is a new event. API servers keep events for an hour.
 pub(super) const FORGET: Duration = Duration::from_secs(3600);
-/// How many events are counted at once. A node has 110 pods; beyond this the oldest begins anew.
+/// Events in the aggregation cache. A node has 110 pods; beyond this the oldest begins anew.
 pub(super) const MOST: usize = 1024;
 
-/// An event as it is counted.
+/// Aggregated event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The latest occurrence.
+    /// Latest occurrence.
     pub(super) note: Note,
-    /// The object's name.
     pub(super) name: String,
     /// Occurrences so far.
     pub(super) count: i32,
-    /// The first of them.
     pub(super) first: Timestamp,
-    /// The latest.
     pub(super) last: Timestamp,
 }
 
-/// What is to be written.
+/// Pending write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Write {
-    /// A new event.
+    /// POST of a new event.
     New(Entry),
-    /// The count of one that was written before.
+    /// PATCH of the count of an old one.
     Count(Entry),
 }
 
@@ -57,12 +54,12 @@ struct Kept {
     waits: bool,
 }
 
-/// The events that are counted.
+/// Aggregation cache.
 #[derive(Debug, Default)]
 pub(super) struct Book(HashMap<(About, Reason), Kept>);
 
 impl Book {
-    /// An occurrence at `now`, which a clock on the wall shows as `wall`.
+    /// Adds an occurrence at `now`, which is `wall` by the wall clock.
     pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<Write> {
         let key = (note.about.clone(), note.reason);
         let known = self.0.get_mut(&key).filter(|kept| now - kept.heard < FORGET);
@@ -91,18 +88,18 @@ impl Book {
         Write::New(entry)
     }
 
-    /// When the next count is to be written.
+    /// When the next count is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.0.values().filter(|kept| kept.waits).map(|kept| kept.written + WINDOW).min()
     }
 
-    /// The counts that have waited long enough.
+    /// Counts that are due.
     pub(super) fn flush(&mut self, now: Instant) -> Vec<Write> {
         let waiting = self.0.values_mut().filter(|kept| kept.waits && now - kept.written >= WINDOW);
         waiting.map(|kept| kept.write(now)).collect()
     }
 
-    /// All counts that wait, at the end.
+    /// All pending counts, at the end.
     pub(super) fn rest(&mut self) -> Vec<Write> {
         let waiting = self.0.values_mut().filter(|kept| kept.waits);
         waiting.map(|kept| kept.write(kept.written)).collect()

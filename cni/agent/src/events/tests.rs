@@ -75,7 +75,7 @@ fn a_clock_set_back_ends_no_event_before_it_began_and_memory_is_bounded() {
     assert!(matches!(again, Write::New(_)), "the oldest made place");
 }
 
-/// What the server was asked, and what it answers in turn; then 201.
+/// Recorded requests, and scripted responses; then 201.
 #[derive(Clone, Default)]
 struct Script {
     asked: Arc<Mutex<Vec<(String, String, Value)>>>,

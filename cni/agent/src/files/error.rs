@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong with a file, as a person reads it: what was tried with which file, what the kernel said, and what ends that.
+//! File errors for people: operation, path, cause and remedy.
 
 use std::fmt;
 use std::io;
@@ -8,35 +8,30 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// What could not be done to a file.
+/// A failed file operation.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {}: {cause}{}", path.display(), remedy(cause))]
 pub struct FileError {
-    /// What was tried.
+    /// Operation.
     pub doing: Doing,
-    /// To which file or directory.
+    /// File or directory.
     pub path: PathBuf,
-    /// What the kernel said.
+    /// The kernel's error.
     pub cause: io::Error,
 }
 
-/// What is done to a file.
+/// File operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Its content is read.
     Read,
-    /// A directory is listed.
     List,
-    /// A new content takes its place.
     Write,
-    /// It goes.
     Remove,
-    /// A directory is made.
     Make,
 }
 
 impl Doing {
-    /// The error that says what failed.
+    /// The error of this operation.
     #[must_use]
     pub fn failed(self, path: &Path, cause: io::Error) -> FileError {
         FileError { doing: self, path: path.to_owned(), cause }
@@ -66,7 +61,7 @@ const FORBIDDEN: &str = "; root may do this whatever the mode says, unless it is
     look for its denials (SELinux: ausearch -m avc; AppArmor: dmesg), and let the agent run as one that may (chart: seLinuxOptions.type=spc_t)";
 const BY_MODE: &str = "; the mode denies it, and the agent lacks CAP_DAC_OVERRIDE, which the chart gives to it: see who takes that from the pod";
 
-/// Whether modes of files keep a process out.
+/// Effect of file modes on a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Modes {
     Obeyed,
@@ -74,7 +69,7 @@ enum Modes {
 }
 
 impl Modes {
-    /// What they are to this process.
+    /// Effect on this process: CAP_DAC_OVERRIDE is exempt.
     fn here() -> Self {
         let overrides =
             |own: rustix::thread::CapabilitySets| own.effective.contains(CapabilitySet::DAC_OVERRIDE);
@@ -82,7 +77,7 @@ impl Modes {
     }
 }
 
-/// What ends the trouble, as far as the kernel's answer tells.
+/// Remedy, as far as the errno tells.
 pub(crate) fn remedy(cause: &io::Error) -> &'static str {
     Errno::from_io_error(cause).map_or("", |errno| known(errno, Modes::here()))
 }

@@ -14,7 +14,7 @@ use crate::settings::Places;
 #[derive(Debug, Default)]
 pub struct Known(Vec<(PathBuf, [Stamp; 2])>);
 
-/// What of a file changes whenever somebody touches it.
+/// Parts of a file's metadata that change with every modification.
 pub(super) type Stamp = [i64; 5];
 
 /// Puts right what is not. Whether anything was.
@@ -31,7 +31,7 @@ pub fn install(places: &Places, known: &mut Known) -> Result<bool, FileError> {
     Ok(changed)
 }
 
-/// The files that the image ships.
+/// Files in the image.
 fn shipped(directory: &Path) -> Result<Vec<PathBuf>, FileError> {
     let failed = |cause| Doing::List.failed(directory, cause);
     let mut files = Vec::new();
@@ -62,7 +62,7 @@ fn install_one(source: &Path, directory: &Path, known: &mut Known) -> Result<boo
         files::atomic_write(&target, &mut content, mode)?;
         tracing::info!(target: "install", path = %target.display(), "installed the plugin's binary");
     }
-    // What is known must have been read back: a write that went elsewhere is found by the next look.
+    // Read back before it is cached: a write that went elsewhere is found by the next pass.
     if right {
         known.remember(source, target);
     }
@@ -89,7 +89,7 @@ pub(super) fn stamp(path: &Path) -> Option<Stamp> {
     Some([found.dev() as i64, found.ino() as i64, found.size() as i64, found.ctime(), found.ctime_nsec()])
 }
 
-/// Whether there is a binary, be it the right one or not, in each target directory.
+/// True if each target directory has a binary, up to date or not.
 #[must_use]
 pub fn are_there(places: &Places) -> bool {
     places.target_dirs.iter().all(|directory| directory.join(BINARY).is_file())

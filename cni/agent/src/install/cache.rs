@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runtimes keep of the sandboxes that they set up. They call DEL with the configuration of that time, so as long as a sandbox needs our
-//! plugin for it, the binary has to stay: without it that pod could never be torn down.
+//! Sandboxes in the runtimes' caches. Runtimes call DEL with the configuration of that time, so as long as a sandbox needs our plugin for
+//! it, the binary has to stay: without it that pod could never be torn down.
 //!
 //! | where | who | what |
 //! |---|---|---|
@@ -23,26 +23,26 @@ use crate::conflist::OUR_TYPE;
 use crate::files::{self, Doing, FileError};
 use crate::settings::Places;
 
-/// What Multus keeps, below the runtime's: its default `cniDir`.
+/// Multus' default `cniDir`, below the runtime's.
 const MULTUS: &str = "multus";
 
-/// Nothing that is written of one sandbox is larger.
+/// Size limit of a cached file.
 const LARGEST: u64 = 1 << 20;
 
-/// The library's file of one attachment, as far as we read it.
+/// A cached result of libcni, as far as we read it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Cached {
     #[serde(default)]
     container_id: String,
-    /// The list, in base64.
+    /// The conflist, in base64.
     #[serde(default)]
     config: String,
     #[serde(default)]
     netns: String,
 }
 
-/// How many sandboxes need our plugin for a DEL.
+/// Counts sandboxes that need our plugin for a DEL.
 ///
 /// # Errors
 /// A directory is there and cannot be read: nobody knows, so the binary has to stay.
@@ -60,7 +60,6 @@ pub fn uses(places: &Places) -> Result<Uses, FileError> {
     Ok(sandboxes::uses(&entries, |path| sight.look(path), uptime(&places.proc_dir)))
 }
 
-/// Reads the files of a directory.
 fn read(directory: &Path, by: By, entries: &mut Vec<Entry>) -> Result<(), FileError> {
     let failed = |cause| Doing::List.failed(directory, cause);
     let listed = match fs::read_dir(directory) {
@@ -122,10 +121,10 @@ fn has_name(text: &[u8]) -> bool {
     text.windows(OUR_TYPE.len()).any(|window| window == OUR_TYPE.as_bytes())
 }
 
-/// Where namespaces of the node are seen from here.
+/// The node's namespaces, as far as this process can see them.
 struct Sight<'a> {
     places: &'a Places,
-    /// The node's own view of its files.
+    /// Root file system of the node.
     root: Option<NodeRoot>,
     /// Directories of the node that the one that is mounted here is known to be: a namespace of the cache is in it.
     known: Vec<PathBuf>,
@@ -161,7 +160,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// How long the node has been up. The file is the same in every container.
+/// Uptime of the node. The file is the same in every container.
 fn uptime(proc_dir: &Path) -> Option<Duration> {
     let at = [proc_dir, Path::new("/proc")].map(|dir| dir.join("uptime"));
     let text = at.iter().find_map(|path| fs::read_to_string(path).ok())?;
@@ -199,7 +198,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        /// What the library writes for a sandbox that has `namespace`.
+        /// Writes libcni's cached result of a sandbox with `namespace`.
         fn result(&self, path: &str, container: &str, namespace: &str, list: &str) {
             let entry = json!({
                 "kind": "cniCacheV1", "containerId": container, "config": BASE64.encode(list), "ifName": "eth0",

@@ -23,9 +23,7 @@ pub const NEW: &str = ".installer.new";
 /// An agent's identity, for logs and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Who {
-    /// Its version.
     pub version: String,
-    /// Its pod.
     pub pod: String,
 }
 
@@ -69,7 +67,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims nothing yet.
+    /// An agent without the claim.
     #[must_use]
     pub fn new(run_dir: &Path, pod: &str) -> Self {
         let who = Who { version: env!("CARGO_PKG_VERSION").to_owned(), pod: pod.to_owned() };
@@ -125,7 +123,7 @@ impl Claim {
     }
 }
 
-/// Who says to be the holder.
+/// Reads the holder's identity.
 fn read(file: &mut File) -> Who {
     serde_json::from_reader(io::Read::take(file, 4096)).unwrap_or_default()
 }

@@ -13,22 +13,22 @@ use crate::files::{self, Doing, FileError};
 /// No configuration of a network is anywhere near this; a runtime would not want to read it either.
 const LARGEST: u64 = 4 << 20;
 
-/// Whether a directory was deleted while it is mounted for us: what is made in its place on the node is out of our reach, until a
-/// container that is started anew has it.
+/// True if a directory was deleted while it is mounted for us: the one made in its place on the node is out of our reach, until a container
+/// that is started anew mounts it.
 #[must_use]
 pub fn is_orphaned(directory: &Path) -> bool {
     fs::metadata(directory).is_ok_and(|found| found.is_dir() && found.nlink() == 0)
 }
 
-/// What is there now.
+/// Snapshot of the directory.
 ///
 /// # Errors
-/// The directory cannot be listed. A file that cannot be read is no error: it is told with its name.
+/// The directory cannot be listed. A file that cannot be read is no error: the snapshot says so.
 pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
     read_files(directory, |name| Form::of(name).is_some())
 }
 
-/// What Cilium moved aside, to be the only one that runtimes read. Whoever moves it back has it as it was then.
+/// Files that Cilium moved aside, to be the only one that runtimes read. Whoever moves it back has it as it was then.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -84,7 +84,7 @@ fn lost(target: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, why)
 }
 
-/// A file's content; `None` for what is no file.
+/// Content of a regular file; `None` for anything else.
 fn content(path: &Path) -> io::Result<Option<Content>> {
     let found = fs::metadata(path)?;
     if !found.is_file() {

@@ -5,18 +5,17 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// As many heals as this …
+/// Heals within [`WITHIN`] that make a fight.
 const HEALS: usize = 5;
-/// … within this are a fight.
+/// Window of [`HEALS`].
 const WITHIN: Duration = Duration::from_secs(10);
-/// The first wait of a fight; each further one is twice as long.
+/// First backoff of a fight; doubles.
 const FIRST: Duration = Duration::from_secs(1);
 /// A node without our entry starts pods without redirection, so no wait is longer.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A fight is over when nobody undid anything for so long.
+/// Time without a heal that ends a fight.
 const PEACE: Duration = Duration::from_secs(60);
 
-/// The fight so far.
 #[derive(Debug, Default)]
 pub struct Fight {
     heals: VecDeque<Instant>,
@@ -43,17 +42,16 @@ impl Fight {
         self.wait
     }
 
-    /// How long the configuration has to be left alone from `now` on.
+    /// Backoff from `now` on, during which the configuration is left alone.
     #[must_use]
     pub fn hold(&self, now: Instant) -> Option<Duration> {
         self.until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 }
 
-/// Who may be the other side, as far as the directory shows.
+/// Suspected other writer, by the files in the directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rival {
-    /// Anybody.
     #[default]
     Unknown,
     /// Cilium keeps a configuration there, and can be told to be the only one that does.
@@ -61,14 +59,14 @@ pub enum Rival {
 }
 
 impl Rival {
-    /// Who has files in a directory.
+    /// Recognizes a writer by its files.
     pub fn among<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
         let cilium = names.any(|name| name.contains("cilium"));
         if cilium { Self::Cilium } else { Self::Unknown }
     }
 }
 
-/// What an operator reads about it.
+/// Message for operators.
 #[must_use]
 pub fn reason(file: &str, rival: Rival) -> String {
     let hint = match rival {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a look means: for readiness, for those who count and read, and for when the next one is due.
+//! Effects of a pass: readiness, metrics, events, and the delay of the next pass.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,25 +15,24 @@ use crate::settings::Settings;
 
 /// Events can get lost (network file systems, an overflow): so much later it is looked all the same.
 pub(super) const NET: Duration = Duration::from_secs(10);
-/// After an error, at first …
+/// First retry after an error.
 const SOON: Duration = Duration::from_millis(250);
-/// … and at last: events tell most of what ends one.
+/// Longest retry after an error: inotify reports most of what ends one.
 const LATE: Duration = NET;
 
-/// A look at the node.
+/// Result of a pass.
 #[derive(Debug)]
 pub struct Look {
-    /// What it went by.
+    /// Settings of the pass.
     pub settings: Arc<Settings>,
-    /// What it found and did.
     pub report: Report,
-    /// When it began.
+    /// Start of the pass.
     pub begun: Instant,
     /// When the first of the changes that led to it was heard of; its beginning if it was due.
     pub since: Instant,
 }
 
-/// What is remembered from look to look.
+/// State between passes.
 #[derive(Debug, Default)]
 pub struct Judge {
     fight: Fight,
@@ -43,20 +42,19 @@ pub struct Judge {
     failures: u32,
 }
 
-/// Our entry, while it was there.
+/// Our entry, while it is installed.
 #[derive(Debug, Clone)]
 struct Right {
-    /// Where.
+    /// Its file.
     file: String,
-    /// What it was made of: a change of that is ours to write, and undoes nothing.
+    /// Its settings: a change of them is ours to write, and no heal.
     settings: Arc<Settings>,
 }
 
-/// What the log says of the installation as a whole.
+/// Last log line on the installation as a whole.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Installed,
-    /// And why not.
     Not(String),
 }
 
@@ -67,7 +65,7 @@ impl Right {
 }
 
 impl Judge {
-    /// Whether the configuration may be touched now.
+    /// Decides if the configuration may be touched now.
     #[must_use]
     pub fn touch(&self, now: Instant) -> Touch {
         match self.fight.hold(now) {
@@ -80,7 +78,7 @@ impl Judge {
         self.right.as_ref().map(|right| right.file.as_str())
     }
 
-    /// Tells what a look found. How long until the next.
+    /// Publishes the result of a pass; returns the delay of the next one.
     pub fn judge(&mut self, look: &Look, context: &Context) -> Duration {
         let (report, readiness) = (&look.report, &context.readiness);
         match &report.binaries {
@@ -100,7 +98,7 @@ impl Judge {
         self.next(report, look.begun)
     }
 
-    /// Whether somebody's change was undone.
+    /// Records a heal, if our entry was reverted.
     fn heal(&mut self, look: &Look, context: &Context) {
         let Look { settings, report, begun, since } = look;
         self.rival = report.rival;
@@ -165,7 +163,7 @@ fn tell_fight(file: &str, rival: Rival, context: &Context) {
     }
 }
 
-/// The metric's result, and what failed in words.
+/// Metric label, and the error's text.
 fn outcome(report: &Report) -> (InstallResult, Option<String>) {
     if let Err(error) = &report.binaries {
         return (InstallResult::CopyBinariesFailure, Some(format!("failed to {error}")));

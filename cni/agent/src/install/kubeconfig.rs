@@ -12,29 +12,26 @@ use crate::api::Life;
 use crate::files::{self, Doing, FileError};
 use crate::settings::{KubeconfigSettings, Settings};
 
-/// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// The environment does not say where the API server is.
+    /// The environment has no address of the API server.
     #[error(
         "{0} is not set: kubelet sets it for every pod, unless enableServiceLinks or the pod's env say otherwise"
     )]
     Unset(&'static str),
-    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// Where the file is.
 #[must_use]
 pub fn path(settings: &Settings) -> PathBuf {
     settings.places.run_dir.join(KUBECONFIG)
 }
 
-/// Writes the file, unless it is right. Whether it was not.
+/// Writes the file unless it is up to date; returns true if written.
 ///
 /// # Errors
-/// What is there stays.
+/// The old file stays.
 pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
     let given = &settings.kubeconfig;
     let server = server(given)?;
@@ -68,7 +65,6 @@ pub fn expiry(token: &str) -> Option<u64> {
     }
 }
 
-/// The server's address.
 fn server(given: &KubeconfigSettings) -> Result<String, KubeconfigError> {
     let (protocol, host, port) = &given.server;
     for (name, value) in [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)] {
@@ -81,7 +77,7 @@ fn server(given: &KubeconfigSettings) -> Result<String, KubeconfigError> {
     Ok(if bare_v6 { format!("{protocol}://[{host}]:{port}") } else { format!("{protocol}://{host}:{port}") })
 }
 
-/// JSON: every reader of YAML reads it.
+/// JSON, which is YAML as well.
 fn render(server: &str, authority: Option<&[u8]>, token: &str) -> String {
     let cluster = match authority {
         None => json!({ "server": server, "insecure-skip-tls-verify": true }),

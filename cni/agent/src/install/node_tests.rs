@@ -70,7 +70,7 @@ impl Node {
         self.installer.pass(&self.settings, &Touch::Now)
     }
 
-    /// Every file below the node's root.
+    /// Files below the node's root.
     fn files(&self) -> Vec<String> {
         fn walk(directory: &Path, root: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(directory).unwrap() {

@@ -17,69 +17,66 @@ use crate::conflist::scan::Snapshot;
 use crate::files::{self, FileError};
 use crate::settings::Settings;
 
-/// More rounds than any plan needs: somebody else writes all the time.
+/// More rounds than any plan needs: another writer is active all the time.
 const ROUNDS: usize = 4;
 
-/// Why our entry is not where it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum ConflistError {
-    /// A file or the directory.
     #[error(transparent)]
     File(#[from] FileError),
-    /// There is no entry to install.
+    /// No entry to install.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// Somebody else has to act.
+    /// Needs an action of somebody else.
     #[error(transparent)]
     NotRight(#[from] NotRight),
     /// A configuration that names a plugin which is not there would stop every pod.
     #[error("our entry is not written before the plugin's binary and its credentials are there")]
     TooEarly,
-    /// Somebody else keeps removing our entry.
+    /// Another writer keeps removing our entry.
     #[error("{0}")]
     Fight(String),
-    /// Somebody else writes faster than we can read.
+    /// The directory changes faster than it is read.
     #[error("the directory changes all the time")]
     Restless,
 }
 
-/// Whether the configuration may be touched now.
+/// Permission to touch the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touch {
-    /// Yes.
     Now,
-    /// Not yet, because somebody undoes it again and again.
+    /// Not yet: backoff of a fight.
     Later(String),
 }
 
-/// What a look found and did.
+/// Report of a pass.
 #[derive(Debug)]
 pub struct Report {
-    /// The binaries: whether one was written.
+    /// True if a binary was written.
     pub binaries: Result<bool, FileError>,
-    /// The credentials: whether they were written.
+    /// True if the credentials were written.
     pub kubeconfig: Result<bool, KubeconfigError>,
-    /// The configuration: the file with our entry, and what was done.
+    /// File with our entry.
     pub conflist: Result<String, ConflistError>,
-    /// What was done to configurations.
+    /// Steps taken on configurations.
     pub steps: Vec<Step>,
-    /// Who else writes them.
+    /// Other writer.
     pub rival: Rival,
 }
 
-/// What is remembered from look to look.
+/// State between passes.
 #[derive(Debug, Default)]
 pub struct Installer {
     known: Known,
     made: BTreeSet<String>,
     versions: Versions,
-    /// Whether what a killed agent left among the configurations was removed.
+    /// Temporaries that a killed agent left among the configurations were removed.
     tidy: bool,
     rival: Rival,
 }
 
 impl Installer {
-    /// Looks, and puts right.
+    /// Reconciles the node.
     pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> Report {
         let binaries = binaries::install(&settings.places, &mut self.known);
         let kubeconfig = credentials(settings);
@@ -155,7 +152,7 @@ fn credentials(settings: &Settings) -> Result<bool, KubeconfigError> {
     kubeconfig::install(settings)
 }
 
-/// Whether a configuration may be changed now.
+/// Decides if the configuration may be changed now.
 fn may(settings: &Settings, touch: &Touch) -> Result<(), ConflistError> {
     if let Touch::Later(why) = touch {
         return Err(ConflistError::Fight(why.clone()));

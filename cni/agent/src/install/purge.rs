@@ -10,43 +10,40 @@ use protocol::directories::{self, BIN_DIRS, Directories, NET_DIRS, RUNTIME_CONFI
 use super::uninstall::{Binary, Summary, uninstall_from};
 use crate::settings::{Places, Settings};
 
-/// Where a container of the agent has its mounts.
+/// Mounts of a container of the agent.
 const MOUNTS: [&str; 2] = ["/host/opt/cni/bin", "/host/etc/cni/net.d"];
 
-/// Directories that an operator named.
+/// Directories on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
-    /// Of network configurations.
     pub net_dir: Option<PathBuf>,
-    /// Of plugins.
     pub bin_dirs: Vec<PathBuf>,
 }
 
-/// Where to look.
+/// Directories to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sites {
     net_dirs: Vec<PathBuf>,
     bin_dirs: Vec<PathBuf>,
     run_dir: PathBuf,
-    /// Whether these are the node's own names.
+    /// The paths are the node's own.
     on_node: bool,
 }
 
-/// What was done, and where.
+/// Result of the purge.
 #[derive(Debug, Default)]
 pub struct Purged {
-    /// What was done.
     pub summary: Summary,
-    /// Directories that were looked into.
+    /// Directories that were searched.
     pub looked: Vec<PathBuf>,
-    /// Directories that are not there.
+    /// Directories that do not exist.
     pub absent: Vec<PathBuf>,
-    /// Why it may have missed everything; `None` if it has not.
+    /// Why the search may be incomplete.
     pub blind: Option<&'static str>,
 }
 
 impl Sites {
-    /// Decides where to look, on a file system below `root`.
+    /// Finds directories to search, on a file system below `root`.
     #[must_use]
     pub fn find(places: &Places, given: &Given, root: &Path) -> Self {
         let on_node = !MOUNTS.iter().any(|path| below(root, Path::new(path)).is_dir());
@@ -76,7 +73,7 @@ impl Sites {
         }
     }
 
-    /// Removes everything of ours there.
+    /// Removes everything of ours from them.
     #[must_use]
     pub fn purge(&self, settings: &Settings, binary: Binary) -> Purged {
         let split = |all: &[PathBuf]| all.iter().cloned().partition(|path: &PathBuf| path.is_dir());
@@ -103,7 +100,7 @@ impl Sites {
     }
 }
 
-/// What the configurations of the node's runtimes name.
+/// Directories in the configuration of the node's runtimes.
 fn of_runtimes(root: &Path) -> Directories {
     let mut found = Directories::default();
     for path in RUNTIME_CONFIGS.iter().map(|path| below(root, Path::new(path))) {

@@ -22,47 +22,45 @@ use std::time::Duration;
 /// minutes.
 pub const SETTLED: Duration = Duration::from_secs(60 * 60);
 
-/// Whose file it is.
+/// Writer of a cached file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// A result that CNI's library keeps: for the runtime, or for Multus as the runtime of its delegates.
     Library,
-    /// What Multus attached to a sandbox.
+    /// A delegate of Multus.
     Multus,
 }
 
-/// A file of a cache.
+/// A cached file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The sandbox that it is of; what is of no known form is one of its own.
     pub sandbox: String,
-    /// Who wrote it.
+    /// Writer.
     pub by: By,
-    /// Whether its configuration names our plugin.
+    /// Its configuration names our plugin.
     pub names_us: bool,
-    /// The namespace's path on the node, if it says.
+    /// Path of the netns on the node, if recorded.
     pub netns: Option<PathBuf>,
-    /// How long ago it was written.
+    /// Time since it was written.
     pub age: Duration,
 }
 
-/// What can be told of a namespace.
+/// Existence of a netns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// It is there.
     There,
-    /// It is not.
     Gone,
-    /// Where it would be is out of sight.
+    /// Not visible from here.
     Unknown,
 }
 
-/// How many sandboxes have files that name our plugin.
+/// Numbers of sandboxes whose files name our plugin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uses {
     /// A DEL is to come.
     pub live: usize,
-    /// It is not: the files were left behind.
+    /// No DEL is to come: the files were left behind.
     pub stale: usize,
 }
 
@@ -109,7 +107,7 @@ mod tests {
         Entry { sandbox: "c".to_owned(), by, names_us: true, netns, age }
     }
 
-    /// Whether the sandbox of these files counts on a node that has been up for so long.
+    /// True if the sandbox of these files counts on a node with this uptime.
     fn lives(files: &[Entry], uptime: Option<Duration>) -> bool {
         let look = |path: &Path| match path.to_str() {
             Some("/run/netns/there") => Namespace::There,

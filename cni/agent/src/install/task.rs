@@ -20,20 +20,18 @@ use crate::readiness::Readiness;
 use crate::settings::Settings;
 use crate::watch::{Names, Place, Watcher};
 
-/// What the installation talks to.
+/// Dependencies of the installation.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The settings, now and later.
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// Where it says what is right.
     pub readiness: Readiness,
-    /// What it counts.
+    /// Metrics.
     pub metrics: Metrics,
-    /// Whom operators hear.
+    /// Events for operators.
     pub events: Recorder,
 }
 
-/// Why it ends although nobody told it to.
+/// Why the task ends without being cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "keep the plugin installed: {} was deleted on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
@@ -96,7 +94,7 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim,
     }
 }
 
-/// Whose turn it is to install, and what was said of it.
+/// Installer or standby, and the last log line on it.
 struct Turn {
     claim: Claim,
     said: Standing,
@@ -125,7 +123,7 @@ impl Turn {
     }
 }
 
-/// What to watch.
+/// Directories to watch.
 fn places(settings: &Settings) -> Vec<Place> {
     let place = |directory: &Path, names: Names| Place { directory: directory.to_owned(), names };
     let one = |name: &str| Names::One(name.to_owned());

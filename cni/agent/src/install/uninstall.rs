@@ -15,7 +15,7 @@ use crate::conflist::scan::Snapshot;
 use crate::files::{self, Doing, FileError};
 use crate::settings::{Places, Settings};
 
-/// What else of ours is in the run directory.
+/// Other files of ours in the run directory.
 const RUN_FILES: [&str; 10] = [
     claim::CLAIM,
     claim::NEW,
@@ -29,23 +29,22 @@ const RUN_FILES: [&str; 10] = [
     "istio-cni.log.1",
 ];
 
-/// Whether the binary goes although a runtime still names it.
+/// Removal of the binary where a cached result still names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binary {
-    /// It stays as long as a DEL needs it.
+    /// Keep it as long as a DEL needs it.
     WhileUnused,
-    /// It goes in any case: by hand, after the node was drained.
+    /// Remove it in any case: by hand, after the node was drained.
     Always,
 }
 
-/// What was done.
+/// Result of the uninstall.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// What is gone or was changed.
+    /// Removed or changed.
     pub done: Vec<String>,
-    /// What stays, and why.
+    /// Kept, and why.
     pub kept: Vec<String>,
-    /// What failed.
     pub errors: Vec<FileError>,
 }
 
@@ -54,7 +53,7 @@ pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
     uninstall_from(settings, std::slice::from_ref(&settings.places.net_dir), binary)
 }
 
-/// The same, with all of these directories of configurations.
+/// The same over several configuration directories.
 pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: Binary) -> Summary {
     let mut summary = Summary::default();
     let mut named = false;
@@ -110,7 +109,7 @@ fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> 
     named
 }
 
-/// Whether one of these files still names our plugin.
+/// Removes our entry; returns true if a file still names our plugin.
 fn take_out(settings: &Settings, net_dir: &Path, now: &Snapshot, summary: &mut Summary) -> bool {
     let mut named = false;
     for step in leave::steps(&settings.chain, now) {
@@ -126,7 +125,7 @@ fn take_out(settings: &Settings, net_dir: &Path, now: &Snapshot, summary: &mut S
     named
 }
 
-/// What is not there needs no removing. Whether it was another error.
+/// Ignores ENOENT; returns true for another error.
 fn absent_is_fine(error: FileError, summary: &mut Summary) -> bool {
     let absent = files::is_absent(&error.cause);
     if !absent {

@@ -13,12 +13,12 @@ use serde::Deserialize;
 use super::binaries::{Stamp, stamp};
 use crate::conflist::NEWEST;
 
-/// What an answer may take.
+/// Deadline of a plugin's answer.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Far more than an answer has.
+/// Size limit of an answer.
 const LARGEST: u64 = 64 << 10;
 
-/// The answers, for as long as nobody touches the binaries.
+/// Cached answers, valid until the binary changes.
 #[derive(Debug, Default)]
 pub struct Versions(BTreeMap<PathBuf, (Stamp, bool)>);
 
@@ -29,7 +29,7 @@ struct Answer {
 }
 
 impl Versions {
-    /// Those of `types` that can do it.
+    /// Filters `types` by support.
     pub fn able(&mut self, directories: &[PathBuf], types: BTreeSet<String>) -> BTreeSet<String> {
         types.into_iter().filter(|kind| self.is_able(directories, kind)).collect()
     }
@@ -53,7 +53,7 @@ impl Versions {
     }
 }
 
-/// What a plugin answers to `VERSION`; nothing if it does not in time.
+/// Asks a plugin for its `VERSION`; `None` if it does not answer in time.
 fn ask(path: &Path) -> Option<Answer> {
     let mut command = Command::new(path);
     command.env_clear().env("CNI_COMMAND", "VERSION");

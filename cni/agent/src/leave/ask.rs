@@ -12,14 +12,14 @@ use super::fits::misfit;
 use crate::api::{ApiError, Client};
 use crate::settings::OwnPod;
 
-/// The first wait between questions; it doubles.
+/// First backoff; doubles.
 pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait of one that has time.
+/// Maximum backoff at the start.
 const LAST_WAIT: Duration = Duration::from_secs(15);
-/// Limit of a request at the start, when nobody is in a hurry.
+/// Deadline of a request at the start.
 const REQUEST: Duration = Duration::from_millis(1500);
 
-/// Asks until there is an answer that says something.
+/// Retries until the answer is conclusive.
 pub(super) async fn until_told(client: &Client, own: &OwnPod) -> Answer {
     let mut wait = FIRST_WAIT;
     loop {
@@ -37,7 +37,7 @@ pub(super) async fn pause(time: Duration) {
     let _elapsed = timeout(time, std::future::pending::<()>()).await;
 }
 
-/// Asks once; each request has `limit`.
+/// Asks once; each request has the deadline `limit`.
 pub(super) async fn once(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
     // Objects of the API are large, and nearly all of the time nobody asks.
     Box::pin(ask(client, own, limit)).await

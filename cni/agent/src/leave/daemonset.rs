@@ -12,7 +12,7 @@ use super::decide::Watched;
 use crate::api::{Change, Client, Following, Resource};
 use crate::settings::OwnPod;
 
-/// What is known of the DaemonSet.
+/// Watched state of the DaemonSet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) watched: Watched,
@@ -20,7 +20,7 @@ pub(super) struct Seen {
     pub(super) grace: Option<Duration>,
 }
 
-/// What is read of it.
+/// Fields read of it.
 #[derive(Deserialize)]
 struct SlimSet {
     metadata: SlimMetadata,
@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// Tells what becomes of the DaemonSet until it is cancelled.
+/// Follows the DaemonSet until cancelled.
 pub(super) async fn follow(
     client: Client,
     own: &OwnPod,

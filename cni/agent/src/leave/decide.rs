@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::api::Token;
 
-/// How long a refusal has to last until it counts, as long as there is time: an API server that has just started refuses until its caches
-/// of roles and accounts are filled.
+/// Duration of denials until they count, while there is time: an API server that has just started denies until its caches of roles and
+/// accounts are filled.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
-/// How long it has to last at least.
+/// Lower bound of that duration.
 const REFUSED_AT_LEAST: Duration = Duration::from_secs(2);
 
-/// How long a silent API server is asked: longer would hold up every reboot whose network is down already.
+/// Time spent on a silent API server: longer would hold up every reboot whose network is down already.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(4);
 
 /// Result of asking for the DaemonSet.
@@ -43,7 +43,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Rights or account are gone, if it lasts.
+    /// 401 or 403: rights or account are gone, if it lasts.
     fn is_refusal(&self) -> bool {
         match self {
             Self::Forbidden => true,
@@ -52,7 +52,7 @@ impl Answer {
         }
     }
 
-    /// Says nothing of the DaemonSet.
+    /// Inconclusive about the DaemonSet.
     pub(super) fn is_silence(&self) -> bool {
         match self {
             Self::Silent(_) => true,
@@ -73,9 +73,8 @@ pub enum Watched {
     /// Not listed yet.
     #[default]
     Unknown,
-    /// It is there.
     There {
-        /// The watch is open, so that a deletion would be told.
+        /// The watch is open, so that a deletion would be seen.
         live: bool,
     },
     /// It is being deleted.
@@ -84,29 +83,29 @@ pub enum Watched {
     Gone,
 }
 
-/// Everything that was seen.
+/// Observations so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
     /// `AMBIENT_DISABLE_SAFE_UPGRADE`
     pub always_uninstall: bool,
     /// The agent knows which pod it is (`POD_NAME`).
     pub knows_itself: bool,
-    /// The answer at the start, if there was one.
+    /// Answer at the start, if there was one.
     pub start: Option<Answer>,
-    /// The watch, now.
+    /// Latest state of the watch.
     pub watched: Watched,
     /// The answers since the agent's pod is being deleted or the agent was told to stop, oldest first, and when they came.
     pub answers: Vec<(Duration, Answer)>,
-    /// How long it has been asking.
+    /// Time since the first request.
     pub asked_for: Duration,
-    /// No time is left for another question.
+    /// The last request before the deadline.
     pub last: bool,
 }
 
-/// Why it is kept or removed.
+/// Reason of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// The operator wants it so.
+    /// Requested by the operator.
     Always,
     /// The agent does not know which pod it is.
     Stranger,
@@ -122,22 +121,21 @@ pub enum Reason {
     Gone,
     /// There never was a DaemonSet of that name.
     NeverThere,
-    /// The question was allowed once: the roles went first.
+    /// Permitted before: the roles went first.
     RightsGone,
-    /// The question was never allowed.
+    /// Never permitted.
     NeverAllowed,
     /// The token was accepted, has not expired, and is refused: its account is gone.
     AccountGone,
-    /// Nobody answers.
+    /// No answer.
     Silent(String),
 }
 
-/// What to do with what is installed.
+/// Decision on the installed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Leave it: the next agent takes it over.
+    /// Keep them: the next agent takes them over.
     Keep(Reason),
-    /// Remove it.
     Uninstall(Reason),
 }
 
@@ -186,7 +184,7 @@ pub fn decide(seen: &Observations) -> Option<Decision> {
         Watched::Gone => return Some(Decision::Uninstall(gone(seen))),
         Watched::Unknown | Watched::There { .. } => {}
     }
-    // What was said since the pod is being deleted outlives a server that refuses or falls silent.
+    // An answer since the pod's deletion outlives a server that denies or falls silent.
     let mut latest = seen.answers.iter().rev().map(|(_, answer)| answer);
     if let Some(decision) = latest.clone().find_map(|answer| by_answer(answer, seen)).filter(is_uninstall) {
         return Some(decision);
@@ -199,7 +197,7 @@ pub fn decide(seen: &Observations) -> Option<Decision> {
     (seen.last || !waits).then(|| by_silence(told, seen))
 }
 
-/// A refusal counts now.
+/// True if denials have lasted long enough.
 fn lasts(seen: &Observations) -> bool {
     let refused_for = refused_for(&seen.answers);
     if seen.last || seen.start == Some(Answer::Forbidden) {
@@ -209,7 +207,7 @@ fn lasts(seen: &Observations) -> bool {
     refused_for >= REFUSED_FOR && seen.watched != Watched::There { live: true }
 }
 
-/// The decision of an answer that says what becomes of the DaemonSet.
+/// Decision of a conclusive answer.
 fn by_answer(answer: &Answer, seen: &Observations) -> Option<Decision> {
     Some(match answer {
         Answer::Wanted => Decision::Keep(Reason::Wanted),
@@ -237,7 +235,7 @@ fn refused(told: Option<&Answer>, seen: &Observations) -> Decision {
     }
 }
 
-/// How long the last answers that say anything have all been refusals.
+/// Duration of the trailing denials.
 fn refused_for(answers: &[(Duration, Answer)]) -> Duration {
     let told = answers.iter().rev().filter(|(_, answer)| !answer.is_silence());
     let mut run = told.take_while(|(_, answer)| answer.is_refusal()).map(|(at, _)| *at);

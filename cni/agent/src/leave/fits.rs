@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a DaemonSet still wants a pod on a node: node selector, required node affinity, taints. As the DaemonSet controller decides it. Pure.
+//! Eligibility of a node for a DaemonSet's pod: node selector, required node affinity, taints. As the DaemonSet controller decides it.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ pub fn misfit(template: &PodSpec, node: &Node) -> Option<String> {
     Some(format!("it does not tolerate the node's taint {}:{}", taint.key, taint.effect))
 }
 
-/// Whether a taint keeps a pod away. `PreferNoSchedule` never does.
+/// True if the pod does not tolerate the taint. `PreferNoSchedule` never repels.
 fn repels(taint: &Taint, tolerations: &[Toleration]) -> bool {
     let decides = matches!(taint.effect.as_str(), "NoExecute" | "NoSchedule");
     decides
@@ -59,7 +60,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         && (exists || text(&toleration.value) == text(&taint.value))
 }
 
-/// A term without anything in it matches no node.
+/// An empty term matches no node.
 fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, name: &str) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::api::{Change, Client, Following, Resource};
 use crate::pods::{NodePod, Pods, Told};
 use crate::settings::OwnPod;
 
-/// What the API says of the own pod.
+/// The agent's own pod, as the API shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OwnFacts {
     /// `spec.hostNetwork`, once it is known.
@@ -31,10 +31,10 @@ impl OwnFacts {
     }
 }
 
-/// Who tells of the own pod.
+/// Source of the agent's own pod.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// The node's pods, which are watched.
+    /// The watched pods of the node.
     Node(Pods),
     /// A watch of its own.
     Name(Client),

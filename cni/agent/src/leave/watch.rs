@@ -15,27 +15,26 @@ use super::own::OwnFacts;
 use crate::api::Client;
 use crate::settings::OwnPod;
 
-/// What asking may take once the agent's pod is being deleted, until it is told to stop.
+/// Budget for requests between the deletion of the agent's pod and SIGTERM.
 const AT_DELETION: Duration = Duration::from_secs(10);
-/// What it may take at the end where the grace period is not known.
+/// Budget at the end where the grace period is unknown.
 const AT_END: Duration = Duration::from_secs(4);
-/// What it may take at the end at least and at most, whatever the grace period is.
+/// Bounds of the budget at the end.
 const AT_END_BOUNDS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(20)];
-/// What is left of the grace period for the uninstall.
+/// Part of the grace period reserved for the uninstall.
 const RESERVE: Duration = Duration::from_secs(2);
-/// Limit of a request at the end.
+/// Deadline of a request at the end.
 const REQUEST: Duration = Duration::from_millis(1500);
-/// The longest wait between questions at the end.
+/// Maximum backoff at the end.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// The answers so far.
 #[derive(Debug, Default)]
 struct Answers {
     start: Option<Answer>,
     later: Vec<(Duration, Answer)>,
 }
 
-/// Finds out why the agent stops.
+/// Decides between uninstall and upgrade when the agent stops.
 #[derive(Debug)]
 pub struct Leave {
     client: Option<Client>,
@@ -43,12 +42,12 @@ pub struct Leave {
     seen: watch::Sender<Seen>,
     answers: Mutex<Answers>,
     begin: Instant,
-    /// The agent was told to stop.
+    /// SIGTERM was received.
     ends: CancellationToken,
 }
 
 impl Leave {
-    /// With no client nobody can be asked.
+    /// Without a client nothing is asked.
     #[must_use]
     pub fn new(client: Option<Client>, own: OwnPod) -> Self {
         Self {
@@ -65,7 +64,7 @@ impl Leave {
         self.client.as_ref().filter(|_| self.knows_itself())
     }
 
-    /// Follows the DaemonSet until it is cancelled.
+    /// Follows the DaemonSet until cancelled.
     pub async fn follow(&self, cancel: CancellationToken) {
         let Some(client) = self.client() else { return };
         daemonset::follow(client.clone(), &self.own, &self.seen, &cancel).await;
@@ -109,7 +108,7 @@ impl Leave {
         decision
     }
 
-    /// Asks until the answers make a decision.
+    /// Asks until the answers suffice for a decision.
     async fn ask(&self, client: &Client, budget: Duration, always_uninstall: bool) -> Decision {
         let asked = Instant::now();
         let mut seen = self.seen.subscribe();
@@ -171,7 +170,7 @@ impl Leave {
     }
 }
 
-/// What asking may take at the end: the kubelet kills what does not end within the grace period.
+/// Budget at the end: the kubelet kills what outlives the grace period.
 fn budget(grace: Option<Duration>) -> Duration {
     let [least, most] = AT_END_BOUNDS;
     grace.map_or(AT_END, |grace| grace.saturating_sub(RESERVE).clamp(least, most))

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use protocol::log::Level;
 use protocol::netconf::LogLevel;
 
-/// The level of an event; `None` for traces, which nobody can ask for.
+/// Level of an event; `None` for TRACE, which cannot be enabled.
 pub(super) fn of_event(level: &tracing::Level) -> Option<Level> {
     match *level {
         tracing::Level::ERROR => Some(Level::Error),
@@ -18,31 +18,31 @@ pub(super) fn of_event(level: &tracing::Level) -> Option<Level> {
     }
 }
 
-/// Why `--log_output_level` cannot be read.
+/// Malformed `--log_output_level`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "read log level `{0}`: it is <scope>:<level> or <level>, levels are debug, info, warn, error, fatal and none"
 )]
 pub struct LevelsError(String);
 
-/// The level of each scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Levels {
     default: LogLevel,
     scopes: BTreeMap<String, LogLevel>,
 }
 
-/// The plugin's scope: our entry carries its level.
+/// The plugin's scope: its level is part of our entry.
 const PLUGIN: &str = "cni-plugin";
 
 impl Levels {
-    /// What the plugin logs. The default level is not the plugin's.
+    /// The plugin's level. The default level does not apply to it.
     #[must_use]
     pub fn of_plugin(&self) -> LogLevel {
         self.scopes.get(PLUGIN).copied().unwrap_or_default()
     }
 
-    /// Whether a line of `level` in `scope` is written. A library's scope is a path in a crate; the crate's name stands for all of its paths.
+    /// True if a line of `level` in `scope` is written. A library's scope is a path in a crate; the crate's name stands for all of its
+    /// paths.
     #[must_use]
     pub fn shows(&self, scope: &str, level: Level) -> bool {
         let named = |name: &str| self.scopes.get(name).copied();

@@ -13,7 +13,6 @@ use super::Format;
 
 pub(super) type Value = serde_json::Value;
 
-/// One line.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     time: Cow<'a, str>,
@@ -41,7 +40,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// As upstream: the scope `default` is not told.
+    /// As upstream: the scope `default` is left out.
     fn plain(&self) -> String {
         let mut text = format!("{}\t{}\t", self.time, self.level.name());
         if self.scope != "default" {
@@ -67,7 +66,7 @@ impl<'a> Line<'a> {
         map.insert("scope".to_owned(), (*self.scope).into());
         map.insert("msg".to_owned(), (*self.message).into());
         for (name, value) in &self.fields {
-            // What is said of the line itself is not a field's to say.
+            // Fields cannot override the line's own keys.
             map.entry(name.as_ref()).or_insert_with(|| value.clone());
         }
         format!("{}\n", Value::Object(map))
@@ -132,7 +131,7 @@ fn quoted_where_needed(text: &str) -> Cow<'_, str> {
     Cow::Owned(one_line(&format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))).into_owned())
 }
 
-/// A line that the plugin wrote, with its level and scope.
+/// Log line from the plugin, with its level and scope.
 pub(super) fn of_plugin(json: &str) -> Result<(Level, &'static str, Line<'static>), serde_json::Error> {
     let mut map: Map<String, Value> = serde_json::from_str(json)?;
     let mut take = |name: &str| match map.remove(name) {

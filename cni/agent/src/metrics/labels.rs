@@ -3,7 +3,7 @@
 
 use protocol::log::AddEnd;
 
-/// An enum of label values, each with its spelling.
+/// Enum of label values with their spellings.
 macro_rules! label {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -11,10 +11,9 @@ macro_rules! label {
         pub enum $name { $($(#[$what])* $value,)+ }
 
         impl $name {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$value,)+];
 
-            /// The label's value.
+            /// Label value.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$value => $text,)+ }
@@ -24,41 +23,34 @@ macro_rules! label {
 }
 
 label! {
-    /// How an installation ended; upstream's spelling.
+    /// Result of a pass of the installer; upstream's spelling.
     InstallResult {
-        /// Everything is as it should be.
         Success = "SUCCESS",
-        /// The binaries could not be copied.
         CopyBinariesFailure = "COPY_BINARIES_FAILURE",
-        /// The plugin's credentials could not be written.
         CreateKubeconfigFailure = "CREATE_KUBECONFIG_FAILURE",
-        /// Our entry could not be written.
         CreateCniConfigFailure = "CREATE_CNI_CONFIG_FAILURE",
     }
 }
 
 label! {
-    /// What was done about a broken pod; upstream's spelling.
+    /// Action on a broken pod; upstream's spelling.
     RepairType {
-        /// Its rules were written.
         Repair = "repair",
-        /// It was deleted.
         Delete = "delete",
-        /// It was labelled.
         Label = "label",
     }
 }
 
 label! {
-    /// How that ended; upstream's spelling.
+    /// Result of such an action; upstream's spelling.
     RepairResult {
-        /// Done, and for [`RepairType::Repair`] proven.
+        /// Done, and for [`RepairType::Repair`] verified.
         Success = "success",
         /// Rules were written and read back, and no packet could be sent that proves all of them.
         Unproven = "unproven",
-        /// Nothing to do: the label was there.
+        /// Nothing to do: already labelled.
         Skip = "skip",
-        /// Not done; it is tried again.
+        /// Failed; it is retried.
         Fail = "fail",
     }
 }
@@ -66,21 +58,21 @@ label! {
 label! {
     /// Part of an ADD: what the agent sees of it itself, and what the plugin says at its end.
     AddPhase {
-        /// The plugin's question until its answer is written.
+        /// Agent: from the plugin's request until its answer is written.
         Answer = "answer",
         /// Of that, what was spent on asking the API server, where the cache did not do.
         Api = "api",
-        /// The plugin: from its first question until it has the pod's facts.
+        /// Plugin: from its first request until it has the pod's facts.
         Facts = "facts",
-        /// The plugin: from the pod's namespace until the rules are in it.
+        /// Plugin: from the pod's namespace until the rules are in it.
         Apply = "apply",
-        /// The plugin: all of it.
+        /// Plugin: from start to end.
         Whole = "whole",
     }
 }
 
 impl AddPhase {
-    /// How it can end.
+    /// Possible results.
     #[must_use]
     pub const fn results(self) -> &'static [AddResult] {
         match self {
@@ -92,17 +84,15 @@ impl AddPhase {
 }
 
 label! {
-    /// How a part of an ADD ended; for what the plugin says, how the ADD ended.
+    /// Result of a phase of an ADD; for the plugin's phases, of the ADD.
     AddResult {
-        /// The pod's facts were known.
+        /// The pod's facts were found.
         Found = "found",
-        /// There is no such pod, or another one of that name.
+        /// No such pod, or another one of that name.
         Unknown = "unknown",
         /// The question was malformed, or the API server did not answer; the ADD failed.
         Failed = "failed",
-        /// The pod's traffic is redirected.
         Redirected = "redirected",
-        /// The pod is left alone.
         Skipped = "skipped",
     }
 }
@@ -118,65 +108,62 @@ impl From<AddEnd> for AddResult {
 }
 
 label! {
-    /// Why a log line of the plugin was not taken.
+    /// Why a log line of the plugin was dropped.
     LineSkipped {
-        /// It is no line of a plugin.
+        /// Malformed.
         Malformed = "malformed",
-        /// It is too long, or came with too many others.
+        /// Too long, or one of too many in a request.
         TooLong = "too_long",
-        /// Too many come at once.
+        /// Rate limit.
         TooMany = "too_many",
     }
 }
 
 label! {
-    /// Where an answer to the plugin came from.
+    /// Source of an answer to the plugin.
     CacheResult {
-        /// The cache.
         Hit = "hit",
         /// The API server: the cache did not know the pod, or knew another of that name.
         Miss = "miss",
-        /// Another question's request to the API server that was under way.
+        /// A request to the API server that was already in flight.
         Joined = "joined",
-        /// Nowhere: the cache did not know it and the API server did not answer.
+        /// None: not cached, and the API server did not answer.
         Failed = "failed",
     }
 }
 
 label! {
-    /// What is watched through the API.
+    /// Watched resource.
     Watched {
-        /// The node's pods.
         Pods = "pods",
-        /// The agent's ConfigMap, or the one that says which pods nodes need.
+        /// The agent's ConfigMap, or the one of the pods that nodes need.
         ConfigMap = "configmap",
-        /// Nodes, or the agent's own one.
+        /// Nodes, or the agent's own node.
         Nodes = "nodes",
     }
 }
 
 label! {
-    /// How a change of a node's taints ended.
+    /// Result of a change of a node's taints.
     TaintResult {
-        /// It is done.
         Success = "success",
-        /// Somebody else changed the taints first; it is tried again.
+        /// Optimistic concurrency: somebody else changed the taints first; retried.
         Conflict = "conflict",
-        /// It failed; it is tried again.
+        /// Failed; it is retried.
         Fail = "fail",
     }
 }
 
 label! {
-    /// Why a watch began anew.
+    /// Reason of a watch's restart.
     RestartReason {
-        /// The server ended it in good order.
+        /// Closed by the server in good order.
         Ended = "ended",
-        /// The server no longer has the version that we are at (410).
+        /// The resource version has expired (410).
         Expired = "expired",
-        /// The connection broke, or could not be made.
+        /// Connection refused or broken.
         Disconnected = "disconnected",
-        /// Nothing was heard for too long.
+        /// Silent for too long.
         Stalled = "stalled",
         /// 401
         Unauthorized = "unauthorized",
@@ -188,7 +175,7 @@ label! {
         ServerError = "server_error",
         /// Another 4xx.
         Refused = "refused",
-        /// What came could not be read.
+        /// Malformed response.
         Malformed = "malformed",
     }
 }
@@ -196,15 +183,15 @@ label! {
 label! {
     /// Why a broken pod cannot be repaired in place.
     Unrepairable {
-        /// Nothing will start its validation again: `restartPolicy: Never`.
+        /// Its validation is never restarted: `restartPolicy: Never`.
         RestartPolicyNever = "restart_policy_never",
-        /// It is over.
+        /// The pod has terminated.
         Finished = "finished",
         /// No network namespace is provably its own.
         NoNamespace = "no_namespace",
-        /// Its annotations do not say what rules it needs.
+        /// Its annotations are invalid.
         InvalidPod = "invalid_pod",
-        /// The kernel refused its rules, time and again.
+        /// The kernel keeps rejecting its rules.
         RulesRefused = "rules_refused",
         /// Its rules were written, and the probe does not see them redirect.
         NotProven = "not_proven",
@@ -216,6 +203,6 @@ label! {
 pub struct SettingKey(pub &'static str);
 
 impl SettingKey {
-    /// For keys that the agent does not know.
+    /// Keys unknown to the agent.
     pub const UNKNOWN: Self = Self("unknown");
 }

@@ -5,7 +5,7 @@
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::registry::Registry;
 
-/// Which text.
+/// Exposition format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     /// `application/openmetrics-text; version=1.0.0`
@@ -15,13 +15,12 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// What a scraper that accepts `accept` gets.
+    /// Content negotiation.
     #[must_use]
     pub fn for_accept(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// Its content type.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -31,7 +30,6 @@ impl Exposition {
     }
 }
 
-/// Writes `registry`.
 pub(super) fn write(registry: &Registry, exposition: Exposition) -> Result<String, std::fmt::Error> {
     let mut text = String::with_capacity(16 * 1024);
     match exposition {

@@ -15,41 +15,41 @@ use super::model::NodePod;
 use crate::api::{Change, Following};
 use crate::metrics::{Metrics, Watched};
 
-/// How long a pod is kept that was asked for.
+/// TTL of a pod that was fetched by a GET.
 const ASKED_LIFE: Duration = Duration::from_secs(600);
 
-/// How long it is kept once its sandbox is gone: the kubelet may make another one for it at once.
+/// TTL once its sandbox is gone: the kubelet may make another one for it at once.
 const DELETED_LIFE: Duration = Duration::from_secs(30);
 
-/// So many pods that were asked for are kept: a node has far fewer.
+/// Maximum number of pods fetched by a GET: a node has far fewer.
 const ASKED_LIMIT: usize = 1024;
 
 /// Tidings that a slow reader may be behind before it has to look at everything.
 const BEHIND_LIMIT: usize = 256;
 
-/// What became known.
+/// Event of the cache.
 #[derive(Debug, Clone)]
 pub enum Told {
-    /// A pod is new, or has changed.
+    /// A pod was added or modified.
     Set(Arc<NodePod>),
-    /// A pod is gone.
+    /// A pod was deleted.
     Removed(Arc<NodePod>),
-    /// Look at everything: a list came in, or the reader was too slow.
+    /// Resync: a list came in, or the receiver lagged.
     All,
 }
 
-/// How fresh the cache is.
+/// Freshness of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Health {
-    /// Whether a whole list was ever read.
+    /// A list was completed once.
     pub synced: bool,
-    /// Whether changes are being told.
+    /// The watch is open.
     pub live: bool,
-    /// How long ago the API server last said that all of it is true; `None` if it never did.
+    /// Time since the API server last confirmed the state; `None` if it never did.
     pub age: Option<Duration>,
 }
 
-/// A pod's namespace and name, which has no `/` in it.
+/// Cache key: namespace and name, which has no `/` in it.
 fn key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
@@ -72,7 +72,7 @@ struct State {
     heard: Option<Instant>,
 }
 
-/// The pods of the node: cheap to clone, all clones are one.
+/// Pods of the node: cheap to clone, clones share the cache.
 #[derive(Clone)]
 pub struct Pods {
     state: Arc<Mutex<State>>,
@@ -96,7 +96,7 @@ impl Pods {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the cache true until it is cancelled.
+    /// Keeps the cache up to date until cancelled.
     pub async fn follow(&self, following: Following, metrics: Metrics, cancel: CancellationToken) {
         let pods = self.clone();
         let sink = move |change| {
@@ -108,7 +108,7 @@ impl Pods {
         following.run(sink, &cancel).await;
     }
 
-    /// Takes over what the watch says.
+    /// Applies an event of the watch.
     pub fn hear(&self, change: Change<NodePod>) {
         let mut state = self.lock();
         state.live = !matches!(change, Change::Lost(_));
@@ -141,7 +141,7 @@ impl Pods {
         let _ = self.tidings.send(told);
     }
 
-    /// The pod of that name that `uid` names; an empty one names none.
+    /// The pod of that name and `uid`; an empty uid matches none.
     #[must_use]
     pub fn find(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<NodePod>> {
         let (key, state) = (key(namespace, name), self.lock());
@@ -151,7 +151,7 @@ impl Pods {
         state.watched.get(&key).filter(fits).or_else(|| asked().filter(fits)).cloned()
     }
 
-    /// Keeps a pod that was asked for, until the watch tells of it.
+    /// Caches a pod fetched by a GET, until the watch has it.
     pub fn keep(&self, pod: Arc<NodePod>) {
         let (now, mut state) = (Instant::now(), self.lock());
         if state.asked.len() >= ASKED_LIMIT {
@@ -169,20 +169,18 @@ impl Pods {
         }
     }
 
-    /// All pods that the watch told of.
+    /// All pods of the watch.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<NodePod>> {
         self.lock().watched.values().cloned().collect()
     }
 
-    /// How fresh it is.
     #[must_use]
     pub fn health(&self) -> Health {
         let state = self.lock();
         Health { synced: state.synced, live: state.live, age: state.heard.map(|heard| heard.elapsed()) }
     }
 
-    /// What becomes known from now on.
     #[must_use]
     pub fn subscribe(&self) -> Tidings {
         Tidings(self.tidings.subscribe())
@@ -194,7 +192,7 @@ impl Pods {
 pub struct Tidings(broadcast::Receiver<Told>);
 
 impl Tidings {
-    /// The next that became known; `None` when the cache is gone.
+    /// Next event; `None` when the cache is dropped.
     pub async fn next(&mut self) -> Option<Told> {
         match self.0.recv().await {
             Ok(told) => Some(told),

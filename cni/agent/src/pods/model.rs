@@ -14,41 +14,33 @@ const PROXY: &str = "istio-proxy";
 /// A pod of the node. Times are RFC 3339 as the API sends them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodePod {
-    /// `metadata`
     pub metadata: NodeMetadata,
-    /// `spec`
     pub spec: NodeSpec,
-    /// `status`
     pub status: Status,
     /// [`Self::facts`] as compact JSON: what the plugin is told. Written when the pod becomes known, since its ADD is what must not wait.
     pub told: Box<str>,
 }
 
-/// The part of `metadata` that we read.
+/// Subset of `metadata`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeMetadata {
-    /// What the plugin reads, too; of the annotations of others only the keys.
+    /// Shared with the plugin; of foreign annotations only the keys.
     pub facts: Metadata,
-    /// `resourceVersion`
     pub resource_version: String,
-    /// `deletionTimestamp`
     pub deletion_timestamp: Option<String>,
     /// UID of the controller among `ownerReferences`; empty if there is none.
     pub controller: String,
 }
 
-/// The part of `spec` that we read.
+/// Subset of `spec`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// What the plugin reads, too; of containers other than the proxy only the names.
+    /// Shared with the plugin; of containers other than the proxy only the names.
     pub facts: Spec,
     /// `restartPolicy`; the API fills it in.
     pub restart_policy: String,
-    /// `nodeName`
     pub node_name: String,
-    /// `schedulerName`
     pub scheduler_name: String,
-    /// `serviceAccountName`
     pub service_account_name: String,
 }
 
@@ -64,7 +56,7 @@ impl<'de> Deserialize<'de> for NodePod {
     }
 }
 
-/// What [`PodFacts`] does not read.
+/// Fields that [`PodFacts`] lacks.
 #[derive(Deserialize)]
 struct Rest {
     #[serde(default)]
@@ -139,79 +131,60 @@ impl NodePod {
     }
 }
 
-/// Whether anybody reads the value of an annotation: all of Istio's, since the plugin may be newer than we are.
+/// True if an annotation's value is kept: all of Istio's, since the plugin may be newer than the agent.
 fn is_read(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     domain == "istio.io" || domain.ends_with(".istio.io") || key == MIRROR_ANNOTATION
 }
 
-/// The part of `status` that repair reads.
+/// Subset of `status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`
     pub phase: String,
-    /// `nominatedNodeName`
     pub nominated_node_name: String,
-    /// `startTime`
     pub start_time: Option<String>,
-    /// `podIP`
     #[serde(rename = "podIP")]
     pub pod_ip: String,
-    /// `podIPs`
     #[serde(rename = "podIPs")]
     pub pod_ips: Vec<PodIp>,
-    /// `initContainerStatuses`
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
-/// One of `status.podIPs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PodIp {
-    /// The address.
     pub ip: String,
 }
 
-/// How a container is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
-    /// Its name.
     pub name: String,
-    /// `state`
     pub state: State,
-    /// `lastState`
     pub last_state: State,
-    /// `restartCount`
     pub restart_count: i32,
 }
 
-/// A state; only the ended one has content that we read.
+/// State; only `terminated` is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// How it ended, if it did.
     pub terminated: Option<Terminated>,
 }
 
-/// How a container ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Terminated {
-    /// `exitCode`
     pub exit_code: i32,
-    /// `reason`
     pub reason: String,
-    /// `message`
     pub message: String,
-    /// `startedAt`
     pub started_at: Option<String>,
-    /// `finishedAt`
     pub finished_at: Option<String>,
 }
 
 impl NodePod {
-    /// What the plugin is told.
+    /// Answer for the plugin.
     #[must_use]
     pub fn facts(&self) -> PodFacts {
         let mut metadata = self.metadata.facts.clone();
@@ -219,7 +192,7 @@ impl NodePod {
         PodFacts { metadata, spec: self.spec.facts.clone() }
     }
 
-    /// Its addresses, the first one first.
+    /// Addresses, the primary first.
     #[must_use]
     pub fn addresses(&self) -> Vec<IpAddr> {
         let all = self.status.pod_ips.iter().map(|one| one.ip.as_str()).chain([self.status.pod_ip.as_str()]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is kept of a pod decides as all of it does: the plugin does the same, whoever tells it.
+//! A slimmed pod leads to the same decisions as the whole one.
 
 use proptest::prelude::*;
 use protocol::agent::{
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::NodePod;
 
-/// Keys that count, and such that do not.
+/// Keys that count, and others.
 const ANNOTATIONS: [&str; 16] = [
     "sidecar.istio.io/status",
     "sidecar.istio.io/inject",

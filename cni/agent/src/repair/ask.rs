@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent asks the process that enters namespaces for it, and what that answers. Both are the same binary; neither form is kept.
+//! Protocol between the agent and its child process in a namespace. Both are the same binary; neither form is kept.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,49 +11,43 @@ use serde::{Deserialize, Serialize};
 use super::find::{Identity, NotFound};
 use super::gather::Grounds;
 
-/// What is to be done in the namespaces.
+/// Task in a pod's namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Rules are read and compared with what the pod should have.
+    /// Compares rules with the desired ones.
     Look,
     /// Rules are written and proven. The process can be used for one pod only: it may have to take that pod's users.
     Repair,
 }
 
-/// Which back end is wanted, as the plugin is told.
+/// Requested back end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendWanted {
-    /// By name, or `auto`.
     pub wish: String,
-    /// What was found right for this node, where it is written down.
+    /// File with the node's recorded back end.
     pub record: PathBuf,
 }
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// What is to be done.
     pub task: Task,
-    /// Where namespaces are looked for.
+    /// Places to search for namespaces.
     pub grounds: Grounds,
-    /// Which back end is wanted.
     pub backend: BackendWanted,
-    /// For which pods.
     pub pods: Vec<Asked>,
 }
 
-/// A pod that is asked about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// What decides about its rules.
+    /// Decide its rules.
     pub facts: PodFacts,
-    /// Its addresses, the first one first.
+    /// Addresses, the primary first.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Asked {
-    /// As sandboxes name it.
+    /// Identity, as sandboxes are labelled with it.
     #[must_use]
     pub fn identity(&self) -> Identity {
         let metadata = &self.facts.metadata;
@@ -66,47 +60,43 @@ impl Asked {
     }
 }
 
-/// What became of the rules that a pod had.
+/// Effect on the pod's rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Written {
-    /// It had none.
+    /// There were none.
     Created,
-    /// It had others.
+    /// There were others.
     Replaced,
-    /// They were right before.
+    /// They were correct.
     Unchanged,
 }
 
-/// How a family's redirection is known.
+/// Evidence of a family's redirection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
-    /// A packet was sent, and the rule that redirects counted it.
+    /// A packet was sent, and the redirecting rule counted it.
     Packet {
-        /// Where it was sent.
+        /// Its destination.
         to: String,
-        /// The port that the rule sends it to.
+        /// Target port of the rule.
         port: u16,
     },
     /// The rules were read back and are right; no packet that they redirect can be sent from inside, and why.
-    Rules {
-        /// Why.
-        why: String,
-    },
+    Rules { why: String },
 }
 
-/// What is known of one family.
+/// Result for one family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proven {
     /// `IPv4` or `IPv6`.
     pub family: String,
-    /// How.
     pub evidence: Evidence,
 }
 
 impl Proven {
-    /// Whether a packet was seen to be redirected.
+    /// True if a packet was redirected.
     #[must_use]
     pub fn is_by_packet(&self) -> bool {
         matches!(self.evidence, Evidence::Packet { .. })
@@ -126,41 +116,35 @@ impl fmt::Display for Proven {
     }
 }
 
-/// What came of one pod.
+/// Result for one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Its namespace is not known.
+    /// Its namespace was not found.
     NotFound(NotFound),
-    /// It is not to be redirected after all.
+    /// It is not enrolled.
     NotEnrolled(String),
-    /// Looked at: it is redirected as it should be.
+    /// Redirected as it should be.
     Right,
-    /// Looked at: it is not, and in what.
+    /// Differences from the desired rules.
     Wrong(Vec<String>),
     /// Rules were written and read back, and nothing contradicts them: what is known of each family that the pod has.
     Proven {
-        /// What became of the rules that it had.
         written: Written,
-        /// The back end.
         backend: String,
-        /// What is known of each family.
         families: Vec<Proven>,
     },
     /// Rules were written, and packets do not follow them.
     Unproven {
-        /// What became of the rules that it had.
         written: Written,
-        /// What was seen instead.
+        /// Observed instead.
         why: String,
     },
-    /// Something did not work.
     Failed(String),
 }
 
-/// An answer: one outcome for each pod, in order.
+/// One outcome for each pod, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The outcomes.
     pub outcomes: Vec<Outcome>,
 }

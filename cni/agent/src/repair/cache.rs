@@ -9,19 +9,19 @@ use serde::Deserialize;
 
 use super::find::Named;
 
-/// Nothing that a runtime writes for one sandbox is larger.
+/// Size limit of an entry.
 const LIMIT: u64 = 1024 * 1024;
 
-/// What an entry says.
+/// Entry of the result cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The pod that it was made for.
+    /// Its pod.
     pub named: Named,
-    /// The namespace's path on the node; older libraries do not keep it.
+    /// Path of the netns on the node; older versions of libcni do not record it.
     pub netns: Option<PathBuf>,
-    /// The addresses that were given.
+    /// Assigned addresses.
     pub addresses: Vec<IpAddr>,
-    /// When it was written.
+    /// Modification time.
     pub written: SystemTime,
 }
 
@@ -50,14 +50,14 @@ struct RawIp {
     address: String,
 }
 
-/// As results were before version 0.3.0.
+/// Format of results before version 0.3.0.
 #[derive(Deserialize)]
 struct OldIp {
     #[serde(default)]
     ip: String,
 }
 
-/// Reads an entry's text; `None` if it is none, or not of a pod.
+/// Parses an entry; `None` if malformed, or not of a pod.
 #[must_use]
 pub fn parse(text: &[u8], written: SystemTime) -> Option<Entry> {
     let raw: Raw = serde_json::from_slice(text).ok()?;

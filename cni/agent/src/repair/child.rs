@@ -11,37 +11,30 @@ use tokio::process::{Child, Command};
 use super::ask::{Answer, Request};
 use super::inside::COMMAND;
 
-/// Far more than an answer about a full node has.
+/// Size limit of an answer: far more than one about a full node has.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// Why there is no answer.
+/// Failure of the child process.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// The process cannot be started.
     #[error("start {}: {reason}", path.display())]
-    Start {
-        /// The program.
-        path: PathBuf,
-        /// Why.
-        reason: std::io::Error,
-    },
-    /// It cannot be talked to.
+    Start { path: PathBuf, reason: std::io::Error },
+    /// Its pipes broke.
     #[error("talk to the process in the namespace: {0}")]
     Talk(std::io::Error),
-    /// It did not answer in time, and was ended.
+    /// It was killed after its deadline.
     #[error("get an answer from the process in the namespace within {0:?}")]
     Deadline(Duration),
-    /// What it said is no answer.
+    /// Malformed answer.
     #[error("read the answer of the process in the namespace")]
     Malformed(#[from] serde_json::Error),
 }
 
-/// The program that enters namespaces.
+/// Executable of the child process.
 #[derive(Debug, Clone)]
 pub struct Program(pub PathBuf);
 
 impl Default for Program {
-    /// This one.
     fn default() -> Self {
         Self("/proc/self/exe".into())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is done about which pod, and when; pure: told the time, no I/O. Pods are known by UID. One thing is done at a time, the pod that
-//! waits longest first, and no faster than [`Pace`] allows. Nothing is forgotten while a pod is broken: failures are tried again, later
-//! each time; and as everything follows from what the API says of pods, a new agent comes to the same.
+//! Repair controller: actions on pods and their timing; pure, the time is an argument. Pods are known by UID. One action runs at a time,
+//! the pod that waits longest first, rate limited by [`Pace`]. Nothing is forgotten while a pod is broken: failures are retried with
+//! exponential backoff; and as everything follows from what the API says of pods, a new agent comes to the same.
 
 mod owners;
 mod pace;
@@ -31,87 +31,78 @@ use survey::Survey;
 /// Time since the agent started.
 pub type Time = Duration;
 
-/// What happened.
 #[derive(Debug)]
 pub enum Event {
-    /// A pod is there, or is another than before.
+    /// A pod was added or modified.
     Pod(Arc<NodePod>),
-    /// The pod of this UID is gone.
+    /// The pod of this UID was deleted.
     Gone(String),
-    /// Other rules count from now on.
+    /// The rules changed.
     Rules(Box<Rules>),
-    /// What was done about the pod of this UID ended, at this time by the node's clock.
+    /// Result of the action on the pod of this UID, at this time by the node's clock.
     Done(String, Done, Timestamp),
-    /// What a look at pods told, by UID; `None` for all of them if nobody could look.
+    /// Results of a survey, by UID; `None` if it failed as a whole.
     Looked(Vec<(String, Option<Outcome>)>),
-    /// Time went by.
     Tick,
 }
 
-/// How an action ended.
+/// Result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
-    /// What the process in the namespace said.
+    /// Outcome from the child process.
     Repaired(Outcome),
-    /// The API server did it.
+    /// The API server accepted the request.
     Accepted,
-    /// The pod is not there any more, or is another one.
+    /// The pod is gone, or replaced by another one.
     Vanished,
-    /// It did not work.
     Failed(String),
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Work about a pod; it ends with [`Event::Done`].
+    /// Acts on a pod; ends with [`Event::Done`].
     Do(Policy, Arc<NodePod>),
-    /// Look at the rules of these pods; it ends with [`Event::Looked`].
+    /// Surveys the rules of these pods; ends with [`Event::Looked`].
     Look(Vec<Arc<NodePod>>),
-    /// Tell a pod's owner.
+    /// Emits an event on a pod.
     Tell(Arc<NodePod>, News),
-    /// An action about a pod ended, so long after it was found broken.
+    /// An action on a pod ended, so long after it was found broken.
     Ended(Policy, RepairResult, Duration),
     /// A pod that was found broken is proven to redirect, and was not before.
     Exposed(Arc<NodePod>),
-    /// A pod cannot be repaired in place.
     Unrepairable(Unrepairable),
-    /// So many enrolled pods are not redirected.
+    /// Number of unredirected pods.
     Unredirected(usize),
 }
 
-/// What a pod's owner is told.
+/// Events on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// It is broken, and no policy is on.
+    /// Broken, and no policy is on.
     Broken,
-    /// It was repaired: the proofs.
+    /// Repaired, with the evidence.
     Repaired(String),
     /// Rules were written and read back, and no packet could prove all of them: what is known.
     Unproven(String),
-    /// Its rules were right before the agent came to it: the proofs.
+    /// The rules were correct before the agent came to it, with the evidence.
     RightBefore(String),
     /// A run of its validation that began with right rules failed: the proofs.
     FailsOtherwise(String),
-    /// Repair, deletion or labelling failed.
     Failed(Policy, String),
-    /// It was deleted.
     Deleted,
     /// It is not deleted yet, since that many pods of its owner were before it, one after the other: when it is.
     Spared(u32, Duration),
-    /// It was labelled.
     Labelled,
-    /// It cannot be repaired in place.
     Unrepairable(String),
     /// It is not redirected, though its validation did not say so: the differences.
     Unredirected(String),
-    /// It was not redirected, and is now.
+    /// Redirected again.
     Restored,
-    /// Its rules cannot be read, again and again: why.
+    /// Its rules cannot be read repeatedly, and why.
     Unseen(String),
 }
 
-/// Something is told about a pod once only.
+/// Events emitted at most once a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Once {
     Broken,
@@ -121,26 +112,24 @@ enum Once {
     Spared,
 }
 
-/// Failures before a pod's owner hears that repair does not work.
+/// Failures before an event says that repair does not work.
 const PATIENCE: u32 = 5;
 
-/// What is known of a pod.
+/// State of a pod.
 #[derive(Debug)]
 struct Tracked {
     pod: Arc<NodePod>,
     broken: Option<Broken>,
-    /// Why no rules can be made for it.
+    /// Why no rules can be generated for it.
     impossible: Option<String>,
-    /// When it was found broken.
     since: Time,
     /// When something is to be done; none if nothing is, or it is being done.
     due: Option<Time>,
     attempts: u32,
     told: Vec<Once>,
     survey: Survey,
-    /// When it was first seen.
     seen: Time,
-    /// Since when its rules are right, if that was proven.
+    /// Since when its rules are known to be correct.
     right: Option<Right>,
 }
 
@@ -164,7 +153,7 @@ impl Tracked {
         &self.pod.metadata.controller
     }
 
-    /// Whether its validation failed in a run that says nothing of the rules that it has now.
+    /// True if its validation failed in a run that may have begun before its rules were correct.
     fn failed_before(&self, broken: Option<&Broken>) -> bool {
         let run = broken.map(|broken| &broken.run);
         matches!((self.right, run), (Some(right), Some(run)) if right.may_come_after(run))
@@ -206,14 +195,12 @@ impl Tracked {
     }
 }
 
-/// What is being done. It has its pod itself: a deletion is seen by the watch, too, which may tell of it before the answer comes.
+/// Action in flight. It owns its pod: the watch may report a deletion before the API server answers.
 #[derive(Debug)]
 struct Busy {
     pod: Arc<NodePod>,
     policy: Policy,
-    /// When the pod was found broken.
     since: Time,
-    /// When it was first seen.
     seen: Time,
 }
 
@@ -223,7 +210,7 @@ impl Busy {
     }
 }
 
-/// All pods, and what is going on.
+/// State of all pods.
 #[derive(Debug)]
 pub struct Controller {
     rules: Rules,
@@ -236,14 +223,13 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Knows of no pod.
     #[must_use]
     pub fn new(rules: Rules, pace: Pace) -> Self {
         let (pods, owners) = (BTreeMap::new(), Owners::default());
         Self { rules, pods, busy: None, looking: false, pace, owners, unredirected: 0 }
     }
 
-    /// Takes in what happened, and says what is to be done now.
+    /// Processes an event; returns actions.
     pub fn decide(&mut self, event: Event, now: Time) -> Vec<Action> {
         let mut out = Vec::new();
         match event {
@@ -265,7 +251,7 @@ impl Controller {
         out
     }
 
-    /// When [`Event::Tick`] is due at the latest.
+    /// Deadline of the next [`Event::Tick`].
     #[must_use]
     pub fn wake(&self) -> Option<Time> {
         let due = self.pods.values().filter_map(|known| known.due).min().filter(|_| self.busy.is_none());
@@ -281,9 +267,9 @@ impl Controller {
         for (uid, before) in std::mem::take(&mut self.pods) {
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
-            // What its owner heard is no news, and what is known of its rules is no matter of settings.
+            // An emitted event is not repeated, and neither it nor the state of its rules depends on settings.
             (known.told, known.seen, known.right) = (before.told, before.seen, before.right);
-            // What was done about it was right, and is not done again.
+            // The action on it was correct, and is not repeated.
             if is_same && known.broken.is_some() && known.broken == before.broken {
                 (known.since, known.due, known.attempts) = (before.since, before.due, before.attempts);
             }
@@ -327,7 +313,7 @@ impl Controller {
         }
     }
 
-    /// The policy that counts.
+    /// The first policy that is on.
     fn policy(&self) -> Option<Policy> {
         let order = [Policy::Repair, Policy::Delete, Policy::Label];
         let policies = &self.rules.settings.policies;
@@ -464,7 +450,7 @@ impl Controller {
     }
 }
 
-/// Why a repair did not come to a proof.
+/// Why a repair was not verified.
 fn failure(outcome: &Outcome) -> (Unrepairable, String) {
     match outcome {
         Outcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether repair looks at a pod at all, and whether the pod's validation says that it came up without redirection; pure.
+//! Scope of repair, and detection of pods that came up without redirection; pure.
 //!
-//! Broken is who failed validation before its present run: the first failure is told once the kubelet starts it again. A pod whose
-//! containers are never started again is broken with its first failure.
+//! A pod is broken if validation failed before its present run: the first failure shows once the kubelet restarts it. A pod whose
+//! containers are never restarted is broken with its first failure.
 
 use protocol::pod::PodFacts;
 use redirect::skip::{Exclusions, NamedPod, precheck};
@@ -12,10 +12,9 @@ use super::selector::{BadSelector, Selectors};
 use crate::pods::{ContainerStatus, NodePod, Terminated};
 use crate::settings::Settings;
 
-/// What repair goes by: the settings, read.
+/// Parsed settings of repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// The settings.
     pub settings: crate::settings::RepairSettings,
     selectors: Selectors,
     agent_namespace: String,
@@ -38,18 +37,18 @@ impl Rules {
     }
 }
 
-/// What repair has to do with a pod.
+/// Relation of repair to a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// Nothing.
+    /// Out of scope.
     Out,
-    /// It is to be redirected.
+    /// To be redirected.
     In,
-    /// It is to be redirected, and asks for what cannot be done.
+    /// To be redirected, with annotations that cannot be implemented.
     Impossible(String),
 }
 
-/// Whether a pod is one that must be redirected, on this node, now.
+/// Scope of a pod, on this node, now.
 #[must_use]
 pub fn scope(pod: &NodePod, rules: &Rules) -> Scope {
     let repair = &rules.settings;
@@ -72,38 +71,35 @@ fn is_excluded(facts: &PodFacts, rules: &Rules) -> bool {
     precheck(pod, exclusions).is_some()
 }
 
-/// Which run of the validation failed: another one is news.
+/// Identity of a failed run of the validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// `restartCount`
     pub restarts: i32,
-    /// `startedAt`
     pub started: Option<String>,
-    /// `finishedAt`
     pub finished: Option<String>,
 }
 
-/// Whether a broken pod has a future.
+/// Lifecycle of a broken pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Future {
-    /// Its validation is started again.
+    /// Its validation is restarted.
     Again,
-    /// Its containers are started once only.
+    /// Its containers are never restarted.
     StartsOnce,
-    /// It is over.
+    /// It has terminated.
     Finished,
 }
 
-/// A pod that failed validation.
+/// Pod that failed validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// In which run.
     pub run: Run,
-    /// What becomes of it by itself.
+    /// Its lifecycle.
     pub future: Future,
 }
 
-/// Whether the pod's validation says that it is broken.
+/// Reads the result of the pod's validation.
 #[must_use]
 pub fn detect(pod: &NodePod, rules: &Rules) -> Option<Broken> {
     let repair = &rules.settings;
@@ -129,7 +125,7 @@ pub fn detect(pod: &NodePod, rules: &Rules) -> Option<Broken> {
     })
 }
 
-/// Whether the pod's validation ended well.
+/// True if the pod's validation succeeded.
 #[must_use]
 pub fn is_validated(pod: &NodePod, rules: &Rules) -> bool {
     let passed = |one: &ContainerStatus| one.state.terminated.as_ref().is_some_and(has_passed);

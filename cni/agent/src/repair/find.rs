@@ -9,30 +9,28 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// A pod, as sandboxes name it.
+/// Identity of a pod, as sandboxes are labelled with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its UID, and for a static pod the one that the kubelet uses.
+    /// UIDs: its own, and for a static pod the one that the kubelet uses.
     pub uids: Vec<String>,
 }
 
-/// Whom an entry of the result cache was made for.
+/// Pod of a cached result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     /// `K8S_POD_NAMESPACE`
     pub namespace: String,
     /// `K8S_POD_NAME`
     pub name: String,
-    /// `K8S_POD_UID`; older kubelets pass none.
+    /// `K8S_POD_UID`; older kubelets omit it.
     pub uid: String,
 }
 
 impl Identity {
-    /// Whether an entry was made for this pod. A name is used again, a UID never is.
+    /// True if a cached result is this pod's. Names are reused, UIDs never.
     #[must_use]
     pub fn is(&self, named: &Named) -> bool {
         if named.uid.is_empty() {
@@ -42,35 +40,31 @@ impl Identity {
     }
 }
 
-/// Whose a namespace is, as far as somebody says.
+/// Owner of a namespace, as far as known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Nobody says.
     #[default]
     Untold,
-    /// The runtime's cache says.
+    /// By the runtime's cache.
     Cached(Named),
-    /// The cgroup of its oldest process names a pod by this UID.
+    /// By the cgroup of its oldest process, which names a pod by this UID.
     Process(String),
 }
 
 /// A network namespace of the node that could be a pod's; the node's own and the agent's are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Whose it is.
+    /// Owner.
     pub sandbox: Sandbox,
 }
 
-/// Why a pod's namespace is not known.
+/// Why a pod's namespace is not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NotFound {
-    /// The pod has no address.
     #[error("the pod has no address yet")]
     NoAddress,
-    /// No namespace has its address.
     #[error(
         "no namespace on this node has the pod's address (are the netns directory, the CNI result cache and /proc mounted?)"
     )]
@@ -78,12 +72,12 @@ pub enum NotFound {
     /// Namespaces with its address belong to others.
     #[error("the namespace that has the pod's address belongs to another pod")]
     OtherPod,
-    /// Nobody says whose the namespace with its address is.
+    /// The owner of the namespace with its address is unknown.
     #[error(
         "a namespace has the pod's address, and neither the CNI result cache nor a process says whose it is (is the cache mounted?)"
     )]
     Untold,
-    /// More than one would do.
+    /// More than one matches.
     #[error("more than one namespace has the pod's address and names the pod")]
     Ambiguous,
 }

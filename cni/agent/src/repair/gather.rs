@@ -14,25 +14,23 @@ use super::cache::{self, Entry};
 use super::find::{Candidate, Sandbox};
 use super::process::{self, Process};
 
-/// Where namespaces are looked for, as the agent's mounts have them.
+/// Search paths for namespaces, as mounted for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grounds {
     /// Bind mounts, where the pod's template mounts their directory, as upstream's does.
     pub netns_dir: PathBuf,
-    /// Bind mounts, as the node calls their directory.
+    /// Directory of bind mounts, as the node names it.
     pub node_netns_dir: PathBuf,
-    /// The runtime's CNI result cache.
     pub cache_dir: PathBuf,
     /// The node's processes.
     pub proc_dir: PathBuf,
 }
 
-/// The namespaces of the node, in the order of [`Candidate`]s.
+/// Namespaces of the node, in the order of [`Candidate`]s.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// What is decided over.
     pub candidates: Vec<Candidate>,
-    /// The namespaces themselves.
+    /// Open file descriptors.
     pub namespaces: Vec<Netns>,
 }
 
@@ -117,7 +115,7 @@ fn by_address<'a>(entries: &'a [Entry], addresses: &[IpAddr]) -> Option<&'a Entr
     without_path.find(|entry| entry.addresses.iter().any(|address| addresses.contains(address)))
 }
 
-/// The addresses in a namespace; `None` where it cannot be entered.
+/// Addresses in a namespace; `None` where it cannot be entered.
 fn addresses(netns: &Netns) -> Option<Vec<IpAddr>> {
     netns.enter_for_good().ok()?;
     let found = Rtnetlink::open().and_then(|mut rtnetlink| rtnetlink.list()).ok()?;

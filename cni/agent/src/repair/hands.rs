@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What repair asks of the API server: a deletion that only ever meets the very pod that was seen, and a label by way of its status.
+//! Repair's requests to the API server: a deletion with the UID as precondition, and a label by way of the pod's status.
 
 use http::Request;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::decide::Done;
 use crate::api::{ApiError, Client, REQUEST_LIMIT};
 use crate::pods::NodePod;
 
-/// Deletes a pod, if it is still as it was seen.
+/// Deletes a pod, with its UID and resource version as preconditions.
 pub async fn delete(client: &Client, pod: &NodePod) -> Done {
     let preconditions =
         json!({"uid": pod.metadata.facts.uid, "resourceVersion": pod.metadata.resource_version});
@@ -53,7 +53,7 @@ mod tests {
 
     type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-    /// A server that answers everything with `code`, and what it was asked.
+    /// Server that answers everything with `code`, and its log of requests.
     fn server(code: u16) -> (Client, Asked) {
         let asked = Asked::default();
         let heard = Arc::clone(&asked);

@@ -22,7 +22,6 @@ use super::find;
 use super::gather::{Gathered, gather};
 use super::probe;
 
-/// The subcommand.
 pub const COMMAND: &str = "in-pod";
 
 /// Serves one request from stdin.
@@ -38,7 +37,7 @@ pub fn main() -> ExitCode {
     if written.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Does what is asked. The calling thread ends in one of the namespaces.
+/// Runs the task. The calling thread ends in one of the namespaces.
 #[must_use]
 pub fn serve(request: &Request) -> Answer {
     let outcomes = match gather(&request.grounds) {
@@ -75,7 +74,7 @@ fn one(request: &Request, pod: &Asked, gathered: &Gathered) -> Outcome {
     work().unwrap_or_else(|error| Outcome::Failed(error.to_string()))
 }
 
-/// Why nothing can be done in a namespace.
+/// Why a namespace cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -96,7 +95,7 @@ enum Failure {
     Owner(#[from] owner::OwnerError),
 }
 
-/// An error with what caused it.
+/// Error with its sources.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -106,7 +105,7 @@ fn compare(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Outcome, Failur
     let addresses: Vec<_> = rtnetlink.list()?.into_iter().map(|address| address.ip).collect();
     let has_routes = |routes| Ok(rtnetlink.has_policy_routes(routes)?);
     let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
-    // What others write may or may not keep packets from our rules; the probe knows.
+    // Foreign rules may or may not keep packets from ours; the probe knows.
     lacks.retain(|lack| !matches!(lack, Lack::Rules(Difference::Foreign(_))));
     Ok(match lacks.as_slice() {
         [] => Outcome::Right,
@@ -140,7 +139,7 @@ fn repair(
     })
 }
 
-/// Which back end is wanted; what cannot be read counts as not said.
+/// Requested back end; malformed counts as absent.
 fn wanted(backend: &BackendWanted) -> (Wish, Option<Choice>) {
     let wish = backend.wish.parse().unwrap_or(Wish::Auto);
     let recorded = match wish {

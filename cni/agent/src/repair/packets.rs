@@ -19,12 +19,12 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-/// A packet that can be sent.
+/// Probe packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// As rules see it.
+    /// As rules match it.
     pub packet: Packet,
-    /// Where it goes.
+    /// Destination.
     pub to: SocketAddr,
     id: u32,
     from: Option<IpAddr>,
@@ -33,12 +33,12 @@ pub struct Sent {
 /// Users and groups that own nothing: rules leave alone what is the proxy's. Root comes last: an agent without SETUID and SETGID can be
 /// nobody else.
 const IDS: [u32; 5] = [65534, 65533, 2000, 1, 0];
-/// Destinations that nobody has (RFC 5737, RFC 3849).
+/// Destinations for documentation (RFC 5737, RFC 3849).
 const NOWHERE: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(192, 0, 2, 2), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2));
-/// Ports that are seldom excluded.
+/// Ports that are rarely excluded.
 const PORTS: [u16; 3] = [80, 8080, 9];
-/// Any port that no rule names.
+/// A port that no rule matches.
 const SOURCE: u16 = 40000;
 
 /// The candidates of one family. `own` are the pod's addresses of it, at least one.
@@ -86,7 +86,7 @@ fn targets(config: &Config, family: Family, own: &[&Address]) -> Vec<IpAddr> {
         .collect()
 }
 
-/// The address beside another one.
+/// Neighbouring address.
 fn next(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) ^ 1).into(),
@@ -116,7 +116,7 @@ fn outbound((from, interface): (IpAddr, &str), to: SocketAddr, id: u32) -> Sent 
     Sent { packet, to, id, from: None }
 }
 
-/// What validation sends, too: the proxy's way to the app. It is redirected where only inbound traffic is.
+/// The packet that validation sends, too: the proxy's way to the app. It is redirected where only inbound traffic is.
 fn like_the_proxy(family: Family, id: u32) -> Sent {
     let from = loopback(family);
     let helper = if family == Family::V4 { INBOUND_V4.address } else { INBOUND_V6.address };

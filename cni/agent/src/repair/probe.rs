@@ -23,29 +23,29 @@ use rustix::io::Errno;
 use super::ask::{Evidence, Proven};
 use super::packets::{Sent, candidates};
 
-/// Redirection is not proven.
+/// Redirection is not verified.
 #[derive(Debug, thiserror::Error)]
 pub enum Unproven {
     /// The rules cannot be read.
     #[error("rules cannot be read")]
     Look(#[from] LookError),
-    /// No rules can be made of the configuration.
+    /// The configuration yields no rules.
     #[error("no rules can be made")]
     Config(#[from] ConfigError),
-    /// The rules that are there do something else with the packet.
+    /// The rules do something else with the packet.
     #[error("a packet to {to} would not be redirected to port {port} by the rules that are there")]
     Otherwise {
-        /// Where it would have been sent.
+        /// Its destination by the rules.
         to: SocketAddr,
-        /// Where the wanted rules send it.
+        /// Its port by the desired rules.
         port: u16,
     },
     /// The rule did not count the packet.
     #[error("a packet to {to} did not meet the rule that should redirect it to port {port}")]
     Uncounted {
-        /// Where it was sent.
+        /// Destination.
         to: SocketAddr,
-        /// Where the wanted rules send it.
+        /// Port by the desired rules.
         port: u16,
     },
     /// No probe could be sent.
@@ -74,7 +74,7 @@ pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unpr
     Ok(proven)
 }
 
-/// Whether others can send packets there.
+/// True if the rules treat the address as an ordinary one.
 fn is_own(address: IpAddr) -> bool {
     decide_addresses([address], Stack::Dual).is_ok()
 }
@@ -96,7 +96,7 @@ fn one(config: &Config, wanted: &Ruleset, family: Family, own: &[&Address]) -> R
     Ok(Evidence::Rules { why })
 }
 
-/// Sends one packet and sees the rule's counter rise.
+/// Sends one packet and checks that the rule's counter rises.
 fn send(packet: &Sent, port: u16) -> Result<(), Unproven> {
     let rule =
         redirecting(&look()?, &packet.packet, port).ok_or(Unproven::Otherwise { to: packet.to, port })?;
@@ -118,7 +118,7 @@ fn redirecting(found: &LiveRules, packet: &Packet, port: u16) -> Option<LiveStep
     (judged.outcome == Ok(Outcome::Redirected { port })).then(|| judged.steps.pop())?
 }
 
-/// How many packets met a rule.
+/// Packet counter of a rule.
 fn count(found: &LiveRules, rule: &LiveStep) -> Option<u64> {
     let table =
         found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;

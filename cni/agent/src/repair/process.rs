@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 
 use netfilter::NetnsId;
 
-/// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its network namespace.
     pub netns: NetnsId,
-    /// The path of that.
     pub path: PathBuf,
-    /// When it started, in clock ticks since the node did.
+    /// Start time, in clock ticks since boot.
     pub started: u64,
-    /// The UID of the pod that its cgroup names.
+    /// UID of the pod in its cgroup.
     pub pod: Option<String>,
 }
 
-/// All processes of `proc`; those that end meanwhile are not there.
+/// All processes of `proc`; those that end meanwhile are left out.
 pub fn list(proc: &Path) -> impl Iterator<Item = Process> {
     let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
     let processes =
@@ -35,7 +32,7 @@ fn read(dir: &Path) -> Option<Process> {
     Some(Process {
         netns: NetnsId { dev: about.dev(), ino: about.ino() },
         path,
-        // Who cannot be asked counts as the youngest.
+        // Unknown counts as the youngest.
         started: started.unwrap_or(u64::MAX),
         pod: pod_of(&cgroup),
     })

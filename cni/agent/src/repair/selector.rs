@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::pods::NodePod;
 
-/// A selector that cannot be read.
+/// Malformed selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector {0:?} cannot be read")]
 pub struct BadSelector(pub String);
@@ -17,9 +17,9 @@ enum Operator {
     NotIn(Vec<String>),
     Exists,
     Absent,
-    /// Both are whole numbers, and the label's is greater.
+    /// `>`: both are integers, and the label's is greater.
     Above(i64),
-    /// Both are whole numbers, and the label's is less.
+    /// `<`: both are integers, and the label's is less.
     Below(i64),
 }
 
@@ -29,7 +29,7 @@ struct Requirement {
     operator: Operator,
 }
 
-/// Which pods are meant.
+/// Label and field selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selectors {
     labels: Vec<Requirement>,
@@ -52,7 +52,7 @@ impl Selectors {
         }
     }
 
-    /// Whether a pod is meant.
+    /// True if the pod matches.
     #[must_use]
     pub fn select(&self, pod: &NodePod) -> bool {
         let labels = &pod.metadata.facts.labels;
@@ -65,7 +65,7 @@ impl Selectors {
     }
 }
 
-/// The fields that the API server selects pods by.
+/// Fields that the API server supports in field selectors of pods.
 const FIELDS: [&str; 10] = [
     "metadata.name",
     "metadata.namespace",
@@ -79,7 +79,7 @@ const FIELDS: [&str; 10] = [
     "status.podIP",
 ];
 
-/// Their values, as the API server writes them.
+/// Values of the fields, as the API server writes them.
 fn values(pod: &NodePod) -> [&str; 10] {
     let (facts, spec, status) = (&pod.metadata.facts, &pod.spec, &pod.status);
     [
@@ -118,7 +118,6 @@ fn requirements(text: &str) -> Result<Vec<Requirement>, BadSelector> {
     parts(text).into_iter().filter(|part| !part.is_empty()).map(requirement).collect()
 }
 
-/// Splits at commas outside of parentheses.
 fn parts(text: &str) -> Vec<&str> {
     let mut depth = 0_i32;
     text.split(|letter| {

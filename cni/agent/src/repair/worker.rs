@@ -29,27 +29,21 @@ use crate::settings::{Policy, Settings};
 
 /// The longest that a repair may take: the iptables tools, where they are used, end before.
 const REPAIR_LIMIT: Duration = Duration::from_secs(15);
-/// The longest that a look at a batch of pods may take.
+/// Deadline of a survey's batch.
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
-/// What repair works with.
+/// Dependencies of repair.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The settings, as they change.
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// The node's pods.
     pub pods: Pods,
-    /// The API server.
     pub client: Client,
-    /// Whom pods' owners hear.
+    /// Events for pods' owners.
     pub events: Recorder,
-    /// What is counted.
     pub metrics: Metrics,
-    /// The program that enters namespaces.
     pub program: Program,
 }
 
-/// Repairs until `stop`.
 pub async fn run(context: Context, stop: CancellationToken) {
     let _ = stop.run_until_cancelled(work(context)).await;
 }
@@ -94,7 +88,7 @@ struct Worker {
     rules: Rules,
     start: Instant,
     work: JoinSet<Event>,
-    /// UIDs that the controller was told of.
+    /// UIDs known to the controller.
     seen: BTreeSet<String>,
 }
 
@@ -140,7 +134,7 @@ impl Worker {
         self.hear(Event::Pod(pod));
     }
 
-    /// Tells the controller of all pods, and of those that are gone.
+    /// Resync: sends all pods to the controller, and deletions of those that are gone.
     fn everything(&mut self) {
         let pods = self.context.pods.all();
         let uids: BTreeSet<String> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
@@ -207,14 +201,14 @@ fn kind(policy: Policy) -> RepairType {
     }
 }
 
-/// Since when a pod runs; none if nobody says.
+/// Age of a pod; zero if unknown.
 fn age(pod: &NodePod) -> Duration {
     let start = pod.status.start_time.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
     let start = start.map(SystemTime::from);
     start.and_then(|start| SystemTime::now().duration_since(start).ok()).unwrap_or_default()
 }
 
-/// What a pod's owner reads. Upstream's events have upstream's words.
+/// Reason and message of a pod's event. Upstream's events have upstream's words.
 fn message(news: News) -> (Reason, String) {
     match news {
         News::Broken => (
@@ -301,7 +295,7 @@ async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Done {
     }
 }
 
-/// What a look told of each pod, in order, as far as it came.
+/// Surveys pods; outcomes in order, as far as it came.
 async fn look(context: Context, pods: Vec<Arc<NodePod>>) -> Vec<Outcome> {
     let request = request(&context.settings.borrow(), Task::Look, &pods);
     match context.program.ask(&request, LOOK_LIMIT).await {

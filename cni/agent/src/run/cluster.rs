@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent has of the API server: a client, the node's pods, settings, the own pod and its DaemonSet, all followed in the background. Without any of
-//! them the agent does the rest of its work.
+//! The agent's connections to the API server: client, node's pods, settings, its own pod and DaemonSet, all followed in the background.
+//! Without any of them the agent does the rest of its work.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;

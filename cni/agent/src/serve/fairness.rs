@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of the agent one process may have. A plugin is a process of its own for each call and asks once, so what is limited here is
-//! something else. Pure: told the time.
+//! Rate limit per client process. Each call of the plugin is a process of its own with one request, so the limit never meets it. Pure: told
+//! the time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,12 +10,12 @@ use std::time::Duration;
 /// Processes that are remembered. Beyond that, those who have nothing open and used nothing up lately are forgotten.
 const REMEMBERED: usize = 1024;
 
-/// What one process may have.
+/// Limits of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// Connections at a time.
+    /// Concurrent connections.
     pub open: u32,
-    /// Connections at once, after a pause.
+    /// Burst of connections.
     pub burst: f64,
     /// Connections a second.
     pub rate: f64,
@@ -28,11 +28,11 @@ struct Used {
     at: Duration,
 }
 
-/// Who has how much, shared by the connections. `W` is what they are told apart by.
+/// Rate limiter, shared by the connections; `W` is the client's identity.
 #[derive(Debug)]
 pub(super) struct Desk<W>(Arc<Mutex<Fairness<W>>>);
 
-/// A connection, until it is dropped.
+/// Permit of a connection, released on drop.
 #[derive(Debug)]
 pub(super) struct Seat<W: Copy + Eq + Hash> {
     desk: Desk<W>,
@@ -44,7 +44,7 @@ impl<W: Copy + Eq + Hash> Desk<W> {
         Self(Arc::new(Mutex::new(Fairness::new(share))))
     }
 
-    /// A seat for somebody, if he may have another one.
+    /// Acquires a permit.
     pub(super) fn seat(&self, who: W, now: Duration) -> Option<Seat<W>> {
         let admitted = self.lock().admit(who, now);
         admitted.then(|| Seat { desk: Self(Arc::clone(&self.0)), who })
@@ -61,7 +61,7 @@ impl<W: Copy + Eq + Hash> Drop for Seat<W> {
     }
 }
 
-/// Who has how much.
+/// State by client.
 #[derive(Debug)]
 struct Fairness<W> {
     share: Share,
@@ -73,7 +73,7 @@ impl<W: Copy + Eq + Hash> Fairness<W> {
         Self { share, used: HashMap::new() }
     }
 
-    /// Whether somebody may have another connection, and takes it.
+    /// Takes a permit if one is left; returns true if so.
     fn admit(&mut self, who: W, now: Duration) -> bool {
         let share = self.share;
         if self.used.len() >= REMEMBERED {
@@ -90,7 +90,7 @@ impl<W: Copy + Eq + Hash> Fairness<W> {
         true
     }
 
-    /// Somebody has one connection less.
+    /// Releases a permit.
     fn release(&mut self, who: W) {
         if let Some(used) = self.used.get_mut(&who) {
             used.open = used.open.saturating_sub(1);

@@ -23,46 +23,42 @@ use super::phases;
 use crate::log::Log;
 use crate::metrics::{LineSkipped, Metrics};
 
-/// The socket's file name in the run directory.
 pub const LOG_SOCKET: &str = "log.sock";
 
-/// Connections at a time; others wait in the kernel's queue.
+/// Concurrent connections; others wait in the kernel's backlog.
 const CONNECTIONS: usize = 32;
 
-/// How long a connection may last: the plugin waits for a second.
+/// Deadline of a connection: the plugin waits for a second.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// The largest request: a call logs a few lines.
+/// Size limit of a request: a call logs a few lines.
 const BODY_LIMIT: usize = 256 * 1024;
 
-/// The longest line.
 const LINE_LIMIT: usize = 16 * 1024;
 
-/// Lines of one request.
+/// Maximum number of lines in a request.
 const LINES_LIMIT: usize = 128;
 
 /// Of our own user: a node's plugins, all its pods starting at once included.
 const OWN: Share = Share { open: 32, burst: 1024.0, rate: 128.0 };
 
-/// Of all others together: never so many that our own find no place.
+/// Shared limit of all other users: it never exhausts the connections.
 const OTHERS: Share = Share { open: 8, burst: 64.0, rate: 4.0 };
 
 /// Pause after an accept that failed: there may be no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where lines go.
 #[derive(Debug, Clone)]
 struct Sink {
     log: Log,
     metrics: Metrics,
 }
 
-/// Who says something.
+/// Sender of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speaker {
     /// Our own user: the plugin, which runtimes start as root.
     Own,
-    /// Anybody else.
     Stranger,
 }
 
@@ -73,7 +69,7 @@ impl Speaker {
     }
 }
 
-/// Takes lines from whoever connects until it is cancelled.
+/// Takes lines until cancelled.
 pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, cancel: CancellationToken) {
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
     let (own, others) = (Desk::new(OWN), Desk::new(OTHERS));
@@ -109,7 +105,7 @@ pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, canc
 async fn connection(stream: UnixStream, sink: Sink, speaker: Speaker) {
     let service =
         service_fn(|request| async { Ok::<_, Infallible>(request_done(request, &sink, speaker).await) });
-    // What goes wrong with a connection is its client's business.
+    // A client's errors are its own business.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .max_buf_size(16 * 1024)
@@ -134,7 +130,7 @@ async fn request_done(request: Request<Incoming>, sink: &Sink, speaker: Speaker)
 }
 
 impl Sink {
-    /// Hands lines to the log, and counts what they say.
+    /// Logs lines, and records their metrics.
     fn relay(&self, body: &[u8], speaker: Speaker) {
         let Ok(lines) = serde_json::from_slice::<Vec<String>>(body) else {
             return self.skip(LineSkipped::Malformed);

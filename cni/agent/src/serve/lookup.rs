@@ -14,7 +14,7 @@ use crate::api::{ApiError, Client};
 use crate::metrics::{AddPhase, AddResult, CacheResult, Metrics};
 use crate::pods::{NodePod, Pods};
 
-/// What an answer may take: the plugin waits for a second.
+/// Deadline of a request to the API server: the plugin waits for a second.
 const ASK_LIMIT: Duration = Duration::from_millis(700);
 
 /// The kubelet and we are told of a new pod at the same time. How long it may take to reach us before it is worth a request.
@@ -23,40 +23,36 @@ const HEAD_START: Duration = Duration::from_millis(30);
 /// Requests to the API server at a time: as much as a server gives one client anyway.
 const AT_A_TIME: usize = 8;
 
-/// The longest name or namespace.
 const NAME_LIMIT: usize = 253;
 
-/// What asking came to.
+/// Result of a request.
 #[derive(Debug, Clone)]
 enum Outcome {
-    /// The watch told of it meanwhile.
+    /// The watch delivered it meanwhile.
     Told(Arc<NodePod>),
-    /// The API server told.
+    /// The API server returned it.
     Asked(Arc<NodePod>),
-    /// There is no such pod, or it is another one.
+    /// No such pod, or another one of that name.
     Unknown,
-    /// The API server did not say.
+    /// No answer.
     Failed,
 }
 
-/// What is answered.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// The pod that is meant.
     Found(Arc<NodePod>),
-    /// There is no such pod, or it is another one.
+    /// No such pod, or another one of that name.
     Unknown,
-    /// Nobody could say.
+    /// Unknown.
     Failed,
 }
 
-/// A question that is on its way.
+/// Request in flight.
 type Flight = watch::Receiver<Option<Outcome>>;
 
-/// Which pod: namespace, name, UID.
 type Which = (String, String, String);
 
-/// Answers questions about pods: cheap to clone, all clones are one.
+/// Pod lookup: cheap to clone, clones share the state.
 #[derive(Debug, Clone)]
 pub struct Lookup(Arc<Inner>);
 
@@ -70,20 +66,18 @@ struct Inner {
 }
 
 impl Lookup {
-    /// Over a cache, and an API server if there is one.
+    /// Over the cache, and an API server if there is one.
     #[must_use]
     pub fn new(pods: Pods, client: Option<Client>, metrics: Metrics) -> Self {
         let turns = Semaphore::new(AT_A_TIME);
         Self(Arc::new(Inner { pods, client, metrics, turns, flights: Mutex::default() }))
     }
 
-    /// What is counted.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
-    /// What is known of a pod.
     pub async fn pod(&self, key: &PodKey) -> Answer {
         let known = self.0.pods.find(&key.namespace, &key.name, &key.uid);
         if let Some(pod) = known {
@@ -115,7 +109,6 @@ impl Lookup {
         }
     }
 
-    /// A pod's sandbox is gone.
     pub fn deleted(&self, key: &PodKey) {
         self.0.pods.sandbox_gone(&key.namespace, &key.name);
     }
@@ -177,7 +170,7 @@ impl Lookup {
         self.0.pods.find(namespace, name, uid)
     }
 
-    /// Waits a moment for the watch to tell of the pod.
+    /// Waits briefly for the watch to deliver the pod.
     async fn told(&self, which: &Which) -> Option<Arc<NodePod>> {
         let mut tidings = self.0.pods.subscribe();
         // It may have come in between the question and the subscription.
@@ -200,13 +193,13 @@ impl Lookup {
     }
 }
 
-/// Whether the answer is about the pod that was asked for.
+/// True if the pod is the requested one.
 fn is_meant(pod: &NodePod, (namespace, name, uid): &Which) -> bool {
     let facts = &pod.metadata.facts;
     facts.namespace == *namespace && facts.name == *name && facts.has_uid(uid)
 }
 
-/// Whether `text` can be a pod's name or namespace: anything else in a path would be another path.
+/// True if `text` can be a pod's name or namespace: anything else would make another path.
 fn is_name(text: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     text.starts_with(|c: char| c.is_ascii_alphanumeric())

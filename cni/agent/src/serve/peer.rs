@@ -11,10 +11,10 @@ use tokio::net::UnixStream;
 /// `PIDFS_MAGIC` of the kernel: only there (since Linux 6.9) has each process an inode of its own.
 const PIDFS: u64 = 0x5049_4446;
 
-/// A process, told apart from all others that live.
+/// Identity of a live process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
-    /// One that our pid namespace shows, by its number.
+    /// A process of our pid namespace, by its pid.
     Inside(i32),
     /// Any other, by the inode of its pidfd.
     Outside(u64),

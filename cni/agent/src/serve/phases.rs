@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long an ADD took and what it came to, as its last line says. Lines that say nothing of it are upstream's, or others of ours.
+//! Durations and result of an ADD, from its last log line. Lines that say nothing of it are upstream's, or others of ours.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use serde_json::{Map, Value};
 
 use crate::metrics::{AddPhase, AddResult};
 
-/// No call lasts longer: whoever says so is wrong.
+/// Plausibility limit of a duration.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The fields and what they time.
+/// Fields and their phases.
 const PHASES: [(&str, AddPhase); 3] =
     [(FACTS_MICROS, AddPhase::Facts), (APPLY_MICROS, AddPhase::Apply), (ADD_MICROS, AddPhase::Whole)];
 
-/// What an ADD came to, and its phases.
+/// Result of an ADD, and its phases.
 pub(super) type Timed = (AddResult, Vec<(AddPhase, Duration)>);
 
-/// What a line says, if it is an ADD's last one.
+/// Parses an ADD's last line.
 pub(super) fn of_line(json: &str) -> Option<Timed> {
     // Most lines are none: no need to read them for that.
     if !json.contains(ADD_MICROS) {

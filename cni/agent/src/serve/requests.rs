@@ -20,20 +20,20 @@ use super::lookup::{Answer, Lookup};
 use super::peer::Peer;
 use crate::metrics::{AddPhase, AddResult};
 
-/// What clients may do.
+/// Limits of clients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Who may ask.
+    /// Permitted user.
     pub uid: u32,
-    /// Connections at a time; others wait in the kernel's queue.
+    /// Concurrent connections; others wait in the kernel's backlog.
     pub connections: usize,
-    /// The longest question.
+    /// Size limit of a request.
     pub line: usize,
-    /// How long a question may take to come in.
+    /// Read deadline.
     pub read: Duration,
-    /// How long an answer may take to be taken.
+    /// Write deadline.
     pub write: Duration,
-    /// What one process may have.
+    /// Limits of one process.
     pub share: Share,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
 /// Pause after an accept that failed: there may be no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Answers whoever connects until it is cancelled.
+/// Serves connections until cancelled.
 pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, cancel: CancellationToken) {
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(limits.connections)));
     let desk = Desk::new(limits.share);
@@ -80,7 +80,7 @@ pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, canc
                 tracing::debug!(target: "cni-agent", ?peer, "a process asks too much and is turned away");
                 continue;
             }
-            // Who cannot be told apart from others must not go without for what they have: the bound for all has to do.
+            // A process without an identity is bound by the shared limit alone.
             seat => seat.flatten(),
         };
         let lookup = lookup.clone();
@@ -93,7 +93,7 @@ pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, canc
     }
 }
 
-/// Whether the process at the other end may ask: the kernel says whose it was when it connected.
+/// True if the peer's user is permitted: the kernel recorded it at connect.
 fn admitted(stream: &UnixStream, limits: &Limits) -> bool {
     let Ok(peer) = stream.peer_cred() else { return false };
     let known = peer.uid() == limits.uid;
@@ -114,7 +114,7 @@ async fn exchange(mut stream: UnixStream, lookup: &Lookup, limits: &Limits) -> i
     Ok(())
 }
 
-/// The first line; what is too long comes without its end.
+/// First line, truncated to `limit`.
 async fn read_line(stream: &mut UnixStream, limit: usize) -> io::Result<Vec<u8>> {
     let mut line = Vec::with_capacity(512);
     while line.len() <= limit {

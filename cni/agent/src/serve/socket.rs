@@ -11,7 +11,7 @@ use tokio::net::UnixListener;
 
 use crate::files::remedy;
 
-/// Why there is no socket.
+/// The socket cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("listen at {}: {source}{}", path.display(), remedy(source))]
 pub struct SocketError {
@@ -60,7 +60,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl SocketFile {
-    /// Whether somebody listens under the name: we, or the agent that comes after us.
+    /// True if somebody listens under the name: we, or the agent that comes after us.
     #[must_use]
     pub fn is_served(&self) -> bool {
         match identity(&self.path) {

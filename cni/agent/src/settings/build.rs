@@ -13,26 +13,24 @@ use super::{
 };
 use crate::log::Levels;
 
-/// Where a pod finds who it is for the API server.
+/// Mount of a pod's service account.
 pub const ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What `CNI_NETWORK_CONFIG_FILE` holds, if that is set, or why it cannot be read.
+/// Content of `CNI_NETWORK_CONFIG_FILE`, if that is set, or the error of reading it.
 pub type TemplateText = Option<Result<String, String>>;
 
-/// What is found on the node and said by nobody.
+/// Facts found on the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The host's name.
     pub hostname: String,
-    /// The namespace that the service account is of; empty if nobody says.
+    /// Namespace of the service account; empty if unknown.
     pub account_namespace: String,
-    /// An agent before this one left our entry with the STATUS gate.
+    /// The present entry of ours has the STATUS gate.
     pub gated: bool,
-    /// The template's file.
     pub template_file: TemplateText,
 }
 
-/// The settings, and what was wrong with the texts that they come from.
+/// Builds the settings, and collects malformed values.
 #[must_use]
 pub fn build(values: &Values, found: &Found) -> (Settings, Vec<Mistake>) {
     let mut reader = Reader { values, mistakes: vec![] };
@@ -99,7 +97,7 @@ impl Reader<'_> {
         instead
     }
 
-    /// What cannot be read is false, as upstream's library has it.
+    /// Malformed is false, as in upstream's library.
     fn boolean(&mut self, key: &'static Key) -> bool {
         self.read(key, kind::boolean, false)
     }

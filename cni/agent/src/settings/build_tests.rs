@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the settings are for what was said.
+//! Settings from layers of texts.
 
 use std::collections::BTreeMap;
 

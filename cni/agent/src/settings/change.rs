@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a change of what is said does to the running agent: what is applied, what is refused and why. Pure.
+//! Effect of changed values on the running agent: applied or rejected. Pure.
 
 use std::fmt;
 
@@ -7,32 +7,30 @@ use super::key::{self, Change, Key};
 use super::kind::{self, Problem};
 use super::layers::{Origin, Value, Values};
 
-/// Whether something can be done.
+/// Answer to a capability question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Able {
-    /// It can.
     Yes,
-    /// It cannot.
     No,
-    /// Nobody has said yet.
+    /// Not known yet.
     #[default]
     Unknown,
 }
 
-/// What this pod can do, as it was made.
+/// Capabilities of this pod, as it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Its roles let it delete pods.
+    /// RBAC: delete pods.
     pub delete_pods: Able,
-    /// Its roles let it change pods' status.
+    /// RBAC: patch pods' status.
     pub label_pods: Able,
-    /// It sees the node's processes or namespaces.
+    /// Mounts: the node's processes or namespaces.
     pub enter_pods: Able,
-    /// It is on the node's network.
+    /// Host network.
     pub host_network: Able,
 }
 
-/// What a setting needs of the pod.
+/// Requirement of a setting on the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// [`Abilities::delete_pods`]
@@ -65,16 +63,16 @@ impl Need {
     }
 }
 
-/// Why a change is not applied.
+/// Why a change is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// It belongs with other volumes than this pod's.
     Mount,
-    /// It needs another pod.
+    /// It needs a new pod.
     Pod,
-    /// It is no value.
+    /// Malformed.
     Problem(Problem),
-    /// The pod lacks something, or is not known to have it.
+    /// The pod lacks the capability, or is not known to have it.
     Lacks(Need, Able),
 }
 
@@ -94,25 +92,24 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A change that is not applied: the old value stays.
+/// A rejected change: the old value stays in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The key.
     pub key: &'static Key,
-    /// What is said.
+    /// New value.
     pub wanted: Value,
-    /// Why it is not done.
+    /// Reason.
     pub why: Refusal,
 }
 
-/// What a change does.
+/// Effect of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Keys that have another value now.
+    /// Keys with a new value.
     pub applied: Vec<&'static Key>,
-    /// Keys that keep their value although another one is said.
+    /// Keys that keep their value.
     pub refused: Vec<Refused>,
-    /// What holds now.
+    /// Values in effect.
     pub values: Values,
 }
 
@@ -128,7 +125,7 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
     let mut changes = Changes { values: old.clone(), ..Changes::default() };
     for (key, wanted) in new {
         let same = old.get(key).is_some_and(|held| held.text == wanted.text);
-        // What an agent before this one could do, this one may not.
+        // A capability of the agent before this one may be lacking here.
         let lost = **key == key::STATUS_GATE && abilities.host_network == Able::No;
         let refusal = if same && !lost { None } else { refusal(key, wanted, abilities) };
         match refusal {
@@ -191,7 +188,7 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
     }
 }
 
-/// What the policy of these values needs: the first mode that is on, and the fallback of repair.
+/// Requirements of the policy of these values: the first mode that is on, and the fallback of repair.
 #[must_use]
 pub fn needs(values: &Values) -> Vec<Need> {
     let text = |key: &'static Key| values.get(key).map_or(key.default, |value| value.text.as_str());

@@ -9,24 +9,23 @@ use super::follow::Report;
 use super::key;
 use super::layers::{Value, Values};
 
-/// What a running agent goes by. Keys are named as in the `ConfigMap`.
+/// Settings in effect of a running agent. Keys are named as in the `ConfigMap`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effective {
-    /// What holds for each key.
+    /// Value in effect for each key.
     pub values: BTreeMap<String, Value>,
-    /// What is said and not applied.
+    /// Rejected changes.
     #[serde(default)]
     pub refused: Vec<NotApplied>,
 }
 
-/// A change that is not applied.
+/// A rejected change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotApplied {
-    /// The key.
     pub key: String,
-    /// What is said, and by whom.
+    /// New value and its origin.
     pub wanted: Value,
-    /// Why it is not done, for a person.
+    /// Reason, for a person.
     pub why: String,
 }
 

@@ -26,29 +26,28 @@ use crate::leave::OwnFacts;
 use crate::metrics::{Metrics, SettingKey, Watched};
 use template::TemplateFile;
 
-/// The `ConfigMap` that is watched, in the agent's own namespace.
+/// The watched `ConfigMap`, in the agent's own namespace.
 pub const CONFIG_MAP: &str = "istio-cni-config";
 
-/// When a right that nobody could tell of is asked for again.
+/// Retry interval for a right that is unknown.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What a person is shown of the settings.
+/// Settings as shown to a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What holds for each key, and who said it.
+    /// Values in effect, with their origins.
     pub values: Values,
-    /// What is said and does not hold, and why.
+    /// Rejected changes.
     pub refused: Vec<Refused>,
 }
 
-/// The settings of a running agent.
+/// Live settings.
 #[derive(Debug)]
 pub struct Live {
     layers: Layers,
     found: Found,
     abilities: Abilities,
-    /// What a person takes to hold: what was said at the start, and each change that was logged since. What is only held back until the pod's
-    /// abilities are known is no change when it begins.
+    /// Values as logged: those of the start, and each logged change. A value held back until the pod's abilities are known is no change.
     logged: Values,
     settings: watch::Sender<Arc<Settings>>,
     report: watch::Sender<Report>,
@@ -81,13 +80,13 @@ impl Live {
         live
     }
 
-    /// The settings, and each change of them.
+    /// Current settings, and changes of them.
     #[must_use]
     pub fn settings(&self) -> watch::Receiver<Arc<Settings>> {
         self.settings.subscribe()
     }
 
-    /// Who said what, and what is refused.
+    /// Values, origins and rejections.
     #[must_use]
     pub fn report(&self) -> watch::Receiver<Report> {
         self.report.subscribe()
@@ -98,12 +97,12 @@ impl Live {
         self.layers = self.layers.with_config_map(data);
     }
 
-    /// Hears what the pod can do.
+    /// Updates the pod's capabilities.
     pub fn know(&mut self, change: impl FnOnce(&mut Abilities)) {
         change(&mut self.abilities);
     }
 
-    /// Hears what the template's file holds now.
+    /// Updates the template's content.
     fn hear_template(&mut self, read: TemplateText) {
         tracing::info!(target: "cni-agent", "the template's file changed");
         self.found.template_file = read;
@@ -111,7 +110,7 @@ impl Live {
         self.settings.send_replace(Arc::new(settings));
     }
 
-    /// What is said needs these, and it is not known that the pod has them.
+    /// Requirements that are not known to be met.
     #[must_use]
     pub fn open_questions(&self) -> Vec<Need> {
         let held = needs(&self.report.borrow().values);
@@ -155,18 +154,13 @@ impl Live {
     }
 }
 
-/// What a running agent follows its settings with.
+/// Follower of the settings.
 #[derive(Debug)]
 pub struct Follower {
-    /// The settings.
     pub live: Live,
-    /// Who is asked.
     pub client: Client,
-    /// Counts what is refused.
     pub metrics: Metrics,
-    /// Tells what is refused.
     pub recorder: Recorder,
-    /// The own pod.
     pub own: watch::Receiver<OwnFacts>,
 }
 
@@ -175,7 +169,7 @@ struct ConfigMap {
     data: Option<Data>,
 }
 
-/// What was heard of it. The first word tells which variables are copies of it, even if another one follows at once.
+/// State of the `ConfigMap`. The first one tells which variables are copies of it, even if another one follows at once.
 #[derive(Debug, Default)]
 struct Heard {
     first: Option<Data>,
@@ -189,7 +183,7 @@ impl Follower {
         let (said, hearing) = watch::channel(Heard::default());
         if namespace.is_empty() {
             tracing::warn!(target: "cni-agent", "POD_NAMESPACE is not set: the ConfigMap {CONFIG_MAP} is not followed");
-            // What is said already still waits for its rights.
+            // Pending values still wait for their rights.
             cancel.run_until_cancelled(self.act(hearing)).await;
             return drop(said);
         }
@@ -261,7 +255,8 @@ impl Follower {
     }
 }
 
-/// What is heard of the `ConfigMap`. When it goes, its last word holds: that is how an uninstall begins, and no reason to change a node.
+/// Forwards the `ConfigMap`'s data. When it is deleted, its last data stays in effect: that is how an uninstall begins, and no reason to
+/// change a node.
 fn pass_on(change: Change<ConfigMap>, said: &watch::Sender<Heard>, metrics: &Metrics) {
     let map = match change {
         Change::All(maps) => maps.into_iter().next(),
@@ -288,7 +283,6 @@ fn able(known: Option<bool>) -> Able {
     }
 }
 
-/// Lets time pass.
 async fn elapsed(time: Duration) {
     let _elapsed = tokio::time::timeout(time, std::future::pending::<()>()).await;
 }

@@ -4,47 +4,46 @@
 
 use super::kind::Kind;
 
-/// Who may say what a key is.
+/// Layers that may set a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     /// A flag, the watched `ConfigMap`, the environment.
     Anyone,
-    /// A flag or the environment: names of the process itself.
+    /// Flag or environment: names of the process itself.
     Start,
-    /// The environment alone: what the cluster says of this pod.
+    /// Environment alone: facts of the cluster about this pod.
     Environment,
 }
 
-/// What a change of a key needs.
+/// How a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing: the running agent takes it up.
+    /// In the running agent.
     Live,
     /// Another pod: the value belongs with the volumes that the pod was made with, and a `ConfigMap` that changes before the DaemonSet rolls
     /// would pair it with the former ones.
     Mount,
-    /// Another pod: the process has bound itself to the value.
+    /// In a new pod: the process is bound to the value.
     Pod,
-    /// Nothing, as nothing reads it: it is accepted because upstream has it.
+    /// Never read: accepted for upstream's sake.
     Unread,
 }
 
-/// A key. Two are equal if they have the same name.
+/// A key. Equality is by name.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name as a flag.
+    /// Name of its flag.
     pub name: &'static str,
-    /// Another spelling of its variable; the ordinary one wins.
+    /// Alternative name of its variable; the ordinary one wins.
     pub spelling: Option<&'static str>,
-    /// What its value is.
+    /// Kind of its value.
     pub kind: Kind,
-    /// Its value where nobody says anything.
+    /// Default.
     pub default: &'static str,
-    /// Who may say it.
+    /// Layers that may set it.
     pub from: From,
-    /// What a change needs.
+    /// How a change takes effect.
     pub change: Change,
-    /// What it is for.
     pub help: &'static str,
 }
 
@@ -75,7 +74,7 @@ impl Key {
         std::iter::once(own).chain(self.spelling.map(str::to_owned))
     }
 
-    /// The name of its variable.
+    /// Name of its variable.
     #[must_use]
     pub fn variable(&self) -> String {
         self.variables().next().unwrap_or_default()
@@ -105,7 +104,7 @@ const fn unread(name: &'static str) -> Key {
 macro_rules! keys {
     ($($(#[$meta:meta])* $name:ident = $key:expr;)*) => {
         $($(#[$meta])* pub static $name: Key = $key;)*
-        /// All of them, in the order of `--help`.
+        /// Every key, in the order of `--help`.
         pub static ALL: &[&Key] = &[$(&$name),*];
     };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a value is, and how its text is read. Pure.
+//! Kinds of values and their parsers. Pure.
 
 use netfilter::Wish;
 use protocol::netconf::LogLevel;
@@ -8,78 +8,65 @@ use redirect::go;
 use super::{Policy, selectors, template};
 use crate::log::{Levels, LevelsError};
 
-/// What a key's value is.
+/// Kind of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// As it is.
     Text,
-    /// Go's truth values.
+    /// Go's `strconv.ParseBool`.
     Bool,
-    /// A whole number; nothing is 0.
+    /// Integer; empty is 0.
     Number,
-    /// A port; none if it is 0, negative or nothing.
+    /// Port; none if it is 0, negative or empty.
     Port,
-    /// A file's mode: octal with a leading 0, else decimal.
+    /// File mode: octal with a leading 0, else decimal.
     Mode,
-    /// The name of a file without a directory, or nothing.
+    /// File name without a directory, or empty.
     FileName,
-    /// Enablement selectors, as YAML.
     Selectors,
     /// A template of our entry, as JSON.
     Template,
     /// `SCOPE:LEVEL,…`
     Levels,
-    /// Nothing, or `agent`.
+    /// Empty, or `agent`.
     Gate,
-    /// A back end's name, or `auto`.
+    /// Back end by name, or `auto`.
     Backend,
     /// A policy that a pod can still have when it cannot be repaired, or `none`.
     Fallback,
 }
 
-/// Why a text is no value: what is allowed.
+/// Malformed value; the message says what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Of [`Kind::Bool`].
     #[error("allowed are true and false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)")]
     Bool,
-    /// Of [`Kind::Number`].
     #[error("allowed are whole numbers from -2147483648 to 2147483647")]
     Number,
-    /// Of [`Kind::Port`].
     #[error("allowed are 0 (none) to 65535")]
     Port,
-    /// Of [`Kind::Mode`].
     #[error("allowed are permissions up to 0777, octal with a leading 0 (0600) or decimal (384)")]
     Mode,
-    /// Of [`Kind::FileName`].
     #[error("allowed is the name of a file in the CNI directory, without a directory")]
     FileName,
-    /// Of [`Kind::Selectors`].
     #[error("allowed is a YAML list of {{podSelector, namespaceSelector}}: {0}")]
     Selectors(String),
-    /// Of [`Kind::Template`].
     #[error("allowed is a JSON object of type istio-cni: {0}")]
     Template(template::TemplateError),
-    /// Of [`Kind::Levels`].
     #[error("failed to {0}")]
     Levels(LevelsError),
-    /// Of [`Kind::Gate`].
     #[error("allowed are nothing and agent")]
     Gate,
-    /// Of [`Kind::Backend`].
     #[error("allowed are auto, nft-compat, nft, iptables-nft and iptables-legacy")]
     Backend,
-    /// Of [`Kind::Fallback`].
     #[error("allowed are none, delete and label")]
     Fallback,
-    /// A file that was named is not there, or is no text.
+    /// A referenced file does not exist, or is not UTF-8.
     #[error("the file cannot be read: {0}")]
     File(String),
 }
 
 impl Kind {
-    /// Whether the text is a value of this kind.
+    /// Validates a text.
     ///
     /// # Errors
     /// What is allowed.
@@ -101,17 +88,14 @@ impl Kind {
     }
 }
 
-/// [`Kind::Bool`]
 pub(crate) fn boolean(text: &str) -> Result<bool, Problem> {
     go::parse_bool(text).map_err(|_| Problem::Bool)
 }
 
-/// [`Kind::Number`]
 pub(super) fn number(text: &str) -> Result<i32, Problem> {
     integer(text).and_then(|number| i32::try_from(number).ok()).ok_or(Problem::Number)
 }
 
-/// [`Kind::Port`]
 pub(super) fn port(text: &str) -> Result<Option<u16>, Problem> {
     match integer(text) {
         Some(number) if number <= 0 => Ok(None),
@@ -120,13 +104,11 @@ pub(super) fn port(text: &str) -> Result<Option<u16>, Problem> {
     }
 }
 
-/// [`Kind::Mode`]
 pub(super) fn mode(text: &str) -> Result<u32, Problem> {
     let number = integer(text).filter(|_| !text.is_empty()).ok_or(Problem::Mode)?;
     u32::try_from(number).ok().filter(|mode| (1..=0o777).contains(mode)).ok_or(Problem::Mode)
 }
 
-/// [`Kind::FileName`]
 pub(super) fn file_name(text: &str) -> Result<String, Problem> {
     if text.contains(['/', '\0']) || text == "." || text == ".." {
         return Err(Problem::FileName);
@@ -134,7 +116,6 @@ pub(super) fn file_name(text: &str) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
-/// [`Kind::Gate`]
 pub(super) fn gate(text: &str) -> Result<bool, Problem> {
     match text {
         "" => Ok(false),
@@ -143,12 +124,10 @@ pub(super) fn gate(text: &str) -> Result<bool, Problem> {
     }
 }
 
-/// [`Kind::Backend`]
 pub(super) fn backend(text: &str) -> Result<Wish, Problem> {
     if text.is_empty() { Ok(Wish::Auto) } else { text.parse().map_err(|_| Problem::Backend) }
 }
 
-/// [`Kind::Fallback`]
 pub(super) fn fallback(text: &str) -> Result<Option<Policy>, Problem> {
     match text {
         "" | "none" => Ok(None),
@@ -163,12 +142,10 @@ pub(super) fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
 }
 
-/// [`Kind::Levels`]
 pub(super) fn levels(text: &str) -> Result<Levels, Problem> {
     text.parse().map_err(Problem::Levels)
 }
 
-/// A level's name.
 pub(super) fn level_name(level: LogLevel) -> &'static str {
     match level {
         LogLevel::Debug => "debug",

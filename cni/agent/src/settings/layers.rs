@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who says what: a flag, the watched `ConfigMap`, the environment, the default, in this order. Pure.
+//! Precedence of values: flag, watched `ConfigMap`, environment, default. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,11 +10,10 @@ use super::key::{self, From, Key};
 
 /// The environment of a process. A variable that is set to nothing is set.
 pub trait Environment {
-    /// The variable's value, if it is set.
     fn get(&self, variable: &str) -> Option<String>;
 }
 
-/// The environment of this process. What is no UTF-8 is not set.
+/// Environment of this process. Non-UTF-8 counts as unset.
 #[derive(Debug, Clone, Copy)]
 pub struct Process;
 
@@ -30,17 +29,13 @@ impl Environment for BTreeMap<String, String> {
     }
 }
 
-/// Who said a value.
+/// Origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Nobody.
     Default,
-    /// A variable.
     Environment,
-    /// The watched `ConfigMap`.
     ConfigMap,
-    /// A flag.
     Flag,
 }
 
@@ -55,22 +50,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value as text, and who said it.
+/// A value as text, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
-    /// The text.
     pub text: String,
-    /// Who said it.
     pub origin: Origin,
 }
 
-/// A value for each key.
 pub type Values = BTreeMap<&'static Key, Value>;
 
-/// The data of the `ConfigMap`.
 pub type Data = BTreeMap<String, String>;
 
-/// What each of them says.
+/// Layers of values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layers {
     flags: BTreeMap<&'static Key, String>,
@@ -81,7 +72,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// What is said at the start, when nothing is known of the `ConfigMap`.
+    /// Layers at the start, before the `ConfigMap` is known.
     #[must_use]
     pub fn new(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment) -> Self {
         let variable = |key: &Key| key.variables().find_map(|name| environment.get(&name));
@@ -102,7 +93,7 @@ impl Layers {
         layers
     }
 
-    /// What holds for each key.
+    /// Value in effect for each key.
     #[must_use]
     pub fn values(&self) -> Values {
         key::ALL.iter().map(|key| (*key, self.value(key))).collect()
@@ -124,7 +115,7 @@ impl Layers {
     }
 }
 
-/// What the data says of a key.
+/// Value of a key in the data.
 fn named<'a>(data: &'a Data, key: &Key) -> Option<&'a str> {
     key.variables().find_map(|name| data.get(&name).map(String::as_str))
 }

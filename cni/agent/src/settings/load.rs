@@ -11,18 +11,16 @@ use super::{Mistake, Settings};
 use crate::conflist::entry;
 use crate::install::directory;
 
-/// The settings, and where they come from.
+/// Settings, and where they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// The settings.
     pub settings: Settings,
-    /// The text of each, and who said it.
+    /// Text and origin of each.
     pub values: Values,
-    /// Everything that was wrong, all at once.
+    /// Every malformed value.
     pub mistakes: Vec<Mistake>,
-    /// Who said what: where the watched `ConfigMap` joins in.
+    /// Layers, for the watched `ConfigMap` to join.
     pub layers: Layers,
-    /// What was found on the node.
     pub found: Found,
 }
 
@@ -36,7 +34,7 @@ pub fn load(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment
     Loaded { settings, values, mistakes, layers, found }
 }
 
-/// Looks at what the settings depend on.
+/// Gathers facts that the settings depend on.
 fn find(values: &Values) -> Found {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let net_dir = values.get(&&key::NET_DIR).map_or(key::NET_DIR.default, |value| value.text.as_str());
@@ -48,7 +46,6 @@ fn find(values: &Values) -> Found {
     }
 }
 
-/// Reads the template's file.
 pub(super) fn template_file(values: &Values) -> TemplateText {
     let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
     let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));

@@ -7,30 +7,28 @@ use super::key::Key;
 use super::kind::Problem;
 use super::layers::{Origin, Value};
 
-/// What happens instead of following a value.
+/// Substitute for a malformed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Instead {
-    /// This value holds.
+    /// This value is in effect.
     Holds(String),
-    /// Our entry is not written: nobody can guess what was meant.
+    /// Our entry is not written: there is no safe guess.
     NoEntry,
 }
 
-/// A value that is none.
+/// A malformed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The key.
     pub key: &'static Key,
-    /// What was said.
     pub value: Value,
-    /// What is allowed.
+    /// Description of allowed values.
     pub problem: Problem,
-    /// What happens instead.
+    /// Substitute.
     pub instead: Instead,
 }
 
 impl Mistake {
-    /// Whether our entry cannot be written before this is put right.
+    /// True if it blocks our entry.
     #[must_use]
     pub fn blocks(&self) -> bool {
         self.instead == Instead::NoEntry

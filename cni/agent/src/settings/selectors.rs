@@ -32,10 +32,10 @@ struct Requirement {
     values: Vec<String>,
 }
 
-/// The list as JSON text; nothing and `null` are an empty one.
+/// The list as JSON; empty and `null` are an empty list.
 ///
 /// # Errors
-/// What is no such list.
+/// Malformed list.
 pub(super) fn to_json(yaml: &str) -> Result<String, Problem> {
     if yaml.trim().is_empty() {
         return Ok("[]".to_owned());
@@ -45,7 +45,7 @@ pub(super) fn to_json(yaml: &str) -> Result<String, Problem> {
     serde_json::to_string(&list.unwrap_or_default()).map_err(|error| Problem::Selectors(error.to_string()))
 }
 
-/// The first line of an error, without the picture of the text below it.
+/// First line of an error, without its source snippet.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }

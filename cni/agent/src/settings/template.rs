@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::conflist::{NEWEST, OUR_TYPE};
 
-/// What the placeholders stand for.
+/// Values of the placeholders.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// `__LOG_LEVEL__`
@@ -24,25 +24,25 @@ pub struct Facts<'a> {
     pub node: &'a str,
 }
 
-/// Why a text is no template.
+/// Malformed template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// Not JSON once the placeholders are replaced.
     #[error("it is no JSON object ({0})")]
     Json(String),
-    /// Another plugin's.
+    /// Entry of another plugin.
     #[error("its type is {0:?}")]
     Type(String),
-    /// A list of plugins, where one plugin's entry belongs.
+    /// A conflist instead of one plugin's entry.
     #[error("it has a list \"plugins\"; only our own entry of such a list belongs here")]
     List,
-    /// The plugin would refuse an entry like this, and with it every pod.
+    /// The plugin would reject such an entry, and with it every pod.
     #[error("the plugin could not read it: {0}")]
     Entry(String),
     /// The token, which belongs into the kubeconfig alone: other files of the directory may be read by others.
     #[error("__SERVICEACCOUNT_TOKEN__ is not replaced, as a token belongs into the kubeconfig only")]
     Token,
-    /// A placeholder that stands for nothing.
+    /// Unknown placeholder.
     #[error("nothing is known of {0}")]
     Placeholder(String),
 }
@@ -98,7 +98,7 @@ fn decode(mut template: Map<String, Value>) -> Result<(), TemplateError> {
     read.map(drop).map_err(|error| TemplateError::Entry(error.to_string()))
 }
 
-/// Whether [`fill`] can use a text, whatever its placeholders stand for.
+/// Validates a template, whatever its placeholders' values.
 ///
 /// # Errors
 /// Those of [`fill`].
@@ -108,7 +108,7 @@ pub(super) fn check(template: &str) -> Result<(), TemplateError> {
     fill(template, facts).map(drop)
 }
 
-/// The first `__NAME__` of a text.
+/// First `__NAME__` of a text.
 fn placeholder(text: &str) -> Option<&str> {
     text.match_indices("__").find_map(|(start, _)| {
         let inner = &text[start + 2..];

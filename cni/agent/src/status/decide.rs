@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong, and what to do about it. Pure.
+//! Findings with their remedies. Pure.
 
 use super::{Agent, Content, Finding, Seen, Use};
 

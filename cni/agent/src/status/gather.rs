@@ -26,9 +26,9 @@ use crate::settings::effective::Effective;
 use crate::settings::layers::Values;
 use crate::settings::{Loaded, Network, Origin, Settings};
 
-/// What the agent's answer may take.
+/// Deadline of the agent's answer.
 const LIMIT: Duration = Duration::from_secs(3);
-/// The largest answer and the largest kubeconfig that are read.
+/// Size limit of an answer or a kubeconfig.
 const LARGEST: u64 = 1 << 20;
 
 pub(super) fn gather(loaded: &Loaded) -> Seen {
@@ -56,7 +56,7 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
     }
 }
 
-/// What the node is compared with.
+/// Basis of the comparison.
 pub(super) struct Judgement {
     pub(super) judged_by: JudgedBy,
     pub(super) settings: Settings,
@@ -64,7 +64,7 @@ pub(super) struct Judgement {
     pub(super) mistakes: Vec<String>,
 }
 
-/// What the running agent goes by; else what this process was told, which lacks what the `ConfigMap` says.
+/// Settings in effect of the running agent; else those of this process, which lack the `ConfigMap`.
 pub(super) fn judgement(loaded: &Loaded, effective: Option<Effective>) -> Judgement {
     let Some(effective) = effective else {
         return Judgement {
@@ -83,7 +83,7 @@ pub(super) fn judgement(loaded: &Loaded, effective: Option<Effective>) -> Judgem
     Judgement { judged_by: JudgedBy::Agent, settings, values, mistakes }
 }
 
-/// What the agent would do to the directory: nothing, if all is well.
+/// Plan that the agent would make: empty, if all is well.
 fn conflist(settings: &Settings) -> Conflist {
     let mut seen = Conflist::default();
     let chain = &settings.chain;
@@ -109,7 +109,7 @@ fn conflist(settings: &Settings) -> Conflist {
     seen
 }
 
-/// A line of each setting that is not the default.
+/// A line of each setting that is not a default.
 fn given(values: &Values) -> Vec<Setting> {
     let line = |text: &str| match text.split_once('\n') {
         Some((first, _)) => format!("{first} …"),
@@ -121,7 +121,7 @@ fn given(values: &Values) -> Vec<Setting> {
         .collect()
 }
 
-/// What a binary of the node is, beside the one that this agent ships.
+/// Compares a binary of the node with this agent's.
 pub(super) fn content(path: &Path, shipped: &Path) -> Content {
     if shipped.is_file() && files::same_content(shipped, path).is_ok_and(|same| same) {
         return Content::Shipped;
@@ -188,12 +188,12 @@ pub(super) fn ask(address: SocketAddr) -> Agent {
     }
 }
 
-/// What the running agent goes by; `None` if there is none, or one that does not tell.
+/// Settings in effect of the running agent; `None` if there is none, or it does not report them.
 pub(super) fn effective(address: SocketAddr) -> Option<Effective> {
     serde_json::from_str(&get(address, "/settings").ok()?).ok()
 }
 
-/// The body of an answer.
+/// Body of a GET.
 fn get(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a person reads of a node that is well and of one that is not.
+//! Reports of a healthy node and of a broken one.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
@@ -128,7 +128,7 @@ fn an_agent_says_what_is_missing_and_a_stranger_is_none() {
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // What is left unread when it is closed resets the connection.
+            // Closing a socket with unread data resets the connection.
             let (mut request, mut part) = (Vec::new(), [0; 1024]);
             while !request.ends_with(b"\r\n\r\n") {
                 let read = io::Read::read(&mut stream, &mut part).unwrap();

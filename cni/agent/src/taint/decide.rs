@@ -21,7 +21,6 @@ use attempts::{Attempts, Ending};
 pub use event::{Action, Event, Outcome, Policy, Source};
 use standing::Standing;
 
-/// All that is known.
 #[derive(Debug)]
 pub struct State {
     policy: Policy,
@@ -32,7 +31,7 @@ pub struct State {
     attempts: BTreeMap<String, Attempts>,
     set: u64,
     rules: Vec<Rule>,
-    /// The pods of each rule by node and UID, once all of them are known.
+    /// Pods of each rule by node and UID, once all of them are known.
     pods: Vec<Option<BTreeMap<String, BTreeMap<String, Pod>>>>,
 }
 
@@ -53,7 +52,7 @@ impl State {
         }
     }
 
-    /// What follows of an event.
+    /// Processes an event; returns actions.
     pub fn decide(&mut self, event: Event, now: Duration) -> Vec<Action> {
         let knew = self.knows_all();
         let touched = self.note(event, now);
@@ -68,7 +67,7 @@ impl State {
         nodes.iter().filter_map(|name| self.act(name, now)).collect()
     }
 
-    /// When something follows of the time alone, as seen at `now`.
+    /// When time alone requires a decision, as seen at `now`.
     #[must_use]
     pub fn due(&self, now: Duration) -> Option<Duration> {
         let again = self.attempts.values().filter(|one| !one.busy).filter_map(|one| one.due);
@@ -77,32 +76,32 @@ impl State {
         again.chain(settled).filter(|due| *due < Duration::MAX).min()
     }
 
-    /// Whether all nodes, rules and pods are known.
+    /// True if nodes, rules and pods are listed.
     #[must_use]
     pub fn knows_all(&self) -> bool {
         self.nodes.is_some() && self.knows_pods()
     }
 
-    /// Whether the rules are known, and the pods of each.
+    /// True if rules and their pods are listed.
     #[must_use]
     pub fn knows_pods(&self) -> bool {
         self.set > 0 && self.pods.iter().all(Option::is_some)
     }
 
-    /// Whether nothing is on its way, and what failed did so more often than by chance.
+    /// True if nothing is in flight, and failures are no coincidence.
     #[must_use]
     pub fn is_through(&self) -> bool {
         self.attempts.values().all(Attempts::is_through)
     }
 
-    /// The nodes that could not be put right so far.
+    /// Nodes whose change keeps failing.
     #[must_use]
     pub fn failing(&self) -> Vec<&str> {
         let failing = self.attempts.iter().filter(|(_, one)| one.failures > 0);
         failing.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// How many nodes carry the taint.
+    /// Number of tainted nodes.
     #[must_use]
     pub fn tainted(&self) -> usize {
         let nodes = self.nodes.iter().flat_map(BTreeMap::values);
@@ -204,7 +203,7 @@ impl State {
         Touched::one(name)
     }
 
-    /// Nodes that are new, or were started anew, begin a life.
+    /// Nodes that are new, or have rebooted, begin a life.
     fn keep_lives(&mut self, names: &BTreeSet<String>, began: Began, now: Duration) {
         for name in names {
             let Some(node) = self.nodes.as_ref().and_then(|nodes| nodes.get(name)) else { continue };
@@ -252,7 +251,7 @@ impl State {
             _ => None,
         };
         let attempts = self.attempts.entry(name.to_owned()).or_default();
-        // What was to be tried again is as it should be.
+        // Nothing left to retry.
         (attempts.failures, attempts.due) = (0, None);
         if self.lead != Lead::Ours || attempts.told == why {
             return None;
@@ -262,7 +261,7 @@ impl State {
     }
 }
 
-/// Which nodes have to be looked at.
+/// Nodes to decide on.
 enum Touched {
     All,
     Some(BTreeSet<String>),
@@ -274,7 +273,7 @@ impl Touched {
     }
 }
 
-/// Whether a pod stays.
+/// Retention of a pod.
 #[derive(Clone, Copy)]
 enum Keep {
     Yes,

@@ -14,10 +14,10 @@ use super::lease::{Election, Timing, Write};
 use super::options::Place;
 use crate::api::{ApiError, Client, REQUEST_LIMIT};
 
-/// What giving the lease back may take: the process is about to end.
+/// Deadline of releasing the lease: the process is about to end.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
-/// One candidate at the API server.
+/// Candidate.
 #[derive(Debug)]
 pub(super) struct Elector {
     client: Client,
@@ -26,12 +26,12 @@ pub(super) struct Elector {
     timing: Timing,
     start: Instant,
     until: watch::Sender<Option<Instant>>,
-    /// The failure that was told last: the same one is told once.
+    /// Last reported failure: reported once.
     told: Option<String>,
 }
 
 impl Elector {
-    /// A candidate, and until when it leads, if it does.
+    /// A candidate, and the end of its leadership, if it leads.
     pub(super) fn new(
         client: Client,
         place: Place,
@@ -43,7 +43,7 @@ impl Elector {
         (Self { client, place, election, timing, start: Instant::now(), until, told: None }, leads)
     }
 
-    /// Until it has to resign; then the lease is given back.
+    /// Runs until `resign`; then releases the lease.
     pub(super) async fn run(mut self, resign: CancellationToken) {
         loop {
             let outcome = self.step().await;
@@ -85,7 +85,7 @@ impl Elector {
         Ok(())
     }
 
-    /// What a request may take: less than what a leader that cannot renew has left.
+    /// Deadline of a request: within what a leader that cannot renew has left.
     fn limit(&self) -> Duration {
         REQUEST_LIMIT.min(self.timing.renew)
     }

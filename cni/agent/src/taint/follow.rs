@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the controller follows: the nodes, what they need, and the pods that this means.
+//! Watches of the taint controller: nodes, their required pods' rules, and the pods of those.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -21,13 +21,13 @@ use crate::api::{Change, Client, Following, Lost, Resource};
 use crate::metrics::Watched;
 use crate::readiness::{Part, Readiness};
 
-/// Follows everything for a minder.
+/// Watches that feed the controller.
 #[derive(Clone)]
 pub(super) struct Followers {
     pub(super) minder: Arc<Minder>,
     pub(super) client: Client,
     pub(super) readiness: Readiness,
-    /// The first failure, for who does not wait for a better day.
+    /// First failure, for a run without retries.
     pub(super) failed: mpsc::Sender<RunError>,
     pub(super) stop: CancellationToken,
 }
@@ -37,7 +37,7 @@ struct ConfigMap {
     data: Option<BTreeMap<String, String>>,
 }
 
-/// The rules that hold, and what ends the following of their pods.
+/// Rules in effect, and the cancellation of their pods' watches.
 #[derive(Default)]
 struct Held {
     set: u64,
@@ -46,7 +46,6 @@ struct Held {
 }
 
 impl Followers {
-    /// Begins.
     pub(super) fn begin(self, needs: &Needs) {
         let held = Arc::new(Mutex::new(Held::default()));
         tokio::spawn(self.clone().nodes());
@@ -95,7 +94,7 @@ impl Followers {
         self.following(Resource::config_map(namespace, name)).run(sink, &self.stop).await;
     }
 
-    /// These rules hold from now on.
+    /// Replaces the rules.
     fn hold(&self, held: &Mutex<Held>, rules: Vec<Rule>) {
         self.readiness.right(Part::Needs);
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);

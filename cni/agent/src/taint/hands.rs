@@ -14,20 +14,18 @@ use crate::api::{ApiError, Client};
 use crate::events::{About, Reason, Recorder};
 use crate::metrics::{Metrics, TaintResult};
 
-/// A change of a node's taints, as it was decided.
+/// Decided change of a node's taints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) node: String,
-    /// The key of the taint.
     pub(super) taint: String,
     pub(super) deed: Deed,
-    /// The JSON patch.
     pub(super) patch: Value,
-    /// Why, for a person.
+    /// Reason, for a person.
     pub(super) why: String,
 }
 
-/// How it ended: for the decision, and for people.
+/// Result, for the decision and for people.
 #[derive(Debug)]
 struct Ended {
     outcome: Outcome,
@@ -50,7 +48,7 @@ impl Ended {
 }
 
 impl Change {
-    /// Makes it, each request within `limit`, and tells how it ended.
+    /// Patches the node, each request within `limit`, and reports the result.
     pub(super) async fn make(
         &self,
         client: &Client,
@@ -74,7 +72,7 @@ impl Change {
         let refusal = match client.request::<Node>(request, limit).await {
             Ok(node) => return Ended { outcome: Outcome::Done(node), error: None },
             Err(ApiError::NotFound(_)) => return Ended { outcome: Outcome::Gone, error: None },
-            // What the API server says when a test does not hold, and when another write came in between.
+            // A JSON patch whose `test` fails, or a concurrent write.
             Err(error @ (ApiError::Conflict(_) | ApiError::Refused { code: 422, .. })) => error,
             Err(error) => return Ended::failed(error),
         };

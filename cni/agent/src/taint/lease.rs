@@ -1,44 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who of several leads, by a `coordination.k8s.io` lease, as client-go does it: whoever sees the lease unchanged for its whole duration, by
-//! its own clock, takes it. Pure: told the time since some start, and the time on the wall only to write it down.
+//! Leader election by a `coordination.k8s.io` lease, as client-go does it: a candidate that sees the lease unchanged for its whole
+//! duration, by its own clock, takes it. Pure: monotonic time is an argument, and wall time only to write it down.
 //!
-//! A leader acts until [`Timing::renew`] has passed since the beginning of its last successful write, and no request of it takes longer than
-//! the rest of the duration: what it asked for is answered, or given up, before another one can lead.
+//! A leader acts until [`Timing::renew`] has passed since the start of its last successful write, and no request of it takes longer than
+//! the rest of the duration: it is answered, or given up, before another one can lead.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// How long things last.
+/// Timing of the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// After so long without a renewal somebody else may lead.
+    /// `leaseDurationSeconds`: without a renewal for so long another candidate may lead.
     pub duration: Duration,
-    /// After so long without a renewal the leader stops acting.
+    /// Renew deadline: without a renewal for so long the leader stops.
     pub renew: Duration,
-    /// How often it is tried.
+    /// Retry period.
     pub retry: Duration,
 }
 
 impl Default for Timing {
-    /// The older controller's.
+    /// Those of the older controller.
     fn default() -> Self {
         let [duration, renew, retry] = [60, 15, 5].map(Duration::from_secs);
         Self { duration, renew, retry }
     }
 }
 
-/// Who leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lead {
-    /// We do.
     Ours,
-    /// Somebody else does, or nobody.
     NotOurs,
 }
 
-/// What the lease says, as far as it matters.
+/// Fields read of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     holder: String,
@@ -46,35 +43,33 @@ struct Record {
     duration: Duration,
 }
 
-/// What to write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Nothing: somebody else leads.
+    /// Nothing: another candidate leads.
     Nothing,
-    /// The lease is made.
+    /// Creates the lease.
     Create(Value),
-    /// It is replaced, if it still is what was read.
+    /// Replaces it, if its resource version is unchanged.
     Replace(Value),
 }
 
-/// One candidate.
 #[derive(Debug, Clone)]
 pub struct Election {
     identity: String,
     timing: Timing,
-    /// What the lease said last, and since when.
+    /// Last observed record, and since when.
     seen: Option<(Record, Duration)>,
     until: Option<Duration>,
 }
 
 impl Election {
-    /// A candidate that nobody else has the identity of.
+    /// A candidate with a unique identity.
     #[must_use]
     pub fn new(identity: &str, timing: Timing) -> Self {
         Self { identity: identity.to_owned(), timing, seen: None, until: None }
     }
 
-    /// What to write after the lease was read at `now`; `None` if there is none.
+    /// Decides after the lease was read at `now`; `None` if it does not exist.
     pub fn decide(&mut self, lease: Option<&Value>, name: &str, now: Duration, wall: Timestamp) -> Write {
         let Some(lease) = lease else {
             let object =
@@ -102,18 +97,18 @@ impl Election {
         self.until = Some(began + self.timing.renew);
     }
 
-    /// A write met another one: somebody else was first.
+    /// A write lost against a concurrent one.
     pub fn beaten(&mut self) {
         self.until = None;
     }
 
-    /// Until when we lead, if we do.
+    /// End of our leadership, if we lead.
     #[must_use]
     pub fn until(&self) -> Option<Duration> {
         self.until
     }
 
-    /// What to write so that another one can lead at once.
+    /// Releases the lease, so that another candidate can lead at once.
     pub fn release(&mut self, lease: &Value, wall: Timestamp) -> Option<Value> {
         self.until = None;
         (record(lease).holder == self.identity).then(|| self.held(lease.clone(), Holder::Nobody, wall))
@@ -145,7 +140,7 @@ impl Election {
 #[derive(Clone, Copy)]
 enum Holder {
     Us {
-        /// It was not us before.
+        /// Not our lease before.
         anew: bool,
     },
     Nobody,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a pod's "ready" is about the life that its node has now.
+//! Freshness of a pod's `Ready` condition: is it about the node's present life?
 //!
-//! A machine that goes down says nothing. Until its kubelet comes back and has looked at its pods, the API server shows them as they were,
-//! ready, and a node that registers anew under its name finds the pods of the former one, ready as well. So a word is believed
+//! A machine that goes down reports nothing. Until its kubelet is back and has synced its pods, the API server shows them as they were,
+//! ready, and a node that registers anew under its name finds the pods of the former one, ready as well. So a condition is believed
 //!
-//! * if it was said in this life of the node: it is another one than at the life's beginning, or
+//! * if it was reported in this life of the node: it is another one than at the life's beginning, or
 //! * if it speaks of a moment after everything that may have been the life's beginning: the node's registration, and the last time that its
 //!   kubelet began to say "ready", which a kubelet does when it starts. Pod and node are told of by the same kubelet, so that the second is
 //!   of one clock. A machine that was down for less than the cluster noticed may still be "ready" from before, so this is worth nothing
@@ -22,37 +22,34 @@ use super::model::{Node, Pod, Word};
 /// A kubelet looks at each of its pods every minute, give or take half of that, and tells changes within 10 s.
 pub const SETTLED: Duration = Duration::from_secs(120);
 
-/// How far a pod's word can be believed.
+/// Credibility of a pod's condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Belief {
-    /// It is about this life.
     Sure,
-    /// Nobody can tell yet.
+    /// Unknown yet.
     Unsure,
-    /// It is about a former life.
     Stale,
 }
 
-/// How a life began.
+/// Start of a life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Began {
-    /// Before we looked.
+    /// Before the controller started.
     Unseen,
-    /// With the node's registration, before our eyes.
+    /// Observed registration of the node.
     Registered,
-    /// With another boot ID, before our eyes.
+    /// Observed change of its boot ID.
     Rebooted,
 }
 
-/// The life of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
     uid: String,
     boot: String,
     began: Began,
-    /// What was said when it began, by the pods' UIDs.
+    /// Conditions at its start, by the pods' UIDs.
     old: BTreeMap<String, Word>,
-    /// Since when we see the node ready.
+    /// Since when the node is observed ready.
     ready_since: Option<Duration>,
 }
 
@@ -65,26 +62,26 @@ impl Life {
         Self { uid: node.uid.clone(), boot: node.boot.clone(), began, old, ready_since }
     }
 
-    /// Whether a node still lives this life.
+    /// True if the node still lives this life.
     #[must_use]
     pub fn is_of(&self, node: &Node) -> bool {
         // A kubelet that has only registered yet has not told its boot ID.
         self.is_on(node) && (self.boot == node.boot || self.boot.is_empty())
     }
 
-    /// Whether it is, or was, a life of this node, and not of another one of its name.
+    /// True if it is, or was, a life of this node, not of another one of its name.
     #[must_use]
     pub fn is_on(&self, node: &Node) -> bool {
         self.uid == node.uid
     }
 
-    /// The node was seen.
+    /// Observes the node.
     pub fn see(&mut self, node: &Node, now: Duration) {
         self.boot.clone_from(&node.boot);
         self.ready_since = node.ready.then(|| self.ready_since.unwrap_or(now));
     }
 
-    /// How far a pod's word can be believed.
+    /// Judges a pod's condition.
     #[must_use]
     pub fn judge(&self, pod: &Pod, node: &Node, now: Duration) -> Belief {
         let Some(word) = self.old.get(&pod.uid).filter(|old| pod.word.as_ref() == Some(old)) else {
@@ -102,7 +99,7 @@ impl Life {
         }
     }
 
-    /// When every word will be believed, if the node stays ready.
+    /// When every condition will be believed, if the node stays ready.
     #[must_use]
     pub fn settles(&self) -> Option<Duration> {
         self.ready_since.map(|since| since + SETTLED)

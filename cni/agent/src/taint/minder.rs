@@ -15,25 +15,25 @@ use crate::api::Client;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 
-/// How many nodes are changed at once: a cluster that starts as a whole is no reason to storm its API server.
+/// Concurrent patches of nodes: a cluster that starts as a whole is no reason to storm its API server.
 const HANDS: u32 = 8;
 
-/// Who hears, and acts.
+/// Taint controller: feeds events to the decision, and runs its actions.
 #[derive(Debug)]
 pub(super) struct Minder {
     pub(super) state: Mutex<State>,
     pub(super) client: Client,
     pub(super) metrics: Metrics,
     pub(super) recorder: Recorder,
-    /// The taint.
+    /// Taint's key.
     pub(super) key: String,
-    /// What one request may take: it is over before another one can lead.
+    /// Deadline of a request: it is over before another replica can lead.
     pub(super) limit: Duration,
     pub(super) start: Instant,
-    /// Until when we may act; `None` for not at all.
+    /// End of our leadership; `None` if we do not lead.
     pub(super) until: Mutex<Option<Instant>>,
     pub(super) hands: Semaphore,
-    /// Something was decided.
+    /// Wakes the timer after a decision.
     pub(super) news: Notify,
 }
 
@@ -59,7 +59,7 @@ impl Minder {
         })
     }
 
-    /// Hears of something, and begins what follows.
+    /// Processes an event, and starts the resulting actions.
     pub(super) fn hear(self: &Arc<Self>, event: Event) {
         let actions = {
             let mut state = self.state();
@@ -82,7 +82,7 @@ impl Minder {
         self.news.notify_waiters();
     }
 
-    /// Leads until `until`, or not at all.
+    /// Sets the end of our leadership.
     pub(super) fn lead(self: &Arc<Self>, until: Option<Instant>) {
         let former =
             std::mem::replace(&mut *self.until.lock().unwrap_or_else(PoisonError::into_inner), until);
@@ -95,7 +95,7 @@ impl Minder {
         self.hear(Event::Lead(lead));
     }
 
-    /// Lets time pass for the decisions, until it is stopped.
+    /// Sends ticks for timed decisions, until stopped.
     pub(super) async fn keep_time(self: Arc<Self>, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let news = self.news.notified();
@@ -108,7 +108,7 @@ impl Minder {
         }
     }
 
-    /// Waits until nothing is on its way any more.
+    /// Waits until nothing is in flight.
     pub(super) async fn rest(&self) {
         let _all = self.hands.acquire_many(HANDS).await;
     }

@@ -7,53 +7,50 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawNode")]
 pub struct Node {
-    /// Its name.
     pub name: String,
-    /// Its UID: one that registers anew under its name is another node.
+    /// UID: one that registers anew under its name is another node.
     pub uid: String,
-    /// When it registered.
+    /// Registration.
     pub created: Option<Timestamp>,
-    /// What the kernel calls this start of the machine.
+    /// `bootID`.
     pub boot: String,
-    /// Whether the kubelet says that it is ready.
+    /// `Ready` condition.
     pub ready: bool,
-    /// Since when it says so.
+    /// Its last transition.
     pub said_since: Option<Timestamp>,
-    /// `spec.taints` as it is, absent or not.
+    /// `spec.taints`, absent or not.
     pub taints: Option<Vec<Value>>,
 }
 
-/// A pod of the plugin, or another one that a node needs.
+/// A pod of the plugin, or another one that a node requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
 pub struct Pod {
-    /// `namespace/name`, for a person.
+    /// `namespace/name`, for messages.
     pub name: String,
-    /// Its UID.
     pub uid: String,
-    /// The node that it is on; empty if it has none yet.
+    /// Its node; empty before it is scheduled.
     pub node: String,
-    /// What its kubelet says of it, if that is "ready".
+    /// Its `Ready` condition, if true.
     pub word: Option<Word>,
 }
 
 /// A kubelet's word that a pod is ready. Another one is another word: the pod was not ready in between, or its containers are others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// Since when the pod is ready.
+    /// Last transition of the condition.
     pub since: Option<Timestamp>,
-    /// When the youngest of its containers began.
+    /// Start of the youngest of its containers.
     pub started: Option<Timestamp>,
-    /// How often its containers began anew.
+    /// Sum of its containers' restarts.
     pub restarts: i64,
 }
 
 impl Word {
-    /// The latest moment that it speaks of.
+    /// Latest of its times.
     #[must_use]
     pub fn latest(&self) -> Option<Timestamp> {
         self.since.max(self.started)

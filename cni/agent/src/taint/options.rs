@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `install-cni taint` is told to do: the command line, and three variables of the older controller.
+//! Options of `install-cni taint`: the command line, and three variables of the older controller.
 
 mod flags;
 
@@ -14,9 +14,9 @@ use crate::settings::layers::Environment;
 pub use flags::Flags;
 use flags::boolean;
 
-/// The label of the agent's pods; upstream's is fixed as well.
+/// Label of the agent's pods; upstream's is fixed as well.
 const AGENT: &str = "k8s-app=istio-cni-node";
-/// Where a controller lives that nobody told.
+/// Default namespace of the controller.
 const NOWHERE: &str = "kube-system";
 
 /// How taints are minded.
@@ -29,7 +29,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name, as on the command line.
+    /// Name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Mode {
         }
     }
 
-    /// The key of the taint where nobody names one.
+    /// Default key of the taint.
     #[must_use]
     pub const fn taint(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Mode {
         }
     }
 
-    /// What becomes of a node that is not ready.
+    /// Policy for a node that is not ready.
     #[must_use]
     pub fn policy(self) -> Policy {
         match self {
@@ -64,51 +64,44 @@ impl Mode {
     }
 }
 
-/// An object with its namespace.
+/// Namespaced name of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
-/// Where it is told which pods a node needs.
+/// Source of the required pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Needs {
     /// In a `ConfigMap`.
     Map(Place),
-    /// Nowhere: it is fixed.
+    /// Fixed.
     Fixed(Vec<Rule>),
 }
 
-/// How long it goes on.
+/// Lifetime of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Course {
-    /// For ever, leading or waiting to lead.
+    /// For ever, with leader election.
     Daemon,
-    /// Until every node was put right once.
+    /// Until every node was reconciled once.
     Once,
 }
 
-/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How taints are minded.
+    /// Mode.
     pub mode: Mode,
-    /// How long it goes on.
     pub course: Course,
-    /// The key of the taint.
     pub taint: String,
-    /// Which pods a node needs.
+    /// Required pods.
     pub needs: Needs,
-    /// The lease.
     pub lease: Place,
-    /// Its times.
     pub timing: Timing,
 }
 
-/// What cannot be done as it was said.
+/// Invalid options.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// A leader would act while another one may lead.
@@ -123,13 +116,13 @@ pub enum OptionsError {
         /// `--lease-retry`
         retry: Duration,
     },
-    /// A variable that is neither true nor false.
+    /// Malformed boolean variable.
     #[error("use TAINT_RUN-AS-DAEMON={0:?} from the environment: it must be true or false")]
     Daemon(String),
 }
 
 impl Options {
-    /// What is meant by flags and environment, in the namespace `own` (empty if nobody knows).
+    /// Merges flags and environment, in the namespace `own` (empty if unknown).
     ///
     /// # Errors
     /// See [`OptionsError`].

@@ -25,37 +25,37 @@ use crate::metrics::{Metrics, Watched};
 use crate::readiness::Readiness;
 use crate::settings::Settings;
 
-/// How long something may be missing before the taint comes back: what heals within seconds is no reason to turn pods away.
+/// Grace period of a missing part before the taint comes back: a blip of seconds is no reason to repel pods.
 const GRACE: Duration = Duration::from_secs(30);
-/// What putting it back at the end may take, with all tries.
+/// Deadline of restoring it at the end, with all retries.
 const RESTORE_LIMIT: Duration = Duration::from_secs(4);
 
-/// What is to be done about the own node.
+/// Next action on the agent's own node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Do(Deed),
-    /// Nothing, before something changes or until then.
+    /// Waits for a change, or until then.
     Wait(Option<Duration>),
 }
 
-/// How the node is seen.
+/// Observed state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     tainted: bool,
-    /// Everything is installed as it should be.
+    /// Everything is installed.
     right: bool,
-    /// The settings that say what should be: others have another number.
+    /// Generation of the settings.
     settings: u64,
 }
 
-/// When the taint comes and goes. Pure: told the time.
+/// Schedule of the taint. Pure: the time is an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Course {
     wrong_since: Option<Duration>,
     settings: Option<u64>,
-    /// When the settings changed last.
+    /// Last change of the settings.
     changed: Option<Duration>,
-    /// It was lost by that.
+    /// The installation was lost by that change.
     by_setting: bool,
     failures: u32,
     due: Option<Duration>,
@@ -70,7 +70,7 @@ impl Course {
             (self.wrong_since, self.by_setting) = (None, false);
         } else if self.wrong_since.is_none() {
             self.wrong_since = Some(now);
-            // What a setting does shows with the next passes of the installation.
+            // A setting takes effect with the next passes of the installation.
             self.by_setting = self.changed.is_some_and(|at| now < at + GRACE);
         }
         if self.by_setting {
@@ -101,27 +101,21 @@ impl Course {
     }
 }
 
-/// Minds the taint of one node.
+/// Controller of the agent's own node's taint.
 #[derive(Debug, Clone)]
 pub struct OwnTaint {
-    /// The taint's key.
     pub key: String,
-    /// The node.
     pub node: String,
-    /// Who is asked.
     pub client: Client,
-    /// What is missing.
+    /// Readiness.
     pub readiness: Readiness,
-    /// What should be there.
+    /// Desired settings.
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// Counts.
     pub metrics: Metrics,
-    /// Tells.
     pub recorder: Recorder,
 }
 
 impl OwnTaint {
-    /// Minds it until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let (told, node) = watch::channel(None);
         let seed = RandomState::new().build_hasher().finish();
@@ -139,7 +133,7 @@ impl OwnTaint {
 
     async fn mind(&self, mut told: watch::Receiver<Option<Node>>) {
         let (start, mut course, mut missing) = (Instant::now(), Course::default(), self.readiness.changes());
-        // What the last answer said, if that is newer than what was told.
+        // Node of the last response, if newer than the watch.
         let mut answered: Option<Node> = None;
         let mut wanted = Wanted::new(&self.settings);
         loop {
@@ -231,7 +225,7 @@ impl Wanted {
         Self { settings: settings.clone(), last, number: 0 }
     }
 
-    /// The number of the present settings.
+    /// Generation of the present settings.
     fn number(&mut self) -> u64 {
         let now = self.settings.borrow_and_update().clone();
         let installed = |of: &Settings| (of.chain.clone(), of.entry.clone(), of.kubeconfig.clone());
@@ -248,7 +242,6 @@ fn why(deed: Deed) -> &'static str {
     }
 }
 
-/// Lets time pass.
 async fn elapsed(time: Duration) {
     let _elapsed = timeout(time, std::future::pending::<()>()).await;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a node needs: entries of pods, each of which must have one that is ready there. Read from the `ConfigMap` of the older
-//! controller: under each key of its data a YAML list of `{name, namespace, selector}`.
+//! Required pods of a node: rules, each of which needs a ready pod there. Read from the `ConfigMap` of the older controller: under each key
+//! of its data a YAML list of `{name, namespace, selector}`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde::Deserialize;
 
 use crate::repair::selector::Selectors;
 
-/// Pods that a node needs.
+/// Rule of required pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name, for a person.
+    /// Name, for messages.
     pub name: String,
-    /// Where the pods are; empty for every namespace.
+    /// Namespace of the pods; empty for all.
     pub namespace: String,
-    /// Which pods, as a label selector.
+    /// Label selector.
     pub labels: String,
-    /// Which pods, as a field selector.
+    /// Field selector.
     pub fields: String,
 }
 
-/// As it is told: name, namespace, selector.
+/// Name, namespace, selector.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let namespace = if self.namespace.is_empty() { "every namespace" } else { &self.namespace };
@@ -30,33 +30,24 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Why a `ConfigMap` says nothing that can be followed.
+/// Malformed `ConfigMap`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// It is no list of entries.
+    /// Not a list of entries.
     #[error(
         "read key {key:?} of the ConfigMap: it is no YAML list of {{name, namespace, selector}}: {why}; it says {value:?}"
     )]
     Yaml {
-        /// The key.
         key: String,
-        /// What YAML says.
+        /// Error of the YAML parser.
         why: String,
-        /// The value, shortened.
+        /// The value, truncated.
         value: String,
     },
-    /// A selector is none.
     #[error(
         "read key {key:?} of the ConfigMap: selector {selector:?} of entry {name:?} is none: expected label=value, label!=value, label in (a, b), label notin (a, b), label or !label, by comma"
     )]
-    Selector {
-        /// The key.
-        key: String,
-        /// The entry.
-        name: String,
-        /// Its selector.
-        selector: String,
-    },
+    Selector { key: String, name: String, selector: String },
 }
 
 #[derive(Deserialize)]
@@ -69,7 +60,7 @@ struct Entry {
     selector: String,
 }
 
-/// How much of a value is shown.
+/// Maximum length of a value in messages.
 const SHOWN: usize = 200;
 
 /// The rules in the data of a `ConfigMap`, in the order of its keys.
@@ -98,7 +89,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
     Ok(rules)
 }
 
-/// The first line of an error, without the picture of the text below it.
+/// First line of an error, without its source snippet.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }

@@ -29,41 +29,37 @@ use crate::settings::follow::Live;
 use crate::settings::layers::Process;
 use crate::settings::{Loaded, Settings};
 
-/// It worked.
 const FAILED: u8 = 1;
-/// What was asked for makes no sense: flags, or the configuration.
+/// Usage error: flags, or the configuration.
 const USAGE: u8 = 2;
 
-/// How long the end may take: the kubelet waits 30 s.
+/// Deadline of the shutdown: the kubelet waits 30 s.
 const REST_LIMIT: Duration = Duration::from_secs(10);
-/// How long looking once may take: a list may take a minute, and there are two.
+/// Deadline of a single run: a list may take a minute, and there are two.
 const ONCE_LIMIT: Duration = Duration::from_secs(300);
 
-/// Why the controller cannot do its work.
+/// Failure of the controller.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
-    /// The flags.
     #[error("{0}")]
     Options(#[from] OptionsError),
-    /// The `ConfigMap` says nothing that can be followed.
+    /// Malformed `ConfigMap`.
     #[error("follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
     Rules { place: Place, error: Box<RuleError> },
-    /// It is not there.
+    /// It does not exist.
     #[error("find ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]
     NoMap(Place),
-    /// The API server.
     #[error("read {what}: failed to {error}")]
     Follow { what: &'static str, error: ApiError },
-    /// Nobody said where it is.
+    /// No address of the API server.
     #[error("{0}")]
     Setup(#[from] SetupError),
-    /// The system.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Some nodes could not be put right.
+    /// Some nodes could not be reconciled.
     #[error("put right what is wrong on {}: see the log", .0.join(", "))]
     Nodes(Vec<String>),
-    /// It took too long.
+    /// Deadline exceeded.
     #[error("look at every node within {ONCE_LIMIT:?}")]
     Late,
 }
@@ -77,7 +73,6 @@ impl RunError {
     }
 }
 
-/// Runs the controller.
 #[must_use]
 pub fn main(flags: &Flags, loaded: Loaded) -> ExitCode {
     let done = Options::new(flags, &Process, &loaded.settings.own.namespace).map_err(RunError::from);
@@ -147,7 +142,7 @@ fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &Canc
     }
 }
 
-/// Leads whenever it holds the lease, until it is told to stop.
+/// Leads whenever it holds the lease, until cancelled.
 async fn daemon(
     minder: &Arc<Minder>,
     (elector, leads): (Elector, watch::Receiver<Option<Instant>>),

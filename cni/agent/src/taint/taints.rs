@@ -4,15 +4,15 @@
 
 use serde_json::{Value, json};
 
-/// The effect of a taint that we add.
+/// Effect of our taint.
 const EFFECT: &str = "NoSchedule";
 
-/// What is done with a taint.
+/// Change of a taint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {
-    /// It is put on the node.
+    /// Adds it to the node.
     Add,
-    /// It is taken from the node.
+    /// Removes it from the node.
     Remove,
 }
 
@@ -20,7 +20,7 @@ impl Deed {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Add, Self::Remove];
 
-    /// What was done, for logs and metrics.
+    /// Label for logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,13 +30,13 @@ impl Deed {
     }
 }
 
-/// Whether a taint of this key is there, whatever its effect and value.
+/// True if a taint of this key exists, whatever its effect and value.
 #[must_use]
 pub fn has(taints: Option<&[Value]>, key: &str) -> bool {
     taints.into_iter().flatten().any(|taint| taint["key"] == key)
 }
 
-/// The list after a deed.
+/// The list after the change.
 #[must_use]
 pub fn after(taints: Option<&[Value]>, key: &str, deed: Deed) -> Vec<Value> {
     let mut list = taints.unwrap_or_default().to_vec();
@@ -47,7 +47,7 @@ pub fn after(taints: Option<&[Value]>, key: &str, deed: Deed) -> Vec<Value> {
     list
 }
 
-/// The JSON patch for a deed on a node whose list was read as `taints`.
+/// JSON patch on a node whose list was read as `taints`.
 #[must_use]
 pub fn patch(taints: Option<&[Value]>, key: &str, deed: Deed) -> Value {
     const PATH: &str = "/spec/taints";

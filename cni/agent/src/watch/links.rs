@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Names, Place};
 
-/// The kernel follows no more of them.
+/// The kernel's limit (MAXSYMLINKS).
 const MOST: usize = 40;
 
 /// The names behind the links of a place, be there something under them or not.
@@ -26,7 +26,7 @@ pub(super) fn behind(place: &Place) -> Vec<Place> {
     paths.iter().filter(|path| path.is_symlink()).flat_map(|path| way(path)).collect()
 }
 
-/// Each link on the way to what a path leads to, and what it leads to.
+/// Symbolic links on the way to a path's target, and the target.
 fn way(path: &Path) -> Vec<Place> {
     let mut rest = parts(path);
     let (mut at, mut found) = (PathBuf::new(), Vec::new());

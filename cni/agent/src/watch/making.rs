@@ -11,7 +11,6 @@ use rustix::fs::inotify::ReadFlags;
 pub(super) struct Making(BTreeSet<(i32, Option<String>)>);
 
 impl Making {
-    /// Hears of an event.
     pub(super) fn hear(&mut self, directory: i32, name: Option<String>, what: ReadFlags) {
         let file = (directory, name);
         if what.intersects(ReadFlags::CLOSE_WRITE | ReadFlags::MOVED_TO) && !what.contains(ReadFlags::ISDIR) {
@@ -21,7 +20,7 @@ impl Making {
         }
     }
 
-    /// Whether everybody is done.
+    /// True if no writer is active.
     pub(super) fn is_done(&self) -> bool {
         self.0.is_empty()
     }

@@ -20,13 +20,13 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use node::{Node, Primary};
 use trace::End;
 
-/// What comes before a case's name and its directory on the command line of its process.
+/// Precedes a case's name and directory on the command line of its process.
 const MARKER: &str = "--case";
 
-/// More changes than the agent makes: it never ends.
+/// Upper bound of an agent's changes: it never ends by itself.
 const MOST: usize = 200;
 
-/// A case: a sentence, and what it does.
+/// A case: sentence and function.
 struct Case(&'static str, fn(&Node));
 
 const CASES: &[Case] = &[
@@ -78,15 +78,15 @@ fn begin(name: &'static str) -> (&'static str, tempfile::TempDir, Child) {
     (name, dir, case.spawn().unwrap())
 }
 
-/// What is killed again and again.
+/// Process to be killed at each system call.
 struct Victim<'a> {
     node: &'a Node,
-    /// Makes the node what it is before.
+    /// Prepares the node.
     prepare: &'a dyn Fn(&Node),
     command: fn() -> Command,
-    /// Whether it has come to where it goes, for one that never ends.
+    /// True when an endless victim has reached its goal.
     came: &'a dyn Fn() -> bool,
-    /// Calls that it is known to make: what does not see them sees nothing.
+    /// System calls that it must make: without them the tracer is blind.
     makes: &'a [&'a str],
 }
 

@@ -12,13 +12,13 @@ use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 
 const AGENT: &str = "/install-cni";
-/// This test, for what it does in another process.
+/// This test's executable, for its other processes.
 pub(crate) const OWN: &str = "/test";
 const SHIPPED: &str = "/opt/cni/bin/istio-cni";
 const BINARY: &str = "/host/opt/cni/bin/istio-cni";
 const NET_DIR: &str = "/host/etc/cni/net.d";
 const RUN_DIR: &str = "/var/run/istio-cni";
-/// Where the node keeps what is mounted.
+/// Backing directory of the mount.
 const VOLUME: &str = "/node-net.d";
 const KUBECONFIG: &str = "/var/run/istio-cni/istio-cni-kubeconfig";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -30,7 +30,7 @@ const LIST: &str =
 /// Longer than any start takes.
 const LONG: Duration = Duration::from_secs(20);
 
-/// The configuration that the node has before the agent comes.
+/// Initial configuration of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Primary {
     /// `10-lab.conf`
@@ -39,7 +39,7 @@ pub(crate) enum Primary {
     List,
 }
 
-/// The node: what is in it is below `/` of this process.
+/// The node: its root is `/` of this process.
 pub(crate) struct Node(());
 
 impl Node {
@@ -77,7 +77,7 @@ impl Node {
         Self(())
     }
 
-    /// A node that nobody configured.
+    /// A node without configuration.
     pub(crate) fn clear(&self) {
         for directory in ["/host", RUN_DIR] {
             let _ = fs::remove_dir_all(directory);
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// The primary CNI configures it.
+    /// Configuration of the primary CNI.
     pub(crate) fn primary(&self, primary: Primary) {
         let (name, text) = match primary {
             Primary::Single => ("10-lab.conf", SINGLE),
@@ -96,7 +96,7 @@ impl Node {
         fs::write(Path::new(NET_DIR).join(name), text).unwrap();
     }
 
-    /// The primary and the agent's work are there.
+    /// Primary and our installation.
     pub(crate) fn install(&self) {
         self.primary(Primary::List);
         self.start_until_installed("at first");
@@ -134,14 +134,14 @@ impl Node {
         agent
     }
 
-    /// The configurations' directory is a volume, as in a container.
+    /// The configuration directory is a mount, as in a container.
     pub(crate) fn mount_net_dir(&self) -> Volume {
         fs::create_dir(VOLUME).unwrap();
         bind(Path::new(VOLUME), Path::new(NET_DIR));
         Volume(())
     }
 
-    /// What a killed agent left.
+    /// Checks the node after a kill.
     pub(crate) fn check(&self, what: &str) {
         let plugins = network().unwrap_or_else(|why| panic!("{what}: a runtime finds no network: {why}"));
         if plugins.iter().any(|plugin| plugin == "istio-cni") {
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// Whether the agent's work is done, and nothing else is there.
+    /// Fails unless the installation is complete, and nothing else is there.
     pub(crate) fn installed(&self) -> Result<(), String> {
         if network()?.last().is_none_or(|last| last != "istio-cni") {
             return Err("istio-cni is not the last of the first list".to_owned());
@@ -173,7 +173,7 @@ impl Node {
         only(&known)
     }
 
-    /// Whether nothing of ours is there.
+    /// Fails unless nothing of ours is left.
     pub(crate) fn cleaned(&self) -> Result<(), String> {
         let plugins = network()?;
         if plugins != ["ptp", "portmap"] {
@@ -183,7 +183,7 @@ impl Node {
     }
 }
 
-/// The agent, as the node's DaemonSet runs it. There is no API server.
+/// The agent, as the node's DaemonSet runs it, without an API server. There is no API server.
 pub(crate) fn agent() -> Command {
     let mut agent = Command::new(AGENT);
     agent.env_clear().env("KUBERNETES_SERVICE_HOST", "192.0.2.1").env("KUBERNETES_SERVICE_PORT", "443");
@@ -191,23 +191,23 @@ pub(crate) fn agent() -> Command {
     agent
 }
 
-/// What takes everything back.
+/// Command of the uninstall.
 pub(crate) fn purge() -> Command {
     let mut agent = agent();
     agent.arg("--purge");
     agent
 }
 
-/// A directory of the node that is mounted for the agent.
+/// Mounted directory of the node.
 pub(crate) struct Volume(());
 
 impl Volume {
-    /// The directory is deleted; what is mounted is an empty husk.
+    /// The directory is deleted; the mount is an orphan.
     pub(crate) fn delete(&self) {
         fs::remove_dir_all(VOLUME).unwrap();
     }
 
-    /// It is made again, and mounted anew, as for another container.
+    /// It is created again, and mounted anew, as for another container.
     pub(crate) fn make_again(self) -> Self {
         umount(NET_DIR).unwrap();
         fs::create_dir(VOLUME).unwrap();
@@ -222,7 +222,7 @@ impl Drop for Volume {
     }
 }
 
-/// How an agent ended that ends by itself.
+/// Exit status of an agent that ends by itself.
 #[expect(
     clippy::disallowed_methods,
     reason = "the standard library waits for a child without a deadline only"
@@ -260,7 +260,7 @@ fn files(directory: &str) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// No file is there but those of these names.
+/// Fails on files of other names.
 fn only(known: &[&str]) -> Result<(), String> {
     let all = [NET_DIR, "/host/opt/cni/bin", RUN_DIR].into_iter().flat_map(files);
     let unknown: Vec<_> =

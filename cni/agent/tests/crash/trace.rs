@@ -16,16 +16,16 @@ use nix::unistd::Pid;
 
 use crate::node::OWN;
 
-/// What comes before a program that is to wait.
+/// Precedes a program that waits for the tracer.
 const HELD: &str = "--held";
 
-/// Where the agent changes files.
+/// Paths that the agent changes.
 const OURS: [&str; 2] = ["/host/", "/var/run/istio-cni"];
 
-/// How a program ended.
+/// End of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It was killed as it began this call.
+    /// Killed at the entry of this system call.
     Killed(&'static str),
     /// It made fewer changes: it ended by itself, or was killed where it was to come to.
     Came,
@@ -58,7 +58,7 @@ fn held(command: &Command) -> Child {
     own.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// This test's part in that: becomes the program once it is told to.
+/// Role of this executable in a traced process: execs the program once released.
 pub(crate) fn role() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == HELD) {
@@ -72,7 +72,7 @@ struct Tracer {
     first: Pid,
     fatal: usize,
     changes: usize,
-    /// Threads in the middle of a change.
+    /// Threads inside a system call.
     under_way: BTreeSet<Pid>,
 }
 
@@ -112,7 +112,7 @@ impl Tracer {
     }
 }
 
-/// Lets it go on to its next call; one that was killed goes nowhere.
+/// Continues to the next system call.
 fn go_on(pid: Pid, signal: Option<Signal>) {
     match ptrace::syscall(pid, signal) {
         Ok(()) | Err(Errno::ESRCH) => {}

@@ -27,7 +27,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rights::Rights;
 
-/// A case: a sentence, and what it does.
+/// A case: sentence and function.
 struct Case(&'static str, fn());
 
 fn main() -> ExitCode {

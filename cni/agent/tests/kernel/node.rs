@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 
 use crate::link::{add_address, ask, up};
 
-/// What a repair may take where eight others build.
+/// Deadline of a repair while eight others build.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A node, as long as this value lives.
+/// Scratch node, removed on drop.
 pub(crate) struct Node {
     dir: tempfile::TempDir,
     mounted: Vec<PathBuf>,
     backend: &'static str,
-    /// Where namespaces are mounted, below the directory.
+    /// Mounts of namespaces, below the directory.
     netns_dir: &'static str,
     proc_dir: PathBuf,
 }
@@ -91,7 +91,7 @@ impl Node {
         fs::write(self.dir.path().join("cni/results").join(uid), entry.to_string()).unwrap();
     }
 
-    /// Asks for pod `cart` of UID `u-1`.
+    /// Request for pod `cart` of UID `u-1`.
     pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> Outcome {
         let path = |name: &str| self.dir.path().join(name);
         let request = Request {
@@ -151,7 +151,7 @@ async fn furnish(handle: &Handle, addresses: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The ends of the pair: the pod's, and the one that a node would have.
+/// Ends of the veth pair: the pod's, and the node's.
 const POD: &str = "eth0";
 const NODE: &str = "eth1";
 
@@ -160,14 +160,14 @@ async fn index(handle: &Handle, name: &str) -> Result<u32, Error> {
     Ok(link.unwrap().header.index)
 }
 
-/// The default route of an address' family.
+/// Default route of an address' family.
 fn everywhere(of: IpAddr, link: u32) -> RouteMessage {
     let any: IpAddr = if of.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let route = RouteMessageBuilder::<IpAddr>::new().destination_prefix(any, 0).unwrap();
     route.output_interface(link).scope(RouteScope::Link).build()
 }
 
-/// Takes the default route of IPv4 from the calling thread's namespace.
+/// Deletes the default route of IPv4 in the calling thread's namespace.
 pub(crate) fn lose_route() {
     ask(async |handle| {
         let link = index(&handle, POD).await?;
@@ -175,7 +175,7 @@ pub(crate) fn lose_route() {
     });
 }
 
-/// Does something in a namespace, in a thread of its own.
+/// Runs a closure in a namespace, on a thread of its own.
 pub(crate) fn inside<T: Send + 'static>(file: &Path, work: impl FnOnce() -> T + Send + 'static) -> T {
     let netns = Netns::open(file).unwrap();
     std::thread::spawn(move || {
@@ -186,13 +186,13 @@ pub(crate) fn inside<T: Send + 'static>(file: &Path, work: impl FnOnce() -> T + 
     .unwrap()
 }
 
-/// Whether a namespace holds no rules at all.
+/// True if a namespace holds no rules at all.
 pub(crate) fn is_untouched(file: &Path) -> bool {
     let found: Result<_, LookError> = inside(file, look);
     found.unwrap().tables.iter().all(|table| table.chains.iter().all(|chain| chain.rules.is_empty()))
 }
 
-/// The families that a packet proved, if the outcome is a repair.
+/// Families proven by a packet, if the outcome is a repair.
 pub(crate) fn proven(outcome: &Outcome) -> Vec<&str> {
     let Outcome::Proven { families, .. } = outcome else { panic!("{outcome:?}") };
     let by_packet =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who asks an agent whose pid namespace does not show it, as the agent's container does not show the node's processes.
+//! Peers outside of the agent's pid namespace, as the node's processes are outside of its container's.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[Case(
     each_has_its_own_share,
 )];
 
-/// What this program does beside testing: `--serve SOCKET` answers, `--ask SOCKET` asks and prints what was answered.
+/// Other roles of this executable: `--serve SOCKET` answers, `--ask SOCKET` asks and prints the answer.
 pub(crate) fn role() -> bool {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -32,7 +32,7 @@ pub(crate) fn role() -> bool {
     true
 }
 
-/// One connection for each process, which may be silent for a while.
+/// One connection per process, which may be silent for a while.
 fn serve(path: &Path) {
     let share = Share { open: 1, burst: 8.0, rate: 0.0 };
     let limits = Limits { share, read: Duration::from_secs(60), ..Limits::default() };
@@ -44,7 +44,7 @@ fn serve(path: &Path) {
     });
 }
 
-/// What the agent answers; nothing if it turns us away.
+/// The agent's answer; empty if it rejects us.
 fn ask(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -56,7 +56,7 @@ fn ask(path: &Path) -> String {
     text.trim_end().to_owned()
 }
 
-/// The server's process, ended with this value.
+/// Server process, ended on drop.
 struct Server(Child);
 
 impl Drop for Server {

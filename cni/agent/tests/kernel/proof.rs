@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written into a namespace, and what proves that it redirects.
+//! Rules written into a namespace, and the proof that they redirect.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const DUAL: [&str; 2] = ["10.9.0.2", "fd00::2"];
 
-/// A node with a namespace of `cart`.
+/// Node with a namespace of `cart`.
 fn ready(mut node: Node) -> (Node, PathBuf) {
     let file = node.namespace("cni-1", &["10.9.0.2/24", "fd00::2/64"]);
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));

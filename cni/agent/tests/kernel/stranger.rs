@@ -33,10 +33,10 @@ const RAW: i32 = -300;
 /// `NLA_F_NESTED`
 const NESTED: u16 = 0x8000;
 
-/// Keeps packets from connection tracking.
+/// Exempts packets from connection tracking.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's errno.
 pub(crate) fn untrack() -> nix::Result<()> {
     let table = attribute(1, NAME);
     let hook = [attribute(1, &LOCAL_OUT.to_be_bytes()), attribute(2, &RAW.to_be_bytes())].concat();
@@ -50,10 +50,10 @@ pub(crate) fn untrack() -> nix::Result<()> {
     ])
 }
 
-/// Takes the table away, and with it the rule.
+/// Deletes the table, and with it the rule.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's errno.
 pub(crate) fn track() -> nix::Result<()> {
     commit(&[message(DELETE_TABLE, ANSWERED, IPV4, [0, 0], &attribute(1, NAME))])
 }

@@ -41,7 +41,7 @@ fn older_cache() {
     assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
 }
 
-/// What this program does beside testing: `--linger` stays until its standard input ends.
+/// Other role of this executable: `--linger` stays until EOF on stdin.
 pub(crate) fn role() -> bool {
     let lingers = std::env::args().skip(1).eq(["--linger"]);
     if lingers {
@@ -62,7 +62,7 @@ fn first_process() {
     }
 }
 
-/// A process in a namespace, as long as this value lives.
+/// Process in a namespace, ended on drop.
 struct Stranger(Child);
 
 impl Stranger {
@@ -91,7 +91,7 @@ fn stranger() {
     let outcome = node.ask(Task::Repair, &["10.9.0.2"], &json!({}));
     assert_eq!(outcome, Outcome::NotFound(NotFound::Untold));
     assert!(is_untouched(&file));
-    // Who it is tells the cache, whatever process came first.
+    // The cache tells, whatever process came first.
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
     assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
     assert!(!is_untouched(&file));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What comes after a list or a watch ended, and when. Pure: told the time, which only has to go forward.
+//! State machine of list and watch: the next step after one ended, and its delay. Pure: the time is an argument and only has to be
+//! monotonic.
 
 use std::time::Duration;
 
@@ -7,35 +8,36 @@ use super::super::error::ApiError;
 use super::super::resource::Freshness;
 use crate::metrics::RestartReason;
 
-/// How long to wait after the first failure; doubled for each that follows.
+/// First backoff; doubles with each further failure.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// The longest wait that we choose ourselves.
+/// Maximum backoff.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// A watch that lasted so long, or told something, was a good one.
+/// A watch that lasted so long, or carried an event, resets the backoff.
 const GOOD_WATCH: Duration = Duration::from_secs(10);
 
-/// So many answers in a row that cannot be read, and we begin anew.
+/// Malformed responses in a row before a relist.
 const UNREADABLE: u32 = 3;
 
-/// How a step ended.
+/// Outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All pages of a list are here; what it says is true at `version`.
-    Listed { version: String },
-    /// The server ended the watch as it should.
+    /// All pages of a list are read, at `version`.
+    Listed {
+        version: String,
+    },
+    /// The server closed the watch in good order.
     Ended,
     /// The watch broke off.
     Broken,
-    /// The watch said nothing for too long.
+    /// The watch was silent for too long.
     Stalled,
-    /// There was a failure.
     Failed(ApiError),
 }
 
 impl Outcome {
-    /// Why we begin anew, if we do.
+    /// Reason of the restart, if there is one.
     pub(super) fn reason(&self) -> Option<RestartReason> {
         Some(match self {
             Self::Listed { .. } => return None,
@@ -55,25 +57,24 @@ impl Outcome {
     }
 }
 
-/// A step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Read everything.
+    /// List.
     List(Freshness),
-    /// The same as the beginning of a watch, which goes on.
+    /// Streaming list: a watch with initial events, which goes on.
     Stream(Freshness),
-    /// Read what happens after this version.
+    /// Watch from this version.
     Watch { from: String },
 }
 
-/// A step, and how long to wait before it.
+/// A step, and its delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) after: Duration,
     pub(super) step: Step,
 }
 
-/// Random numbers that follow from a seed.
+/// Seeded random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -82,7 +83,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// Anything from `low` to `high`. The constants are those of SplitMix64.
+    /// Uniform in `low..=high`. The constants are those of SplitMix64.
     pub(super) fn between(&mut self, low: Duration, high: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -93,28 +94,28 @@ impl Dice {
     }
 }
 
-/// Whether lists are asked for as the beginning of a watch, which costs a server no page of memory. `WatchList` is on in Kubernetes 1.32 and,
+/// Support of streaming lists (`sendInitialEvents`), which cost the server no page of memory. `WatchList` is on in Kubernetes 1.32 and,
 /// after a release without, from 1.34 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Streams {
     Wanted,
     /// The last one did not come to its end: the next list is an ordinary one.
     Paused,
-    /// The server has none.
+    /// Not supported by the server.
     Refused,
 }
 
-/// Where we are.
+/// State.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
-    /// Everything up to here was told.
+    /// Version up to which everything was sent.
     version: Option<String>,
     /// Everything has to be read, and how fresh; `None` while the watch tells of what changes.
     unread: Option<Freshness>,
     streams: Streams,
     failures: u32,
     unreadable: u32,
-    /// When the step began, and whether it told something.
+    /// Start of the step, and whether it carried an event.
     began: Duration,
     told: bool,
     dice: Dice,
@@ -134,25 +135,21 @@ impl Course {
         }
     }
 
-    /// The first step.
     pub(super) fn first(&self) -> Next {
         Next { after: Duration::ZERO, step: self.step() }
     }
 
-    /// A step begins.
     pub(super) fn begin(&mut self, now: Duration) {
         self.began = now;
         self.told = false;
     }
 
-    /// The watch told of everything up to `version`.
     pub(super) fn reach(&mut self, version: String) {
         self.version = Some(version);
         self.told = true;
         self.unreadable = 0;
     }
 
-    /// Everything that was there at `version` was told.
     pub(super) fn list(&mut self, version: String) {
         self.unread = None;
         if self.streams == Streams::Paused {
@@ -161,7 +158,7 @@ impl Course {
         self.version = Some(version);
     }
 
-    /// What to do after `outcome`.
+    /// Next step after `outcome`.
     pub(super) fn decide(&mut self, outcome: &Outcome, now: Duration) -> Next {
         let at_once = |course: &Self| Next { after: Duration::ZERO, step: course.step() };
         if self.is_without_streams(outcome) {
@@ -202,7 +199,7 @@ impl Course {
         Next { after, step: self.step() }
     }
 
-    /// Whether it says that the server streams no lists: nothing is lost by that.
+    /// True if the server does not support streaming lists: nothing is lost by that.
     pub(super) fn is_without_streams(&self, outcome: &Outcome) -> bool {
         match (self.step(), outcome) {
             (Step::Stream(_), Outcome::Failed(ApiError::Refused { .. })) => true,
@@ -214,8 +211,8 @@ impl Course {
         }
     }
 
-    /// What is told cannot be gone on with. First everything is read that is not older: the server's watch cache has that. Only if this is refused
-    /// as well, what is true now is read, which costs the server's store a read. A thousand agents lose their watches in the same moment.
+    /// Relists. First `NotOlderThan`, which the server's watch cache answers. Only if that is rejected as well, the most recent, which
+    /// costs etcd a read. A thousand agents lose their watches in the same moment.
     fn anew(&mut self) {
         self.unreadable = 0;
         self.unread = Some(match (&self.unread, &self.version) {
@@ -241,7 +238,7 @@ impl Course {
     }
 }
 
-/// Whether lists are streamed after one that did not come to its end.
+/// Support of streaming lists after one that did not complete.
 fn after_stream(outcome: &Outcome) -> Streams {
     use ApiError::{Forbidden, Gone, Throttled, TooLargeVersion, Unauthorized};
     match outcome {
@@ -277,7 +274,6 @@ mod tests {
         Freshness::NotOlderThan(version.to_owned())
     }
 
-    /// A course whose server has no streaming lists.
     fn without_streams() -> Course {
         let mut course = Course::new(1);
         assert_eq!(course.first(), Next { after: Duration::ZERO, step: Step::Stream(Freshness::AtHand) });
@@ -286,7 +282,6 @@ mod tests {
         course
     }
 
-    /// A course that watches from version 1, since time 0.
     fn watching() -> Course {
         let mut course = without_streams();
         assert_eq!(course.decide(&listed("1"), SECOND), Next { after: Duration::ZERO, step: watch("1") });

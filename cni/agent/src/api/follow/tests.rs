@@ -27,7 +27,6 @@ struct Run {
     _stop: tokio_util::sync::DropGuard,
 }
 
-/// Follows a server without streaming lists.
 fn run(answers: impl IntoIterator<Item = Answer>) -> Run {
     follow(Script::new(answers))
 }
@@ -43,7 +42,7 @@ fn follow(script: Script) -> Run {
 }
 
 impl Run {
-    /// The next change in short.
+    /// Next change, abbreviated.
     async fn next(&mut self) -> String {
         let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
         match self.told.recv().await.unwrap() {
@@ -61,7 +60,7 @@ impl Run {
         }
     }
 
-    /// The requests in short: what kind, and from where.
+    /// Requests, abbreviated: kind and resource version.
     fn asked(&self) -> Vec<String> {
         let short = |uri: &String| {
             let value = |key: &str| {

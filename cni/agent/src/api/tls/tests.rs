@@ -26,7 +26,7 @@ use super::super::{ApiError, Client, REQUEST_LIMIT, Server};
 const V4: &str = "127.0.0.1";
 const V6: &str = "::1";
 
-/// An authority, and what it signs.
+/// Certificate authority.
 struct Authority {
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
     pem: String,
@@ -55,7 +55,7 @@ impl Authority {
     }
 }
 
-/// What the server is and saw.
+/// Server's configuration and observations.
 struct State {
     identity: Arc<ServerConfig>,
     token: &'static str,
@@ -101,7 +101,7 @@ impl Lab {
         self.dir.path().join(name)
     }
 
-    /// As the kubelet does: whole, under its name at once.
+    /// Replaces a file atomically, as the kubelet does.
     fn put(&self, name: &str, text: &str) {
         std::fs::write(self.path("new"), text).unwrap();
         std::fs::rename(self.path("new"), self.path(name)).unwrap();
@@ -137,7 +137,7 @@ async fn get(client: &Client) -> Result<Value, ApiError> {
     client.get("/api", REQUEST_LIMIT).await
 }
 
-/// Fails in the handshake, for this reason.
+/// Asserts a failed handshake with this reason.
 async fn refused(client: &Client, why: &str) {
     match get(client).await {
         Err(ApiError::Unreachable(text)) if text.contains(why) => {}

@@ -10,7 +10,7 @@ use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
 
 impl Wish<'_> {
-    /// Our entry in the primary's own list.
+    /// Plans our entry in the primary's own list.
     pub(super) fn chained(&self, now: &Snapshot) -> Planned {
         let mut steps = Vec::new();
         let primary = match self.named(now)? {
@@ -51,7 +51,7 @@ impl Wish<'_> {
         left_over.ok_or_else(|| (std::mem::take(steps), NotRight::NoPrimary))
     }
 
-    /// Our entry for a list: one that is our own stays known as that.
+    /// Our entry for a list: in one that we own it keeps its mark.
     fn entry_of(&self, now: &Snapshot, name: &str) -> Value {
         let document = now.text(name).and_then(|text| Document::parse(text).ok());
         let mark = document.and_then(|document| copy::mark(&document));
@@ -82,7 +82,7 @@ impl Wish<'_> {
         [list, aside.clone()].into_iter().find(|name| is_ours(name)).ok_or_else(foreign)
     }
 
-    /// Whether runtimes get to our entry.
+    /// Checks that runtimes read our entry.
     fn seen(&self, now: &Snapshot, target: &str) -> Result<String, NotRight> {
         let Some((first, document)) = now.usable().next() else { return Err(NotRight::NoPrimary) };
         let through = first == target || delegates(&document) || !document.ours().is_empty();

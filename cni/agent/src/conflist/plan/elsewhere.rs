@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of entries of ours in other files than the one that holds it now: they are of another mode, another name, another installer.
-//! These steps come after the one that writes it, so that pods are redirected at every moment.
+//! Stale entries of ours in other files: of another mode, another name, another installer. These steps come after the one that writes the
+//! new entry, so that pods are redirected at every moment.
 
 use super::{Mode, Step, Wish};
 use crate::conflist::document::Document;

@@ -7,7 +7,7 @@ use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
 
 impl Wish<'_> {
-    /// A list of our own that repeats the primary's, with our entry.
+    /// Plans a list of our own: a copy of the primary's with our entry.
     pub(super) fn owned(&self, now: &Snapshot) -> Planned {
         let ours = if self.chain.owned_name.is_empty() { OWNED } else { &self.chain.owned_name };
         if list_name(ours).as_deref() != Some(ours) || ours.contains('/') {

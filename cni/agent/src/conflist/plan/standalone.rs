@@ -7,11 +7,11 @@ use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name, taken};
 
-/// The name of the file, if nobody gave one.
+/// Default name of the file.
 const STANDALONE: &str = "YYY-istio-cni.conf";
 
 impl Wish<'_> {
-    /// A file with our entry and nothing else.
+    /// Plans a file with our entry and nothing else.
     pub(super) fn standalone(&self, now: &Snapshot) -> Planned {
         let name = if self.chain.conf_name.is_empty() { STANDALONE } else { &self.chain.conf_name };
         let list = list_name(name)
@@ -36,7 +36,7 @@ impl Wish<'_> {
     }
 }
 
-/// Whether a file holds our plugin and no other.
+/// True if a file holds our plugin and no other.
 fn is_ours_alone(text: &str) -> bool {
     Document::parse(text).is_ok_and(|document| match &document {
         Document::List(list) => !list.plugins.is_empty() && document.others().is_empty(),
@@ -44,7 +44,7 @@ fn is_ours_alone(text: &str) -> bool {
     })
 }
 
-/// For a name that says that the file is a list.
+/// Our entry as a list of one.
 fn alone_in_a_list(entry: &Value) -> Value {
     let mut plugin = entry.clone();
     let version = plugin.as_object_mut().and_then(|keys| keys.remove("cniVersion"));

@@ -26,7 +26,7 @@ fn uninstall(reason: Reason) -> Option<Decision> {
     Some(Decision::Uninstall(reason))
 }
 
-/// What was seen after `start`, with an answer each second; the first came when the asking began.
+/// Observations after `start`, with an answer each second from the first request on.
 fn seen(watched: Watched, answers: &[Answer]) -> Observations {
     let answers: Vec<_> = (0..).map(Duration::from_secs).zip(answers.iter().cloned()).collect();
     let asked_for = answers.last().map(|(at, _)| *at).unwrap_or_default();

@@ -12,7 +12,7 @@ fn own(name: &str) -> OwnPod {
     OwnPod { namespace, daemonset, name: name.to_owned(), ..OwnPod::default() }
 }
 
-/// Two requests: the DaemonSet, its namespace.
+/// Responses: the DaemonSet, its namespace.
 fn there() -> [Reply; 2] {
     [Reply::new(200, r#"{"metadata": {"name": "ds"}}"#), namespace("Active")]
 }
@@ -50,7 +50,7 @@ impl Run {
         self.leave.seen.send_replace(Seen { watched, grace: Some(Duration::from_secs(grace)) });
     }
 
-    /// The decision, and how long it took.
+    /// Decision and its duration.
     async fn end(self) -> (Decision, Duration) {
         let begin = Instant::now();
         let decision = self.leave.conclude(false).await;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast pods of one owner are deleted on this node. A controller makes another pod for each that is deleted; where validation fails for a
-//! reason that a new pod has as well, that would go on for ever.
+//! Rate limit on deletions of one owner's pods on this node. A controller makes another pod for each that is deleted; where validation
+//! fails for a reason that a new pod has as well, that would go on for ever.
 //!
 //! Pods that were there before the first of them was deleted are one generation, and all deleted at once: they came up while there was no
 //! plugin. Each generation that follows waits twice as long as the one before.
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::Time;
 
-/// Before the second generation.
+/// Backoff before the second generation.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// The longest wait. Not for ever: what was wrong may be right by then, and a pod without redirection has no other way out.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// What happened is forgotten after so long without a deletion.
+/// Retention of an owner's state after its last deletion.
 const MEMORY: Duration = Duration::from_secs(2 * 3600);
-/// From so many generations on a pod's owner hears of it.
+/// Number of generations from which on an event is emitted.
 pub(super) const PATIENCE: u32 = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -25,22 +25,21 @@ struct Owner {
     generations: u32,
     /// When the first of the present one was deleted: who is first seen later belongs to the next.
     since: Time,
-    /// When the latest was deleted.
     latest: Time,
 }
 
-/// When a pod may be deleted.
+/// Time from which on a pod may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Now,
-    /// So many generations were deleted before.
+    /// After so many generations.
     Later {
         at: Time,
         generations: u32,
     },
 }
 
-/// Whose pods were deleted, by the UID of the controller.
+/// State by UID of the owning controller.
 #[derive(Debug, Default)]
 pub(super) struct Owners(BTreeMap<String, Owner>);
 

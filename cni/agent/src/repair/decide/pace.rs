@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast repair goes: over the node, and at one pod.
+//! Rate limits of repair: token bucket over the node, exponential backoff at one pod.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::Time;
 pub struct Pace {
     every: Duration,
     burst: u32,
-    /// When the bucket was, or will be, without debt.
+    /// Time at which the bucket has no debt.
     full_at: Time,
 }
 
@@ -21,13 +21,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// One action `every` so often, and `burst` of them at once.
+    /// One action every `every`, in bursts of `burst`.
     #[must_use]
     pub fn new(every: Duration, burst: u32) -> Self {
         Self { every, burst, full_at: Time::ZERO }
     }
 
-    /// When the next action may begin.
+    /// When the next action may start.
     pub(super) fn next(&self) -> Time {
         (self.full_at + self.every).saturating_sub(self.every * self.burst)
     }
@@ -41,7 +41,7 @@ impl Pace {
     }
 }
 
-/// How long to wait after so many attempts: nothing, one second, two, … five minutes.
+/// Exponential backoff after so many attempts: none, one second, two, … five minutes.
 pub(super) fn after(attempts: u32) -> Duration {
     const LONGEST: Duration = Duration::from_secs(300);
     match attempts.checked_sub(1) {

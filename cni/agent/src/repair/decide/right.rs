@@ -6,16 +6,16 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::super::detect::Run;
 
-/// How many runs can have begun before the rules were right and be told of afterwards: the one that was going on, and one that the watch had not
-/// told of. Bounds what a clock that was put back can hide.
+/// Number of runs that can have begun before the rules were correct and be reported afterwards: the one in progress, and one that the watch
+/// had not reported. Bounds what a clock that was put back can hide.
 const BEGUN_BEFORE: i32 = 2;
 
-/// Since when the rules of a pod are known to be right.
+/// Since when the rules of a pod are known to be correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Right {
     /// By the node's clock, which is the kubelet's as well.
     since: Timestamp,
-    /// The restarts of the validation that were told of until then.
+    /// Restarts of the validation that were reported until then.
     restarts: i32,
 }
 
@@ -24,7 +24,8 @@ impl Right {
         Self { since, restarts: run.map_or(0, |run| run.restarts) }
     }
 
-    /// Whether the run may have begun before that, with other rules. The API tells seconds: a run that began in the very second says nothing either.
+    /// True unless the run certainly began before that, with other rules. The API tells seconds: a run that began in the very second says
+    /// nothing either.
     pub(super) fn may_come_after(&self, run: &Run) -> bool {
         let began = run.started.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
         let is_one_of_them = run.restarts.saturating_sub(self.restarts) <= BEGUN_BEFORE;

@@ -10,13 +10,13 @@ use super::pace::after;
 use super::{Action, Controller, News, Outcome, Time};
 use crate::pods::NodePod;
 
-/// Pods come in crowds; one process looks at all that came meanwhile.
+/// Debounce: pods come in crowds; one process surveys all that came meanwhile.
 const TOGETHER: Duration = Duration::from_millis(500);
 /// Between the first look that finds no redirection and the one that counts.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Between looks at an unredirected pod.
+/// Interval between surveys of an unredirected pod.
 const LATER: Duration = Duration::from_secs(60);
-/// How many pods one process looks at.
+/// Pods per process.
 const BATCH: usize = 32;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,18 +28,18 @@ enum Seen {
     Unredirected,
 }
 
-/// What is known of a pod's rules.
+/// State of a pod's rules.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     seen: Seen,
     due: Option<Time>,
     attempts: u32,
     addresses: Vec<IpAddr>,
-    /// It is being looked at, at these addresses.
+    /// A survey is in flight, at these addresses.
     asked: bool,
 }
 
-/// Looks in vain before a pod's owner hears of them.
+/// Failed surveys before an event is emitted.
 const PATIENCE: u32 = 5;
 
 impl Survey {
@@ -66,12 +66,11 @@ impl Survey {
         }
     }
 
-    /// A look at it begins.
     fn ask(&mut self) {
         (self.due, self.asked) = (None, true);
     }
 
-    /// Takes a look's outcome in; what is to be told of it.
+    /// Takes the outcome of a survey; returns an event.
     fn looked(&mut self, outcome: Option<Outcome>, now: Time) -> Option<News> {
         match outcome {
             Some(Outcome::Right) => {
@@ -107,7 +106,7 @@ fn summary(differences: &[String]) -> String {
     }
 }
 
-/// Why a look told nothing.
+/// Why a survey failed.
 fn reason(outcome: Option<Outcome>) -> String {
     match outcome {
         Some(Outcome::NotFound(why)) => why.to_string(),
@@ -118,7 +117,7 @@ fn reason(outcome: Option<Outcome>) -> String {
 }
 
 impl Controller {
-    /// Looks at pods that are due, one batch at a time.
+    /// Surveys pods that are due, one batch at a time.
     pub(super) fn look(&mut self, now: Time, out: &mut Vec<Action>) {
         if self.looking {
             return;

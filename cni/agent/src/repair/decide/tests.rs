@@ -65,7 +65,7 @@ fn event(pod: &Value) -> Event {
     Event::Pod(Arc::new(serde_json::from_value(pod.clone()).unwrap()))
 }
 
-/// A controller in a world where everything is said and done in words.
+/// Controller with a textual interface.
 struct Play(Controller);
 
 impl Play {
@@ -81,7 +81,7 @@ impl Play {
         self.0.decide(event, Time::from_secs(seconds)).into_iter().map(|action| words(&action)).collect()
     }
 
-    /// The same, but for looks.
+    /// The same without surveys.
     fn acts(&mut self, seconds: u64, event: Event) -> Vec<String> {
         self.at(seconds, event).into_iter().filter(|one| !one.starts_with("look at ")).collect()
     }
@@ -91,12 +91,12 @@ impl Play {
     }
 }
 
-/// What the node's clock says so many seconds after the agent's start.
+/// The node's clock, so many seconds after the agent's start.
 fn clock(seconds: u64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + i64::try_from(seconds).unwrap()).unwrap()
 }
 
-/// The same with the time at which the run began that failed last.
+/// With the start time of the run that failed last.
 fn begun(mut pod: Value, seconds: u64) -> Value {
     let status = &mut pod["status"]["initContainerStatuses"][0];
     status["lastState"]["terminated"]["startedAt"] = json!(clock(seconds).to_string());

@@ -40,14 +40,13 @@ impl Node {
         String::from_utf8(answer).unwrap()
     }
 
-    /// The first line of the answer.
     async fn post(&self, body: &str) -> String {
         let head = format!("POST /log HTTP/1.1\r\nHost: unix\r\nContent-Length: {}\r\n\r\n", body.len());
         let answer = self.send(&[head.as_bytes(), body.as_bytes()].concat()).await;
         answer.lines().next().unwrap_or_default().to_owned()
     }
 
-    /// A metric's sample.
+    /// Asserts a metric's sample.
     #[track_caller]
     fn counts(&self, series: &str, count: u64) {
         let text = self.metrics.scrape(Exposition::Prometheus).unwrap();

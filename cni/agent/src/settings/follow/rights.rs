@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::api::Client;
 use crate::settings::change::{Able, Need};
 
-/// What the question may take.
+/// Deadline of the request.
 const LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct Status {
     allowed: bool,
 }
 
-/// Whether the roles allow it; `None` if it is no matter of roles.
+/// SelfSubjectAccessReview; `None` if it is no matter of RBAC.
 pub(super) async fn ask(client: &Client, need: Need) -> Option<Able> {
     let attributes = match need {
         Need::DeletePods => json!({"verb": "delete", "resource": "pods"}),

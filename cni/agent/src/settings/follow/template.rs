@@ -11,10 +11,10 @@ use crate::settings::layers::Values;
 use crate::settings::{key, load};
 use crate::watch::{Names, Place, Watcher};
 
-/// Events can get lost: so much later it is read all the same.
+/// Poll interval: inotify can lose events.
 const NET: Duration = Duration::from_secs(10);
 
-/// A file that is watched; none if none is set.
+/// Watched file, if one is set.
 #[derive(Debug)]
 pub(super) struct TemplateFile {
     values: Values,
@@ -36,7 +36,7 @@ impl TemplateFile {
         Self { values, place, watcher }
     }
 
-    /// Waits until it holds something else.
+    /// Waits until its content differs.
     pub(super) async fn differs(&mut self, before: &TemplateText) -> TemplateText {
         let Some(place) = self.place.clone() else {
             return pending().await;

@@ -30,12 +30,12 @@ fn map(data: &Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "resourceVersion": "7"}, "data": data})
 }
 
-/// An agent whose `ConfigMap` says `data` at first.
+/// Agent with `data` in its `ConfigMap`.
 fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
     started(said, data, None)
 }
 
-/// The same; it gets an answer to what it asks at its start.
+/// The same, with an answer to its first request.
 fn started(said: &[(&str, &str)], data: &Json, answer: Option<Answer>) -> Agent {
     let live = Live::new(load(BTreeMap::new(), &environment(said)));
     let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});

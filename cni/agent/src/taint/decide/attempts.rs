@@ -3,20 +3,19 @@
 
 use std::time::Duration;
 
-/// The attempts at a node.
+/// Attempts at a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Attempts {
-    /// One is on its way.
+    /// In flight.
     pub(super) busy: bool,
     pub(super) failures: u32,
-    /// Not before.
+    /// Backoff ends.
     pub(super) due: Option<Duration>,
-    /// Why the taint stays, as it was last told.
+    /// Last reported reason of a taint that stays.
     pub(super) told: Option<String>,
 }
 
 impl Attempts {
-    /// One ended.
     pub(super) fn ended(&mut self, how: Ending, now: Duration) {
         self.busy = false;
         (self.failures, self.due) = match how {
@@ -28,23 +27,23 @@ impl Attempts {
         };
     }
 
-    /// Whether nothing is on its way, and what failed did so more often than by chance.
+    /// True if nothing is in flight, and failures are no coincidence.
     pub(super) fn is_through(&self) -> bool {
         !self.busy && (self.due.is_none() || self.failures >= QUICK)
     }
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Well,
     Badly,
 }
 
-/// After so many failures in a row we take our time.
+/// Consecutive failures before the backoff grows long.
 const QUICK: u32 = 5;
 
-/// How long until a deed that failed so often is tried again. It never ends: a node that nobody untaints is a node lost.
+/// Backoff after so many failures. Retries never end: a node that stays tainted is a node lost.
 pub(in super::super) fn wait(failures: u32) -> Option<Duration> {
     const FIRST: Duration = Duration::from_millis(100);
     const SLOW: Duration = Duration::from_secs(30);

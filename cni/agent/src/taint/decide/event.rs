@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told to the decision, and what it answers.
+//! Events and actions of the decision.
 
 use serde_json::Value;
 
@@ -8,81 +8,72 @@ use super::super::model::{Node, Pod};
 use super::super::rules::Rule;
 use super::super::taints::Deed;
 
-/// What becomes of a node whose pods are not ready.
+/// Policy for a node whose pods are not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// It gets the taint.
+    /// Taints it.
     Both,
-    /// Nothing: others put the taint on nodes.
+    /// Leaves it: others taint nodes.
     OnlyRemove,
 }
 
 /// Which rule of which set: pods are told of rule by rule, and a set that comes late belongs to rules that hold no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
-    /// The set, counted from 1.
+    /// Generation of the rules, from 1.
     pub set: u64,
-    /// The rule's place in it.
+    /// Index of the rule.
     pub rule: usize,
 }
 
-/// How a deed ended.
+/// Result of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done; this is the node now.
+    /// Done; the node after it.
     Done(Node),
-    /// Somebody else changed the taints meanwhile; this is the node now.
+    /// Concurrent change of the taints; the node after it.
     Conflict(Node),
-    /// There is no such node any more.
+    /// The node is gone.
     Gone,
-    /// It failed.
     Failed,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// These are all nodes.
+    /// List of nodes.
     Nodes(Vec<Node>),
-    /// A node is new, or has changed.
+    /// A node was added or modified.
     Node(Node),
-    /// A node is gone.
     NodeGone(String),
-    /// These rules hold from now on; their pods are told of from now on.
+    /// New rules; events on their pods follow.
     Rules(u64, Vec<Rule>),
-    /// These are all pods of a rule.
+    /// List of a rule's pods.
     Pods(Source, Vec<Pod>),
-    /// A pod of a rule is new, or has changed.
+    /// A pod of a rule was added or modified.
     Pod(Source, Pod),
-    /// A pod of a rule is gone.
+    /// A pod of a rule was deleted.
     PodGone(Source, Pod),
-    /// Whether we lead.
+    /// Leadership.
     Lead(Lead),
-    /// A deed ended.
+    /// A patch ended.
     Ended(String, Outcome),
-    /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// The node is patched.
+    /// Patches the node.
     Patch {
-        /// Its name.
         node: String,
-        /// What is done.
         deed: Deed,
-        /// The JSON patch.
         patch: Value,
-        /// Why, for a person.
+        /// Reason, for a person.
         why: String,
     },
-    /// The taint stays on the node; told once for each reason.
+    /// The taint stays on the node; reported once for each reason.
     Leave {
-        /// Its name.
         node: String,
-        /// Why, for a person.
+        /// Reason, for a person.
         why: String,
     },
 }

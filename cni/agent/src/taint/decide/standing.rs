@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a node has all that it needs: of each rule a pod that is ready in this life of the node.
+//! Readiness of a node: for each rule a pod that is ready in this life of the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use super::super::model::{Node, Pod};
 use super::super::rules::Rule;
 use super::State;
 
-/// How a node is.
+/// Readiness of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// All that it needs is there.
+    /// All required pods are ready.
     Ready,
-    /// Nobody can tell, and why.
+    /// Undetermined, and why.
     Unsure(String),
-    /// Something is missing, and what.
+    /// Lacks a pod, and which.
     Unready(String),
 }
 
 impl State {
-    /// How a node is now.
+    /// Readiness of the node now.
     pub(super) fn standing(&self, node: &Node, now: Duration) -> Standing {
         if !node.ready {
             return Standing::Unready("the node itself is not ready".to_owned());

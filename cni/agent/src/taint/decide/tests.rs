@@ -42,7 +42,7 @@ fn rule(name: &str) -> Rule {
     Rule { name: name.to_owned(), namespace: String::new(), labels: "a=b".to_owned(), fields: String::new() }
 }
 
-/// One that leads and knows these nodes and these pods.
+/// A leader that has listed these nodes and pods.
 fn leader(policy: Policy, nodes: &[Node], pods: &[Pod]) -> (State, Vec<Action>) {
     let mut state = State::new(policy, KEY);
     assert_eq!(state.decide(Event::Lead(Lead::Ours), seconds(0)), []);

@@ -46,7 +46,7 @@ pub struct Flags {
     pub(super) lease_retry: Duration,
 }
 
-/// As the agent reads one.
+/// Same syntax as the agent's.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     kind::boolean(text).map_err(|problem| problem.to_string())
 }
