@@ -9,7 +9,7 @@ use redirect::ruleset::Id;
 use crate::flag::{self, Flag};
 use crate::given::Given;
 
-/// Flags with the names under which their values are logged.
+/// Flags with their names in the log.
 static TEXTS: [(&str, &Flag); 15] = [
     ("PROXY_PORT", &flag::ENVOY_PORT),
     ("INBOUND_CAPTURE_PORT", &flag::INBOUND_CAPTURE_PORT),
@@ -39,7 +39,6 @@ static SWITCHES: [(&str, &Flag); 8] = [
     ("FORCE_APPLY", &flag::FORCE_APPLY),
 ];
 
-/// The configuration of a run.
 #[must_use]
 pub fn json(given: &Given, config: &Config) -> Value {
     let mut all = Map::new();

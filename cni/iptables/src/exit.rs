@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The exit codes, all of them. Others act on them: the node agent's repair looks for 126, the kubelet restarts what is not 0.
 
-/// How the process ends.
+/// Exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked.
     Success,
-    /// The surroundings, the settings or the kernel do not allow it.
+    /// Rejected by environment, settings or kernel.
     Failure,
-    /// `explain` was called in a way that means nothing.
+    /// Usage error of `explain`.
     Usage,
     /// Validation failed: traffic of this pod is not redirected. Repair takes exactly this code as its sign.
     NotRedirected,
@@ -17,7 +16,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number.
+    /// Exit code.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -29,7 +28,7 @@ impl Exit {
         }
     }
 
-    /// The table for `--help`.
+    /// Table for `--help`.
     pub const TABLE: &'static str = "Exit codes:
   0    done
   1    the environment, a setting or the kernel does not allow it

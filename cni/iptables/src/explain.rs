@@ -34,25 +34,20 @@ use crate::world::World;
 use captured::Captured;
 use setting::Setting;
 
-/// What is explained, and how.
+/// Explanation of a pod or command line.
 struct Explanation {
-    /// Of whom.
     subject: String,
-    /// What is decided.
     decision: Decision,
 }
 
-/// What is decided.
+/// Enrolment decision.
 enum Decision {
-    /// It is left alone.
     Skipped(SkipReason),
-    /// It asks for what cannot be done.
     Refused(AnnotationError),
-    /// It is redirected.
     Redirected(Box<Plan>),
 }
 
-/// How it is redirected.
+/// Redirection of an enrolled pod.
 struct Plan {
     config: Config,
     addresses: Vec<IpAddr>,
@@ -64,16 +59,16 @@ struct Plan {
     captured: Option<Captured>,
 }
 
-/// A packet that was asked about.
+/// Queried packet.
 struct Asked {
     text: String,
     packet: Packet,
     verdict: Verdict,
-    /// What captured rules do with it.
+    /// Verdict of captured rules.
     captured: Option<LiveVerdict>,
 }
 
-/// Where addresses come from.
+/// Source of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Status,
@@ -91,7 +86,7 @@ impl Network {
     }
 }
 
-/// The families that a listing is of.
+/// Families of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listing {
     Of(Family),
@@ -108,7 +103,7 @@ impl Listing {
     }
 }
 
-/// Why nothing can be explained.
+/// Explain error.
 #[derive(Debug, thiserror::Error)]
 enum ExplainError {
     #[error("open {path}")]
@@ -210,7 +205,7 @@ fn name_output(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     named
 }
 
-/// Explains, with the arguments behind `explain`.
+/// Runs `explain` with its arguments.
 pub fn run(world: &mut World<'_>, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let (given, matches) = match Given::read(command(), name_output(arguments), world.env) {
         Ok(read) => read,
@@ -287,7 +282,7 @@ impl Plan {
     }
 }
 
-/// The chains as the kernel will hold them.
+/// Chains in the kernel's form.
 fn chains(ruleset: &Ruleset) -> Vec<(Listing, Vec<ChainRules<'_>>)> {
     match ruleset.dialect {
         Dialect::Nft => vec![(Listing::Inet, ruleset.inet_chains())],

@@ -14,43 +14,38 @@ use crate::settings::SettingError;
 use crate::surroundings::SurroundingsError;
 use crate::validation::NotRedirected;
 
-/// Why a run fails.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// A flag means nothing.
+    /// Invalid flag.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The namespace cannot be entered.
     #[error("work in --network-namespace: {0}")]
     Netns(#[from] NetnsError),
-    /// Its addresses cannot be read.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// Settings and surroundings do not go together.
+    /// Settings contradict the environment.
     #[error(transparent)]
     Surroundings(#[from] SurroundingsError),
-    /// No rules can be made of them.
+    /// The configuration yields no rules.
     #[error("generate rules")]
     Config(#[from] ConfigError),
-    /// The rules could not be written down.
+    /// The dry run could not be written.
     #[error("write rules to {}", path.display())]
     DryRun {
-        /// Where to.
         path: PathBuf,
-        /// Why not.
         #[source]
         reason: io::Error,
     },
-    /// The namespace does not hold what it should.
+    /// The namespace could not be programmed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Validation failed.
     #[error(transparent)]
     NotRedirected(#[from] NotRedirected),
 }
 
 impl Failure {
-    /// How the process ends.
+    /// Exit status.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
@@ -60,7 +55,7 @@ impl Failure {
     }
 }
 
-/// An error with its causes.
+/// Error with its sources.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -2,51 +2,42 @@
 //! The flags that programming, validation and `explain` share: names, variables, defaults. Upstream's first, in upstream's words;
 //! then what its entry point adds; then ours.
 
-/// How a flag's value is read.
+/// Type of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// As it is.
     Text,
-    /// Go's truth values; the bare flag means true.
+    /// Go's `strconv.ParseBool`; the bare flag means true.
     Bool,
-    /// A number of 16 bits, in any of Go's notations.
+    /// 16-bit number, in any of Go's notations.
     Number,
-    /// Go's durations.
+    /// Go's `time.ParseDuration`.
     Duration,
 }
 
-/// Which variables set a flag. A later one wins over an earlier one.
+/// Environment variables of a flag. The last one that is set wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Env {
-    /// None.
     None,
-    /// The flag's name in capitals.
+    /// Name of the flag in capitals.
     Own,
     /// That, then another.
     OwnThen(&'static str),
-    /// Only another.
+    /// Another one only.
     Only(&'static str),
 }
 
-/// A flag.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// Its long name.
     pub name: &'static str,
-    /// Its short name.
     pub short: Option<char>,
-    /// Its variables.
     pub env: Env,
-    /// How its value is read.
     pub kind: Kind,
-    /// Its value where nobody says anything.
     pub default: &'static str,
-    /// What it is for.
     pub help: &'static str,
 }
 
 impl Flag {
-    /// The names of its variables, the one that counts most last.
+    /// Names of its variables; the last one wins.
     #[must_use]
     pub fn variables(&self) -> Vec<String> {
         let own = || self.name.to_ascii_uppercase().replace('-', "_");
@@ -67,7 +58,7 @@ const fn switch(name: &'static str, help: &'static str) -> Flag {
     Flag { kind: Kind::Bool, ..text(name, "false", help) }
 }
 
-/// A flag of the logging library, which has no variable.
+/// Flag of the logging library, without variables.
 const fn log(name: &'static str, kind: Kind, help: &'static str) -> Flag {
     Flag { kind, env: Env::None, ..text(name, "", help) }
 }
@@ -75,7 +66,7 @@ const fn log(name: &'static str, kind: Kind, help: &'static str) -> Flag {
 macro_rules! flags {
     ($($(#[$meta:meta])* $name:ident = $flag:expr;)*) => {
         $($(#[$meta])* pub static $name: Flag = $flag;)*
-        /// All of them, in the order of `--help`.
+        /// Every flag, in the order of `--help`.
         pub static ALL: &[&Flag] = &[$(&$name),*];
     };
 }

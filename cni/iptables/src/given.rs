@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the command line and the environment say, before it means anything: each value as text, with where it comes from.
-//! The environment is read first and the command line wins; of several variables the last one that can be read wins.
+//! Command line and environment before validation: each value as text, with its origin. The environment is read first and the command line
+//! wins; of several variables the last one that can be read wins.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,32 +13,26 @@ use redirect::go::parse_bool;
 use crate::flag::{ALL, Flag, Kind};
 use crate::go::{parse_duration, parse_number};
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
     Default,
-    /// This variable.
     Env(String),
-    /// The command line.
     Flag,
 }
 
-/// A value and where it comes from.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// As it was written; a bare switch reads `true`.
+    /// Raw text; a bare switch reads `true`.
     pub text: String,
-    /// Where it comes from.
     pub origin: Origin,
 }
 
-/// A variable that was left out because its value cannot be read.
+/// A malformed variable, which is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
-    /// The variable.
     pub variable: String,
-    /// Its value.
     pub value: String,
 }
 
@@ -48,13 +42,13 @@ impl fmt::Display for Ignored {
     }
 }
 
-/// All flags with their values.
+/// Values of all flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     values: BTreeMap<&'static str, Value>,
-    /// Variables that were left out.
+    /// Malformed variables.
     pub ignored: Vec<Ignored>,
-    /// Arguments that are no flags; they mean nothing.
+    /// Positional arguments, which are ignored.
     pub stray: Vec<String>,
 }
 
@@ -94,20 +88,18 @@ impl Given {
         Ok((Self { values, ignored, stray: stray.into_iter().flatten().collect() }, matches))
     }
 
-    /// A flag's value.
     #[must_use]
     pub fn value(&self, flag: &'static Flag) -> Value {
         let default = || Value { text: flag.default.to_owned(), origin: Origin::Default };
         self.values.get(flag.name).cloned().unwrap_or_else(default)
     }
 
-    /// A flag's value as text.
     #[must_use]
     pub fn text(&self, flag: &'static Flag) -> &str {
         self.values.get(flag.name).map_or(flag.default, |value| value.text.as_str())
     }
 
-    /// Whether a switch is on.
+    /// True if a switch is on.
     #[must_use]
     pub fn is_on(&self, flag: &'static Flag) -> bool {
         parse_bool(self.text(flag)) == Ok(true)
@@ -161,13 +153,12 @@ impl Flag {
 
 const STRAY: &str = "stray";
 
-/// Adds all flags to a command.
 #[must_use]
 pub fn with_flags(command: Command) -> Command {
     command.args_override_self(true).args(ALL.iter().map(|flag| flag.arg()))
 }
 
-/// Lets a command take arguments that mean nothing, as upstream's does.
+/// Accepts positional arguments, as upstream does.
 #[must_use]
 pub fn with_stray(command: Command) -> Command {
     command.arg(Arg::new(STRAY).num_args(0..).hide(true))

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-/// A text that is none of what was asked for.
+/// Malformed value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GoError {
-    /// No number of 16 bits.
+    /// Not a 16-bit number.
     #[error("{0:?} is not a number from 0 to 65535")]
     Number(String),
-    /// No duration.
     #[error("{0:?} is not a duration like 5s or 1m30s")]
     Duration(String),
 }

@@ -11,29 +11,27 @@ use serde_json::{Map, Value};
 use crate::flag;
 use crate::given::Given;
 
-/// How lines look.
+/// Format of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Text,
     Json,
 }
 
-/// Takes lines.
 pub struct Log<'w> {
     out: &'w mut dyn Write,
-    /// The least that is shown.
+    /// Threshold.
     least: LogLevel,
     format: Format,
 }
 
 impl<'w> Log<'w> {
-    /// A log as the flags want it.
+    /// Log as configured by the flags.
     pub fn new(out: &'w mut dyn Write, given: &Given) -> Self {
         let format = if given.is_on(&flag::LOG_AS_JSON) { Format::Json } else { Format::Text };
         Self { out, least: least(given.text(&flag::LOG_OUTPUT_LEVEL)), format }
     }
 
-    /// Takes a line.
     pub fn add(&mut self, level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
         if !level.reaches(self.least) {
             return;
@@ -68,7 +66,7 @@ fn least(text: &str) -> LogLevel {
         let (scope, level) = part.split_once(':').unwrap_or(("default", part));
         if matches!(scope, "default" | "all") {
             least = match LogLevel::from_text(level).unwrap_or_default() {
-                // What ends the tool is at error here.
+                // The plugin's `fatal` is this tool's `error`.
                 LogLevel::Fatal => LogLevel::Error,
                 known => known,
             };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Users by name, as `passwd(5)` lists them: no name service is asked.
 
-/// The uid of `name` in the text of `/etc/passwd`.
+/// UID of `name` in the text of `/etc/passwd`.
 #[must_use]
 pub fn uid(passwd: &str, name: &str) -> Option<u32> {
     passwd.lines().find_map(|line| {

@@ -21,7 +21,7 @@ use crate::surroundings::{Surroundings, Whole};
 use crate::world::World;
 use crate::{configuration, explain, validation};
 
-/// The variable that says where a dry run writes.
+/// Variable with the output path of a dry run.
 pub const DRY_RUN_FILE: &str = "DRY_RUN_FILE_PATH";
 
 /// Runs with the arguments behind the program's name. The name of the command itself may come first, as in an image whose entry
@@ -56,7 +56,7 @@ pub fn run(mut world: World<'_>, arguments: impl IntoIterator<Item = OsString>) 
     }
 }
 
-/// Help goes to standard output and is no failure.
+/// Help goes to standard output with exit code 0.
 fn refuse(world: &mut World<'_>, error: &clap::Error) -> Exit {
     let text = error.render();
     if error.use_stderr() {
@@ -85,7 +85,6 @@ fn command() -> Command {
     with_stray(with_flags(command))
 }
 
-/// One run.
 struct Run<'r, 'w> {
     given: &'r Given,
     surroundings: Surroundings<'w>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the flags mean. What the surroundings add is in [`crate::surroundings`].
+//! Settings from flags; [`crate::surroundings`] adds the environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,112 +16,103 @@ use crate::flag::{self, Flag};
 use crate::given::Given;
 use crate::go::{GoError, parse_duration, parse_number};
 
-/// Which DNS traffic is to go to the agent.
+/// DNS traffic to redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DnsWish {
-    /// None.
     Off,
-    /// That of the resolvers in `/etc/resolv.conf`.
+    /// To the resolvers in `/etc/resolv.conf`.
     Servers,
     /// All of port 53.
     All,
 }
 
-/// What is to become of rules.
+/// Operation on rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Programming {
-    /// They are made to be there.
+    /// Write them.
     Apply,
-    /// They are written down.
+    /// Print them.
     DryRun,
-    /// They are removed.
+    /// Remove them.
     CleanUp,
-    /// Nothing.
     Skip,
 }
 
-/// What validation does about paths that upstream's probe cannot see.
+/// Validation of paths that upstream's probe cannot see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paths {
-    /// Nothing.
     Off,
-    /// It says what it found.
+    /// Reports findings.
     Report,
-    /// It fails if one of them is not as it should be.
+    /// Fails on a broken path.
     Enforce,
 }
 
-/// What is asked of validation.
+/// Options of validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
-    /// The port that is connected to.
+    /// Destination port of the probe.
     pub probe_port: u16,
-    /// How long it may take.
     pub timeout: Duration,
-    /// Paths beyond upstream's.
     pub paths: Paths,
 }
 
-/// What the flags mean.
+/// Parsed flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The rules; users, groups, IPv6, DNS and what the environment says are not filled in.
     pub template: Config,
-    /// The proxy's users, if given.
+    /// UIDs of the proxy, if given.
     pub uids: Option<Vec<Id>>,
-    /// The proxy's groups, if given.
+    /// GIDs of the proxy, if given.
     pub gids: Option<Vec<Id>>,
-    /// DNS.
     pub dns: DnsWish,
-    /// Which addresses count.
+    /// Address families.
     pub stack: Stack,
-    /// The back end.
     pub backend: Wish,
-    /// The namespace to work in; the own one without.
+    /// Path of the netns; the own one without.
     pub netns: Option<PathBuf>,
-    /// What is to become of rules.
+    /// Operation on rules.
     pub programming: Programming,
-    /// How the iptables tools are used, should they be needed.
+    /// Options of the iptables tools.
     pub options: Options,
-    /// Whether and how to validate.
+    /// Validation, if requested.
     pub validation: Option<Validation>,
 }
 
-/// A flag whose value means nothing.
+/// Malformed flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read --{flag}: {reason}")]
 pub struct SettingError {
-    /// The flag.
     pub flag: &'static str,
-    /// What is wrong.
+    /// Reason.
     pub reason: Reason,
 }
 
-/// What is wrong with a value.
+/// Reason of a malformed value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// No port.
     #[error(transparent)]
     Port(#[from] UintError),
-    /// No number of 32 bits.
+    /// Not a 32-bit number.
     #[error("{0:?} is not a number from 0 to 4294967295")]
     Number(String),
-    /// No list of prefixes.
+    /// Not a list of CIDRs.
     #[error(transparent)]
     Prefix(#[from] PrefixError),
-    /// `*` where a list is due.
+    /// `*` in an exclusion list.
     #[error("invalid value for OUTBOUND_IP_RANGES_EXCLUDE: all ranges cannot be excluded")]
     ExcludesAll,
-    /// No number or duration.
+    /// Not a number or duration.
     #[error(transparent)]
     Go(#[from] GoError),
-    /// No back end.
+    /// Unknown back end.
     #[error(transparent)]
     Backend(#[from] UnknownBackend),
     /// Neither `legacy` nor `nft`.
     #[error(transparent)]
     Binary(#[from] UnknownBinary),
-    /// None of the three words.
+    /// Unknown mode.
     #[error("{0:?} is none of off, report and enforce")]
     Paths(String),
 }
@@ -164,7 +155,7 @@ impl Settings {
     }
 }
 
-/// Nothing is programmed by a dry run, whatever else is asked for.
+/// A dry run programs nothing, whatever else is requested.
 fn programming(given: &Given) -> Programming {
     if given.is_on(&flag::SKIP_RULE_APPLY) {
         Programming::Skip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the namespace, the environment and a few files add to the flags, and whether the whole makes sense.
+//! Inputs from the namespace, the environment and files; validation of the whole.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,51 +14,46 @@ use redirect::ruleset::{Dialect, Id};
 use crate::passwd;
 use crate::settings::{DnsWish, Settings};
 
-/// The variable that names the proxy's user.
+/// Variable with the proxy's user name.
 pub const ENVOY_USER: &str = "ENVOY_USER";
-/// The proxy's user where that is not set.
+/// Default of the proxy's user name.
 const DEFAULT_USER: &str = "istio-proxy";
 
-/// Where a process runs.
+/// Environment of the process.
 pub struct Surroundings<'w> {
-    /// Looks a variable up.
     pub env: &'w dyn Fn(&str) -> Option<String>,
-    /// Reads a file.
     pub file: &'w dyn Fn(&Path) -> io::Result<String>,
 }
 
-/// Settings and surroundings together.
+/// Settings combined with the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// What rules are made of.
+    /// Input of the rules' generator.
     pub config: Config,
-    /// What the addresses say.
+    /// Families of the addresses.
     pub addresses: AddressFamilies,
-    /// What somebody should know.
     pub warnings: Vec<Warning>,
 }
 
-/// What works, but perhaps not as meant.
+/// Non-fatal finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// DNS is to be captured, and nobody says whose.
+    /// DNS capture without resolvers.
     #[error("DNS is not captured: /etc/resolv.conf names no resolver, and not all DNS is to be captured")]
     NoResolver,
 }
 
-/// Settings and surroundings that do not go together.
+/// Settings that contradict the environment.
 #[derive(Debug, thiserror::Error)]
 pub enum SurroundingsError {
-    /// The environment says something that means nothing.
+    /// Malformed variable.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
-    /// The namespace has no address.
     #[error("decide the address family: {0}")]
     NoAddress(#[from] NoLocalAddress),
-    /// No resolvers.
     #[error("load /etc/resolv.conf")]
     Resolvers(#[source] io::Error),
-    /// What a command line must not say.
+    /// Flags that contradict the configuration.
     #[error("accept the settings: {0}")]
     Setting(#[from] SettingError),
 }
@@ -98,7 +93,7 @@ impl Surroundings<'_> {
         Ok(Whole { config, addresses, warnings })
     }
 
-    /// The uid of the proxy's user, if the image knows that user.
+    /// UID of the proxy's user, if the image has that user.
     fn proxy_uid(&self) -> u32 {
         let user = (self.env)(ENVOY_USER).unwrap_or_else(|| DEFAULT_USER.to_owned());
         let passwd = (self.file)(Path::new("/etc/passwd")).unwrap_or_default();

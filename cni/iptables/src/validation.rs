@@ -28,11 +28,11 @@ use crate::surroundings::Whole;
 #[derive(Debug, thiserror::Error)]
 #[error("validate redirection: {reason}\n{ADVICE}")]
 pub struct NotRedirected {
-    /// What was seen.
+    /// Observation.
     reason: Reason,
 }
 
-/// What was seen instead of redirection.
+/// Observation instead of redirection.
 #[derive(Debug, thiserror::Error)]
 enum Reason {
     #[error("no listener available on port {} or {} of {}", ports[0], ports[1], address)]
@@ -103,7 +103,7 @@ fn family(address: IpAddr) -> Family {
     if address.is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
-/// Listens where the proxy would; a port that cannot be had is logged.
+/// Binds the proxy's ports; a failure is logged.
 fn listen(route: &Route, ports: [u16; 2], log: &mut Log<'_>) -> Listeners {
     let mut listeners = Listeners::default();
     for port in ports {
@@ -115,17 +115,16 @@ fn listen(route: &Route, ports: [u16; 2], log: &mut Log<'_>) -> Listeners {
     listeners
 }
 
-/// Where a probe goes.
+/// Path of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The loopback address that it comes from, and that listeners are on.
+    /// Loopback source address, which listeners are bound to.
     pub source: IpAddr,
-    /// Where it goes.
     pub target: SocketAddr,
 }
 
 impl Route {
-    /// The way that the proxy's own connections to the pod go.
+    /// Path of the proxy's own connections to the pod.
     #[must_use]
     pub fn new(family: Family, port: u16) -> Self {
         let (source, helper) = match family {

@@ -11,23 +11,17 @@ use netfilter::program::{self, Options, Removed, Request};
 use netfilter::{Netns, NetnsError, ProgramError, Programmed};
 use redirect::config::Config;
 
-/// Everything outside of the process.
+/// Dependencies on the outside of the process.
 pub struct World<'w> {
-    /// Looks a variable up.
     pub env: &'w dyn Fn(&str) -> Option<String>,
-    /// Reads a file.
     pub file: &'w dyn Fn(&Path) -> io::Result<String>,
-    /// Standard input.
     pub stdin: &'w mut dyn Read,
-    /// Standard output.
     pub stdout: &'w mut dyn Write,
-    /// Standard error.
     pub stderr: &'w mut dyn Write,
-    /// The network.
     pub kernel: &'w dyn Kernel,
 }
 
-/// The network namespace that is worked in.
+/// Network namespace.
 pub trait Kernel {
     /// Enters another one for good.
     ///

@@ -54,10 +54,10 @@ fn walk(values: &mut Value, at: &str, place: Place, mistakes: &mut Mistakes) {
     });
 }
 
-/// Keys that are the chart's own.
+/// Keys of the chart itself.
 const RESERVED: [&str; 2] = ["_internal_defaults_do_not_set", "defaults"];
 
-/// Whether values stand below this path.
+/// True if the path is a group of values.
 fn is_group(path: &str) -> bool {
     path == SHARED
         || fields::ALL
@@ -75,14 +75,14 @@ fn nearest(path: &str) -> Option<String> {
     ours().find(|known| last(known) == last(path)).map(str::to_owned)
 }
 
-/// The known word that is nearest, if it is near.
+/// Nearest known word, if it is near.
 pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_ascii_lowercase();
     let (least, near) = known.map(|known| (distance(&lower, &known.to_ascii_lowercase()), known)).min()?;
     (least <= 2.max(word.len() / 4)).then_some(near)
 }
 
-/// How many letters must be changed, put in or taken out.
+/// Levenshtein distance.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::mistake::{Mistake, Mistakes};
 
-/// The documents of a text, without empty ones. `what` is its name, for people.
+/// Parses the documents of a text, without empty ones; `what` is its name for messages.
 ///
 /// # Errors
-/// What is no YAML.
+/// Malformed YAML.
 pub fn read(what: &str, text: &str) -> Result<Vec<Value>, Mistakes> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
         let why = error.to_string();

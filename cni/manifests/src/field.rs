@@ -1,57 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a value is: its path, its kind, its default, what it is for. The chart's `values.yaml` and `values.schema.json` and
-//! `docs/values.md` are written from this, and what an operator gives is checked by it.
+//! Table of values: path, kind, default, purpose. The chart's `values.yaml` and `values.schema.json` and `docs/values.md` are generated
+//! from it, and an operator's values are validated by it.
 
 use serde_json::Value;
 
-/// What a value may hold.
+/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Any text.
     Text,
-    /// A directory of the node, absolute.
+    /// Absolute directory of the node.
     Directory,
-    /// The same, or `""`: which one follows from the cluster.
+    /// The same, or `""`, which is resolved by platform.
     AutoDirectory,
-    /// The name of a file in a directory that another value names, or `""`.
+    /// Name of a file in a directory of another value, or `""`.
     FileName,
-    /// A file mode, octal with a leading 0.
+    /// File mode, octal with a leading 0.
     Mode,
-    /// true or false.
     Bool,
-    /// A whole number that is not negative.
+    /// Non-negative integer.
     Count,
-    /// One of these words.
+    /// Enumeration.
     OneOf(&'static [&'static str]),
-    /// A list of texts.
+    /// List of strings.
     Texts,
-    /// Names that the operator chooses, each with a text.
+    /// Map of strings.
     TextMap,
-    /// An object of Kubernetes, as it is.
+    /// Kubernetes object, passed through.
     Open,
-    /// A list of objects of Kubernetes, as they are.
+    /// List of Kubernetes objects, passed through.
     OpenList,
-    /// A list of `{name, namespace, selector}`.
+    /// List of `{name, namespace, selector}`.
     Selectors,
     /// Values of another chart: accepted, so that one file can serve both, and not read.
     Elsewhere,
 }
 
-/// A value that an operator can give.
+/// A value of the chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Its keys, joined by dots.
+    /// Path with dots.
     pub path: &'static str,
-    /// What it may hold.
+    /// Kind.
     pub kind: Kind,
-    /// What it holds if nobody says anything: the word itself for what is text, else JSON.
+    /// Default: a bare string for a text, else JSON.
     pub default: &'static str,
-    /// What it is for.
     pub help: &'static str,
 }
 
 impl Kind {
-    /// Whether it is a text in YAML.
+    /// True if it is a string in YAML.
     #[must_use]
     pub fn is_text(self) -> bool {
         matches!(
@@ -60,7 +57,7 @@ impl Kind {
         )
     }
 
-    /// What it must be, for a person who gave something else.
+    /// Description of permitted values.
     #[must_use]
     pub fn wanted(self) -> String {
         match self {
@@ -83,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// Whether it may hold this.
+    /// True if it may hold the value.
     #[must_use]
     pub fn holds(self, value: &Value) -> bool {
         let text = || value.as_str().unwrap_or_default();
@@ -108,7 +105,7 @@ impl Kind {
     }
 }
 
-/// The keys of an entry of [`Kind::Selectors`].
+/// Keys of an entry of [`Kind::Selectors`].
 pub const SELECTOR_KEYS: [&str; 3] = ["name", "namespace", "selector"];
 
 fn is_selector(value: &Value) -> bool {
@@ -119,7 +116,7 @@ fn is_selector(value: &Value) -> bool {
 }
 
 impl Field {
-    /// Its default as a value; nothing for what is not read.
+    /// Default as a value; `None` for a value that is not read.
     #[must_use]
     pub fn default_value(&self) -> Value {
         match self.kind {

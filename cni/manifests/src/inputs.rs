@@ -28,20 +28,19 @@ use control_plane::Claim;
 
 pub use former::{guide as former_guide, spellings as former_spellings};
 
-/// What an input says, in the present spelling.
+/// An input, in the present spelling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translated {
-    /// Whether a node agent is to be installed at all.
+    /// A node agent is to be installed.
     pub installs: bool,
-    /// Values of ours.
     pub values: Value,
-    /// The namespace of the node agent.
+    /// Namespace of the node agent.
     pub namespace: Option<Given>,
-    /// What it says of the control plane.
+    /// Claims about the control plane.
     pub claims: Vec<Claim>,
-    /// What the operator should know.
+    /// Hints for the operator.
     pub notes: Vec<Note>,
-    /// What goes in front of a value's name when it is told.
+    /// Prefix of values in messages.
     pub place: Place,
 }
 
@@ -59,7 +58,7 @@ impl Default for Translated {
 }
 
 impl Translated {
-    /// Puts another input over this one.
+    /// Overlays another input.
     pub fn absorb(&mut self, above: Self) {
         self.installs |= above.installs;
         overlay(&mut self.values, &above.values);
@@ -70,10 +69,10 @@ impl Translated {
     }
 }
 
-/// The keys that a map may have; nothing if it is not there.
+/// Keys of an optional map; rejects unknown ones.
 ///
 /// # Errors
-/// What is no map, and every other key in it.
+/// Not a map, or unknown keys.
 fn keys(value: Option<&Value>, place: &str, known: &[&str]) -> Result<Map<String, Value>, Mistakes> {
     let map = map(value, place)?;
     let unknown = map.iter().filter(|(key, _)| !known.contains(&key.as_str())).map(|(key, value)| {
@@ -83,7 +82,7 @@ fn keys(value: Option<&Value>, place: &str, known: &[&str]) -> Result<Map<String
     Mistakes(unknown.collect()).none().map(|()| map)
 }
 
-/// A map, empty if it is not there.
+/// An optional map; absent is empty.
 fn map(value: Option<&Value>, place: &str) -> Result<Map<String, Value>, Mistakes> {
     match value {
         None | Some(Value::Null) => Ok(Map::new()),
@@ -92,7 +91,7 @@ fn map(value: Option<&Value>, place: &str) -> Result<Map<String, Value>, Mistake
     }
 }
 
-/// A text, nothing if it is not there.
+/// An optional string.
 fn text(value: Option<&Value>, place: &str) -> Result<Option<Given>, Mistakes> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -101,7 +100,7 @@ fn text(value: Option<&Value>, place: &str) -> Result<Option<Given>, Mistakes> {
     }
 }
 
-/// A truth value, nothing if it is not there.
+/// An optional boolean.
 fn truth(value: Option<&Value>, place: &str) -> Result<Option<bool>, Mistakes> {
     match value {
         None | Some(Value::Null) => Ok(None),

@@ -7,7 +7,7 @@ use crate::field::Kind;
 use crate::fields;
 use crate::mistake::{Given, Mistake};
 
-/// A family of the chart's files, of which an installation takes one.
+/// A family of the chart's files; an installation takes one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// `files/platform-*.yaml`
@@ -39,7 +39,7 @@ impl Family {
         }
     }
 
-    /// The value that names one.
+    /// Value that selects one.
     #[must_use]
     pub fn field(self) -> &'static str {
         match self {
@@ -49,25 +49,25 @@ impl Family {
         }
     }
 
-    /// The one whose name stands at a path, at the root or in `global`.
+    /// Family whose selecting value is at a path, at the root or in `global`.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
         let path = path.strip_prefix("global.").unwrap_or(path);
         [Self::Platform, Self::Profile, Self::Compat].into_iter().find(|family| family.field() == path)
     }
 
-    /// What is wrong with a name that there is not.
+    /// Error of an unknown name.
     pub fn unknown(self, name: &str, given: impl FnOnce() -> Given) -> Option<Mistake> {
         let is_known = self.names().any(|known| known == name);
         (!is_known).then(|| Mistake::Name { given: given(), known: self.names().collect() })
     }
 
-    /// The names that there are.
+    /// Known names.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         self.files().iter().map(|(name, _)| *name)
     }
 
-    /// The values of one; nothing if there is none of that name.
+    /// Values of one; `None` if unknown.
     #[must_use]
     pub fn layer(self, name: &str) -> Option<Value> {
         let (_, text) = self.files().iter().find(|(known, _)| *known == name)?;
@@ -76,7 +76,7 @@ impl Family {
     }
 }
 
-/// The defaults of all values that are read.
+/// Defaults of all values that are read.
 #[must_use]
 pub fn defaults() -> Value {
     let mut all = Value::Object(Map::new());
@@ -86,7 +86,7 @@ pub fn defaults() -> Value {
     all
 }
 
-/// Puts a value at a path, and makes the maps on the way to it.
+/// Sets the value at a path; creates maps on the way.
 pub fn put(all: &mut Value, path: &str, value: Value) {
     let mut at = all;
     for key in path.split('.') {
@@ -98,7 +98,6 @@ pub fn put(all: &mut Value, path: &str, value: Value) {
     *at = value;
 }
 
-/// The value at a path.
 #[must_use]
 pub fn get<'a>(all: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(all, |at, key| at.get(key))

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator applies. Every input becomes one typed set of [`Values`], and from that come the objects. Text in, values out:
-//! nothing here reads a file, asks a cluster or knows the time.
+//! Installation manifests. Every input becomes one typed set of [`Values`], and from that come the objects. Text in, values out: nothing
+//! here reads a file, asks a cluster or knows the time.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`field`], [`fields`] | what each value is, its default, what it is for |
-//! | [`layers`] | defaults, and what the chart's files say of platforms, profiles and releases |
+//! | [`field`], [`fields`] | table of values: kind, default, purpose |
+//! | [`layers`] | defaults, and layers of platforms, profiles and releases |
 //! | [`spelling`] | `cni.x` and `x` are one value |
 //! | [`check`] | unknown keys, wrong kinds |
 //! | [`resolve`] | all of that in order: the operator wins |
 //! | [`values`] | the result |
 //! | [`mod@render`] | the objects |
-//! | [`inputs`] | everything that may be handed in, translated |
-//! | [`skew`] | which releases go together |
-//! | [`mistake`], [`note`], [`place`] | what is wrong, all of it at once, and what is good to know; by which names |
+//! | [`inputs`] | all forms of input, translated |
+//! | [`skew`] | supported version skew |
+//! | [`mistake`], [`note`], [`place`] | errors, all of them at once; hints; names of values in both |
 //! | [`document`] | YAML text, read |
 //! | [`yaml`] | and written |
-//! | [`papers`] | what is written from the table of fields |
+//! | [`papers`] | files generated from the table of values |
 
 pub mod check;
 pub mod document;

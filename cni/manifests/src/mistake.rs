@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong with what an operator gave, all of it at once: the field, its value, and what it may be.
+//! Validation errors, all of them at once: the field, its value, and permitted values.
 
 use std::fmt;
 
 use serde_json::Value;
 use thiserror::Error;
 
-/// A field and what was given for it.
+/// A field with its given value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Its name, as it was given.
+    /// Name as given.
     pub field: String,
-    /// Its value.
     pub value: Value,
 }
 
 impl Given {
-    /// A field with its value.
     #[must_use]
     pub fn new(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { field: field.into(), value: value.into() }
@@ -29,73 +27,61 @@ impl fmt::Display for Given {
     }
 }
 
-/// One thing that is wrong.
+/// A validation error.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Mistake {
-    /// The text is no document of the kind that is wanted.
+    /// Malformed document.
     #[error("{what}: {why}")]
     Document {
-        /// What was read.
+        /// Name of the input.
         what: String,
-        /// What is wrong with it.
+        /// Parser's error.
         why: String,
     },
-    /// There is no such value.
+    /// Unknown field.
     #[error("{given}: there is no such value{}", meant(.nearest.as_deref()))]
     Unknown {
-        /// What was given.
         given: Given,
-        /// What may have been meant.
+        /// Nearest known field.
         nearest: Option<String>,
     },
-    /// A value that this field cannot hold.
+    /// Value of the wrong kind.
     #[error("{given}: must be {wanted}")]
     Wrong {
-        /// What was given.
         given: Given,
-        /// What it may be.
+        /// Permitted values.
         wanted: String,
     },
-    /// A name of which there are a few.
+    /// Unknown name of an enumeration.
     #[error("{given}: unknown; known are {}", known.join(", "))]
     Name {
-        /// What was given.
         given: Given,
-        /// Those that there are.
+        /// Known names.
         known: Vec<&'static str>,
     },
-    /// Two spellings of one value that do not agree.
+    /// Two spellings of one value that differ.
     #[error("{one} and {other} are one value: give it once")]
-    Both {
-        /// The first.
-        one: Given,
-        /// The second.
-        other: Given,
-    },
-    /// Two values that cannot stand together.
+    Both { one: Given, other: Given },
+    /// Two values that contradict each other.
     #[error("{one} contradicts {other}: {why}")]
     Contradiction {
-        /// The first.
         one: Given,
-        /// The second.
         other: Given,
-        /// Why, and what to do.
+        /// Reason and remedy.
         why: String,
     },
-    /// No image is named, or half of one.
+    /// The image is missing or incomplete.
     #[error("{given}: names no image: {why}")]
     Image {
-        /// What was given, and is not enough.
         given: Given,
-        /// What is lacking, and what to do.
+        /// Reason and remedy.
         why: &'static str,
     },
-    /// A key that is not for operators.
+    /// A key reserved for the chart itself.
     #[error("{field}: not to be set; {instead}")]
     Reserved {
-        /// Its name.
         field: String,
-        /// What to do instead.
+        /// Remedy.
         instead: &'static str,
     },
 }
@@ -104,7 +90,6 @@ fn meant(name: Option<&str>) -> String {
     name.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
 
-/// Everything that is wrong, one line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mistakes(pub Vec<Mistake>);
 
@@ -117,7 +102,7 @@ impl Mistakes {
         if self.0.is_empty() { Ok(()) } else { Err(self) }
     }
 
-    /// Takes what came of something, and keeps its mistakes.
+    /// Unwraps a result, and collects its errors.
     pub fn keep<T>(&mut self, result: Result<T, Self>) -> Option<T> {
         result.map_err(|mistakes| self.0.extend(mistakes.0)).ok()
     }

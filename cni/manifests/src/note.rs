@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator should know although nothing is wrong: translated spellings, what nothing reads any more, what is not set here.
+//! Hints that are no errors: translated spellings, values that are no longer read, settings of the control plane.
 
 use std::fmt;
 
 use crate::mistake::Given;
 
-/// One thing to know.
+/// A hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// A former spelling, which was translated.
     Former {
-        /// As it was given.
+        /// As given.
         old: String,
-        /// What it is called now.
+        /// Present name.
         new: String,
     },
-    /// Nothing reads it any more.
+    /// No longer read.
     Unread {
-        /// What was given.
         given: Given,
-        /// Why.
         why: &'static str,
     },
     /// To be set on the control plane, by other means.
     ControlPlane(Vec<String>),
-    /// Something that will not work as one may expect.
     Warning(String),
-    /// Anything else.
     Plain(String),
 }
 

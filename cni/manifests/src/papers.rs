@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written from the table of fields: the chart's `values.yaml`, `values.schema.json` and `files/defaults.yaml`, and `docs/values.md`. A test
-//! compares them with what is committed; `UPDATE=1 cargo test -p manifests` writes them.
+//! Generated files: the chart's `values.yaml`, `values.schema.json` and `files/defaults.yaml`, and `docs/values.md`. A test compares them
+//! with what is committed; `UPDATE=1 cargo test -p manifests` writes them.
 
 mod guide;
 mod schema;
@@ -15,14 +15,13 @@ use serde_json::{Map, Value};
 use crate::field::Field;
 use crate::fields;
 
-/// The fields as a tree: by key, a field or a group.
+/// Tree of fields.
 #[derive(Debug)]
 enum Node {
     Field(&'static Field),
     Group(Vec<(&'static str, Node)>),
 }
 
-/// The whole tree, in the table's order.
 fn tree() -> Vec<(&'static str, Node)> {
     let mut root = Vec::new();
     for field in fields::ALL {

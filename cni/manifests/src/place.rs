@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where values stand in a document, for telling their names as they were given.
 
-/// What goes in front of a value's name.
+/// Prefix of a value's name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place(pub &'static str);
 
-/// What concerns us and never stands below `cni`.
+/// Top-level keys of ours that are never below `cni`.
 pub(crate) const OUTSIDE: [&str; 7] =
     ["global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];
 
 impl Place {
-    /// The name of a value as it was given.
+    /// Name of a value as given.
     #[must_use]
     pub fn name(self, path: &str) -> String {
         let first = path.split('.').next().unwrap_or_default();

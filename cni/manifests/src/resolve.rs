@@ -15,25 +15,25 @@ mod limits;
 
 use limits::limits;
 
-/// What is known besides the values.
+/// Inputs beside the values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Context {
-    /// Which installation it is.
+    /// Release.
     pub release: Release,
-    /// The API server's version, if it is known.
+    /// Version of the API server, if known.
     pub kube_version: Option<String>,
-    /// The platform that was asked for besides the values.
+    /// `--platform`
     pub platform: Option<String>,
-    /// The profile that was asked for besides the values.
+    /// `--profile`
     pub profile: Option<String>,
     /// The image that was asked for besides the values: a whole reference, which wins over what they say.
     pub image: Option<String>,
-    /// What goes in front of a value's name when it is told.
+    /// Prefix of values in messages.
     pub place: Place,
 }
 
 impl Context {
-    /// What was asked for of a family of files besides the values.
+    /// Selected file of a family.
     fn asked(&self, family: Family) -> Option<Given> {
         let name = match family {
             Family::Platform => self.platform.as_deref(),
@@ -43,10 +43,10 @@ impl Context {
         name.map(|name| Given::new(format!("--{}", family.field()), name))
     }
 
-    /// Whether what was asked for exists.
+    /// Checks the selected names.
     ///
     /// # Errors
-    /// Every name that there is not.
+    /// Unknown names.
     pub fn check(&self) -> Result<(), Mistakes> {
         let asked = [Family::Platform, Family::Profile].into_iter().filter_map(|family| {
             let given = self.asked(family)?;
@@ -57,9 +57,9 @@ impl Context {
     }
 }
 
-/// Where GKE's nodes have their plugins.
+/// Plugin directory of GKE's nodes.
 const GKE_BIN_DIR: &str = "/home/kubernetes/bin";
-/// Where other nodes have them.
+/// Plugin directory of other nodes.
 const BIN_DIR: &str = "/opt/cni/bin";
 
 impl Values {
@@ -111,7 +111,7 @@ impl Values {
     }
 }
 
-/// Whether a server is too old for `securityContext.appArmorProfile`, which Kubernetes has since 1.30.
+/// True if the server lacks `securityContext.appArmorProfile`, which Kubernetes has since 1.30.
 fn is_before_1_30(version: &str) -> bool {
     Minor::of(version).is_some_and(|minor| minor < Minor { major: 1, minor: 30 })
 }
@@ -133,7 +133,7 @@ fn choose(family: Family, user: &Value, context: &Context) -> Result<Option<(Str
     Ok(name.and_then(|name| Some((name.to_owned(), family.layer(name)?))))
 }
 
-/// Values that cannot stand together, wherever each came from.
+/// Contradictions between values, whatever their layers.
 fn contradictions(values: &Values, place: Place) -> Mistakes {
     let given = |field: &str, value: Value| Given::new(place.name(field), value);
     let mut mistakes = Mistakes::default();
@@ -159,7 +159,7 @@ fn contradictions(values: &Values, place: Place) -> Mistakes {
     mistakes
 }
 
-/// A back end that starts programs which the image does not have.
+/// Rejects a back end whose programs are not in the image.
 fn without_tools(values: &Values, place: Place) -> Option<Mistake> {
     let wants = matches!(values.backend, Backend::IptablesNft | Backend::IptablesLegacy);
     let given = |field: &str, value: Value| Given::new(place.name(field), value);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which releases of node agent and control plane go together: those of the same and of neighbouring minor versions, in any order.
 
-/// A release, as far as it matters here.
+/// Major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Minor {
-    /// The first number.
     pub major: u32,
-    /// The second one.
     pub minor: u32,
 }
 
@@ -20,16 +18,16 @@ impl Minor {
     }
 }
 
-/// Whether two releases go together.
+/// Version skew of two releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skew {
-    /// They do.
+    /// Supported.
     Within,
-    /// They are more than one minor version apart.
+    /// More than one minor version apart.
     Beyond,
 }
 
-/// Judges a node agent's release beside a control plane's.
+/// Skew of a node agent against a control plane.
 #[must_use]
 pub fn judge(agent: Minor, control_plane: Minor) -> Skew {
     let near = agent.major == control_plane.major && agent.minor.abs_diff(control_plane.minor) <= 1;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::mistake::{Given, Mistake, Mistakes};
 
-/// The prefix that charts up to 1.23 had.
+/// Prefix of charts up to 1.23.
 const PREFIX: &str = "cni";
 
 /// The values with every `cni.x` as `x`.

@@ -13,15 +13,14 @@ pub use parts::{
     Repair, ResourceQuotas, Scope, StatusGate, Taint, TaintMode,
 };
 
-/// A map as Kubernetes has it.
+/// JSON object.
 pub type Object = serde_json::Map<String, Value>;
 
-/// Which installation it is.
+/// Helm's release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Its name, as Helm calls it.
+    /// Name.
     pub name: String,
-    /// The namespace that its objects are in.
     pub namespace: String,
 }
 
@@ -31,8 +30,7 @@ impl Default for Release {
     }
 }
 
-/// The values. What each is for is told in [`crate::fields::ALL`].
-#[expect(missing_docs, reason = "each has its help in the table of fields, which a test compares with this")]
+/// Resolved values; [`crate::fields::ALL`] has their help.
 #[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

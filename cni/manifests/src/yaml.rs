@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// One document, with a line's end.
+/// Document as text, ended by a newline.
 #[must_use]
 pub fn write(value: &Value) -> String {
     let mut text = String::new();
@@ -60,7 +60,7 @@ fn below(text: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// A value on one line.
+/// Value on one line.
 #[must_use]
 pub fn scalar(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), plain_or_quoted)
@@ -70,7 +70,7 @@ fn plain_or_quoted(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// Words that some reader takes for something else than a text.
+/// Words that some parser takes for another type than a string.
 const WORDS: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan"];
 
 fn is_plain(text: &str) -> bool {

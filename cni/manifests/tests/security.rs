@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `docs/security.md` says is granted is what is rendered: each mode's rights, policies, capabilities and mounts.
+//! `docs/security.md` matches the rendering: each mode's rights, policies, capabilities and mounts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::Path;
 use manifests::layers::{defaults, put};
 use serde_json::{Value, json};
 
-/// Lines of the table: kind, and what; a right is one verb.
+/// Rows of the table: kind and subject; a right is one verb.
 type Granted = BTreeSet<(String, String)>;
 
 fn text(value: &Value) -> &str {
@@ -19,7 +19,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// What the table says of a mode.
+/// Documented rows of a mode.
 fn documented(mode: &str) -> Granted {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -39,10 +39,10 @@ fn documented(mode: &str) -> Granted {
     .collect()
 }
 
-/// What the objects of controllers of taints are called, or begin with.
+/// Name, or prefix, of the taint controller's objects.
 const CONTROLLER: &str = "istio-cni-taint";
 
-/// What an account gets with these values.
+/// Rendered rows of an account.
 fn rendered(account: &str, given: &[(&str, Value)]) -> Granted {
     let mut values = defaults();
     for (path, value) in given {
@@ -102,7 +102,7 @@ fn process(set: &Value) -> Vec<(&'static str, String)> {
     capabilities.chain(mounts.map(|mount| ("mount", mount))).collect()
 }
 
-/// What a mode is called, the account, the values that choose it, and the modes of the page that it is.
+/// Name of the mode, account, values that select it, and the page's modes that it includes.
 type Case<'a> = (&'a str, &'a str, &'a [(&'a str, Value)], &'a [&'a str]);
 
 #[test]
@@ -135,9 +135,9 @@ fn each_mode_is_granted_what_the_page_says() {
     }
 }
 
-/// What OpenShift's `restricted-v2` has against a container (SecurityContextConstraints of OpenShift 4.11 and newer: `runAsUser` MustRunAsRange,
-/// whose range is the namespace's own and never begins below 1000000000, no host directories, no capability but `NET_BIND_SERVICE`,
-/// `RuntimeDefault` alone).
+/// Violations of OpenShift's `restricted-v2` by a container (SecurityContextConstraints of OpenShift 4.11 and newer: `runAsUser`
+/// MustRunAsRange, whose range is the namespace's own and never begins below 1000000000, no host directories, no capability but
+/// `NET_BIND_SERVICE`, `RuntimeDefault` alone).
 fn restricted_v2(pod: &Value) -> Vec<String> {
     let mut refused = Vec::new();
     let container = &pod["containers"][0];

@@ -28,12 +28,12 @@ pub const VERSION: u32 = 1;
 /// The longest line either side reads, in bytes. A pod is at most 1.5 MiB in etcd and far less once slimmed.
 pub const MAX_LINE: usize = 2 * 1024 * 1024;
 
-/// What the plugin asks.
+/// A request of the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The highest version that the plugin speaks.
     pub version: u32,
-    /// The question.
+    /// The request proper.
     #[serde(flatten)]
     pub kind: RequestKind,
 }
@@ -63,7 +63,7 @@ pub struct PodKey {
     pub container_id: String,
 }
 
-/// What the agent answers. Read by hand (`reply`): the derived way reads a pod twice.
+/// A reply of the agent. Deserialized by hand (`reply`): the derived way reads a pod twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reply {
     /// The version that the response is written in.
@@ -87,7 +87,7 @@ impl Reply {
 pub enum Response {
     /// The pod, with a UID that matches the request's.
     Found {
-        /// What we read of it.
+        /// Facts of the pod.
         pod: Box<PodFacts>,
     },
     /// The agent does not know the pod (yet): ask the API server.
@@ -104,10 +104,10 @@ pub enum LineError {
     /// Longer than [`MAX_LINE`].
     #[error("accept a line of {0} bytes, the limit is {MAX_LINE}")]
     TooLong(usize),
-    /// No end of line: the other side went away in the middle.
+    /// EOF before the end of the line.
     #[error("accept a line without an end")]
     Unfinished,
-    /// Not a message that we know.
+    /// Malformed message.
     #[error("decode the message")]
     Json(#[from] serde_json::Error),
 }

@@ -33,7 +33,7 @@ pub const RUNTIME_CONFIGS: [&str; 7] = [
     "/etc/crio/crio.conf.d",
 ];
 
-/// What a runtime's configuration says.
+/// Directories of a runtime's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directories {
     /// Where it looks for networks: containerd's `conf_dir`, CRI-O's `network_dir`.
@@ -69,7 +69,7 @@ pub fn of_runtime(config: &str) -> Directories {
     found
 }
 
-/// What of a line counts. No path of a directory of plugins has a `#` in it.
+/// Line without its comment. No path of a directory of plugins has a `#` in it.
 fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }

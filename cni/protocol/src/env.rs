@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::error::{CniError, Code};
 use crate::name;
 
-/// What the runtime asks for.
+/// CNI command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
     /// Attach a container.
@@ -52,7 +52,7 @@ impl Command {
         }
     }
 
-    /// Whether the command is about one container on one interface.
+    /// True if the command is about one container on one interface.
     const fn has_attachment(self) -> bool {
         matches!(self, Self::Add | Self::Del | Self::Check)
     }
@@ -64,13 +64,13 @@ impl fmt::Display for Command {
     }
 }
 
-/// Whether the plugin may work in the network namespace that it runs in (`CNI_NETNS_OVERRIDE`).
+/// Permission to work in the network namespace that the plugin runs in (`CNI_NETNS_OVERRIDE`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NetnsOverride {
     /// `CNI_NETNS` naming the plugin's own namespace is an error, code 8.
     #[default]
     Refuse,
-    /// The operator wants it so.
+    /// Permitted by the operator.
     Allow,
 }
 

@@ -46,11 +46,11 @@ impl fmt::Display for Code {
     }
 }
 
-/// A failure as the runtime gets it.
+/// An error, as reported to the runtime.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{msg}{}{details}", if details.is_empty() { "" } else { "; " })]
 pub struct CniError {
-    /// What kind of failure.
+    /// Code.
     pub code: Code,
     /// One short sentence.
     pub msg: String,
@@ -65,7 +65,7 @@ impl CniError {
         Self { code, msg: msg.into(), details: String::new() }
     }
 
-    /// An error whose message is `what` and the chain of causes.
+    /// An error with the message `what` and the chain of causes.
     #[must_use]
     pub fn caused(code: Code, what: &str, cause: &dyn std::error::Error) -> Self {
         let mut msg = what.to_owned();
@@ -84,8 +84,8 @@ impl CniError {
         self
     }
 
-    /// What goes to stdout: JSON indented by four spaces, ended by a newline; `details` left out if empty. There is no
-    /// `cniVersion`, as in upstream's output.
+    /// JSON for stdout, indented by four spaces, ended by a newline; `details` left out if empty. There is no `cniVersion`, as in
+    /// upstream's output.
     #[must_use]
     pub fn to_json(&self) -> String {
         let quote = |text: &str| serde_json::Value::from(text).to_string();

@@ -7,20 +7,20 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Why JSON can not be read as what it should be.
+/// Malformed JSON.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
     /// Not JSON, more than one value, or not an object.
     #[error("parse JSON")]
     Syntax(#[from] serde_json::Error),
-    /// A value of another type.
+    /// Value of the wrong type.
     #[error("read {key:?}: {found} is not {wanted}")]
     Type {
         /// The value's key.
         key: &'static str,
-        /// What the key holds.
+        /// Expected type.
         wanted: &'static str,
-        /// What was there.
+        /// Actual type.
         found: &'static str,
     },
 }
@@ -49,7 +49,7 @@ impl Fields {
         }
     }
 
-    /// What is under `key` in any case, the exact one before others, a value before `null`.
+    /// Value of `key`, case-insensitively: the exact one before others, a value before `null`.
     pub(crate) fn take(&mut self, key: &str) -> Value {
         let exact = self.0.remove(key).unwrap_or_default();
         let alike: Vec<String> = self.0.keys().filter(|k| k.eq_ignore_ascii_case(key)).cloned().collect();
@@ -105,13 +105,13 @@ impl Fields {
         items.into_iter().map(read_one).collect::<Result<_, E>>().map(Some)
     }
 
-    /// Whether the value that [`Self::take`] would give fits.
+    /// True if the value that [`Self::take`] would return fits.
     pub(crate) fn holds(&self, key: &str, fits: impl Fn(&Value) -> bool) -> bool {
         let mut alike = self.0.iter().filter(|(k, _)| k.eq_ignore_ascii_case(key));
         alike.all(|(_, value)| value.is_null() || fits(value))
     }
 
-    /// What nobody took.
+    /// Remaining keys.
     pub(crate) fn rest(self) -> Map<String, Value> {
         self.0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What crosses a process boundary: the CNI environment, configuration, results and errors, and the messages between
-//! plugin and agent. No I/O: bytes in, values out.
+//! Formats that cross a process boundary: the CNI environment, configuration, results and errors, and the messages between plugin and
+//! agent. No I/O: bytes in, values out.
 //!
 //! | module | noun |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | [`result`] | results, of every version |
 //! | [`error`] | errors and their codes |
 //! | [`directories`] | where runtimes look for configurations and plugins |
-//! | [`log`] | how much a log line matters |
+//! | [`log`] | levels of log lines |
 //! | [`version`] | the versions that we speak |
 //! | [`agent`] | messages between plugin and agent |
-//! | [`pod`] | what we read of a pod |
+//! | [`pod`] | the subset of a pod that is read |
 
 #![warn(missing_docs)]
 

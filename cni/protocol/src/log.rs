@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much a log line matters, and what an ADD's last line says of how it went. The agent counts from that: a plugin that says nothing of
-//! it is only logged.
+//! Levels of log lines, and fields of an ADD's last line. The agent's metrics come from these fields: without them a line is only logged.
 
 use crate::netconf::LogLevel;
 
-/// How much a line matters. Ordered as [`LogLevel`], which says from where on lines are shown.
+/// Level of a line. Ordered as [`LogLevel`], the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// For whoever looks closely.
+    /// For debugging.
     Debug,
-    /// What happened, or was decided.
+    /// Event or decision.
     Info,
-    /// Works, but somebody should look.
+    /// Works, but needs attention.
     Warn,
-    /// It ends here: the call fails.
+    /// The call fails.
     Error,
 }
 
@@ -29,7 +28,7 @@ impl Level {
         }
     }
 
-    /// Whether a line of this level is shown from `threshold` on.
+    /// True if a line of this level passes `threshold`.
     #[must_use]
     pub fn reaches(self, threshold: LogLevel) -> bool {
         let own = match self {
@@ -42,16 +41,16 @@ impl Level {
     }
 }
 
-/// Field of an ADD's last line: what it came to, an [`AddEnd`]'s name.
+/// Field of an ADD's last line: an [`AddEnd`]'s name.
 pub const RESULT: &str = "result";
-/// Field of an ADD's last line: how long it took, in microseconds.
+/// Field of an ADD's last line: its duration in microseconds.
 pub const ADD_MICROS: &str = "add_us";
-/// How long the pod's facts took, from the first question on, in microseconds; left out if nobody was asked.
+/// Duration of gathering the pod's facts, in microseconds; absent if nothing was asked.
 pub const FACTS_MICROS: &str = "facts_us";
-/// How long the rules took, in microseconds; left out if it did not come to that.
+/// Duration of writing the rules, in microseconds; absent if none were written.
 pub const APPLY_MICROS: &str = "apply_us";
 
-/// What an ADD came to.
+/// Result of an ADD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddEnd {
     /// The pod's traffic is redirected.

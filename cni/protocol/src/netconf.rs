@@ -18,7 +18,7 @@ pub use selector::{EnablementSelector, LabelRequirement, LabelSelector};
 
 use header::undecodable;
 
-/// The lowest level that is logged.
+/// Log threshold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Everything.
@@ -30,13 +30,13 @@ pub enum LogLevel {
     Warn,
     /// Errors and worse.
     Error,
-    /// What ends the process.
+    /// Fatal errors.
     Fatal,
     /// Nothing.
     None,
 }
 
-/// Whether STATUS depends on the agent (`millrace_status_gate`).
+/// Makes STATUS depend on the agent (`millrace_status_gate`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StatusGate {
     /// STATUS fails only for a configuration that does not parse.
@@ -119,7 +119,7 @@ pub struct NetConf {
     pub iptables_deadline: Option<Duration>,
     /// `millrace_status_gate`
     pub status_gate: StatusGate,
-    /// What older installers wrote.
+    /// Keys of older installers.
     pub old: OldKeys,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What we read of a pod: the one decoder of pods in production, used on API responses and on agent messages alike.
-//! The shape is Kubernetes' own (`v1/Pod`), reduced; unknown fields are skipped while parsing.
+//! The subset of a pod that is read: the one decoder of pods in production, used on API responses and on agent messages alike. The shape is
+//! Kubernetes' own (`v1/Pod`), reduced; unknown fields are skipped while parsing.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct PodFacts {
     pub spec: Spec,
 }
 
-/// The part of `metadata` that we read.
+/// Subset of `metadata`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The pod's name.
@@ -38,11 +38,11 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The part of `spec` that we read.
+/// Subset of `spec`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// Whether the pod shares the node's network namespace.
+    /// `hostNetwork`
     #[serde(default, deserialize_with = "null_is_default")]
     pub host_network: bool,
     /// Init containers, native sidecars included.
@@ -53,7 +53,7 @@ pub struct Spec {
     pub containers: Vec<Container>,
 }
 
-/// The part of a container that we read.
+/// Subset of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
@@ -82,7 +82,7 @@ pub struct EnvVar {
     pub value: String,
 }
 
-/// The part of a container's security context that we read.
+/// Subset of a container's security context.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityContext {
@@ -106,9 +106,9 @@ impl PodFacts {
 }
 
 impl Metadata {
-    /// Whether the kubelet's `K8S_POD_UID` names this pod: by `metadata.uid`, or for a static pod's mirror by the annotation
-    /// [`MIRROR_ANNOTATION`]. An empty `uid` names no pod: runtimes that pass none (cri-dockerd) leave open whether a pod known
-    /// from before is the one that starts now or a deleted namesake.
+    /// True if the kubelet's `K8S_POD_UID` identifies this pod: by `metadata.uid`, or for a static pod's mirror by the annotation
+    /// [`MIRROR_ANNOTATION`]. An empty `uid` names no pod: runtimes that pass none (cri-dockerd) leave open whether a pod known from before
+    /// is the one that starts now or a deleted namesake.
     #[must_use]
     pub fn has_uid(&self, uid: &str) -> bool {
         !uid.is_empty() && (self.uid == uid || self.is_mirror_of(uid))

@@ -98,7 +98,7 @@ pub struct Dns {
     pub extra: Map<String, Value>,
 }
 
-/// The versions whose results have one shape.
+/// Shapes of results by version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     /// 0.1 and 0.2: `ip4` and `ip6`.
@@ -119,30 +119,30 @@ impl From<CniVersion> for Family {
     }
 }
 
-/// Why a result can not be read or written.
+/// Result that cannot be decoded or encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// Not an object.
     #[error("read a result that is not an object")]
     NotAnObject,
-    /// A value of a wrong type.
+    /// Value of the wrong type.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// The result names a version that we do not speak.
+    /// Unsupported version.
     #[error(transparent)]
     Version(#[from] UnsupportedVersion),
-    /// The result is of another family of versions than it should be.
+    /// The result's version has another shape than the configuration's.
     #[error("read a result of version {found} as {wanted}")]
     OtherVersion {
-        /// The result's own.
+        /// Version of the result.
         found: CniVersion,
-        /// The configuration's.
+        /// Version of the configuration.
         wanted: CniVersion,
     },
-    /// An address or a destination that is none.
+    /// Malformed address or destination.
     #[error(transparent)]
     Cidr(#[from] CidrError),
-    /// A gateway that is none.
+    /// Malformed gateway.
     #[error("{0:?} is not an address")]
     Address(String),
     /// 0.1.0 and 0.2.0 have no result without an address.
@@ -154,7 +154,7 @@ pub enum ResultError {
 }
 
 impl ResultError {
-    /// The CNI code for it.
+    /// CNI error code.
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
@@ -172,7 +172,7 @@ impl From<ResultError> for CniError {
 }
 
 impl CniResult {
-    /// A result that says nothing, for a plugin without `prevResult`.
+    /// An empty result, for a plugin without `prevResult`.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()

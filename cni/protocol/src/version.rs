@@ -23,7 +23,7 @@ pub enum CniVersion {
     V1_1_0,
 }
 
-/// Every version that we speak, oldest first.
+/// Supported versions, oldest first.
 pub const SUPPORTED: [CniVersion; 7] = [
     CniVersion::V0_1_0,
     CniVersion::V0_2_0,
@@ -34,7 +34,7 @@ pub const SUPPORTED: [CniVersion; 7] = [
     CniVersion::V1_1_0,
 ];
 
-/// A version that we do not speak.
+/// An unsupported version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unsupported CNI version {0:?}")]
 pub struct UnsupportedVersion(pub String);
@@ -79,7 +79,7 @@ pub fn supported_list(separator: &str) -> String {
     SUPPORTED.map(CniVersion::as_str).join(separator)
 }
 
-/// What `VERSION` prints: one line of JSON, ended by a newline.
+/// Reply to `VERSION`: one line of JSON, ended by a newline.
 #[must_use]
 pub fn version_reply() -> String {
     let newest = SUPPORTED[SUPPORTED.len() - 1];

@@ -15,7 +15,7 @@ pub enum From {
     Environment,
 }
 
-/// How a change takes effect.
+/// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// In the running agent.
@@ -42,7 +42,7 @@ pub struct Key {
     pub default: &'static str,
     /// Layers that may set it.
     pub from: From,
-    /// How a change takes effect.
+    /// When a change takes effect.
     pub change: Change,
     pub help: &'static str,
 }

@@ -69,7 +69,7 @@ impl Kind {
     /// Validates a text.
     ///
     /// # Errors
-    /// What is allowed.
+    /// Malformed; the message says what is allowed.
     pub fn check(self, text: &str) -> Result<(), Problem> {
         match self {
             Self::Text => Ok(()),

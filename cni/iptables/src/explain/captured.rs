@@ -9,14 +9,14 @@ use redirect::{Config, config::ConfigError};
 
 use super::Asked;
 
-/// What was captured, and how it is judged.
+/// Captured rules.
 pub(super) struct Captured {
     rules: LiveRules,
     pub(super) differences: Vec<Difference>,
 }
 
 impl Captured {
-    /// Reads captures of one pod: one of each family, say.
+    /// Parses captures of one pod: one of each family, say.
     pub(super) fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Result<LiveRules, CaptureError> {
         let mut rules = LiveRules::default();
         for text in texts {
@@ -30,7 +30,7 @@ impl Captured {
         Ok(Self { differences: differences_from(&rules, config)?, rules })
     }
 
-    /// What they do with a packet.
+    /// Verdict on a packet.
     pub(super) fn judge(&self, asked: &Asked) -> LiveVerdict {
         live_verdict(&self.rules, &asked.packet)
     }

@@ -107,7 +107,7 @@ fn verdict(text: &mut String, plan: &Plan, Asked { packet, verdict, .. }: &Asked
     }
 }
 
-/// How captured rules differ.
+/// Differences of captured rules.
 fn differences(text: &mut String, plan: &Plan) {
     let Some(captured) = &plan.captured else { return };
     let _ = match captured.differences.as_slice() {
@@ -119,7 +119,7 @@ fn differences(text: &mut String, plan: &Plan) {
     }
 }
 
-/// What captured rules do with a packet.
+/// Verdict of captured rules.
 fn as_captured(text: &mut String, asked: &Asked) {
     let Some(verdict) = &asked.captured else { return };
     let _ = writeln!(text, "as captured: {}", captured_sentence(asked, verdict));
@@ -129,7 +129,7 @@ fn as_captured(text: &mut String, asked: &Asked) {
     }
 }
 
-/// What captured rules do with a packet, in a sentence.
+/// Verdict of captured rules, as a sentence.
 #[must_use]
 pub(super) fn captured_sentence(asked: &Asked, verdict: &LiveVerdict) -> String {
     match &verdict.outcome {
@@ -143,7 +143,7 @@ pub(super) fn captured_sentence(asked: &Asked, verdict: &LiveVerdict) -> String 
     }
 }
 
-/// What becomes of the packet.
+/// Verdict as a sentence.
 #[must_use]
 pub(super) fn sentence(plan: &Plan, packet: &Packet, verdict: &Verdict) -> String {
     let what = |port: u16| {

@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 use super::setting::{Setting, find};
 use super::{Asked, Decision, Explanation, Plan, chains, human, table_name};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// The whole explanation.
 #[must_use]
 pub(super) fn write(explanation: &Explanation) -> Value {
     let mut all = json!({ "version": VERSION, "subject": explanation.subject });

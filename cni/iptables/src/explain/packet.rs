@@ -17,51 +17,42 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use redirect::packet::{Connection, Hook, Layer4, Packet};
 
-/// Who sends a packet of which nothing is said: an app, with a group of its own.
+/// Default owner of a packet: an app, with a group of its own.
 const APP: u32 = 1000;
-/// Where a connection of which nothing is said comes from.
+/// Default source port.
 const SOURCE_PORT: u16 = 40000;
 
-/// Words that are no packet.
+/// Malformed packet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read packet {text:?}: {reason}; for example: {EXAMPLE}")]
 pub(super) struct PacketError {
-    /// What was given.
+    /// Input.
     pub(super) text: String,
-    /// What is wrong with it.
     pub(super) reason: Reason,
 }
 
-/// A packet that is one.
+/// Valid packet.
 const EXAMPLE: &str = "'out tcp 10.1.2.3:443 uid 1000'";
 
-/// What is wrong with a packet.
+/// Reason of a malformed packet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
-    /// No direction.
     #[error("{0:?} is no direction: use out, own, loopback or in")]
     Direction(String),
-    /// No protocol.
     #[error("{0:?} is no protocol: use tcp, udp or icmp")]
     Protocol(String),
-    /// No destination.
     #[error("{0:?} is no destination: use ADDRESS:PORT, [ADDRESS]:PORT, or for icmp ADDRESS")]
     Destination(String),
-    /// A word that means nothing.
+    /// Unknown word.
     #[error("{0:?} means nothing here: use uid, gid, from, iface, mark, connmark or state")]
     Word(String),
-    /// A value that means nothing.
+    /// Malformed value.
     #[error("{value:?} is no value of {word}")]
-    Value {
-        /// The word.
-        word: String,
-        /// Its value.
-        value: String,
-    },
-    /// What arrives from elsewhere has no owner here.
+    Value { word: String, value: String },
+    /// An inbound packet has no owner here.
     #[error("what arrives from elsewhere has no {0} here")]
     Owner(&'static str),
-    /// Source and destination are of two families.
+    /// Families of source and destination differ.
     #[error("source and destination are not of one family")]
     Families,
 }
@@ -144,7 +135,7 @@ fn loopback(v4: bool) -> IpAddr {
     if v4 { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() }
 }
 
-/// A packet of which nothing but direction and destination is said.
+/// Packet with direction and destination only.
 fn plain(direction: Direction, destination: IpAddr, own: &[IpAddr]) -> Packet {
     let v4 = destination.is_ipv4();
     // Addresses for documentation, where the pod has none of the family.

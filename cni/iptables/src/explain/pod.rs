@@ -7,28 +7,25 @@ use protocol::pod::PodFacts;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A pod and what is known of its network.
+/// Pod with its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodFile {
-    /// The pod.
     pub(super) facts: PodFacts,
     /// `status.podIPs`
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// A file in which there is not exactly one pod.
+/// Not exactly one pod in a file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PodError {
     /// Neither YAML nor JSON.
     #[error("read the pod: {0}")]
     Syntax(String),
-    /// A pod whose fields have other types than a pod's.
+    /// Fields of the wrong type.
     #[error("read the pod")]
     Shape(#[source] serde_json::Error),
-    /// No pod.
     #[error("find a pod in the file: it has {0}")]
     None(String),
-    /// More than one.
     #[error("choose a pod: the file has {}; give one of them", .0.join(", "))]
     Several(Vec<String>),
 }
@@ -67,7 +64,7 @@ pub(super) fn read(text: &str) -> Result<PodFile, PodError> {
     }
 }
 
-/// A list's items, or the object itself.
+/// Items of a list, or the object itself.
 fn items(mut document: Value) -> Vec<Value> {
     match document.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => items,

@@ -14,23 +14,21 @@ use redirect::{Config, Redirect};
 use crate::flag::{self, Flag};
 use crate::given::{self, Given};
 
-/// Where a setting comes from.
+/// Source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Nobody said anything.
+    /// Not set.
     Default,
-    /// This annotation of the pod.
+    /// Annotation of the pod.
     Annotation(&'static str),
-    /// This variable: of the proxy's container, or of the process.
+    /// Variable: of the proxy's container, or of the process.
     Env(String),
-    /// The command line.
     Flag,
-    /// The security context of the proxy's container.
     SecurityContext,
 }
 
 impl Source {
-    /// The word for it.
+    /// Name in the output.
     #[must_use]
     pub(super) fn kind(&self) -> &'static str {
         match self {
@@ -42,7 +40,7 @@ impl Source {
         }
     }
 
-    /// The annotation's key or the variable's name.
+    /// Key of the annotation or name of the variable.
     #[must_use]
     pub(super) fn name(&self) -> Option<&str> {
         match self {
@@ -53,16 +51,14 @@ impl Source {
     }
 }
 
-/// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
-    /// Its name, as its users know it.
+    /// Name, as its users know it.
     pub(super) name: String,
-    /// What it amounts to.
+    /// Effective value.
     pub(super) value: String,
-    /// Where it comes from.
     pub(super) source: Source,
-    /// The rules that exist for it.
+    /// Origin of the rules that exist for it.
     pub(super) origin: Option<Origin>,
 }
 
@@ -72,7 +68,7 @@ impl Display for Setting {
     }
 }
 
-/// The setting that rules of `origin` exist for.
+/// Setting of rules of `origin`.
 #[must_use]
 pub(super) fn find(settings: &[Setting], origin: Origin) -> Option<&Setting> {
     settings.iter().find(|setting| setting.origin == Some(origin))
@@ -96,7 +92,7 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// What a pod says, as the CNI plugin reads it.
+/// Settings of a pod, as the CNI plugin reads it.
 #[must_use]
 pub(super) fn of_pod(
     redirect: &Redirect,
@@ -158,7 +154,7 @@ pub(super) fn of_pod(
     settings
 }
 
-/// What the environment of the process says that applies the rules.
+/// Settings from the environment of the process that applies the rules.
 fn of_environment(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> [Setting; 3] {
     let setting = |name: &str, value, origin| {
         let source = if env(name).is_some() { Source::Env(name.to_owned()) } else { Source::Default };
@@ -171,7 +167,7 @@ fn of_environment(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> [Set
     ]
 }
 
-/// The flags that shape rules, with the rules that exist for them.
+/// Flags that shape rules, with the rules that exist for them.
 static FLAGS: [(&Flag, Option<Origin>); 19] = [
     (&flag::MODE, Some(Origin::Tproxy)),
     (&flag::PROXY_UID, Some(Origin::ProxyUid)),
@@ -194,7 +190,7 @@ static FLAGS: [(&Flag, Option<Origin>); 19] = [
     (&flag::TPROXY_MARK, None),
 ];
 
-/// What the command line says.
+/// Settings from the command line.
 #[must_use]
 pub(super) fn of_flags(given: &Given, config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Setting> {
     let flags = FLAGS.iter().map(|(flag, origin)| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is explained: a pod as the CNI plugin would see it, or the flags of a programming run.
+//! Subject of an explanation: a pod as the CNI plugin would see it, or the flags of a programming run.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::settings::Settings;
 use crate::surroundings::Surroundings;
 use crate::world::World;
 
-/// The namespace of the node agent in a default installation.
+/// Namespace of the node agent in a default installation.
 const AGENT_NAMESPACE: &str = "istio-system";
 
-/// Explains what the command line asks about.
+/// Explains the subject of the command line.
 pub(super) fn explain(
     world: &mut World<'_>,
     given: &Given,

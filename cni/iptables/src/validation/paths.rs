@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What upstream's probe cannot see, as far as it can be found out from inside the pod.
+//! Paths that upstream's probe cannot see, as far as they can be validated from inside the pod.
 //!
 //! The process runs as the proxy's user, whom rules leave alone: it cannot send what an app sends, so it cannot prove the app's
 //! outbound path nor that its DNS is captured. Nor can anything inside make a packet arrive from outside; what leaves by `lo` and
 //! comes back never meets the rules of the nat table again.
 //!
-//! What it can see without privileges: what becomes of its own connections to single ports, in both families, and policy routes.
-//! That tells with which settings rules were made (those with DNS capture leave the proxy's connections to port 53 alone), and
-//! under TPROXY it meets the inbound rules: those of iptables drop what nobody with `IP_TRANSPARENT` takes. What should become of a
-//! connection says the same evaluator that explains rules ([`redirect::verdict`](mod@redirect::verdict)). With `CAP_NET_ADMIN`
-//! it can read the rules themselves.
+//! Visible without privileges: the fate of its own connections to single ports, in both families, and policy routes. That tells with which
+//! settings rules were made (those with DNS capture leave the proxy's connections to port 53 alone), and under TPROXY it meets the inbound
+//! rules: those of iptables drop what nobody with `IP_TRANSPARENT` takes. The expected fate of a connection is the evaluator's that
+//! explains rules ([`redirect::verdict`](mod@redirect::verdict)). With `CAP_NET_ADMIN` it can read the rules themselves.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,30 +28,30 @@ use super::{Route, family, ports};
 use crate::failure::chain;
 use crate::surroundings::Whole;
 
-/// A path, and what was found.
+/// Finding about a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Its name.
+    /// Name.
     pub path: &'static str,
-    /// What was found.
+    /// Result.
     pub state: State,
 }
 
-/// What was found about a path; the text says how, or why.
+/// Result; the text says how, or why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// As it should be.
+    /// As expected.
     Holds(String),
-    /// Not as it should be.
+    /// Not as expected.
     Broken(String),
-    /// That cannot be told from here.
+    /// Not visible from here.
     Unproven(String),
 }
 
-/// On loopback an answer comes at once or not at all.
+/// On loopback an answer is immediate or never comes.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Looks at all paths.
+/// Checks all paths.
 pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec<Finding> {
     let config = &whole.config;
     let mut findings = Vec::new();
@@ -107,7 +106,7 @@ fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
     }
 }
 
-/// Compares what becomes of a connection with what should.
+/// Compares the fate of a connection with the expected one.
 fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> State {
     let wanted = expected(rules, route);
     let seen = listeners.send(&route, PATIENCE);
@@ -122,7 +121,7 @@ fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> State {
     }
 }
 
-/// What rules do with a connection of this process: on its way out, and if they let it go, on its way in through `lo`.
+/// Verdict on a connection of this process: on its way out, and if accepted, on its way in through `lo`.
 fn expected(rules: &Ruleset, Route { source, target }: Route) -> Fate {
     let mut packet = Packet {
         hook: Hook::Output,
@@ -178,7 +177,7 @@ fn policy_routes(config: &Config) -> State {
     }
 }
 
-/// The live rules, compared with what these settings would make.
+/// Compares live rules with those of these settings.
 fn live_rules(config: &Config) -> State {
     let snapshot = match netfilter::read() {
         Ok(snapshot) => snapshot,

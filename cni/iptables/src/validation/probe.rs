@@ -18,38 +18,35 @@ use rustix::net::{
 
 use super::Route;
 
-/// How long one connection is waited for before the next is tried.
+/// Timeout of a connection attempt.
 const PERIOD: Duration = Duration::from_secs(1);
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
-/// Connections that wait to be looked at; there is one at a time.
+/// Listen backlog; there is one connection at a time.
 const BACKLOG: i32 = 16;
 
-/// Open listeners with their addresses.
+/// Listeners with their addresses.
 #[derive(Debug, Default)]
 pub struct Listeners(Vec<(OwnedFd, SocketAddr)>);
 
-/// A connection that arrived.
+/// An accepted connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
-    /// The port that it arrived on.
+    /// Its local port.
     pub(super) port: u16,
-    /// Where it was sent to, if the kernel remembers.
+    /// `SO_ORIGINAL_DST`, if the kernel has it.
     pub(super) original: Option<SocketAddr>,
 }
 
-/// What became of a connection.
+/// Fate of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It arrived at a listener of ours.
-    Arrived {
-        /// On this port.
-        port: u16,
-    },
-    /// It was not redirected: refused, or answered by somebody else.
+    /// Accepted by a listener of ours.
+    Arrived { port: u16 },
+    /// Not redirected: refused, or answered by another process.
     NotRedirected,
-    /// The kernel had no way for it.
+    /// No route.
     Unreachable(Errno),
-    /// Nobody answered.
+    /// Timeout.
     Silence,
 }
 
@@ -58,7 +55,7 @@ fn stream(address: IpAddr) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, FLAGS, Some(ipproto::TCP))
 }
 
-/// Begins to connect; a connection that is under way counts.
+/// Non-blocking connect; EINPROGRESS counts as success.
 fn dial(route: &Route) -> Result<OwnedFd, Errno> {
     let client = stream(route.source)?;
     bind(&client, &SocketAddr::new(route.source, 0))?;
@@ -93,7 +90,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Whether there is none.
+    /// True without listeners.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -133,7 +130,7 @@ impl Listeners {
         }
     }
 
-    /// Connects once and says what becomes of it.
+    /// Connects once, and returns the connection's fate.
     pub(super) fn send(&self, route: &Route, patience: Duration) -> Fate {
         let client = match dial(route) {
             Ok(client) => client,
@@ -179,7 +176,7 @@ impl Listeners {
             while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC) {
                 let original = original(&connection, *address);
                 if let Some(original) = original {
-                    // Who hung up does not want to know.
+                    // The peer may have closed.
                     let _ = write!(TcpStream::from(connection), "{}", original.port());
                 }
                 arrivals.push(Arrival { port: address.port(), original });

@@ -27,18 +27,17 @@ use netfilter::iptables::{Variant, is_installed};
 use pod::Proxy;
 use rights::Rights;
 
-/// What a case cannot do without.
+/// Prerequisites of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// A network namespace.
     Namespace,
-    /// Also a user without privileges.
+    /// And an unprivileged user.
     Users,
-    /// Also the legacy iptables tools, and the right to use them.
+    /// And the legacy iptables tools, and the right to use them.
     Legacy,
 }
 
-/// A case: a sentence, what it needs, what it does.
+/// A case: sentence, prerequisites and function.
 struct Case(&'static str, Needs, fn(Proxy));
 
 fn main() -> ExitCode {
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether the case passed, or why it cannot run.
+/// Runs a case; skips it with the reason where a prerequisite is lacking.
 fn run(&Case(_, needs, work): &Case, rights: &Rights) -> Result<bool, String> {
     let proxy = match (rights, needs) {
         (Rights::None(reason), _) => return Err(reason.clone()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What validation finds out beyond upstream's probe: it reports, and fails only where it is told to.
+//! Validation beyond upstream's probe: it reports, and fails only where enforced.
 
 use netfilter::address::Rtnetlink;
 use netfilter::route::PolicyRoutes;

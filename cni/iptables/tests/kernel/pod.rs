@@ -8,7 +8,7 @@ use nix::sched::{CloneFlags, unshare};
 
 use crate::link;
 
-/// The proxy's user and group.
+/// UID and GID of the proxy.
 #[derive(Clone, Copy)]
 pub(crate) struct Proxy {
     pub(crate) id: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Pod {
 /// Captures everything.
 pub(crate) const ALL: [&str; 6] = ["-i", "*", "-b", "*", "-m", "REDIRECT"];
 
-/// What a run of validation came to.
+/// Result of a validation.
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) log: String,
@@ -64,7 +64,6 @@ impl Pod {
         command
     }
 
-    /// Validates it.
     pub(crate) fn validate(self, arguments: &[&str]) -> Ran {
         ran(self.validation(arguments))
     }
@@ -77,7 +76,7 @@ pub(crate) fn ran(mut command: Command) -> Ran {
 }
 
 impl Ran {
-    /// Fails with the log unless the run ended with `code` and said `part`.
+    /// Fails with the log unless the run ended with `code` and logged `part`.
     pub(crate) fn expect(self, code: i32, part: &str) {
         assert_eq!(self.code, Some(code), "{}", self.log);
         assert!(self.log.contains(part), "no {part:?} in\n{}", self.log);

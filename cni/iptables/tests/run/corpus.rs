@@ -53,7 +53,7 @@ fn is_on(config: &Map<String, Value>, field: &str) -> bool {
     config.get(field).is_some_and(|value| value == &Value::Bool(true))
 }
 
-/// A stage and a command line that amount to the case's configuration.
+/// A stage and a command line for the case's configuration.
 fn call(config: &Map<String, Value>) -> (Stage, Vec<String>) {
     // An absent user or group is the default of configurations, not of command lines.
     let owner = |field: &str| field.ends_with("ID").then_some("1337");
@@ -99,7 +99,7 @@ fn normal(line: &str) -> String {
     line.split(' ').filter(|part| !part.is_empty()).map(token).collect::<Vec<_>>().join(" ")
 }
 
-/// The restore text of one family as upstream writes it.
+/// Restore text of one family as upstream writes it.
 fn restore(tables: Option<&Value>) -> Vec<String> {
     let tables: BTreeMap<String, Vec<String>> =
         tables.map(|tables| serde_json::from_value(tables.clone()).unwrap()).unwrap_or_default();

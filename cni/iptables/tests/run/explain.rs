@@ -45,7 +45,7 @@ fn explanations_are_as_recorded() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The one that the documents show.
+/// The example of the documents.
 #[test]
 fn the_shortest_explanation_is_four_lines() {
     let pod = fs::read_to_string(directory().join("outbound/pod.yaml")).unwrap();
@@ -145,7 +145,7 @@ fn every_recorded_pod_is_decided_as_recorded() {
     }
 }
 
-/// How many rules each table of each family has.
+/// Number of rules by table and family.
 fn listed(json: &Value) -> BTreeMap<(String, String), usize> {
     let mut counts = BTreeMap::new();
     for chain in json["chains"].as_array().unwrap() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who wins: the command line over the environment, a later variable over an earlier one, and all of them over the default.
+//! Precedence: the command line over the environment, a later variable over an earlier one, and all of them over the default.
 
 use iptables::exit::Exit;
 use iptables::flag::{ALL, Flag, Kind};
@@ -43,7 +43,7 @@ fn every_flag_takes_its_value_from_whoever_counts_most() {
             assert_eq!(read(flag, &[], &env).0, want, "{}", flag.name);
         }
         assert_eq!(read(flag, &[long], &env).0, want, "{}", flag.name);
-        // What cannot be read is passed over.
+        // Malformed is ignored.
         if let (Some(last), true) = (env.last_mut(), flag.kind != Kind::Text) {
             last.1 = "maybe";
             let (value, ignored) = read(flag, &[], &env);

@@ -16,7 +16,7 @@ use netfilter::program::{Options, Removed, Request};
 use netfilter::{Applied, Backend, Choice, Netns, NetnsError, ProgramError, Programmed, Reason};
 use redirect::Config;
 
-/// Where a run takes place.
+/// Environment of a run.
 pub(crate) struct Stage {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) files: BTreeMap<PathBuf, String>,
@@ -24,17 +24,17 @@ pub(crate) struct Stage {
     pub(crate) stdin: String,
 }
 
-/// What a run did.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) exit: Exit,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// What the kernel was asked for.
+    /// Recorded requests to the kernel.
     pub(crate) asked: Vec<Asked>,
 }
 
-/// What the kernel was asked for.
+/// Request to the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asked {
     Enter(PathBuf),
@@ -86,12 +86,12 @@ impl Stage {
         }
     }
 
-    /// The configuration that a run asks the kernel for.
+    /// Configuration in a run's request to the kernel.
     pub(crate) fn config(&self, arguments: &[&str]) -> Config {
         self.request(arguments).config
     }
 
-    /// What a run asks the kernel for.
+    /// A run's request to the kernel.
     pub(crate) fn request(&self, arguments: &[&str]) -> Request {
         let seen = self.run(arguments);
         assert_eq!(seen.exit, Exit::Success, "{}", seen.stderr);
@@ -101,7 +101,7 @@ impl Stage {
         }
     }
 
-    /// How a run fails.
+    /// Error of a failed run.
     pub(crate) fn failure(&self, arguments: &[&str]) -> String {
         let seen = self.run(arguments);
         assert_eq!((seen.exit, &seen.asked), (Exit::Failure, &vec![]), "{}", seen.stderr);

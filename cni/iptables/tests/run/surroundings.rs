@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What files, variables and addresses add, and what is refused before anything is touched.
+//! Inputs from files, variables and addresses, and errors before anything is touched.
 
 use iptables::exit::Exit;
 use netfilter::program::Surroundings;

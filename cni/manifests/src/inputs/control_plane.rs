@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What inputs say of the control plane: whether its injector counts on the node agent, and how pods ask for the plugin. None of it is
-//! rendered here; that it fits to what is rendered is.
+//! Claims about the control plane: its injector relies on the node agent, and how pods request the plugin. They are not rendered but
+//! checked against the rendering.
 
 use serde_json::Value;
 
@@ -10,31 +10,31 @@ use crate::note::Note;
 use crate::place::Place;
 use crate::values::{Provider, Values};
 
-/// The annotation by which pods name networks of Multus.
+/// Pods' annotation for networks of Multus.
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
-/// What is claimed.
+/// Subject of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// Pods get `istio-validation` instead of `istio-init`.
     Enabled(bool),
-    /// Who runs the plugin.
+    /// Runner of the plugin.
     Provider(Provider),
 }
 
-/// Something that an input says of the control plane.
+/// A claim about the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What it says.
+    /// Subject.
     pub what: What,
-    /// Where it says so.
+    /// Its source.
     pub given: Given,
 }
 
 /// Reads `enabled`, `provider` and the old `chained` of a section.
 ///
 /// # Errors
-/// What they cannot hold.
+/// Values of the wrong kind.
 pub(super) fn section(value: Option<&Value>, place: &str, claims: &mut Vec<Claim>) -> Result<(), Mistakes> {
     let map = super::map(value, place)?;
     let mut mistakes = Mistakes::default();
@@ -84,7 +84,7 @@ pub(super) fn annotations(value: Option<&Value>, place: &str, all: &mut Translat
     }
 }
 
-/// The provider that the inputs claim, if any does.
+/// Claimed provider, if any.
 #[must_use]
 pub fn claimed(claims: &[Claim]) -> Option<Provider> {
     claims.iter().find_map(|claim| match claim.what {
@@ -112,7 +112,7 @@ pub fn agree(claims: &[Claim]) -> Result<(), Mistakes> {
     mistakes.none()
 }
 
-/// Whether the control plane fits to the node agent, and what has to be set there.
+/// Checks claims against the node agent; returns settings for the control plane.
 ///
 /// # Errors
 /// A provider that is not the node agent's; `place` goes in front of that one's name.
@@ -144,7 +144,7 @@ pub fn fits(claims: &[Claim], values: &Values, place: Place) -> Result<Vec<Note>
     Ok(notes)
 }
 
-/// What has to be known where no node agent is installed.
+/// Hints where no node agent is installed.
 #[must_use]
 pub fn without_agent(claims: &[Claim]) -> Vec<Note> {
     let counts_on_it = claims.iter().find(|claim| claim.what == What::Enabled(true));

@@ -16,7 +16,7 @@ const RENAMED: [(&str, &str, &str); 2] = [
     ("rollingMaxUnavailable", "updateStrategy.rollingUpdate.maxUnavailable", "1.26"),
 ];
 
-/// What nothing reads any more, and why.
+/// Values that are no longer read, and why.
 const UNREAD: [(&str, &str); 4] = [
     ("privileged", "the agent has the capabilities that its mode needs, and no more"),
     ("psp_cluster_role", "Kubernetes has no PodSecurityPolicy since 1.25"),
@@ -72,7 +72,7 @@ fn rename(
     Ok(())
 }
 
-/// Takes a value out, if it is there and says anything.
+/// Removes a value, if it is set.
 fn take(values: &mut Value, path: &str) -> Option<Value> {
     let (group, key) = path.rsplit_once('.').map_or((None, path), |(group, key)| (Some(group), key));
     let group = match group {
@@ -87,7 +87,7 @@ pub fn spellings() -> impl Iterator<Item = &'static str> {
     RENAMED.iter().map(|(old, ..)| *old).chain(UNREAD.iter().map(|(old, _)| *old))
 }
 
-/// The part of the page of values about them.
+/// Section of the page of values about them.
 #[must_use]
 pub fn guide() -> String {
     let mut text = "\n## Former spellings\n\n`install-cni manifests` translates them and says so; the chart translates them, too, but for `taint.enabled`. `--show-values` \

@@ -12,34 +12,33 @@ use crate::place::Place;
 use crate::resolve::Context;
 use crate::values::{Provider, Values};
 
-/// A text and the name by which people know it.
+/// A text with its name for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Its name: a path, or `-`.
+    /// Path, or `-`.
     pub name: String,
-    /// What it says.
+    /// Content.
     pub text: String,
 }
 
-/// Everything that was handed in.
+/// All inputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// `ServiceMesh` and `IstioOperator` documents.
     pub documents: Vec<Source>,
     /// Values of the chart; a later file wins.
     pub values: Vec<Source>,
-    /// Words of `--set`; they win over the files.
+    /// `--set`; wins over the files.
     pub set: Vec<String>,
     /// The namespace that was asked for besides them; it wins over that of a document.
     pub namespace: Option<String>,
 }
 
-/// What comes of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installation {
-    /// The values; nothing if no node agent is to be installed.
+    /// Values; `None` if no node agent is to be installed.
     pub values: Option<Values>,
-    /// What the operator should know.
+    /// Hints for the operator.
     pub notes: Vec<Note>,
 }
 

@@ -11,16 +11,15 @@ use crate::note::Note;
 use crate::place::{OUTSIDE, Place};
 use crate::skew::{self, Minor, Skew};
 
-/// Its group and version.
+/// Group and version.
 pub const API_VERSION: &str = "install.istio.io/v1alpha1";
-/// Its kind.
 pub const KIND: &str = "IstioOperator";
 
-/// What goes in front of the names of values.
+/// Prefix of values in messages.
 pub const VALUES: Place = Place("spec.values.cni.");
 const COMPONENT: &str = "spec.components.cni";
 
-/// What the document itself may say; most of it is the control plane's.
+/// Known fields of the document; most are the control plane's.
 const SPEC: [&str; 17] = [
     "addonComponents",
     "compatibilityVersion",
@@ -41,7 +40,7 @@ const SPEC: [&str; 17] = [
     "variant",
 ];
 
-/// Kubernetes settings of the component that have a value of ours.
+/// Kubernetes settings of the component, with our values for them.
 const SETTINGS: [(&str, &str); 6] = [
     ("affinity", "affinity"),
     ("imagePullPolicy", "pullPolicy"),
@@ -84,7 +83,7 @@ fn values(document: &Value, spec: &Map<String, Value>) -> Result<Value, Mistakes
     mistakes.none().map(|()| all)
 }
 
-/// What the document says of the whole mesh.
+/// Mesh-wide fields.
 fn whole(spec: &Map<String, Value>, all: &mut Translated) -> Result<(), Mistakes> {
     let mut mistakes = Mistakes::default();
     for (key, path) in [
@@ -116,7 +115,7 @@ fn whole(spec: &Map<String, Value>, all: &mut Translated) -> Result<(), Mistakes
     mistakes.none()
 }
 
-/// Sets a value that the document says outside of its values.
+/// Sets a value from a field outside of `values`.
 fn add(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistakes> {
     match get(&all.values, path) {
         Some(there) if *there != given.value => {
@@ -201,7 +200,7 @@ fn env(all: &mut Translated, given: Given) -> Result<(), Mistakes> {
     }
 }
 
-/// Tags that say that agent and control plane are too far apart.
+/// Tags whose version skew is unsupported.
 fn skew(all: &Translated) -> Option<Note> {
     let tag = |path: &str| get(&all.values, path).and_then(Value::as_str);
     let (agent, plane) = (tag("tag")?, tag("global.tag")?);

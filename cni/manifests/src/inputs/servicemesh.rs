@@ -10,15 +10,14 @@ use crate::note::Note;
 use crate::place::Place;
 use crate::values::{Provider, Values};
 
-/// Its group and version.
+/// Group and version.
 pub const API_VERSION: &str = "asm.alauda.io/v1alpha1";
-/// Its kind.
 pub const KIND: &str = "ServiceMesh";
 
 const ENTRY: &str = "spec.componentConfig[istioCni]";
-/// What goes in front of the names of values.
+/// Prefix of values in messages.
 pub const VALUES: Place = Place("spec.componentConfig[istioCni].cni.values.");
-/// The namespace of the node agent, if the document names none.
+/// Default namespace of the node agent.
 pub const NAMESPACE: &str = "kube-system";
 
 /// Reads a document.
@@ -41,7 +40,7 @@ pub fn translate(document: &Value) -> Result<Translated, Mistakes> {
     mistakes.none().map(|()| all)
 }
 
-/// The component of the node agent, if it is there.
+/// Component of the node agent, if present.
 fn component(list: Option<&Value>) -> Result<Option<Map<String, Value>>, Mistakes> {
     let list = match list {
         None | Some(Value::Null) => return Ok(None),

@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 
 use crate::mistake::{Given, Mistake, Mistakes};
 
-/// The last place of a list that can be set; Helm's, too.
+/// Highest index of a list; Helm's, too.
 const LAST: usize = 65_536;
-/// How many keys and places a name may have; Helm allows as many keys.
+/// Maximum depth of a name; Helm allows as many keys.
 const DEEP: usize = 30;
 
-/// Puts what a word says over values.
+/// Applies an assignment to values.
 ///
 /// # Errors
-/// What is no assignment.
+/// Malformed assignment.
 pub fn apply(values: &mut Value, word: &str) -> Result<(), Mistakes> {
     let mut left = Left(word.chars());
     loop {
@@ -28,7 +28,7 @@ pub fn apply(values: &mut Value, word: &str) -> Result<(), Mistakes> {
     }
 }
 
-/// Why a word cannot be read.
+/// Parse error.
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
     #[error("a key has no name")]
@@ -47,11 +47,11 @@ enum Unreadable {
     TooDeep,
 }
 
-/// What is left of a word.
+/// Rest of the input.
 struct Left<'a>(std::str::Chars<'a>);
 
 impl Left<'_> {
-    /// What comes before the first of these letters that stands for itself, and which it was; none at the end.
+    /// Reads up to the first unescaped of these characters, and returns it; `None` at the end.
     fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
         let mut text = String::new();
         while let Some(letter) = self.0.next() {
@@ -64,13 +64,13 @@ impl Left<'_> {
         (text, None)
     }
 
-    /// Drops the next letter if it is this one.
+    /// Skips the next character if it is this one.
     fn skip(&mut self, letter: char) -> bool {
         let rest = self.0.as_str().strip_prefix(letter);
         rest.map(|rest| self.0 = rest.chars()).is_some()
     }
 
-    /// One assignment, into a map.
+    /// Assignment into a map.
     fn assign(&mut self, map: &mut Value, deep: usize) -> Result<(), Unreadable> {
         let deep = deep.checked_sub(1).ok_or(Unreadable::TooDeep)?;
         let (key, end) = self.until(&['=', '[', ',', '.']);
@@ -90,7 +90,7 @@ impl Left<'_> {
         Ok(())
     }
 
-    /// The same for a place of a list, after `[`.
+    /// Assignment into a list, after `[`.
     fn place(&mut self, list: &mut Value, deep: usize) -> Result<(), Unreadable> {
         let deep = deep.checked_sub(1).ok_or(Unreadable::TooDeep)?;
         let (text, end) = self.until(&[']']);

@@ -24,7 +24,6 @@ other charts.
 |---|---|---|---|
 ";
 
-/// The page.
 #[must_use]
 pub fn guide() -> String {
     let mut text = HEAD.to_owned();

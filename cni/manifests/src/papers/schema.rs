@@ -38,7 +38,7 @@ fn accept(schema: &mut Value, path: &str) {
     at["properties"][key] = json!({ "description": "Former spelling" });
 }
 
-/// Null is as good as nothing, everywhere.
+/// `null` is permitted everywhere: it means unset.
 fn group(nodes: &[(&'static str, Node)], is_open: bool) -> Value {
     let properties: Map<String, Value> = nodes
         .iter()

@@ -16,7 +16,6 @@ const HEAD: &str = "\
 _internal_defaults_do_not_set:
 ";
 
-/// The file.
 #[must_use]
 pub fn values_file() -> String {
     let mut text = HEAD.to_owned();
@@ -24,7 +23,7 @@ pub fn values_file() -> String {
     text
 }
 
-/// The file that the templates read.
+/// File that the templates read.
 #[must_use]
 pub fn defaults_file() -> String {
     let head = "# What values.yaml shows, for the templates. It is written from the table in cni/manifests/src/fields.rs.\n";

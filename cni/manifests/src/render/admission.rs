@@ -8,13 +8,13 @@ use super::rights::{AGENT, Right, TAINT};
 use super::taint;
 use crate::values::TaintMode;
 
-/// Where the API server says on which node the caller's pod is.
+/// Extra of the caller's user info with its pod's node.
 const NODE: &str = "authentication.kubernetes.io/node-name";
 
-/// Whose requests a policy is about.
+/// Account that a policy applies to.
 #[derive(Clone, Copy)]
 struct Caller {
-    /// What it is called in the policy.
+    /// Name within the policy.
     name: &'static str,
     account: &'static str,
 }
@@ -22,7 +22,7 @@ struct Caller {
 const THE_AGENT: Caller = Caller { name: "agent", account: AGENT };
 const THE_CONTROLLER: Caller = Caller { name: "controller", account: TAINT };
 
-/// What the policy is about, and what holds there.
+/// Subject and rules of a policy.
 struct Policy {
     name: &'static str,
     caller: Caller,
@@ -32,7 +32,7 @@ struct Policy {
     validations: Vec<Value>,
 }
 
-/// The policies and their bindings.
+/// Policies and their bindings.
 pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
     let values = make.values;
     if !values.admission_policy.enabled {
@@ -65,7 +65,7 @@ fn own_pods(right: Right) -> Policy {
     Policy { name: "istio-cni-own-pods", caller: THE_AGENT, operation, resource, variables, validations }
 }
 
-/// Who may change nodes for a taint's sake may change nothing else of them; the agent only of its own.
+/// The right to taint nodes is limited to the taint; the agent's to its own node.
 fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
     let taints =
         |object| format!("has({object}.spec.taints) ? {object}.spec.taints.filter(t, t.key != '{key}') : []");
@@ -102,17 +102,17 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
     Policy { name, caller, operation: "UPDATE", resource: "nodes", variables, validations }
 }
 
-/// A part of a node that stays as it is.
+/// Immutable part of a node.
 struct Kept {
-    /// What its two variables begin with.
+    /// Prefix of its two variables.
     name: &'static str,
     path: &'static str,
-    /// What it is where it is not there.
+    /// Substitute where it is absent.
     empty: &'static str,
 }
 
-/// What may be written with the right to patch a node, and lasts: owners let the garbage collector delete a node, finalizers keep one for
-/// ever, and whatever a node lacks when it is new could be set once.
+/// Fields that the right to patch a node includes, and that last: owners let the garbage collector delete a node, finalizers keep one for
+/// ever, and any field that a new node lacks could be set once.
 const KEPT: [Kept; 6] = [
     Kept { name: "labels", path: "metadata.labels", empty: "{}" },
     Kept { name: "annotations", path: "metadata.annotations", empty: "{}" },
@@ -122,7 +122,7 @@ const KEPT: [Kept; 6] = [
     Kept { name: "ranges", path: "spec.podCIDRs", empty: "[]" },
 ];
 
-/// An expression that says that parts are as they were.
+/// Expression that parts are unchanged.
 fn same(names: &[&str]) -> String {
     let one = |name: &&str| format!("variables.{name}Before == variables.{name}After");
     names.iter().map(one).collect::<Vec<_>>().join(" && ")

@@ -8,10 +8,9 @@ use super::make::{DAEMON_SET, Labels, Maker, fixed, merged, put_unless_empty};
 use super::rights::AGENT;
 use crate::values::Values;
 
-/// The plugin lets pods of this name start before it asks anybody.
+/// The plugin lets pods of this name start without asking anybody.
 pub(super) const NAME: &str = "istio-cni-node";
 
-/// The DaemonSet.
 pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
     let values = make.values;
     let own = fixed([("k8s-app", NAME)]);
@@ -36,7 +35,7 @@ pub(super) fn daemon_set(make: &Maker<'_>) -> Value {
     set
 }
 
-/// Labels of every pod: none of them is in the mesh.
+/// Labels of every pod: none is part of the mesh.
 pub(super) fn apart() -> Labels {
     fixed([("sidecar.istio.io/inject", "false"), ("istio.io/dataplane-mode", "none")])
 }

@@ -9,7 +9,7 @@ use super::make::{CONFIG_MAP, Maker, or};
 use super::taint;
 use crate::values::{StatusGate, TaintMode, Values};
 
-/// The `ConfigMap` that the agent watches.
+/// `ConfigMap` that the agent watches.
 pub(super) fn config_map(make: &Maker<'_>) -> Value {
     let mut data = settings(make.values);
     data.extend(make.values.env.clone());
@@ -80,7 +80,7 @@ fn texts(values: &Values) -> [(&'static str, String); 11] {
     ]
 }
 
-/// The word that stands for one of a few.
+/// Name of a variant.
 pub(super) fn word(one: impl serde::Serialize) -> String {
     json!(one).as_str().unwrap_or_default().to_owned()
 }

@@ -10,12 +10,12 @@ use crate::values::Values;
 
 /// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
 const WRITING: [&str; 1] = ["DAC_OVERRIDE"];
-/// In pods' namespaces one needs more.
+/// Capabilities for entering pods' namespaces.
 const ENTERING: [&str; 5] = ["NET_ADMIN", "NET_RAW", "SYS_PTRACE", "SYS_ADMIN", "DAC_OVERRIDE"];
-/// What is written there is proven by a packet of a user without privileges.
+/// Capabilities for the probe, which sends a packet as an unprivileged user.
 const PROVING: [&str; 2] = ["SETUID", "SETGID"];
 
-/// A directory of the node, as the agent sees it.
+/// `hostPath` mount.
 struct Mount {
     name: &'static str,
     inside: &'static str,
@@ -28,7 +28,7 @@ enum How {
     Read,
 }
 
-/// What every mode needs.
+/// Mounts of every mode.
 const ALWAYS: [Mount; 4] = [
     Mount { name: "cni-bin-dir", inside: "/host/opt/cni/bin", how: How::Written },
     Mount { name: "cni-net-dir", inside: "/host/etc/cni/net.d", how: How::Written },
@@ -44,7 +44,7 @@ fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
     ALWAYS.iter().chain(to_enter)
 }
 
-/// The volumes of the pod.
+/// Volumes of the pod.
 pub(super) fn volumes(values: &Values) -> Vec<Value> {
     let path = |name| match name {
         "cni-bin-dir" => values.cni_bin_dir.as_str(),
@@ -60,7 +60,7 @@ pub(super) fn volumes(values: &Values) -> Vec<Value> {
     mounts(values).map(volume).collect()
 }
 
-/// The agent's container.
+/// Container of the agent.
 pub(super) fn container(values: &Values) -> Value {
     let mut container = json!({
         "name": "install-cni",
@@ -80,18 +80,18 @@ pub(super) fn container(values: &Values) -> Value {
     container
 }
 
-/// What others may connect to; the kubelet needs no declaration.
+/// Declared ports; the kubelet needs no declaration.
 pub(super) fn ports() -> Value {
     json!([{ "name": "metrics", "containerPort": 15014, "protocol": "TCP" }])
 }
 
-/// What the kubelet asks.
+/// Readiness probe.
 pub(super) fn readiness() -> Value {
     json!({ "httpGet": { "path": "/readyz", "port": 8000 } })
 }
 
-/// Whether the process is there at all. Nobody asks whether it is ready before that, so that a container that starts as it should is never
-/// said to be unhealthy. It is never ended for it, as for a liveness probe.
+/// Startup probe. Readiness is not probed before it succeeds, so that a container that starts normally never gets an `Unhealthy` event. It
+/// cannot kill a running container, as a liveness probe could.
 pub(super) fn startup() -> Value {
     let never = i32::MAX;
     let mut probe = json!({
@@ -104,7 +104,7 @@ pub(super) fn startup() -> Value {
     probe
 }
 
-/// The image's reference.
+/// Image reference.
 pub(super) fn image(values: &Values) -> String {
     if values.image.contains('/') {
         return values.image.clone();
@@ -116,7 +116,7 @@ pub(super) fn image(values: &Values) -> String {
     format!("{hub}/{}:{tag}{variant}", values.image)
 }
 
-/// When the image is pulled; nothing where Kubernetes decides.
+/// `imagePullPolicy`; empty for Kubernetes' default.
 pub(super) fn pull_policy(values: &Values) -> &str {
     if values.pull_policy.is_empty() { &values.global.image_pull_policy } else { &values.pull_policy }
 }
@@ -194,7 +194,7 @@ fn variable(name: &str, value: &str) -> Value {
     variable
 }
 
-/// A variable that tells the pod of itself.
+/// Variable from the downward API.
 pub(super) fn field(name: &str, path: &str) -> Value {
     json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only some clusters need.
+//! Optional objects.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all objects have in common: kind, name, labels.
+//! Common parts of all objects: kind, name, labels.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::values::{Object, Values};
 
-/// What an object is.
+/// `apiVersion` and `kind`.
 #[derive(Clone, Copy)]
 pub(super) struct Kind(pub(super) &'static str, pub(super) &'static str);
 
@@ -25,19 +25,17 @@ pub(super) const QUOTA: Kind = Kind("v1", "ResourceQuota");
 pub(super) const ROLE: Kind = Kind("rbac.authorization.k8s.io/v1", "Role");
 pub(super) const ROLE_BINDING: Kind = Kind("rbac.authorization.k8s.io/v1", "RoleBinding");
 
-/// Labels of an object.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// Makes the objects of one component.
+/// Builder of a component's objects.
 pub(super) struct Maker<'a> {
-    /// What they are made from.
+    /// Source.
     pub(super) values: &'a Values,
-    /// The labels that each of them has.
+    /// Common labels.
     pub(super) labels: Labels,
 }
 
 impl<'a> Maker<'a> {
-    /// For the agent's objects.
     pub(super) fn agent(values: &'a Values) -> Self {
         let release = &values.release.name;
         let labels = [
@@ -54,7 +52,7 @@ impl<'a> Maker<'a> {
         Self { values, labels: labels.map(|(key, value)| (key.to_owned(), value)).into() }
     }
 
-    /// For the objects of the controller of taints.
+    /// For the taint controller's objects.
     pub(super) fn taint(values: &'a Values) -> Self {
         let mut maker = Self::agent(values);
         for key in ["app", "k8s-app"] {
@@ -63,22 +61,21 @@ impl<'a> Maker<'a> {
         maker
     }
 
-    /// The namespace of the installation.
     pub(super) fn namespace(&self) -> &'a str {
         &self.values.release.namespace
     }
 
-    /// An object of the cluster.
+    /// Cluster-scoped object.
     pub(super) fn cluster(&self, kind: Kind, name: &str, body: Value) -> Value {
         object(kind, json!({ "name": name, "labels": self.labels }), body)
     }
 
-    /// An object of the installation's namespace.
+    /// Object in the release's namespace.
     pub(super) fn local(&self, kind: Kind, name: &str, body: Value) -> Value {
         self.within(self.namespace(), kind, name, body)
     }
 
-    /// An object of a namespace.
+    /// Object in a namespace.
     pub(super) fn within(&self, namespace: &str, kind: Kind, name: &str, body: Value) -> Value {
         object(kind, json!({ "name": name, "namespace": namespace, "labels": self.labels }), body)
     }
@@ -95,7 +92,7 @@ fn object(kind: Kind, metadata: Value, body: Value) -> Value {
     object.into()
 }
 
-/// Labels or annotations, the later over the earlier.
+/// Merges labels or annotations; the later win.
 pub(super) fn merged<'a>(layers: impl IntoIterator<Item = &'a Labels>) -> Labels {
     layers.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
@@ -105,7 +102,7 @@ pub(super) fn fixed<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
     pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
-/// Puts `key` into an object unless there is nothing to say.
+/// Sets `key` unless it would be empty.
 pub(super) fn put_unless_empty(object: &mut Value, key: &str, value: Value) {
     let is_empty = match &value {
         Value::Null => true,
@@ -119,7 +116,7 @@ pub(super) fn put_unless_empty(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// A text, or another one where it says nothing.
+/// `text`, or `other` if it is empty.
 pub(super) fn or(text: &str, other: &str) -> String {
     if text.is_empty() { other.to_owned() } else { text.to_owned() }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What cleans the nodes of a cluster that an uninstall left behind: a DaemonSet that purges each node once, and idles. It may do nothing at
-//! the API, and is on the node's network: no CNI plugin is called for it, so that it starts where no other pod does.
+//! Cleans the nodes of a cluster that an uninstall left behind: a DaemonSet that purges each node once, and idles. It has no rights at the
+//! API, and is on the host network: no CNI plugin is called for it, so that it starts where no other pod does.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,9 @@ use super::rights::{self, Names};
 use super::{agent, extra};
 use crate::values::Values;
 
-/// All of its objects.
+/// Name of all its objects.
 const NAME: &str = "istio-cni-purge";
 
-/// The objects.
 #[must_use]
 pub fn purge(values: &Values) -> Vec<Value> {
     let make = Maker::agent(values);

@@ -6,17 +6,15 @@ use serde_json::{Value, json};
 use super::make::{ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Maker, ROLE, ROLE_BINDING, put_unless_empty};
 use crate::values::{Fallback, Repair, TaintMode};
 
-/// The agent's account, its roles, and its settings' prefix.
+/// Name of the agent's account, its roles, and its settings' prefix.
 pub(super) const AGENT: &str = "istio-cni";
-/// The account of the controller of taints, and its objects.
+/// Name of the taint controller's account and objects.
 pub(super) const TAINT: &str = "istio-cni-taint";
 
-/// What has to be done to a broken pod.
+/// Action on a broken pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
-    /// It is deleted.
     Delete,
-    /// It is labelled.
     Label,
 }
 
@@ -45,7 +43,6 @@ impl Right {
     }
 }
 
-/// An account.
 pub(super) fn account(make: &Maker<'_>, name: &str) -> Value {
     let mut account = make.local(ACCOUNT, name, Value::Null);
     let secrets: Vec<_> =
@@ -54,7 +51,7 @@ pub(super) fn account(make: &Maker<'_>, name: &str) -> Value {
     account
 }
 
-/// What the agent may do, in the cluster and in its namespace.
+/// Roles of the agent, cluster-wide and in its namespace.
 pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
     let of_nodes: &[_] = match make.values.taint.mode {
         TaintMode::Node => &["get", "list", "watch", "patch"],
@@ -84,7 +81,7 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
     objects
 }
 
-/// What a role, its binding and the account that it is for are called.
+/// Names of a role, its binding and its account.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
     pub(super) role: &'static str,
@@ -93,13 +90,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// All of them have one name.
+    /// One name for all.
     pub(super) const fn same(name: &'static str) -> Self {
         Self { role: name, binding: name, account: name }
     }
 }
 
-/// A role in the whole cluster, and its binding.
+/// ClusterRole and its binding.
 pub(super) fn of_cluster(make: &Maker<'_>, names: Names, rules: &[Value]) -> [Value; 2] {
     [
         make.cluster(CLUSTER_ROLE, names.role, json!({ "rules": rules })),
@@ -107,7 +104,7 @@ pub(super) fn of_cluster(make: &Maker<'_>, names: Names, rules: &[Value]) -> [Va
     ]
 }
 
-/// A role in a namespace, and its binding.
+/// Role and its binding.
 pub(super) fn of_namespace(make: &Maker<'_>, namespace: &str, names: Names, rules: &[Value]) -> [Value; 2] {
     [
         make.within(namespace, ROLE, names.role, json!({ "rules": rules })),
@@ -122,7 +119,6 @@ fn bound(make: &Maker<'_>, kind: &str, names: Names) -> Value {
     })
 }
 
-/// Verbs on a resource.
 pub(super) fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs })
 }

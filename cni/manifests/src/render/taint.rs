@@ -13,12 +13,12 @@ use super::make::{CONFIG_MAP, DEPLOYMENT, Maker, merged, or, put_unless_empty};
 use super::rights::{Names, TAINT, account, named, of_cluster, of_namespace, rule};
 use crate::values::{PodSelector, Taint, TaintMode, Values};
 
-/// What tells it whose pods must be ready.
+/// `ConfigMap` with the selectors of required pods.
 const CONFIG: &str = "istio-cni-taint-configmap";
-/// A user that owns nothing.
+/// Unprivileged user.
 const NOBODY: u32 = 65532;
 
-/// The key of the taint.
+/// Key of the taint.
 pub(super) fn name(taint: &Taint) -> &str {
     match (taint.name.as_str(), taint.mode) {
         ("", TaintMode::Readiness) => "NodeReadiness",
@@ -27,7 +27,7 @@ pub(super) fn name(taint: &Taint) -> &str {
     }
 }
 
-/// The controller's objects, in the modes that have one.
+/// Objects of the taint controller, in the modes that have one.
 pub(super) fn controller(values: &Values) -> Vec<Value> {
     let make = Maker::taint(values);
     let (lease, selectors) = match values.taint.mode {
@@ -46,7 +46,7 @@ pub(super) fn controller(values: &Values) -> Vec<Value> {
     objects
 }
 
-/// Whose pods must be ready; the agent's, if nobody says so.
+/// Selectors of required pods; the agent's by default.
 fn selectors(values: &Values) -> Vec<PodSelector> {
     let mut selectors = values.taint.config.clone();
     if selectors.is_empty() {
@@ -117,7 +117,7 @@ fn apart_from_each_other() -> Value {
     json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "k8s-app": TAINT } } })
 }
 
-/// It has to start where its own taint is: nobody else takes that away.
+/// It has to start where its own taint is: nobody else removes it.
 fn tolerations(taint: &Taint) -> Vec<Value> {
     let own = json!({ "key": name(taint), "operator": "Exists" });
     std::iter::once(own).chain(taint.tolerations.clone()).collect()

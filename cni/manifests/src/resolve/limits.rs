@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What no other value contradicts and is refused all the same: an image that nobody named, two agents on one node.
+//! Validation of single values: an image must be named, one agent per node.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::mistake::{Given, Mistake};
 use crate::place::Place;
 use crate::values::{Scope, Values};
 
-/// What of the values cannot be rendered.
+/// Values that cannot be rendered.
 pub(super) fn limits(values: &Values, place: Place) -> Vec<Mistake> {
     let has_pods = values.enabled && values.global.resource_scope != Scope::Cluster;
     let image = has_pods.then(|| unnamed(values, place)).flatten();
@@ -43,5 +43,5 @@ fn surge(values: &Values, place: Place) -> Option<Mistake> {
     (!is_none).then(|| Mistake::Wrong { given: Given::new(field, given.clone()), wanted: SURGE.to_owned() })
 }
 
-/// What a surge may be, and why.
+/// Permitted `maxSurge`, and why.
 const SURGE: &str = "0: two agents on one node, the old one and the new, would undo each other's work; set maxUnavailable instead";

@@ -11,7 +11,7 @@ fn on(platform: &str, user: &Value) -> Result<Values, Mistakes> {
     Values::resolve(&named(user), &Context { platform, ..Context::default() })
 }
 
-/// The same values with an image, where they name none.
+/// Adds an image, where values name none.
 fn named(user: &Value) -> Value {
     let mut user = if user.is_null() { json!({}) } else { user.clone() };
     for path in ["hub", "tag"] {
@@ -198,7 +198,7 @@ fn what_cannot_stand_together_is_told_with_both_values() {
     on("", &json!({"provider": "multus", "chained": false})).unwrap();
 }
 
-/// Another value than the default that the field can hold.
+/// A permitted value other than the default.
 fn other(field: &Field) -> Value {
     match field.kind {
         Kind::Text | Kind::FileName => json!("other"),

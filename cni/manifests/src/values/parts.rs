@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values that stand in groups, and those that are one of a few words.
-#![expect(missing_docs, reason = "each has its help in the table of fields, which a test compares with this")]
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +11,7 @@ pub struct Logging {
     pub level: String,
 }
 
-/// Who runs the plugin.
+/// Runner of the plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
@@ -20,7 +19,7 @@ pub enum Provider {
     Multus,
 }
 
-/// What writes rules.
+/// Back end for rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
@@ -31,7 +30,7 @@ pub enum Backend {
     IptablesLegacy,
 }
 
-/// Whether the node waits for the agent.
+/// Makes the node wait for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StatusGate {
     #[serde(rename = "")]
@@ -40,7 +39,6 @@ pub enum StatusGate {
     Agent,
 }
 
-/// `ambient`
 #[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -55,7 +53,7 @@ pub struct Ambient {
     pub enablement_selectors: Vec<Value>,
 }
 
-/// What becomes of a pod that cannot be repaired.
+/// Fallback for a pod that cannot be repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
@@ -64,7 +62,6 @@ pub enum Fallback {
     Label,
 }
 
-/// `repair`
 #[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -82,7 +79,7 @@ pub struct Repair {
     pub tag: String,
 }
 
-/// Who keeps pods away from nodes that are not set up.
+/// Controller of the nodes' taint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaintMode {
@@ -93,7 +90,7 @@ pub enum TaintMode {
     Untaint,
 }
 
-/// Pods that must be ready on a node.
+/// Required pods of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodSelector {
@@ -104,7 +101,6 @@ pub struct PodSelector {
     pub selector: String,
 }
 
-/// `taint`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Taint {
@@ -115,14 +111,12 @@ pub struct Taint {
     pub tolerations: Vec<Value>,
 }
 
-/// `admissionPolicy`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AdmissionPolicy {
     pub enabled: bool,
 }
 
-/// `resourceQuotas`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceQuotas {
@@ -137,7 +131,7 @@ pub struct NetworkPolicy {
     pub enabled: bool,
 }
 
-/// Which objects are rendered.
+/// Rendered objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {

@@ -11,7 +11,7 @@ use manifests::inputs::install::{Installation, Source, Sources, install};
 use manifests::resolve::Context;
 use manifests::values::Values;
 
-/// The image is named on the command line.
+/// With an image from the command line.
 fn named_image() -> Context {
     Context { image: Some("example.com/mesh/install-cni:1".to_owned()), ..Context::default() }
 }
@@ -22,7 +22,7 @@ fn from(documents: &[&str], platform: Option<&str>) -> Result<Installation, Mist
     install(&sources, &Context { platform: platform.map(str::to_owned), ..named_image() })
 }
 
-/// What is wrong with documents, a line each.
+/// Errors of documents, a line each.
 fn refusal(documents: &[&str], platform: Option<&str>) -> Vec<String> {
     from(documents, platform).unwrap_err().to_string().lines().map(str::to_owned).collect()
 }

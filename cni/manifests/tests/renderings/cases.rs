@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is rendered: every platform in every mode, and each value that changes an object.
+//! Renderings: every platform in every mode, and each value that changes an object.
 
 use manifests::layers::{Family, get, put};
 use manifests::{Context, Release, Values, render};
 use serde_json::{Value, json};
 
-/// One rendering.
 pub(crate) struct Rendering {
     pub(crate) name: String,
     pub(crate) values: Value,
     pub(crate) release: Release,
-    /// What the API server says of itself, if it is asked.
+    /// Version of the API server, if it is asked.
     pub(crate) kube_version: Option<&'static str>,
 }
 
@@ -25,7 +24,7 @@ impl Rendering {
         Self { name: name.to_owned(), values, release: Release::default(), kube_version: None }
     }
 
-    /// The objects as we render them.
+    /// Our rendering.
     pub(crate) fn ours(&self) -> Result<Vec<Value>, String> {
         let kube_version = self.kube_version.map(str::to_owned);
         let context = Context { release: self.release.clone(), kube_version, ..Context::default() };
@@ -51,7 +50,7 @@ pub(crate) fn product() -> Vec<Rendering> {
     all
 }
 
-/// The modes of the agent, each with what else may depend on it.
+/// Modes of the agent, each with values that may depend on it.
 fn modes() -> [(&'static str, Value); 16] {
     [
         ("plain", json!({})),
@@ -97,7 +96,7 @@ fn modes() -> [(&'static str, Value); 16] {
     ]
 }
 
-/// What is rendered by one process each: names of the installation, and each value that the product does not change.
+/// Rendered by one process each: names of the installation, and each value that the product does not change.
 pub(crate) fn single() -> Vec<Rendering> {
     let mut all: Vec<_> = values().into_iter().map(|(name, values)| Rendering::new(name, values)).collect();
     let everything = json!({ "taint": { "mode": "readiness" }, "repair": { "fallback": "label" } });

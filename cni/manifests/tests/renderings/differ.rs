@@ -12,7 +12,7 @@ pub(crate) fn key(object: &Value) -> String {
     format!("{} {}/{}", text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
-/// Each difference in a line; none if they are equal.
+/// A line for each difference.
 pub(crate) fn objects(first: &[Value], second: &[Value]) -> Vec<String> {
     let index =
         |objects: &[Value]| objects.iter().map(|one| (key(one), one.clone())).collect::<BTreeMap<_, _>>();

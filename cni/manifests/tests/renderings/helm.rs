@@ -10,10 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::cases::Rendering;
 use crate::server::Server;
 
-/// The chart.
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../chart");
 
-/// Whether there is a helm.
+/// True if helm is installed.
 pub(crate) fn is_there() -> bool {
     Command::new("helm").arg("version").output().is_ok_and(|output| output.status.success())
 }
@@ -35,7 +34,7 @@ fn run(arguments: &[&str], values: &Value) -> Output {
         .unwrap()
 }
 
-/// What `helm template` says of the chart at `path`, in one document.
+/// Output of `helm template` for the chart at `path`, parsed.
 fn template(path: &str, rendering: &Rendering, values: &Value) -> Result<String, String> {
     let release = &rendering.release;
     let mut arguments = vec!["template", &release.name, path, "--namespace", &release.namespace];
@@ -61,7 +60,7 @@ fn template(path: &str, rendering: &Rendering, values: &Value) -> Result<String,
     Err(String::from_utf8(output.stderr).unwrap())
 }
 
-/// What Helm makes of a word of `--set` over values.
+/// Helm's result of `--set` over values.
 pub(crate) fn set(word: &str, values: &Value) -> Result<Value, String> {
     let dir = tempfile::tempdir().unwrap();
     let chart = json!({ "apiVersion": "v2", "name": "set", "version": "0.0.0" });
@@ -77,7 +76,7 @@ pub(crate) fn set(word: &str, values: &Value) -> Result<Value, String> {
     read.into_iter().next().ok_or_else(|| "no values".to_owned())
 }
 
-/// The objects of one rendering.
+/// Objects of one rendering.
 pub(crate) fn render(rendering: &Rendering) -> Result<Vec<Value>, String> {
     let text = template(CHART, rendering, &rendering.values)?;
     manifests::document::read(&rendering.name, &text).map_err(|mistakes| mistakes.to_string())
@@ -112,19 +111,18 @@ pub(crate) fn render_all(renderings: &[Rendering]) -> Result<Vec<Vec<Value>>, St
     Ok(all)
 }
 
-/// Copies the chart.
 pub(crate) fn copy_chart(to: &Path) {
     copy_dir(Path::new(CHART), to);
 }
 
-/// The objects of a chart that is not ours as it is.
+/// Objects of a modified copy of the chart.
 pub(crate) fn of_copy(chart: &Path, values: &Value) -> Result<Vec<Value>, String> {
     let rendering = Rendering { values: values.clone(), ..Rendering::new("copy", json!({})) };
     let text = template(chart.to_str().unwrap(), &rendering, values)?;
     manifests::document::read("helm", &text).map_err(|mistakes| mistakes.to_string())
 }
 
-/// What Helm writes.
+/// Helm's raw output.
 pub(crate) fn text(values: &Value) -> Result<String, String> {
     template(CHART, &Rendering { values: values.clone(), ..Rendering::new("text", json!({})) }, values)
 }

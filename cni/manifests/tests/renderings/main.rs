@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is rendered, by us and by Helm: the same objects, each of them what the Kubernetes API takes, and the same values refused.
+//! Our renderings and Helm's: the same objects, each of them valid for the Kubernetes API, and the same values rejected.
 //!
 //! Without a `helm` in PATH the cases that need it are ignored with the reason; with `CI` set that is a failure.
 //!
@@ -24,14 +24,14 @@ mod valid;
 
 use std::process::ExitCode;
 
-/// What a case cannot do without.
+/// Prerequisite of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Nothing,
     Helm,
 }
 
-/// A case: a sentence, what it needs, what it does.
+/// A case: sentence, prerequisite and function.
 struct Case(&'static str, Needs, fn() -> Result<String, String>);
 
 const CASES: &[Case] = &[

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What cannot be right is refused by both, and both name it.
+//! Invalid values are rejected by both, and both name them.
 
 use manifests::{Context, Values};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn wrong() -> [(&'static str, Value); 21] {
     ]
 }
 
-/// Whether both refuse them, by name.
+/// Both reject them, by name.
 pub(crate) fn check() -> Result<String, String> {
     let wrong = wrong();
     let mut passed = Vec::new();

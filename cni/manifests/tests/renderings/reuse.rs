@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{differ, helm};
 
-/// The image that the upgrade sets.
+/// Image that the upgrade sets.
 const IMAGE: &str = "registry.example.com/mesh/install-cni:1.2.3";
 
 /// Former charts: which releases', their defaults with what a user set among them, and what of that has a meaning today.
@@ -49,7 +49,7 @@ fn former() -> [(&'static str, Value, Value); 3] {
     ]
 }
 
-/// Whether the chart renders what the user wants of it.
+/// `helm upgrade --reuse-values` from a former chart renders the user's values.
 pub(crate) fn former_values() -> Result<String, String> {
     let mut objects = 0;
     for (release, kept, user) in former() {
@@ -77,7 +77,7 @@ pub(crate) fn former_values() -> Result<String, String> {
     Ok(format!("{objects} objects"))
 }
 
-/// Whether it can be a dependency with a condition, and is what it is alone.
+/// As a conditional dependency the chart renders the same objects.
 pub(crate) fn dependency() -> Result<String, String> {
     let alone = json!({ "image": IMAGE, "taint": { "mode": "readiness" } });
     let mut counts = Vec::new();
@@ -100,7 +100,7 @@ pub(crate) fn dependency() -> Result<String, String> {
     Ok(format!("{counts:?} objects"))
 }
 
-/// Whether two renderings are the same, byte for byte.
+/// Two renderings are equal, byte for byte.
 pub(crate) fn stable() -> Result<String, String> {
     let values = json!({
         "image": IMAGE, "taint": { "mode": "readiness" }, "repair": { "fallback": "delete" }, "env": { "B": "1", "A": "2" },

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-/// Answers until it is dropped.
+/// Serves until dropped.
 pub(crate) struct Server {
     address: SocketAddr,
     url: String,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::helm;
 
-/// Words, each with the values that it is put over.
+/// Assignments, each with the values below it.
 fn words() -> Vec<(&'static str, Value)> {
     let over_nothing = [
         "a.b=1,a.c=x",
@@ -44,7 +44,7 @@ fn words() -> Vec<(&'static str, Value)> {
     all
 }
 
-/// Whether both come to the same.
+/// Both have the same result.
 pub(crate) fn check() -> Result<String, String> {
     let words = words();
     let (mut wrong, mut read) = (Vec::new(), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is applied is what the API server then has, as far as tools compare it that apply objects again and again (Argo CD, Flux): they take over
-//! what a server adds to maps, but compare a list whose entries have no key as a whole. And what is empty a server does not keep.
+//! Objects round-trip through the API server, as far as tools compare them that apply objects again and again (Argo CD, Flux): they ignore
+//! fields that a server adds to maps, but compare a list whose entries have no key as a whole. And a server drops empty fields.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ const ADDED: [(&str, &str); 2] = [("resourceRules", "scope"), ("ports", "protoco
 /// Where something empty means something and is kept: every peer, the core group, texts of an operator.
 const MEANT: [&str; 4] = ["egress", "apiGroups", "data", "labels"];
 
-/// Whether each object of each rendering comes back as it was applied.
+/// Each object of each rendering round-trips.
 pub(crate) fn check() -> Result<String, String> {
     let (mut checked, mut wrong) = (0, Vec::new());
     for rendering in cases::product().iter().chain(&cases::single()) {

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{cases, differ};
 
-/// What comes back of an object.
+/// Round trip of an object through its type.
 fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(T::deserialize(object)?)
 }
@@ -51,7 +51,7 @@ fn typed(object: &Value) -> Result<Value, String> {
     back.map_err(|error| error.to_string())
 }
 
-/// Whether each object of each rendering is what its type takes.
+/// Each object of each rendering decodes as its type.
 pub(crate) fn check() -> Result<String, String> {
     let (mut checked, mut wrong) = (0, Vec::new());
     for rendering in cases::product().iter().chain(&cases::single()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What no type says: names and labels have the form that the API server asks for, and what an object names is there.
+//! Validity beyond types: names and labels have the API server's syntax, and referenced objects exist.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{cases, differ};
 
-/// Whether all of it holds for each rendering.
+/// Checks each rendering.
 pub(crate) fn check() -> Result<String, String> {
     let (mut checked, mut wrong) = (0, Vec::new());
     for rendering in cases::product().iter().chain(&cases::single()) {
@@ -49,7 +49,7 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
-/// The second part of a label's key, and its value.
+/// Name part of a label's key, or its value.
 fn is_word(word: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = word.as_bytes();
@@ -120,7 +120,7 @@ fn workload(object: &Value, wrong: &mut Vec<String>) {
     }
 }
 
-/// What is named is rendered, too.
+/// Referenced objects are rendered, too.
 fn references(objects: &[Value], wrong: &mut Vec<String>) {
     let there: BTreeSet<_> = objects.iter().map(differ::key).collect();
     let mut need = |from: &Value, kind: &str, namespace: &Value, name: &Value| {

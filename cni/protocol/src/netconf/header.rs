@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every command but VERSION checks of its configuration, before anything else of it is read.
+//! Checks of the configuration that every command but VERSION makes, before anything else of it is read.
 
 use crate::env::Command;
 use crate::error::{CniError, Code};
@@ -59,7 +59,7 @@ impl Header {
         Ok(Self { name, version })
     }
 
-    /// Whether the configuration's version knows `command`: CHECK from 0.4.0, STATUS and GC from 1.1.0.
+    /// Checks that the configuration's version has `command`: CHECK from 0.4.0, STATUS and GC from 1.1.0.
     ///
     /// # Errors
     /// Code 1.
@@ -81,7 +81,7 @@ fn missing_name() -> CniError {
     CniError::new(Code::INVALID_CONFIG, "missing network name")
 }
 
-/// A configuration that is not JSON, or holds a value of a wrong type.
+/// Error of malformed JSON, or of a value of the wrong type.
 pub(super) fn undecodable(error: &JsonError) -> CniError {
     CniError::caused(Code::DECODING, "failed to parse network configuration", error)
 }

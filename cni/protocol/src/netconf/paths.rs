@@ -30,37 +30,37 @@ impl NetConf {
             .unwrap_or_default()
     }
 
-    /// The credentials for the API server.
+    /// Credentials for the API server.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.path(KUBECONFIG, &self.old.kubeconfig)
     }
 
-    /// Where the agent takes log lines.
+    /// Socket of the agent that takes log lines.
     #[must_use]
     pub fn log_socket(&self) -> PathBuf {
         self.path(LOG_SOCKET, &self.old.log_uds_address)
     }
 
-    /// Where an agent in ambient mode takes events.
+    /// Socket of an agent in ambient mode that takes events.
     #[must_use]
     pub fn event_socket(&self) -> PathBuf {
         self.path(EVENT_SOCKET, &self.old.cni_event_address)
     }
 
-    /// Where the agent answers ([`crate::agent`]).
+    /// Socket of the agent that answers requests ([`crate::agent`]).
     #[must_use]
     pub fn agent_socket(&self) -> PathBuf {
         self.run_dir().join(agent::SOCKET)
     }
 
-    /// Where the agent wrote down which back end is right for this node.
+    /// File with the agent's record of this node's back end.
     #[must_use]
     pub fn backend_record(&self) -> PathBuf {
         self.run_dir().join(BACKEND_RECORD)
     }
 
-    /// The rolling log file.
+    /// Rolling log file.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
         self.run_dir().join(LOG_FILE)

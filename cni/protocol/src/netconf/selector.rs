@@ -25,7 +25,7 @@ pub struct LabelRequirement {
     pub values: Vec<String>,
 }
 
-/// Which pods are ambient; only that mode uses it.
+/// Selector of ambient pods; only that mode uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnablementSelector {
     /// `podSelector`

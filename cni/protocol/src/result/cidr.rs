@@ -14,7 +14,7 @@ pub struct Cidr {
     pub prefix: u8,
 }
 
-/// A text that is no [`Cidr`].
+/// Malformed [`Cidr`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an address with a prefix length")]
 pub struct CidrError(pub String);

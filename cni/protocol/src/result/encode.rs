@@ -117,7 +117,7 @@ fn dns(dns: &Dns) -> Map<String, Value> {
     object
 }
 
-/// The keys of `extra` to which the version gives no meaning.
+/// Keys of `extra` that are unknown to the version.
 fn unknown(extra: &Map<String, Value>, known: &[&str]) -> Map<String, Value> {
     let is_unknown = |key: &str| !known.iter().any(|k| k.eq_ignore_ascii_case(key));
     extra.iter().filter(|(key, _)| is_unknown(key)).map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -8,7 +8,7 @@ use protocol::netconf::{Header, NetConf};
 use protocol::result::CniResult;
 use protocol::version;
 
-/// What goes to stdout; empty for the about text and for commands without a result.
+/// Bytes for stdout; empty for the about text and for commands without a result.
 pub(crate) fn answer(get: &dyn Fn(&str) -> Option<String>, stdin: &[u8]) -> Result<String, CniError> {
     let Some(invocation) = env::parse(get)? else { return Ok(String::new()) };
     if invocation.command == Command::Version {

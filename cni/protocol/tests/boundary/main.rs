@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for every input: results survive each version, upstream's answers are ours, nothing panics.
+//! Properties of every input: results survive each version, upstream's answers are ours, nothing panics.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests; a failure is a failed test")]
 

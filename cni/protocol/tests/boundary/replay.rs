@@ -24,10 +24,10 @@ struct Answer {
     out: Value,
 }
 
-/// The code of an error that Go code returned without one.
+/// Code of an error that Go code returned without one.
 const INTERNAL: Option<u64> = Some(999);
 
-/// Where we differ on purpose.
+/// Deliberate differences from upstream.
 const DEVIATIONS: [(&str, &str); 1] = [(
     "null address in a list",
     "an address that is none breaks the next plugin of the chain, far from its cause",
@@ -44,7 +44,7 @@ fn ours(case: &Case) -> Answer {
     }
 }
 
-/// Drops what is empty: it means the same as what is missing.
+/// Drops empty values: they mean the same as absent ones.
 fn tidy(value: &Value) -> Value {
     let is_empty = |v: &Value| match v {
         Value::Null => true,

@@ -33,7 +33,7 @@ pub(crate) fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any key, those that mean something among them, in any case.
+/// Any key, known ones among them, in any case.
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-zA-Z./-]{1,6}",
@@ -41,7 +41,7 @@ fn key() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Keys without meaning in any version, with any value.
+/// Unknown keys of any version, with any value.
 fn extra() -> impl Strategy<Value = Map<String, Value>> {
     btree_map("x-[a-zA-Z0-9./]{0,6}", json(), 0..3).prop_map(|map| map.into_iter().collect())
 }
@@ -152,7 +152,7 @@ pub(crate) fn single_result() -> impl Strategy<Value = CniResult> {
     })
 }
 
-/// Puts `with` somewhere into `value`; `place` says where.
+/// Inserts `with` somewhere into `value`; `place` says where.
 pub(crate) fn replace(value: &mut Value, place: &[prop::sample::Index], with: Value) {
     let inner = match (place.split_first(), &mut *value) {
         (Some((at, rest)), Value::Array(items)) if !items.is_empty() => {
