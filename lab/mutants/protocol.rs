@@ -4,7 +4,7 @@
 /// The variable that names it.
 const VARIABLE: &str = "MILLRACE_MUTANT";
 
-/// Whether this process plays the defect `name`.
+/// True if this process plays the defect `name`.
 #[must_use]
 pub fn plays(name: &str) -> bool {
     std::env::var_os(VARIABLE).is_some_and(|played| played == name)

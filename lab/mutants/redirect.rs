@@ -125,7 +125,7 @@ pub(crate) fn loopback_captured(ruleset: Ruleset) -> Ruleset {
     })
 }
 
-/// Whether the rule sends the proxy's calls of its own pod to its inbound side.
+/// True if the rule sends the proxy's calls of its own pod to its inbound side.
 fn leads_in(rule: &Rule) -> bool {
     matches!(rule.target, Target::Jump(Chain::IstioInRedirect) | Target::SetMark(OUTBOUND_MARK))
 }
@@ -154,7 +154,7 @@ pub(crate) fn every_port_is_dns(ruleset: Ruleset) -> Ruleset {
     )
 }
 
-/// What leaves something alone because somebody asked for it.
+/// Rules of exclusions.
 pub(crate) const EXCLUSIONS: [Origin; 4] = [
     Origin::ExcludeInboundPorts,
     Origin::ExcludeOutboundPorts,

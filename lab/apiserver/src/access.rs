@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who asks, and whether they may: bearer tokens, and what the roles that a service account is bound to allow. Pure, like the
-//! store.
+//! Authentication and authorization: bearer tokens, and the roles of service accounts. Pure, like the store.
 //!
 //! A service account's token dies when its time is over, when it is revoked, or when its account or the pod that it is
 //! bound to is gone (or replaced by one of the same name). Audiences are ignored. The shortest lifetime is one second, not
@@ -28,41 +27,37 @@ use crate::rbac::{Attributes, Grant, allowed, unused};
 use crate::roles;
 use crate::store::{Key, Store};
 
-/// A service account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Account {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
 impl Account {
-    /// The user that it is: `system:serviceaccount:NAMESPACE:NAME`.
+    /// User name: `system:serviceaccount:NAMESPACE:NAME`.
     #[must_use]
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
-    /// The groups that it is in.
     pub(crate) fn groups(&self) -> Vec<String> {
         let own = format!("system:serviceaccounts:{}", self.namespace);
         vec!["system:serviceaccounts".to_owned(), own, "system:authenticated".to_owned()]
     }
 }
 
-/// Who sent a request.
+/// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
     Admin,
     Account {
         account: Account,
-        /// What the token says beside the account: its pod, and its pod's node.
+        /// Extra of the token beside the account: its pod, and its pod's node.
         extra: Extra,
     },
 }
 
-/// What a token says of the pod that it is bound to.
+/// Extra key of the token's pod.
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 
 /// Keys of `authentication.kubernetes.io`, with the prefix, and what the token says.
@@ -76,7 +71,7 @@ impl Identity {
         }
     }
 
-    /// The pod that its token is bound to.
+    /// Pod that the token is bound to.
     pub(crate) fn pod(&self) -> Option<&str> {
         match self {
             Self::Admin => None,
@@ -95,22 +90,22 @@ impl Identity {
 #[derive(Debug)]
 struct Token {
     account: Key,
-    /// The objects (account, pod) whose uids must still be these.
+    /// Bound objects (account, pod), whose UIDs must not change.
     bound: Vec<(Key, String)>,
     extra: Extra,
     expires: Timestamp,
 }
 
-/// Tokens, and what was done with them.
+/// Tokens and the log of authorized requests.
 #[derive(Debug)]
 pub(crate) struct Access {
     admin: String,
     tokens: BTreeMap<String, Token>,
     /// Whose the tokens are that were looked up lately, and until when nobody looks again.
     accepted: BTreeMap<String, (Identity, Timestamp)>,
-    /// How long that is.
+    /// Duration of that cache.
     cached_for: SignedDuration,
-    /// How often each account was allowed what.
+    /// Counts of permitted requests by account.
     used: BTreeMap<Account, BTreeMap<Attributes, u64>>,
 }
 
@@ -120,7 +115,7 @@ impl Access {
         Self { admin, tokens: BTreeMap::new(), accepted: BTreeMap::new(), cached_for, used: BTreeMap::new() }
     }
 
-    /// Every token is looked up the next time that it is used.
+    /// Drops the cache of accepted tokens.
     pub(crate) fn forget(&mut self) {
         self.accepted.clear();
     }
@@ -129,7 +124,7 @@ impl Access {
         &self.admin
     }
 
-    /// Whether there was such a token.
+    /// Revokes a token; returns true if it existed.
     pub(crate) fn revoke(&mut self, token: &str) -> bool {
         self.accepted.remove(token);
         self.tokens.remove(token).is_some()
@@ -168,7 +163,7 @@ impl Access {
         Ok(Identity::Account { account: Account { namespace, name }, extra: token.extra.clone() })
     }
 
-    /// Whether somebody may do it, who does it then: what an account was allowed is counted.
+    /// Authorizes a request; a permitted one is counted.
     pub(crate) fn allows(&mut self, who: &Identity, request: &Attributes, store: &Store) -> bool {
         if !may(who, request, store) {
             return false;
@@ -179,12 +174,12 @@ impl Access {
         true
     }
 
-    /// What an account was allowed so far, and how often.
+    /// Permitted requests of an account, with their counts.
     pub(crate) fn used(&self, account: &Account) -> BTreeMap<Attributes, u64> {
         self.used.get(account).cloned().unwrap_or_default()
     }
 
-    /// What an account may do and has never done.
+    /// Unused grants of an account.
     pub(crate) fn unused(&self, account: &Account, store: &Store) -> Vec<Grant> {
         unused(&roles::grants(account, store), &self.used(account))
     }
@@ -219,7 +214,7 @@ impl Access {
     }
 }
 
-/// A token as a real server writes it, but for its signature.
+/// Token as a real server writes it, but for its signature.
 fn jwt(
     account: &Key,
     bound: &[(Key, String)],
@@ -245,13 +240,13 @@ fn jwt(
     format!("{}.{}.{}", part(header.to_string()), part(claims.to_string()), part(secret.to_owned()))
 }
 
-/// Whether somebody may do it.
+/// Authorizes a request.
 pub(crate) fn may(who: &Identity, request: &Attributes, store: &Store) -> bool {
     let Identity::Account { account, .. } = who else { return true };
     allowed(&roles::grants(account, store), request)
 }
 
-/// What a token that is bound to a pod says of it and of its node.
+/// Extra of a token that is bound to a pod.
 fn extra_of(pod: &Value, store: &Store) -> Extra {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut extra = Extra::from([

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Validating admission policies: whether what is about to be written may be, as the policies and bindings among the objects
-//! say. Pure, over the store.
+//! Validating admission policies: evaluates the policies and bindings among the objects. Pure, over the store.
 //!
-//! What is not enforced here is refused when it is written: parameters, selectors, audit annotations, actions but `Deny`.
+//! Unsupported fields are rejected on write: parameters, selectors, audit annotations, actions but `Deny`.
 
 mod expressions;
 mod matching;
@@ -19,7 +18,7 @@ use crate::kinds::{ADMISSION, Kind};
 use crate::selector::Selector;
 use crate::store::{Collection, Key, Store};
 
-/// What is done to an object.
+/// Operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -37,27 +36,26 @@ impl Operation {
     }
 }
 
-/// What is about to be written.
+/// A pending write.
 #[derive(Debug)]
 pub(crate) struct Proposal<'a> {
     pub(crate) operation: Operation,
     pub(crate) key: &'a Key,
     pub(crate) subresource: Option<&'a str>,
-    /// As it will be, unless it is deleted.
+    /// New object, unless it is a deletion.
     pub(crate) object: Option<&'a Value>,
-    /// As it is, unless it is created.
+    /// Old object, unless it is a creation.
     pub(crate) old: Option<&'a Value>,
     pub(crate) dry_run: bool,
 }
 
-/// A policy that is bound.
 struct Bound {
     policy: Arc<Value>,
     name: String,
     binding: String,
 }
 
-/// Refuses what a policy denies.
+/// Denies a proposal by policy.
 pub(crate) fn admit(who: &Identity, proposal: &Proposal<'_>, store: &Store) -> Result<(), ApiError> {
     for bound in bound(store) {
         if matching::matches(&bound.policy["spec"]["matchConstraints"], proposal) {
@@ -67,7 +65,7 @@ pub(crate) fn admit(who: &Identity, proposal: &Proposal<'_>, store: &Store) -> R
     Ok(())
 }
 
-/// The policies that bindings name.
+/// Policies with a binding.
 fn bound(store: &Store) -> Vec<Bound> {
     let kinds = ["validatingadmissionpolicybindings", "validatingadmissionpolicies"]
         .map(|plural| Kind::find(ADMISSION, "v1", plural));
@@ -81,7 +79,7 @@ fn bound(store: &Store) -> Vec<Bound> {
     found.collect()
 }
 
-/// One policy's word on a proposal that it is about.
+/// Verdict of one policy on a matching proposal.
 fn judge(bound: &Bound, who: &Identity, proposal: &Proposal<'_>) -> Result<(), ApiError> {
     let spec = &bound.policy["spec"];
     let deny = |why: String, code: StatusCode| ApiError::Policy {
@@ -140,7 +138,7 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap_or_default()
 }
 
-/// Whether a policy or a binding can be enforced as it is written; other objects pass.
+/// Rejects an unsupported policy or binding; other objects pass.
 pub(crate) fn check(key: &Key, object: &Value) -> Result<(), ApiError> {
     let spec = &object["spec"];
     let checked = match key.kind.name {
@@ -196,7 +194,7 @@ fn check_binding(spec: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses fields that are not enforced.
+/// Rejects unsupported fields.
 fn only(object: &Value, path: &str, known: &[&str]) -> Result<(), String> {
     let fields = object.as_object().ok_or_else(|| format!("{path}: Required value"))?;
     match fields.keys().find(|field| !known.contains(&field.as_str())) {

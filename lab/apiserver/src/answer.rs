@@ -16,24 +16,23 @@ use crate::flights::Flight;
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An answer's body.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Lines of a watch, or the end of its connection.
 pub(crate) type Lines = BoxStream<'static, Result<Bytes, Unanswered>>;
 
-/// The request has no answer: its connection is closed.
+/// No response: the connection is closed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
-    /// A fault dropped the connection.
+    /// Dropped by a fault.
     #[error("the connection was dropped by a fault")]
     Dropped,
-    /// A fault broke the body off.
+    /// Truncated by a fault.
     #[error("the body was truncated by a fault")]
     Truncated,
 }
 
-/// What a request is answered with.
+/// Response.
 pub(crate) enum Reply {
     Whole(StatusCode, Vec<u8>),
     Watch(Lines),
@@ -86,7 +85,7 @@ pub(crate) fn truncated(reply: Result<Reply, ApiError>) -> Response<Body> {
     response
 }
 
-/// The end of a connection, once what is written has left.
+/// Closes the connection after flushing.
 fn broken() -> Lines {
     stream::once(async {
         tokio::task::yield_now().await;
@@ -116,13 +115,12 @@ pub(crate) fn dripping(reply: Result<Reply, ApiError>, bytes: usize, every: Dura
     Response::from_parts(parts, StreamBody::new(drops).boxed_unsync())
 }
 
-/// Waits for so long.
 #[expect(clippy::disallowed_methods, reason = "the pause is the fault that was asked for")]
 pub(crate) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }
 
-/// Lets a request fly until its answer's last byte.
+/// Keeps a request in flight until the last byte of its response.
 pub(crate) fn flying(response: Response<Body>, flight: Option<Flight>) -> Response<Body> {
     let Some(flight) = flight else { return response };
     response.map(|body| {

@@ -13,17 +13,17 @@ use crate::error::ApiError;
 use crate::patch::merge;
 use crate::store::Key;
 
-/// Who applies, and whether fields of others are taken over.
+/// Field manager, and its `force` option.
 #[derive(Debug)]
 pub(crate) struct Applier<'a> {
     pub(crate) manager: &'a str,
     pub(crate) force: bool,
 }
 
-/// A field, from the object down.
+/// Path of a field.
 type Path = Vec<String>;
 
-/// What each manager wants.
+/// Managed fields by manager.
 type Managers = BTreeMap<String, BTreeSet<Path>>;
 
 /// The object after a manager has said what it wants of it.
@@ -91,7 +91,7 @@ fn at<'a>(object: &'a Value, path: &Path) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, key| value.get(key))
 }
 
-/// Removes a field, and what is empty without it.
+/// Removes a field, and parents that become empty.
 fn remove(object: &mut Value, path: &[String]) {
     let (Some(map), Some((first, rest))) = (object.as_object_mut(), path.split_first()) else { return };
     if rest.is_empty() {

@@ -6,110 +6,77 @@ use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 
-/// A failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApiError {
-    /// No such object.
     #[error("{} \"{name}\" not found", kind.qualified())]
-    NotFound {
-        /// Its kind.
-        kind: &'static Kind,
-        /// Its name.
-        name: String,
-    },
-    /// Nothing is served under this path.
+    NotFound { kind: &'static Kind, name: String },
+    /// Unknown path.
     #[error("the server could not find the requested resource")]
     NoSuchPath,
-    /// The path does not take this method.
+    /// Unsupported method.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
-    /// An object of that name is there.
+    /// The object exists.
     #[error("{} \"{name}\" already exists", kind.qualified())]
-    AlreadyExists {
-        /// Its kind.
-        kind: &'static Kind,
-        /// Its name.
-        name: String,
-    },
-    /// A precondition (uid, resource version) does not hold.
+    AlreadyExists { kind: &'static Kind, name: String },
+    /// A precondition (uid, resource version) failed.
     #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified())]
     Conflict {
-        /// The object's kind.
         kind: &'static Kind,
-        /// The object's name.
         name: String,
-        /// Which precondition.
+        /// Failed precondition.
         why: String,
     },
-    /// The request makes no sense.
+    /// Malformed request.
     #[error("{0}")]
     BadRequest(String),
-    /// The object is not acceptable.
+    /// Invalid object.
     #[error("{} \"{name}\" is invalid: {why}", kind.qualified())]
-    Invalid {
-        /// Its kind.
-        kind: &'static Kind,
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// The parameters of a list or a watch do not go together.
+    Invalid { kind: &'static Kind, name: String, why: String },
+    /// Contradictory parameters of a list or a watch.
     #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}")]
     ListOptions(String),
-    /// A patch does not fit the object.
+    /// The patch does not fit the object.
     #[error("the server rejected our request due to an error in our request")]
     Rejected,
     /// No valid credentials.
     #[error("Unauthorized")]
     Unauthorized,
-    /// Something forbids this, whoever asks.
+    /// Forbidden to everybody.
     #[error("{0}")]
     Forbidden(String),
-    /// The user may not do this.
+    /// Not authorized.
     #[error("{}{} is forbidden: {why}", kind.qualified(), name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default())]
     Denied {
-        /// The kind that it is about.
         kind: &'static Kind,
-        /// The object, if it is about one.
         name: Option<String>,
-        /// Who cannot do what where.
+        /// User, verb and resource.
         why: String,
     },
-    /// The namespace is being deleted, so that nothing can be created in it.
+    /// The namespace is terminating, so that nothing can be created in it.
     #[error(
         "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
         kind.qualified()
     )]
-    Terminating {
-        /// The kind that was to be created.
-        kind: &'static Kind,
-        /// The object that was.
-        name: String,
-        /// The namespace.
-        namespace: String,
-    },
-    /// An admission policy denies it.
+    Terminating { kind: &'static Kind, name: String, namespace: String },
+    /// Denied by an admission policy.
     #[error("{} \"{name}\" is forbidden: {why}", kind.qualified())]
     Policy {
-        /// The kind that it is about.
         kind: &'static Kind,
-        /// The object.
         name: String,
         /// The policy, its binding and its reason.
         why: String,
-        /// The code that goes with its reason.
+        /// Code of its reason.
         code: StatusCode,
     },
-    /// The changes since this resource version are no longer kept.
+    /// The resource version has expired.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
-        /// What was asked for.
         asked: u64,
-        /// The oldest that is kept.
+        /// Oldest that is kept.
         oldest: u64,
     },
-    /// The version that the pages of a list are of is no longer kept.
+    /// The resource version of a continue token has expired.
     #[error(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list \
          without the continue parameter."
@@ -118,9 +85,8 @@ pub enum ApiError {
     /// The resource version is in the future.
     #[error("Timeout: Too large resource version: {asked}, current: {current}")]
     TooLargeVersion {
-        /// What was asked for.
         asked: u64,
-        /// The newest there is.
+        /// Newest.
         current: u64,
     },
     /// A streamed list, where etcd does not say how far its watches have come.
@@ -128,16 +94,14 @@ pub enum ApiError {
         "a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled"
     )]
     NoWatchProgress,
-    /// The body is of a type that is not understood.
+    /// Unsupported media type.
     #[error("the body of the request was in an unknown format: {0}")]
     MediaType(String),
-    /// The body is too large.
     #[error("the body of the request is too large")]
     TooLarge,
-    /// A fault that the lab asked for.
+    /// Injected fault.
     #[error("injected fault")]
     Injected {
-        /// The HTTP code.
         code: StatusCode,
         /// Seconds of the `Retry-After` header.
         retry_after: Option<u32>,
@@ -145,7 +109,6 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// The HTTP code.
     #[must_use]
     pub fn code(&self) -> StatusCode {
         match self {

@@ -19,12 +19,11 @@ pub use self::connect::Connecting;
 pub use self::rule::{Fault, Odds};
 use crate::ids::Ids;
 
-/// What is done to a request.
+/// Effect on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is answered with this code and a `Status` object.
+    /// Answered with this code and a `Status` object.
     Answer {
-        /// The HTTP code.
         code: StatusCode,
         /// Seconds of the `Retry-After` header.
         retry_after: Option<u32>,
@@ -33,15 +32,15 @@ pub enum Effect {
     Hold(Option<Duration>),
     /// The connection is closed without an answer; in process, the call fails.
     Drop,
-    /// It is answered 200 with a body that is not JSON.
+    /// Answered 200 with a body that is not JSON.
     Garbage,
     /// It is carried out, but its answer breaks off in the middle of the body.
     Truncate,
-    /// Its answer's body trickles.
+    /// The response's body trickles.
     Drip {
-        /// So many bytes at a time.
+        /// Bytes at a time.
         bytes: usize,
-        /// With this pause before each.
+        /// Pause before each.
         every: Duration,
     },
     /// It is served from what was so many changes ago: a read gives the objects of then, a watch repeats what came since.
@@ -58,26 +57,25 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// An answer without `Retry-After`.
+    /// Response without `Retry-After`.
     #[must_use]
     pub fn answer(code: StatusCode) -> Self {
         Self::Answer { code, retry_after: None }
     }
 
-    /// Whether it happens to the stream of a watch, at any time of its life, and not to a request.
+    /// True if it applies to the stream of a watch, at any time of its life, and not to a request.
     fn is_of_streams(self) -> bool {
         matches!(self, Self::Silence | Self::ErrorEvent(_) | Self::Cut { .. })
     }
 }
 
-/// A fault that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultId(u64);
 
 struct Rule {
     id: FaultId,
     fault: Fault,
-    /// Requests that matched, those before the fault took effect included.
+    /// Matching requests, those before the fault took effect included.
     seen: u32,
     hits: u32,
     dice: Ids,
@@ -116,14 +114,13 @@ impl Faults {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the rules, and wakes what waits for that.
+    /// Changes the rules, and wakes their waiters.
     fn change<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
         let result = change(&mut self.lock());
         self.changed.send_modify(|changes| *changes += 1);
         result
     }
 
-    /// Adds a rule.
     #[expect(clippy::must_use_candidate, reason = "most faults stay until the end of the scenario")]
     pub fn add(&self, fault: Fault) -> FaultId {
         self.change(|rules| {
@@ -135,7 +132,7 @@ impl Faults {
         })
     }
 
-    /// Lets requests go that a rule holds, and holds no more.
+    /// Releases requests that a rule holds, and holds no more.
     pub fn release(&self, id: FaultId) {
         for rule in self.lock().all.iter().filter(|rule| rule.id == id) {
             rule.released.send_replace(true);
@@ -147,7 +144,6 @@ impl Faults {
         self.change(|rules| rules.all.retain(|rule| rule.id != id));
     }
 
-    /// Removes all rules.
     pub fn clear(&self) {
         self.change(|rules| {
             rules.all.clear();
@@ -155,13 +151,13 @@ impl Faults {
         });
     }
 
-    /// How many requests a rule has met.
+    /// Number of requests that matched a rule.
     #[must_use]
     pub fn hits(&self, id: FaultId) -> u32 {
         self.lock().all.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.hits)
     }
 
-    /// Moves with every rule that comes or goes.
+    /// Changes with every rule that is added or removed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -181,8 +177,7 @@ impl Faults {
         (holds, None)
     }
 
-    /// What happens to the stream of a watch that has carried `sent` events. A silence that it is in goes on without
-    /// being counted again.
+    /// Effect on the stream of a watch that has carried `sent` events. A silence that it is in goes on without being counted again.
     pub(crate) fn on_stream(
         &self,
         asked: &Asked,
@@ -203,18 +198,18 @@ impl Faults {
         None
     }
 
-    /// What becomes of connections from now on, for so many of them (`None`: all).
+    /// Effect on the next `times` connections (`None`: all).
     pub fn connections(&self, effect: Connecting, times: Option<u32>) {
         self.change(|rules| rules.connecting = Some(connect::Rule::new(effect, times)));
     }
 
-    /// What becomes of a connection that was just made.
+    /// Effect on a new connection.
     pub(crate) fn connecting(&self) -> Option<Connecting> {
         self.lock().connecting.as_mut()?.strike()
     }
 }
 
-/// A wait that a rule imposes.
+/// Delay imposed by a rule.
 pub(crate) struct Hold {
     limit: Option<Duration>,
     released: watch::Receiver<bool>,

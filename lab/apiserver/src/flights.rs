@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many requests of a kind are, and were at most, in flight at once: from their arrival to the last byte of the answer.
+//! Requests in flight by kind, now and at most: from their arrival to the last byte of the response.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::route::Verb;
 
-/// Which requests are counted together.
+/// Requests that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Route {
     pub(crate) user: String,
@@ -14,16 +14,14 @@ pub(crate) struct Route {
     pub(crate) resource: String,
 }
 
-/// Requests in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// Now.
     pub now: usize,
-    /// At most so far.
+    /// Maximum so far.
     pub peak: usize,
 }
 
-/// The count of every route that was ever flown.
+/// Counts of every route so far.
 #[derive(Clone, Default)]
 pub(crate) struct Flights(Arc<Mutex<BTreeMap<Route, InFlight>>>);
 
@@ -33,7 +31,7 @@ impl Flights {
         change(all.entry(route.clone()).or_default());
     }
 
-    /// A request that flies until the guard is dropped.
+    /// Request in flight until the guard is dropped.
     pub(crate) fn begin(&self, route: Route) -> Flight {
         self.change(&route, |count| {
             count.now += 1;
@@ -48,7 +46,6 @@ impl Flights {
     }
 }
 
-/// A request in flight.
 pub(crate) struct Flight {
     route: Route,
     all: Flights,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::store::Key;
 
-/// Whether objects of a kind live in a namespace.
+/// Scope of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// One per cluster and name.
@@ -16,7 +16,7 @@ pub enum Scope {
     Namespaced,
 }
 
-/// What becomes of `status` when an object is created; `None` also means that there is no status subresource.
+/// Handling of `status` on create; `None` also means that there is no status subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatusRule {
     /// The kind has no status subresource: `status` is a field like any other.
@@ -27,33 +27,31 @@ pub enum StatusRule {
     Reset(Option<&'static str>),
 }
 
-/// What makes a kind be served.
+/// Condition for a kind to be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backing {
-    /// It is always there.
+    /// Built in.
     BuiltIn,
-    /// A `CustomResourceDefinition` of its name must be there.
+    /// A `CustomResourceDefinition` of its name exists.
     Definition,
 }
 
-/// A kind of resource.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// The plural name in paths.
+    /// Plural name in paths.
     pub plural: &'static str,
-    /// The API group; empty for the core group.
+    /// API group; empty for the core group.
     pub group: &'static str,
-    /// The version.
     pub version: &'static str,
-    /// The kind's name in objects.
+    /// `kind` in objects.
     pub name: &'static str,
-    /// Where its objects live.
+    /// Scope.
     pub scope: Scope,
-    /// How its status behaves.
+    /// Handling of its status.
     pub status: StatusRule,
     /// Fields that a field selector may name, besides the name and the namespace.
     pub fields: &'static [&'static str],
-    /// What makes it be served.
+    /// Condition for it to be served.
     pub backing: Backing,
 }
 
@@ -61,12 +59,12 @@ const fn core(plural: &'static str, name: &'static str, scope: Scope, status: St
     Kind { plural, group: "", version: "v1", name, scope, status, fields: &[], backing: Backing::BuiltIn }
 }
 
-/// A kind without a status subresource.
+/// Kind without a status subresource.
 const fn plain(plural: &'static str, group: &'static str, name: &'static str, scope: Scope) -> Kind {
     Kind { group, ..core(plural, name, scope, StatusRule::Absent) }
 }
 
-/// A kind that a definition brings.
+/// Kind of a definition.
 const fn custom(
     plural: &'static str,
     group: &'static str,
@@ -76,12 +74,9 @@ const fn custom(
     Kind { version, backing: Backing::Definition, ..plain(plural, group, name, Scope::Namespaced) }
 }
 
-/// The group of roles and bindings.
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
-/// The group of admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// Every kind that is served.
 pub static KINDS: [Kind; 25] = [
     Kind {
         fields: &["status.phase"],
@@ -162,13 +157,13 @@ pub static KINDS: [Kind; 25] = [
 ];
 
 impl Kind {
-    /// The kind served under a plural name of a group's version.
+    /// Kind of a plural name in a group's version.
     #[must_use]
     pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
     }
 
-    /// The kind that an object says it is.
+    /// Kind of an object, by its own fields.
     #[must_use]
     pub fn of(object: &Value) -> Option<&'static Self> {
         KINDS.iter().find(|kind| {
@@ -187,19 +182,19 @@ impl Kind {
         }
     }
 
-    /// The name that errors use: `pods`, `daemonsets.apps`.
+    /// Name in errors: `pods`, `daemonsets.apps`.
     #[must_use]
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// Whether there is a status subresource.
+    /// True if it has a status subresource.
     #[must_use]
     pub fn has_status(&self) -> bool {
         self.status != StatusRule::Absent
     }
 
-    /// The other subresources that are served.
+    /// Other subresources.
     #[must_use]
     pub fn actions(&self) -> &'static [&'static str] {
         match self.plural {
@@ -210,12 +205,12 @@ impl Kind {
     }
 }
 
-/// The kind that makes others be served.
+/// The kind of definitions.
 pub(crate) fn definitions() -> Option<&'static Kind> {
     Kind::find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// Whether a definition is of a kind in the table, under its own name; other objects pass.
+/// Rejects a definition of an unknown kind, or under another name; other objects pass.
 pub(crate) fn check_definition(key: &Key, object: &Value) -> Result<(), ApiError> {
     if definitions() != Some(key.kind) {
         return Ok(());

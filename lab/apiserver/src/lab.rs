@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the lab does to its API server without a request: set a scene, look, wait, allow, break. None of it is logged.
+//! The lab's direct access to its API server: seed, read, wait, grant, inject faults. None of it is logged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -71,20 +71,18 @@ impl ApiServer {
         })
     }
 
-    /// A pod.
     #[must_use]
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
         let kind = Kind::find("", "v1", "pods")?;
         self.object(&Key { kind, namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
-    /// Any object.
     #[must_use]
     pub fn object(&self, key: &Key) -> Option<Value> {
         self.shared.lock().store.get(key).ok().map(|object| (*object).clone())
     }
 
-    /// The changes from now on.
+    /// Changes from now on.
     #[must_use]
     pub fn subscribe(&self) -> Changes {
         let cursor = self.shared.lock().store.revision();
@@ -97,19 +95,19 @@ impl ApiServer {
         wait(self.shared.revisions(), || found(self)).await
     }
 
-    /// The requests so far, in order of arrival.
+    /// Requests so far, in order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<Logged> {
         self.shared.log().all()
     }
 
-    /// How many of the requests so far match.
+    /// Number of matching requests so far.
     #[must_use]
     pub fn count(&self, filter: impl FnMut(&Logged) -> bool) -> usize {
         self.shared.log().count(filter)
     }
 
-    /// How many requests the log no longer keeps.
+    /// Number of requests that the log has dropped.
     #[must_use]
     pub fn requests_dropped(&self) -> u64 {
         self.shared.log().dropped()
@@ -120,14 +118,13 @@ impl ApiServer {
         wait(self.shared.traffic(), || (self.count(&mut filter) >= count).then_some(())).await;
     }
 
-    /// How many requests of a user (`system:admin`, `system:serviceaccount:NAMESPACE:NAME`) with a verb on a resource
-    /// (`pods`, `daemonsets.apps/status`) are in flight, and were at most.
+    /// Number of requests in flight, now and at most, of a user (`system:admin`, `system:serviceaccount:NAMESPACE:NAME`) with a verb on a
+    /// resource (`pods`, `daemonsets.apps/status`).
     #[must_use]
     pub fn in_flight(&self, user: &str, verb: Verb, resource: &str) -> InFlight {
         self.shared.in_flight(user, verb, resource)
     }
 
-    /// The faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         self.shared.faults()
@@ -147,19 +144,19 @@ impl ApiServer {
         self.shared.change(|state, now| roles::bind(account, grants, &mut state.store, now))
     }
 
-    /// What a service account may do: the rules of the roles that it is bound to.
+    /// Grants of a service account: the rules of its roles.
     #[must_use]
     pub fn granted(&self, account: &Account) -> Vec<Grant> {
         roles::grants(account, &self.shared.lock().store)
     }
 
-    /// What a service account was allowed so far, and how often.
+    /// Permitted requests of a service account so far, with their counts.
     #[must_use]
     pub fn allowed(&self, account: &Account) -> BTreeMap<Attributes, u64> {
         self.shared.lock().access.used(account)
     }
 
-    /// What a service account may do and has never done: rules of one verb on one resource, and the roles that have them.
+    /// Unused grants of a service account: rules of one verb on one resource, and the roles that have them.
     #[must_use]
     pub fn unused(&self, account: &Account) -> Vec<Grant> {
         let state = self.shared.lock();
@@ -196,7 +193,7 @@ impl ApiServer {
         Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Revokes a token at once; whether there was one.
+    /// Revokes a token at once; returns true if it existed.
     #[expect(clippy::must_use_candidate, reason = "the token is dead either way")]
     pub fn revoke(&self, token: &str) -> bool {
         self.shared.lock().access.revoke(token)
@@ -265,7 +262,7 @@ async fn wait<T>(mut moved: watch::Receiver<u64>, mut look: impl FnMut() -> Opti
     }
 }
 
-/// A subscription to every change of every object.
+/// Subscription to every change of every object.
 #[derive(Clone)]
 pub struct Changes {
     shared: Arc<Shared>,

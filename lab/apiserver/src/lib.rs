@@ -71,26 +71,26 @@ use self::server::{Shared, State};
 use self::store::Store;
 use self::tls::Authority;
 
-/// How an API server is set up.
+/// Options of an API server.
 #[derive(Clone)]
 pub struct Options {
-    /// Uids, generated names and tokens follow from it.
+    /// Seed of UIDs, generated names and tokens.
     pub seed: u64,
-    /// Where the time comes from.
+    /// Clock.
     pub clock: Clock,
-    /// How many changes are kept for watchers; older resource versions have expired.
+    /// Changes kept for watchers; older resource versions have expired.
     pub history: usize,
-    /// How many requests the log keeps.
+    /// Requests kept in the log.
     pub log: usize,
     /// Names and addresses of the server's certificate.
     pub names: Vec<String>,
-    /// How often watchers that want bookmarks get one.
+    /// Interval of bookmarks.
     pub bookmark_every: Duration,
-    /// How long a token that was accepted is not looked up again.
+    /// TTL of an accepted token's look-up.
     pub token_cache: Duration,
-    /// How long the controllers that follow a deletion take to notice it. A real garbage collector goes by events and a queue.
+    /// Delay of the controllers that follow a deletion. A real garbage collector goes by events and a queue.
     pub deletion_lag: Duration,
-    /// How reads are answered.
+    /// Feature gates of reads.
     pub gates: Gates,
 }
 
@@ -182,7 +182,7 @@ impl ApiServer {
         serve::serve(Arc::clone(&self.shared), listener, None)
     }
 
-    /// The certificate of the authority that signed the server's.
+    /// Certificate of the authority that signed the server's.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         &self.authority.ca_pem

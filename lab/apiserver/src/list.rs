@@ -19,7 +19,6 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// A whole list.
     pub(crate) fn new(collection: &Collection, store: &Store, items: Vec<Arc<Value>>) -> Self {
         let head = json!({
             "kind": format!("{}List", collection.kind.name), "apiVersion": collection.kind.api_version(),

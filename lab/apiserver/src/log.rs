@@ -9,28 +9,24 @@ use crate::rbac::Grant;
 use crate::reads::Read;
 use crate::route::Verb;
 
-/// A request that arrived.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logged {
-    /// Its place in the order of arrival, from 0.
+    /// Sequence number of its arrival, from 0.
     pub order: u64,
-    /// When, by the API server's clock.
+    /// Arrival, by the API server's clock.
     pub at: Timestamp,
-    /// What it asked for.
     pub verb: Verb,
-    /// The path.
     pub path: String,
     /// The resource with its group and subresource, as in [`Grant::new`]; `None` for other paths.
     pub resource: Option<String>,
     /// The object; for a list or a watch, the name that its field selector asks for.
     pub name: Option<String>,
-    /// The query, if any.
     pub query: Option<String>,
-    /// Who sent it (`system:anonymous` without valid credentials).
+    /// User (`system:anonymous` without valid credentials).
     pub user: String,
-    /// The pod that the sender's token is bound to, by name.
+    /// Pod that the sender's token is bound to, by name.
     pub pod: Option<String>,
-    /// Who answers it; `None` for what is no read, or is refused.
+    /// Backend of the read; `None` for other verbs, and for rejected requests.
     pub read: Option<Read>,
     /// Of a watch that asks for all objects first: whether they were told by now.
     pub told_initial: Option<bool>,
@@ -38,11 +34,10 @@ pub struct Logged {
     pub code: Option<u16>,
     /// The smallest grant that would have allowed it, if it was denied for want of one.
     pub missing: Option<Grant>,
-    /// What it was told, if it was denied: for want of a right, or by a policy.
+    /// Message of a denial: by RBAC, or by a policy.
     pub denied: Option<String>,
 }
 
-/// The log.
 #[derive(Debug)]
 pub(crate) struct Log {
     kept: VecDeque<Logged>,
@@ -55,7 +50,7 @@ impl Log {
         Self { kept: VecDeque::new(), next: 0, limit }
     }
 
-    /// Notes an arrival; the number is for [`Log::answered`].
+    /// Adds an arrival; the number is for [`Log::answered`].
     pub(crate) fn arrived(&mut self, mut entry: Logged) -> u64 {
         entry.order = self.next;
         self.next += 1;

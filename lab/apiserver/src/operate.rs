@@ -18,18 +18,18 @@ use crate::route::{Query, Target, Verb};
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
 
-/// A request's parameters.
+/// Parameters of a request.
 pub(crate) struct Call {
     pub(crate) who: Identity,
     pub(crate) verb: Verb,
     pub(crate) query: Query,
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
-    /// Reads see what was so many changes ago.
+    /// Reads see the state before so many changes.
     pub(crate) past: u64,
 }
 
-/// What a request is answered with.
+/// Result of a request.
 pub(crate) enum Outcome {
     Value(Value),
     Object(Arc<Value>),
@@ -72,7 +72,7 @@ impl Call {
     }
 }
 
-/// Does what is asked. With `dryRun`, to a copy.
+/// Executes a request. With `dryRun`, on a copy.
 pub(crate) fn operate(
     call: &Call,
     target: &Target,
@@ -124,7 +124,7 @@ fn on_resource(
     }
 }
 
-/// An action on an object, which is a subresource that is created.
+/// Create of a subresource of an object.
 fn act(
     call: &Call,
     key: &Key,
@@ -157,7 +157,7 @@ fn act(
     }
 }
 
-/// Does a write that was decided, unless a policy denies it.
+/// Executes a decided write, unless a policy denies it.
 fn write_admitted(
     call: &Call,
     subresource: Option<&str>,
@@ -176,7 +176,7 @@ fn write_admitted(
     Ok(store.carry_out(write))
 }
 
-/// Whether an object may be deleted.
+/// Admission of a deletion.
 fn admit_deletion(call: &Call, key: &Key, store: &Store) -> Result<(), ApiError> {
     let old = store.get(key)?;
     let proposal = Proposal {

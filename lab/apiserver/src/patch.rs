@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
-/// How a patch was sent.
+/// Type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
     /// `application/json-patch+json`.
@@ -70,7 +70,7 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// A value as a map; one that is none becomes an empty one.
+/// A value as a map; any other value becomes an empty one.
 fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

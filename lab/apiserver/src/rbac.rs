@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether rules allow a request, as the real server's RBAC decides it. Pure: the rules come from `roles`.
+//! RBAC evaluation, as the real server does it. Pure: the rules come from `roles`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,16 +10,16 @@ use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::route::{Target, Verb};
 
-/// What RBAC looks at in a request.
+/// Attributes of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attributes {
-    /// What is to be done.
+    /// Verb.
     pub verb: Verb,
-    /// The API group; empty for the core group.
+    /// API group; empty for the core group.
     pub group: String,
     /// The resource, with its subresource if there is one: `pods`, `pods/status`.
     pub resource: String,
-    /// The namespace; `None` for the whole cluster.
+    /// Namespace; `None` for the whole cluster.
     pub namespace: Option<String>,
     /// The object. A list or a watch has one if its field selector asks for exactly one `metadata.name`.
     pub name: Option<String>,
@@ -41,7 +41,7 @@ impl Attributes {
         Some(Self { verb, group, resource, namespace: collection.namespace.clone().or(own), name })
     }
 
-    /// The real server's refusal.
+    /// The real server's message.
     pub(crate) fn refusal(&self, kind: &'static Kind, user: &str) -> ApiError {
         let Self { verb, group, resource, namespace, name } = self;
         let place = match namespace {
@@ -53,7 +53,7 @@ impl Attributes {
         ApiError::Denied { kind, name: name.clone(), why }
     }
 
-    /// The smallest grant that allows this request.
+    /// Smallest grant for this request.
     #[must_use]
     pub fn smallest(&self) -> Grant {
         let rule = PolicyRule {
@@ -67,12 +67,10 @@ impl Attributes {
     }
 }
 
-/// A role.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoleId {
-    /// Its namespace; a `ClusterRole` has none.
+    /// Namespace; a `ClusterRole` has none.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
 }
 
@@ -86,14 +84,13 @@ impl fmt::Display for RoleId {
     }
 }
 
-/// A rule where it is bound: what a service account may do.
+/// A rule of a bound role.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Grant {
     /// Where the rule holds, as bound by a `RoleBinding`; `None` is everywhere, as bound by a `ClusterRoleBinding`.
     pub namespace: Option<String>,
-    /// The rule.
     pub rule: PolicyRule,
-    /// The role that has it, if it is of one already.
+    /// Its role, if it has one already.
     pub role: Option<RoleId>,
 }
 
@@ -138,7 +135,7 @@ impl Grant {
         self
     }
 
-    /// Whether it allows a request.
+    /// True if it permits a request.
     #[must_use]
     pub fn allows(&self, request: &Attributes) -> bool {
         let among = |list: &Option<Vec<String>>, test: &dyn Fn(&str) -> bool| {
@@ -156,7 +153,7 @@ impl Grant {
             && (names.is_empty() || request.name.as_ref().is_some_and(|name| names.contains(name)))
     }
 
-    /// Its parts: one verb, one group and one resource each.
+    /// Split into one verb, one group and one resource each.
     fn parts(&self) -> impl Iterator<Item = Self> {
         let PolicyRule { api_groups, resources, verbs, .. } = &self.rule;
         let list = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
@@ -195,7 +192,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Whether a user with these grants may do it.
+/// True if these grants permit a request.
 #[must_use]
 pub fn allowed(grants: &[Grant], request: &Attributes) -> bool {
     grants.iter().any(|grant| grant.allows(request))

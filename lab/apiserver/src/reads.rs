@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who answers a read, and which lists and watches are refused, as the real API server decides it. Pure.
+//! Backend of a read, and rejected lists and watches, as in the real API server. Pure.
 //!
 //! | read | answered by | how we know |
 //! |---|---|---|
@@ -15,15 +15,15 @@
 //! | watch with `sendInitialEvents`, without a version | watch cache, once it is at etcd's newest version | `getWatchCacheResourceVersion` |
 //! | the same, whatever the version, of an etcd without `RequestWatchProgress` | nobody: 200, and an `ERROR` event of code 500 | `cacher.Watch`; seen of 1.34.4 with etcd 3.4.23 |
 //!
-//! Read in `staging/src/k8s.io/apiserver/pkg/storage/cacher/{delegator,cacher}.go` of Kubernetes 1.32 to 1.34; what is refused, in
-//! `apimachinery/pkg/apis/meta/internalversion/validation`. The embedded server has a single store behind both: only what is counted, and which
-//! version an answer may be of, differ. Its watch cache is always ready and never behind; the real one makes a request for a version that it has not
-//! seen yet wait for 3 s before it refuses it.
+//! Read in `staging/src/k8s.io/apiserver/pkg/storage/cacher/{delegator,cacher}.go` of Kubernetes 1.32 to 1.34; validation, in
+//! `apimachinery/pkg/apis/meta/internalversion/validation`. The embedded server has a single store behind both: only what is counted, and
+//! which version an answer may be of, differ. Its watch cache is always ready and never behind; the real one makes a request for a version
+//! that it has not seen yet wait for 3 s before it refuses it.
 
 use crate::error::ApiError;
 use crate::route::{Query, Verb};
 
-/// The real server's feature gates that decide about reads.
+/// The real server's feature gates for reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gates {
     /// `WatchList`: streaming lists. On in 1.32, off in 1.33, on from 1.34.
@@ -37,7 +37,7 @@ pub struct Gates {
 }
 
 impl Default for Gates {
-    /// As in the version that is imitated, 1.34.
+    /// Those of the imitated version, 1.34.
     fn default() -> Self {
         Self {
             watch_list: true,
@@ -49,7 +49,7 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// As in 1.30, the oldest version that is supported: all off.
+    /// Those of 1.30, the oldest supported version: all off.
     pub const OLDEST: Self = Self {
         watch_list: false,
         consistent_list_from_cache: false,
@@ -57,13 +57,13 @@ impl Gates {
         request_watch_progress: true,
     };
 
-    /// Whether lists can be streamed: etcd must say how far its watches have come.
+    /// True if lists cannot be streamed: etcd must report the progress of its watches.
     pub(crate) fn refuses_streamed_list(self, verb: Verb, query: &Query) -> bool {
         !self.request_watch_progress && is_streamed_list(verb, query)
     }
 }
 
-/// Who answers a read.
+/// Backend of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
     /// The server's watch cache.
@@ -74,17 +74,16 @@ pub enum Read {
     Storage,
 }
 
-/// `resourceVersionMatch`
 const MATCH: &str = "resourceVersionMatch";
 const EXACT: &str = "Exact";
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-/// Whether a watch begins with all objects and says where they end.
+/// True if a watch begins with all objects and marks their end.
 pub(crate) fn is_streamed_list(verb: Verb, query: &Query) -> bool {
     verb == Verb::Watch && query.is_true("sendInitialEvents") && query.is_true("allowWatchBookmarks")
 }
 
-/// Whether a list is of exactly the version that it names.
+/// True if a list is of exactly the version that it names.
 pub(crate) fn is_exact(query: &Query) -> Result<bool, ApiError> {
     Ok(match query.get(MATCH) {
         Some(asked) => asked == EXACT,
@@ -92,7 +91,7 @@ pub(crate) fn is_exact(query: &Query) -> Result<bool, ApiError> {
     })
 }
 
-/// Who answers; `None` if it is no read, or nobody can.
+/// Backend; `None` if it is no read, or no backend can answer.
 pub(crate) fn read(verb: Verb, query: &Query, gates: Gates) -> Result<Option<Read>, ApiError> {
     let version = query.get("resourceVersion");
     let of_snapshots = if gates.list_from_cache_snapshot { Read::Cache } else { Read::Storage };

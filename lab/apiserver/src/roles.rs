@@ -18,7 +18,7 @@ use crate::rbac::{Grant, RoleId};
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Key, Store};
 
-/// What an account may do, role by role.
+/// Grants of an account, role by role.
 pub(crate) fn grants(account: &Account, store: &Store) -> Vec<Grant> {
     let bindings = ["clusterrolebindings", "rolebindings"].into_iter().flat_map(|plural| all(plural, store));
     let mut grants = Vec::new();
@@ -57,7 +57,7 @@ fn all(plural: &str, store: &Store) -> Vec<(Key, Arc<Value>)> {
     store.list(&collection, &everything).map(|(key, object)| (key.clone(), Arc::clone(object))).collect()
 }
 
-/// A list that was checked when it was written; absent is empty.
+/// A list that was validated on write; absent is empty.
 fn parsed<T: serde::de::DeserializeOwned>(list: &Value) -> Vec<T> {
     serde_json::from_value(list.clone()).unwrap_or_default()
 }
@@ -73,7 +73,7 @@ fn is_meant(subject: &Subject, account: &Account) -> bool {
     }
 }
 
-/// Whether a role or a binding can be enforced as it is written; other objects pass.
+/// Rejects an unsupported role or binding; other objects pass.
 pub(crate) fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
     if key.kind.group != RBAC {
         return Ok(());

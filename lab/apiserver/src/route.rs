@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a request asks for: its verb, its target and its parameters, from method, path and query. No state.
+//! Parser of requests: verb, target and parameters, from method, path and query. No state.
 
 use std::fmt;
 
@@ -10,9 +10,8 @@ use crate::kinds::{Kind, Scope};
 use crate::review;
 use crate::store::Collection;
 
-/// What a request does, in the words of RBAC and of audit logs.
+/// Verb, in the words of RBAC and of audit logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are Kubernetes' own")]
 pub enum Verb {
     Get,
     List,
@@ -25,7 +24,6 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// All verbs.
     pub const ALL: [Self; 8] = [
         Self::Get,
         Self::List,
@@ -73,20 +71,20 @@ enum Shape {
     Watch,
 }
 
-/// What a request is about.
+/// Target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An object or a collection.
     Resource { collection: Collection, name: Option<String>, subresource: Option<String> },
-    /// What the asker may do.
+    /// SelfSubjectAccessReview.
     Review,
     /// Discovery, version, health.
     Path,
-    /// Nothing that is served.
+    /// Not found.
     Nothing,
 }
 
-/// A request, understood.
+/// A parsed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) verb: Verb,
@@ -155,7 +153,7 @@ fn decoded(segment: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The parameters after `?`.
+/// Query parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -164,7 +162,7 @@ impl Query {
         Self(form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()).into_owned().collect())
     }
 
-    /// A parameter that is there and not empty.
+    /// A parameter that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
     }

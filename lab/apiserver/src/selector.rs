@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::kinds::Kind;
 
-/// What an object must look like to be listed or watched. The default matches everything.
+/// Filter of a list or watch. The default matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
     labels: Vec<Requirement>,
@@ -50,12 +50,12 @@ impl Selector {
         Ok(Self { labels, fields: fields.collect::<Result<_, _>>()? })
     }
 
-    /// Whether it asks for nothing.
+    /// True if it matches everything.
     pub(crate) fn matches_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object matches.
+    /// True if an object matches.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
@@ -67,7 +67,7 @@ impl Selector {
     }
 }
 
-/// The one name that a field selector allows, if it does.
+/// The only name that a field selector permits, if there is one.
 pub(crate) fn exact_name(fields: &str) -> Option<&str> {
     split_top(fields).into_iter().find_map(|part| {
         let value = part.strip_prefix("metadata.name")?.trim_start().strip_prefix('=')?;
@@ -85,7 +85,6 @@ fn written<'a>(key: &str, value: &'a Value) -> std::borrow::Cow<'a, str> {
     }
 }
 
-/// Splits at commas that are not inside parentheses.
 fn split_top(text: &str) -> Vec<&str> {
     let mut depth = 0_u32;
     text.split(|c| {

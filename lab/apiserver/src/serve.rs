@@ -21,17 +21,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::faults::Connecting;
 use crate::server::Shared;
 
-/// What a request or a handshake in progress gets when the server stops.
+/// Grace for requests and handshakes in progress when the server stops.
 const GRACE: Duration = Duration::from_millis(500);
-/// A client that does not finish its handshake is let go.
+/// Deadline of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Pause after a failed accept (no file descriptors left, for example).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why serving could not begin.
+/// Error of starting to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The listener could not be taken over.
     #[error("take over the listener")]
     Listener(#[from] std::io::Error),
 }
@@ -47,13 +46,13 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Where it listens.
+    /// Listening address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many connections it has accepted: shows whether a client keeps its connection.
+    /// Number of accepted connections: shows if a client keeps its connection alive.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
@@ -139,7 +138,7 @@ impl Server {
         }
     }
 
-    /// What a fault makes of a new connection; `None` if it is no more.
+    /// Applies a fault to a new connection; `None` if that closed it.
     async fn connected(&self, stream: TcpStream) -> Option<TcpStream> {
         match self.shared.faults().connecting() {
             None => return Some(stream),

@@ -29,25 +29,25 @@ use crate::review;
 use crate::route::{Query, Route, Target, Verb};
 use crate::store::Store;
 
-/// What a real API server accepts in one request.
+/// Maximum size of a request's body, as in a real API server.
 const BODY_LIMIT: usize = 3 << 20;
 
-/// Where the time comes from.
+/// Clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What changes under one lock.
+/// State under one lock.
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) access: Access,
     pub(crate) gates: Gates,
 }
 
-/// What all handles, clients and connections of one API server share.
+/// Shared by all handles, clients and connections of one API server.
 pub(crate) struct Shared {
     state: Mutex<State>,
     log: Mutex<Log>,
     revision: watch::Sender<u64>,
-    /// Counts arrivals and answers.
+    /// Counts arrivals and responses.
     requests: watch::Sender<u64>,
     faults: Faults,
     flights: Flights,
@@ -91,23 +91,23 @@ impl Shared {
         self.deletion_lag
     }
 
-    /// The newest resource version, for those who wait for the next.
+    /// Newest resource version, for those who wait for the next.
     pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Moves whenever a request arrives or is answered.
+    /// Changes whenever a request arrives or is answered.
     pub(crate) fn traffic(&self) -> watch::Receiver<u64> {
         self.requests.subscribe()
     }
 
-    /// A watch has told all objects that were there when it began.
+    /// A watch has sent all its initial events.
     pub(crate) fn told_initial(&self, order: u64) {
         self.log().told_initial(order);
         self.requests.send_modify(|moves| *moves += 1);
     }
 
-    /// Changes the state, then wakes those who wait for changes.
+    /// Changes the state, then wakes its waiters.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = (self.clock)();
         let mut state = self.lock();
@@ -169,14 +169,14 @@ impl Shared {
         Ok(answer::flying(response, flight))
     }
 
-    /// Counts a request on a resource until its answer has left.
+    /// Counts a request on a resource as in flight until its response has left.
     fn take_off(&self, asked: &Asked) -> Option<Flight> {
         let Asked { verb, user, .. } = asked;
         let resource = asked.resource.clone()?;
         Some(self.flights.begin(flights::Route { user: user.clone(), verb: *verb, resource }))
     }
 
-    /// How many requests of a user are and were in flight at once.
+    /// Number of a user's requests in flight, now and at most.
     pub(crate) fn in_flight(&self, user: &str, verb: Verb, resource: &str) -> InFlight {
         let (user, resource) = (user.to_owned(), resource.to_owned());
         self.flights.of(&flights::Route { user, verb, resource })
@@ -214,7 +214,7 @@ impl Shared {
         order
     }
 
-    /// Whether it is allowed; the log keeps what was missing.
+    /// Authorizes a request; the log keeps the missing grant.
     fn authorize(&self, who: &Identity, route: &Route, query: &Query, order: u64) -> Result<(), ApiError> {
         let Target::Resource { collection, .. } = &route.target else { return Ok(()) };
         let selected = query.get("fieldSelector").and_then(crate::selector::exact_name);
@@ -272,7 +272,6 @@ impl Shared {
     }
 }
 
-/// A whole body, if it is not too large.
 async fn whole<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: hyper::body::Body + Send,
@@ -281,10 +280,10 @@ where
     Ok(Limited::new(body, BODY_LIMIT).collect().await.map_err(|_| ApiError::TooLarge)?.to_bytes())
 }
 
-/// A request that has met its faults.
+/// A request that has passed its faults.
 struct Arrived {
     order: u64,
-    /// Served from what was so many changes ago.
+    /// Served from the state before so many changes.
     past: u64,
     who: Result<Identity, ApiError>,
     asked: Asked,
@@ -292,7 +291,7 @@ struct Arrived {
     query: Query,
 }
 
-/// What needs no credentials.
+/// Paths without authentication.
 fn public(path: &str) -> Option<Reply> {
     let text = match path {
         "/healthz" | "/readyz" | "/livez" => "ok".to_owned(),
@@ -302,7 +301,7 @@ fn public(path: &str) -> Option<Reply> {
     Some(Reply::Whole(StatusCode::OK, text.into_bytes()))
 }
 
-/// The version whose behaviour is imitated.
+/// The imitated version.
 fn version() -> Value {
     json!({
         "major": "1", "minor": "34", "gitVersion": "v1.34.4+millrace", "gitCommit": "", "gitTreeState": "clean",

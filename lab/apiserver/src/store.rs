@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the API holds, and every change of it within a window. Pure: the time is an argument, nothing is read or sent.
-//! `write` decides creates and updates, `delete` decides deletions, `follow` what follows from those; all end in `Store::commit`.
+//! Objects of the API, and every change of them within a window. Pure: the time is an argument, nothing is read or sent. `write` decides
+//! creates and updates, `delete` decides deletions, `follow` what follows from those; all end in `Store::commit`.
 
 mod delete;
 mod follow;
@@ -23,14 +23,12 @@ use crate::ids::Ids;
 use crate::kinds::{self, Backing, Kind, Scope};
 use crate::selector::Selector;
 
-/// Which object.
+/// Key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Its kind.
     pub kind: &'static Kind,
-    /// Its namespace; empty for a cluster-wide kind.
+    /// Namespace; empty for a cluster-wide kind.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -47,9 +45,8 @@ impl Key {
 /// All objects of a kind, in one namespace or in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
-    /// The kind.
     pub kind: &'static Kind,
-    /// The namespace; `None` for all.
+    /// Namespace; `None` for all.
     pub namespace: Option<String>,
 }
 
@@ -58,31 +55,28 @@ impl Collection {
         self.kind == key.kind && self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
     }
 
-    /// Whether nothing can be created in it for want of a namespace.
+    /// True if nothing can be created in it for want of a namespace.
     pub(crate) fn needs_namespace(&self) -> bool {
         self.kind.scope == Scope::Namespaced && self.namespace.is_none()
     }
 
-    /// The key of one of its objects.
+    /// Key of one of its objects.
     #[must_use]
     pub fn key(&self, name: &str) -> Key {
         Key { kind: self.kind, namespace: self.namespace.clone().unwrap_or_default(), name: name.to_owned() }
     }
 }
 
-/// What happened to an object.
+/// Type of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It came to be.
     Added,
-    /// It changed.
     Modified,
-    /// It is gone.
     Deleted,
 }
 
 impl Action {
-    /// The type of the watch event.
+    /// Type of the watch event.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -93,24 +87,22 @@ impl Action {
     }
 }
 
-/// One change.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// The resource version that it made.
+    /// Its resource version.
     pub revision: u64,
-    /// Of which object.
+    /// Key of the object.
     pub key: Key,
-    /// What happened.
+    /// Type.
     pub action: Action,
-    /// The object after it; for a deletion, the last state.
+    /// Object after it; for a deletion, the last state.
     pub object: Arc<Value>,
-    /// The object before it.
+    /// Object before it.
     pub previous: Option<Arc<Value>>,
 }
 
 impl Change {
-    /// How a watcher of some objects sees this change: one that starts to match is added to them, one that ceases to match is
-    /// deleted from them.
+    /// A change as a watcher with a selector sees it: an object that starts to match is added, one that ceases to match is deleted.
     #[must_use]
     pub fn seen_by(&self, collection: &Collection, selector: &Selector) -> Option<Action> {
         if !collection.holds(&self.key) {
@@ -127,13 +119,13 @@ impl Change {
     }
 }
 
-/// The objects and their recent history.
+/// Objects and their recent history.
 #[derive(Debug, Clone)]
 pub struct Store {
     revision: u64,
     objects: BTreeMap<Key, Arc<Value>>,
     history: VecDeque<Arc<Change>>,
-    /// Changes up to this revision are forgotten.
+    /// Changes up to this revision have expired.
     forgotten: u64,
     window: usize,
     ids: Ids,
@@ -147,7 +139,7 @@ impl Store {
         Self { revision: 1, objects, history, forgotten: 0, window, ids, duties: Duties::default() }
     }
 
-    /// The newest resource version.
+    /// Newest resource version.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
@@ -185,7 +177,7 @@ impl Store {
             .filter(|(_, object)| selector.matches(object))
     }
 
-    /// What was there at a resource version.
+    /// State at a resource version.
     ///
     /// # Errors
     /// As [`Store::since`].
@@ -201,7 +193,7 @@ impl Store {
         Ok(Self { revision, objects: past, history, forgotten: revision, window: 0, ids, duties })
     }
 
-    /// What was there so many changes ago, or as long ago as is known.
+    /// State before so many changes, or the oldest known.
     pub(crate) fn before(&self, changes: u64) -> Self {
         self.as_of(self.revision_before(self.revision, changes)).unwrap_or_else(|_| self.clone())
     }
@@ -236,7 +228,7 @@ impl Store {
         &mut self.ids
     }
 
-    /// Whether a kind is served: it is built in, or its definition is there.
+    /// Fails unless a kind is served: it is built in, or its definition exists.
     ///
     /// # Errors
     /// [`ApiError::NoSuchPath`].

@@ -12,13 +12,13 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Why certificates could not be made.
+/// Certificates could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Making one failed (a name that is none, for example).
+    /// rcgen failed (a malformed name, for example).
     #[error("make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// rustls refused them.
+    /// rustls rejected them.
     #[error("set up TLS")]
     Setup(#[from] rustls::Error),
 }

@@ -27,26 +27,26 @@ struct Watch {
     shared: Arc<Shared>,
     collection: Collection,
     selector: Selector,
-    /// Everything up to here has been sent.
+    /// Sent up to here.
     cursor: u64,
     /// Lines that are due.
     first: VecDeque<Vec<u8>>,
     changed: watch::Receiver<u64>,
-    /// What faults look at.
+    /// Request, for faults.
     asked: Asked,
     faults: watch::Receiver<u64>,
-    /// Events and bookmarks that have been sent.
+    /// Number of events and bookmarks sent.
     sent: u64,
     silenced: Option<FaultId>,
     ends: Instant,
-    /// When the next bookmark is due, for those who want them.
+    /// Time of the next bookmark, if requested.
     bookmark: Option<Instant>,
     ended: bool,
     /// Its number in the log, until all objects are told that were there when it began.
     initial: Option<u64>,
 }
 
-/// The body of a watch's answer.
+/// Body of a watch's response.
 pub(crate) fn watch(
     shared: &Arc<Shared>,
     collection: &Collection,
@@ -102,7 +102,7 @@ pub(crate) fn watch(
 }
 
 impl Watch {
-    /// Starts with what is there now.
+    /// Begins with the present objects.
     fn snapshot(&mut self) {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();
@@ -166,7 +166,7 @@ impl Watch {
         }
     }
 
-    /// The next line that can be sent now.
+    /// Next line that can be sent now.
     fn due(&mut self) -> Option<Vec<u8>> {
         if self.first.is_empty() {
             if let Some(order) = self.initial.take() {
@@ -177,7 +177,7 @@ impl Watch {
         self.first.pop_front()
     }
 
-    /// What has happened since the cursor, as lines; an expired cursor gives an error event and the end.
+    /// Changes since the cursor, as lines; an expired cursor gives an error event and the end.
     fn gather(&mut self) {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();

@@ -24,14 +24,14 @@ pub use runtime::{
 };
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
-/// Whether the environment can do something, and how that was found out.
+/// Capability of the environment, with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// The need's tag without `@` (`real-kernel`, `ipv6`, `iptables-tools`).
     pub need: String,
-    /// Whether it is met.
+    /// True if it is met.
     pub met: bool,
-    /// What was tried and what came of it.
+    /// Evidence: the attempt and its result.
     pub evidence: String,
 }
 
@@ -43,28 +43,28 @@ pub enum LabError {
     Unsupported {
         /// The tier.
         tier: &'static str,
-        /// What was asked.
+        /// Requested operation.
         what: String,
     },
     /// Nothing happened before the deadline.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline {
-        /// What was awaited.
+        /// Expected event.
         what: String,
-        /// For how long.
+        /// Deadline.
         deadline: Duration,
     },
     /// The harness itself failed: the verdict is `inconclusive`.
     #[error("failed to {what}: {why}")]
     Harness {
-        /// What was tried.
+        /// Operation.
         what: String,
         /// The cause.
         why: String,
     },
 }
 
-/// How a pod's start ended.
+/// Result of a pod's start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum PodStart {
     /// All containers run.
@@ -85,7 +85,7 @@ pub enum PodStart {
         container: String,
         /// Its exit code; `None` if it could not be started, was killed, or said nothing before its deadline.
         exit: Option<i32>,
-        /// What it said last, or why it could not be started.
+        /// Last message, or why it could not be started.
         message: String,
     },
 }
@@ -101,7 +101,7 @@ pub struct CniCall {
     pub stdin: Vec<u8>,
 }
 
-/// What came of a [`CniCall`], or of another program that ran to its end.
+/// Result of a [`CniCall`], or of another program that ran to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CniAnswer {
     /// Exit code; `None` if a signal ended it.
@@ -110,7 +110,7 @@ pub struct CniAnswer {
     pub stdout: String,
     /// Standard error, whole.
     pub stderr: String,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
@@ -143,7 +143,7 @@ pub trait Cluster: Send + Sync {
     /// The tier's name.
     fn tier(&self) -> &'static str;
 
-    /// What this tier can do here, with evidence.
+    /// Capabilities of this tier on this machine, with evidence.
     fn probes(&self) -> Vec<Probe>;
 
     /// Creates or replaces an object of the API (`kind`, `apiVersion` and `metadata` say which).
@@ -158,7 +158,7 @@ pub trait Cluster: Send + Sync {
     /// A pod that was applied: for traffic and for looking into its namespace.
     async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError>;
 
-    /// A pod whose sandbox is there while its start may still go on.
+    /// A pod whose sandbox exists while its start may still go on.
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         self.workload(namespace, name).await
     }
@@ -177,7 +177,7 @@ pub trait Node: Send + Sync {
     /// Writes a file of the CNI configuration directory, atomically.
     async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError>;
 
-    /// Waits until a pod's start has ended, well or badly.
+    /// Waits for the end of a pod's start, successful or not.
     async fn pod_started(
         &self,
         namespace: &str,
@@ -185,7 +185,7 @@ pub trait Node: Send + Sync {
         deadline: Duration,
     ) -> Result<PodStart, LabError>;
 
-    /// Calls a CNI plugin as the runtime would, outside of any pod's life.
+    /// Calls a CNI plugin as the runtime would, outside of any pod's life cycle.
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError>;
 
     /// As [`Node::call_plugin`], on another kernel than the node's.
@@ -222,7 +222,7 @@ pub trait Node: Send + Sync {
         Err(LabError::Unsupported { tier: "this tier", what: format!("make the runtime call {call:?}") })
     }
 
-    /// Replaces what listens on the agent's socket.
+    /// Replaces the listener of the agent's socket.
     async fn set_agent(&self, agent: AgentStandIn) -> Result<(), LabError> {
         Err(LabError::Unsupported { tier: "this tier", what: format!("stand in for the agent as {agent:?}") })
     }
@@ -242,7 +242,7 @@ pub trait Workload: Send + Sync {
     /// The path of its network namespace.
     fn netns(&self) -> String;
 
-    /// Sends traffic from inside the pod and says who answered.
+    /// Sends traffic from inside the pod; returns who answered.
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError>;
 
     /// Sends several, one after the other; the answers are in the same order. Cheaper than one [`Workload::send`] each.
@@ -292,7 +292,7 @@ pub trait Workload: Send + Sync {
         })
     }
 
-    /// What the pod's containers printed, `container: line`, for evidence.
+    /// Output of the pod's containers, `container: line`, for evidence.
     fn logs(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a feature can ask of a node's container runtime and of what stands beside it: calls of the whole chain, the node's
-//! directories, the stand-in for the agent.
+//! A node's container runtime and its neighbours: calls of the whole chain, the node's directories, the stand-in for the agent.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -39,7 +38,7 @@ impl PodName {
     }
 }
 
-/// Why a chain failed, as the runtime reports it.
+/// Failure of a chain, as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ChainFailure {
@@ -60,7 +59,7 @@ pub struct NodePaths {
     pub bin_dir: PathBuf,
     /// The runtime's cache, as `/var/lib/cni`.
     pub cache_dir: PathBuf,
-    /// What the agent shares with the plugin, as `/var/run/istio-cni`.
+    /// Directory shared by agent and plugin, as `/var/run/istio-cni`.
     pub run_dir: PathBuf,
     /// Pods' network namespaces, as `/var/run/netns`.
     pub netns_dir: PathBuf,
@@ -75,26 +74,26 @@ pub struct Errand {
     pub stdin: Vec<u8>,
     /// The network namespace that it runs in; the node's own if absent.
     pub netns: Option<String>,
-    /// User and group. Only root may do anything.
+    /// User and group. Only root is privileged.
     pub owner: (u32, u32),
 }
 
-/// How the kernel under the plugin, and its view of files, differ from the real ones.
+/// Differences of the kernel under the plugin, and of its view of files, from the real ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// What it lacks.
+    /// Missing features.
     pub without: Vec<Lack>,
     /// Files that nobody may open, with all that is below them; relative ones are the node's own.
     pub deny: Vec<PathBuf>,
-    /// Whether namespaces may be entered.
+    /// Permission to enter namespaces.
     pub entering: Entering,
-    /// Whether files may be written.
+    /// Permission to write files.
     pub files: Files,
     /// The system call at which the plugin is killed, counted from the first in the pod's namespace.
     pub kill_at: Option<u32>,
 }
 
-/// Something that a kernel may lack.
+/// A feature that a kernel may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lack {
     /// The netfilter netlink sub-system (`CONFIG_NETFILTER_NETLINK`), and nf_tables with it.
@@ -113,7 +112,7 @@ pub enum Lack {
     LegacyNat,
 }
 
-/// A text that names nothing that a kernel may lack.
+/// Unknown name of a kernel feature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is nothing that a kernel may lack")]
 pub struct UnknownLack(pub String);
@@ -154,7 +153,7 @@ impl Lack {
     }
 }
 
-/// Whether the plugin may write files.
+/// Permission to write files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Files {
     /// As usual.
@@ -164,31 +163,31 @@ pub enum Files {
     ReadOnly,
 }
 
-/// Whether namespaces may be entered.
+/// Permission to enter namespaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entering {
     /// As usual.
     #[default]
     Allowed,
-    /// Nobody may.
+    /// Denied to everybody.
     Forbidden,
 }
 
-/// What listens on the agent's socket of a node.
+/// Listener on the agent's socket of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentStandIn {
     /// Nothing; there is no socket.
     #[default]
     Absent,
-    /// One that serves every pod of the node.
+    /// Serves every pod of the node.
     Serving,
-    /// One that accepts and never answers.
+    /// Accepts and never answers.
     Silent,
-    /// One that answers what is not JSON.
+    /// Answers with malformed JSON.
     Garbage,
-    /// One that knows no request.
+    /// Rejects every request as unsupported.
     Old,
-    /// One that answers with another pod's UID.
+    /// Answers with another pod's UID.
     WrongUid,
 }

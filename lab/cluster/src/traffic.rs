@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What pods send, and who answers. Also the line protocol of the lab's processes.
+//! Traffic of pods and its answers. Also the line protocol of the lab's processes.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Which protocol a probe speaks.
+/// Transport protocol of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -15,12 +15,12 @@ pub enum Transport {
     Udp,
 }
 
-/// Traffic that a client is to send.
+/// Traffic for a client to send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// TCP or UDP.
     pub transport: Transport,
-    /// Where to. A host name is never looked up.
+    /// Destination. Host names are never resolved.
     pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
@@ -36,7 +36,7 @@ pub struct Traffic {
     pub source_port: u16,
 }
 
-/// Who answered some traffic.
+/// Origin of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Answer {
@@ -46,7 +46,7 @@ pub enum Answer {
         port: u16,
         /// The client's address as the app saw it.
         peer: String,
-        /// What went through proxies on the way, first one first.
+        /// Proxies on the way, first one first.
         #[serde(default)]
         via: Vec<ProxyHop>,
     },
@@ -57,11 +57,11 @@ pub enum Answer {
     },
     /// Nobody listens: connection refused or ICMP unreachable.
     Refused,
-    /// Nothing came back before the deadline.
+    /// Nothing before the deadline.
     Silence,
 }
 
-/// What a proxy stand-in saw.
+/// Observation of a proxy stand-in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyHop {
     /// The port that it was reached on (15001, 15006, …).
@@ -75,7 +75,7 @@ pub struct ProxyHop {
 /// A TCP segment of a connection that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stray {
-    /// Where to.
+    /// Destination.
     pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
@@ -93,7 +93,7 @@ pub enum Segment {
     SynAck,
 }
 
-/// What came back for a [`Stray`].
+/// Answer to a [`Stray`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StrayEnding {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a mesh says of all its pods. The defaults are upstream's.
+//! Mesh configuration. The defaults are upstream's.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who programs the rules of a pod.
+/// Writer of a pod's rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Programming {
-    /// A CNI plugin; a container of the pod only checks.
+    /// A CNI plugin; a container of the pod only validates.
     #[default]
     Cni,
-    /// A container of the pod, which needs the rights for it.
+    /// An init container of the pod, which needs the capabilities for it.
     Init,
 }
 
-/// How inbound traffic is caught.
+/// Interception mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// By NAT.
+    /// NAT.
     #[default]
     Redirect,
-    /// By TPROXY.
     Tproxy,
-    /// Not at all: the proxy is there, the rules are not.
+    /// None: the proxy is there, the rules are not.
     None,
 }
 
@@ -36,27 +35,25 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Where the proxy's container goes.
+/// Placement of the proxy's container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Among the init containers, from where it keeps running.
+    /// Native sidecar.
     Native,
-    /// Beside the app.
+    /// Ordinary container.
     #[default]
     Beside,
 }
 
-/// Which rules are asked for.
+/// Rules' dialect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// iptables'.
     #[default]
     Iptables,
-    /// nftables' own.
     Nftables,
 }
 
-/// Who calls the plugin.
+/// Caller of the plugin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Provider {
     /// The runtime, in the chain of the node's network.
@@ -66,58 +63,43 @@ pub enum Provider {
     Multus,
 }
 
-/// What kind of cluster it is.
+/// Platform of the cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Platform {
-    /// One like most.
     #[default]
     Plain,
-    /// OpenShift, which assigns users to namespaces.
+    /// OpenShift, which assigns UIDs to namespaces.
     OpenShift,
 }
 
-/// What a mesh says of all its pods.
+/// Mesh configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Who calls the plugin.
     pub provider: Provider,
-    /// What kind of cluster it is.
     pub platform: Platform,
-    /// Who programs the rules.
     pub programming: Programming,
-    /// How inbound traffic is caught, where a pod says nothing.
+    /// Default interception mode.
     pub mode: Mode,
-    /// Where the proxy's container goes.
     pub placement: Placement,
-    /// Which rules are asked for.
     pub rules: Rules,
-    /// Where the proxy takes outbound traffic.
+    /// Outbound port of the proxy.
     pub proxy_port: u16,
-    /// Where the proxy takes inbound traffic.
+    /// Inbound port of the proxy.
     pub inbound_port: u16,
-    /// The port of the proxy's status; never captured. 0 for none.
+    /// Status port of the proxy; never captured. 0 for none.
     pub status_port: u16,
-    /// The proxy's user.
     pub uid: u32,
-    /// The proxy's group.
     pub gid: u32,
-    /// Captured outbound destinations.
     pub include_ranges: String,
-    /// Outbound destinations that are not.
     pub exclude_ranges: String,
-    /// Captured inbound ports.
     pub include_inbound_ports: String,
-    /// Inbound ports that are not.
     pub exclude_inbound_ports: String,
-    /// Captured outbound ports.
     pub include_outbound_ports: String,
-    /// Outbound ports that are not.
     pub exclude_outbound_ports: String,
-    /// The proxy's metadata: environment of everything that is added.
+    /// Proxy's metadata: environment of all added containers.
     pub metadata: BTreeMap<String, String>,
-    /// The image of everything that is added.
+    /// Image of all added containers.
     pub image: String,
-    /// Levels of logging.
     pub log_level: String,
 }
 

@@ -6,21 +6,20 @@ use serde_json::{Value, json};
 use crate::config::{Config, Mode, Placement, Programming, Rules};
 use crate::traffic::Traffic;
 
-/// The proxy's container.
 pub const PROXY: &str = "istio-proxy";
-/// The container that programs the rules.
+/// Init container that writes the rules.
 pub const INIT: &str = "istio-init";
-/// The container that checks them where a plugin has programmed them.
+/// Init container that validates rules of a plugin.
 pub const VALIDATION: &str = "istio-validation";
 
-/// The group by which rules know a proxy that is root.
+/// Proxy's group in rules where the proxy is root.
 const USUAL_ID: u32 = 1337;
 
 fn env(config: &Config) -> Vec<Value> {
     config.metadata.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
 }
 
-/// Who programs or checks the rules; nobody, if there are none.
+/// Init container for the rules; `None` without rules.
 pub(crate) fn first(traffic: &Traffic, config: &Config) -> Option<Value> {
     if traffic.mode == Mode::None {
         return None;

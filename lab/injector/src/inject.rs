@@ -8,16 +8,15 @@ use crate::networks::{self, NETWORKS};
 use crate::traffic::{Traffic, UnknownMode};
 use crate::{containers, openshift, overrides};
 
-/// The annotation that says that a pod was injected.
+/// Annotation of injected pods.
 const STATUS: &str = "sidecar.istio.io/status";
 
-/// Why a pod cannot be injected.
+/// Injection error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InjectError {
-    /// It is no pod.
     #[error("find the pod's {0}")]
     NoPod(&'static str),
-    /// It asks for a mode that there is none.
+    /// Unknown interception mode.
     #[error(transparent)]
     Mode(#[from] UnknownMode),
 }
@@ -49,7 +48,7 @@ pub fn inject(pod: &Value, config: &Config) -> Result<Value, InjectError> {
             init.splice(0..0, first.into_iter().chain([proxy]));
         }
         Placement::Beside => {
-            // What programs rules goes last: without a proxy, nobody behind it could speak. What checks goes first.
+            // A container that writes rules goes last: without a proxy, nobody behind it has a network. One that validates goes first.
             let at = if config.programming == Programming::Init { init.len() } else { 0 };
             init.splice(at..at, first);
             beside.push(proxy);

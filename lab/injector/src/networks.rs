@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-/// The annotation by which a pod asks Multus for networks.
+/// Pods' annotation for networks of Multus.
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-/// The plugin's network.
+/// Network of the plugin.
 const OURS: &str = "default/istio-cni";
 const OUR_OBJECT: &str = r#"{"name": "istio-cni", "namespace": "default"}"#;
 

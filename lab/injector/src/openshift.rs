@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What OpenShift does to the proxy's identity: a namespace has a range of users, and the proxy is the last of them.
+//! The proxy's identity on OpenShift: a namespace has a range of UIDs, and the proxy is the last of them.
 
 use serde_json::{Map, Value};
 
 use crate::containers::PROXY;
 
-/// A namespace's users.
+/// UID range of a namespace.
 const USERS: &str = "openshift.io/sa.scc.uid-range";
-/// A namespace's groups.
+/// GID range of a namespace.
 const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 /// Whoever the proxy is where the namespace says nothing that can be read.
 const USUAL_ID: u32 = 1337;
 
-/// The proxy's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyIds {
-    /// Its user.
     pub uid: u32,
-    /// Its group.
     pub gid: u32,
 }
 
-/// The proxy's identity in a namespace with these annotations.
+/// Identity of the proxy in a namespace with these annotations.
 #[must_use]
 pub fn proxy_ids(namespace: &Map<String, Value>) -> ProxyIds {
     let said = |name: &str| namespace.get(name).and_then(Value::as_str);
@@ -33,7 +30,7 @@ pub fn proxy_ids(namespace: &Map<String, Value>) -> ProxyIds {
     }
 }
 
-/// The last of a block, `START/SIZE` or `START-END`.
+/// Last of a range, `START/SIZE` or `START-END`.
 fn last(block: &str) -> Option<u32> {
     let numbers = |separator| {
         let (start, other) = block.split_once(separator)?;

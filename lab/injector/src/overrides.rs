@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::config::Mode;
 use crate::containers::{PROXY, VALIDATION};
 
-/// Takes the declared proxy out of a list of containers.
+/// Removes the declared proxy from a list of containers.
 pub(crate) fn take(containers: &mut Vec<Value>) -> Option<Value> {
     let at = containers.iter().position(|container| container["name"] == PROXY)?;
     Some(containers.remove(at))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a pod says of its traffic: its annotations, else the mesh. The result is written back as annotations, which is how a
-//! CNI plugin learns of it, and is the argument list of whoever programs or checks the rules.
+//! Traffic settings of a pod: its annotations, else the mesh's. The result is written back as annotations, which is how a CNI plugin learns
+//! of it, and becomes the arguments of the init container.
 
 use serde_json::{Map, Value};
 
@@ -24,10 +24,10 @@ const NEVER: &str = "15090,15021";
 /// The proxy's usual user, by which a proxy that runs as root under TPROXY is named all the same.
 const USUAL_UID: u32 = 1337;
 
-/// What a pod says of its traffic.
+/// Traffic settings of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
-    /// How inbound traffic is caught.
+    /// Interception mode.
     pub mode: Mode,
     include_ranges: String,
     exclude_ranges: String,
@@ -53,7 +53,7 @@ impl Optional {
     }
 }
 
-/// A pod's mode that is none.
+/// Unknown interception mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read {MODE}: {0:?} is no mode")]
 pub struct UnknownMode(String);
@@ -92,7 +92,7 @@ impl Traffic {
         })
     }
 
-    /// The annotations that a plugin reads.
+    /// Annotations for the plugin.
     pub(crate) fn annotations(&self) -> Vec<(&'static str, String)> {
         let always = [
             (MODE, self.mode.to_string()),
@@ -147,7 +147,7 @@ impl Traffic {
     }
 }
 
-/// A list of ports with one more, unless that one is in it or is none.
+/// Adds a port to a list, unless it is in it or empty.
 fn with_port(list: &str, port: &str) -> String {
     if port.is_empty() || port == "0" || list.split(',').any(|one| one.trim() == port) {
         return list.to_owned();

@@ -13,7 +13,7 @@ use cluster::PodName;
 
 use crate::error::Error;
 
-/// The link to what counts now.
+/// Symbolic link to the current directory.
 const CURRENT: &str = "..data";
 
 /// Credentials of one pod.
@@ -23,7 +23,7 @@ pub struct Credentials {
     account: Account,
     pod: PodName,
     directory: PathBuf,
-    /// How long a token lives.
+    /// Lifetime of a token.
     life: Duration,
     written: AtomicU64,
 }
@@ -56,7 +56,7 @@ impl Credentials {
         Ok(own)
     }
 
-    /// Where they are.
+    /// Their directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -114,7 +114,7 @@ impl Credentials {
         }
     }
 
-    /// Renews the token in time, for as long as this future is driven.
+    /// Renews the token in time, for as long as this future is polled.
     pub async fn keep_fresh(&self) {
         // A kubelet renews at four fifths of a token's life.
         let mut due = tokio::time::interval(self.life.mul_f64(0.8).max(Duration::from_millis(1)));

@@ -15,14 +15,13 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::error::Error;
 use crate::process::{Process, Program};
 
-/// The stand-in of a node.
 #[derive(Debug)]
 pub struct Agent {
     workload: PathBuf,
     netns: PathBuf,
     socket: PathBuf,
     pods: PathBuf,
-    /// The requests of all stand-ins so far, one on each line.
+    /// Log of the requests to all stand-ins so far, one on each line.
     record: PathBuf,
     process: AsyncMutex<Option<Process>>,
 }
@@ -76,7 +75,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The requests so far, in order; every one that was answered is there.
+    /// Requests so far, in order; every answered one is included.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
         let text = fs::read(&self.record).unwrap_or_default();

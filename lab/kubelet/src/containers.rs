@@ -14,47 +14,42 @@ use crate::pod::{Plan, Planned, Restart, Role};
 use crate::probe::Seen;
 use crate::process::{Exit, Process};
 
-/// Why a container is not ready that no probe was at.
+/// Reason of an unready container before its first probe.
 pub const NOT_PROBED: &str = "not probed yet";
 
-/// A container that was started.
 #[derive(Debug)]
 pub struct Container {
-    /// Its name.
     pub name: String,
-    /// Its part.
     pub role: Role,
-    /// Its process.
     pub process: Process,
-    /// When that was started.
+    /// Start of the process.
     pub since: Timestamp,
-    /// How many processes it had before.
+    /// Number of its former processes.
     pub restarts: u32,
-    /// How the process before this one ended.
+    /// End of the former process.
     pub last: Option<Ended>,
-    /// Whether its next process has to wait.
+    /// Its next process is in backoff.
     pub backs_off: bool,
-    /// Whether the end of its process was reported.
+    /// The end of its process was reported.
     pub end_told: bool,
-    /// What its readiness probe saw last; nothing for one without a probe.
+    /// Last result of its readiness probe; `None` without a probe.
     pub seen: Option<Seen>,
 }
 
-/// How a process of a container ended.
+/// End of a process.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// How.
     pub exit: Exit,
-    /// When it was started.
+    /// Start.
     pub since: Timestamp,
-    /// When it ended.
+    /// End.
     pub at: Timestamp,
-    /// What it printed last.
+    /// Last output.
     pub message: String,
 }
 
 impl Container {
-    /// How its process ended, if it has.
+    /// End of its process, if it has ended.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         let (exit, at) = self.process.exit_at()?;
@@ -62,19 +57,18 @@ impl Container {
         Some(Ended { exit, since: self.since, at, message })
     }
 
-    /// Whether it has done all that it has to.
+    /// True if it has completed.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.role == Role::Init && self.process.exit().is_some_and(|exit| exit.code() == 0)
     }
 
-    /// Whether its process runs.
     #[must_use]
     pub fn runs(&self) -> bool {
         self.process.exit().is_none()
     }
 
-    /// Whether a policy has it started again.
+    /// True if the policy restarts it.
     #[must_use]
     pub fn is_wanted(&self, policy: Restart) -> bool {
         let Some(exit) = self.process.exit() else { return false };
@@ -89,16 +83,16 @@ impl Container {
     }
 }
 
-/// What all containers of a pod share.
+/// Shared by all containers of a pod.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// Their node, which starts them.
+    /// Node that starts them.
     pub node: &'a NetnsNode,
-    /// What they find.
+    /// Files and credentials.
     pub shared: Shared,
-    /// How long one may take to come up, or to end.
+    /// Deadline of a start or an end.
     pub deadline: Duration,
-    /// Whether the pod is to end.
+    /// The pod is terminating.
     pub ending: watch::Receiver<bool>,
 }
 
@@ -189,12 +183,12 @@ fn failed(planned: &Planned, exit: Option<i32>, message: String) -> PodStart {
     PodStart::ContainerFailed { container: planned.name.clone(), exit, message }
 }
 
-/// How the processes of a pod are ended.
+/// Termination of a pod's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// They are asked, and killed if they have not ended after this long.
+    /// SIGTERM, and SIGKILL after this long.
     Graceful(Duration),
-    /// At once.
+    /// SIGKILL.
     Kill,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who runs what: gives pods to nodes whose taints they bear, and tells each node of its pods' beginnings and ends.
+//! Scheduler and dispatcher: assigns pods to nodes whose taints they tolerate, and starts and stops them there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::daemonset;
 use crate::life;
 use crate::node::NetnsNode;
 
-/// Follows the API's pods until it is aborted.
+/// Follows the API's pods until aborted.
 pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Changes) {
     let mut scheduler =
         Scheduler { api: api.clone(), client: api.client(), turn: 0, waiting: BTreeMap::new() };
@@ -50,12 +50,12 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Change
     }
 }
 
-/// Finds nodes for pods.
+/// Scheduler of pods.
 struct Scheduler {
     api: ApiServer,
     client: kube::Client,
     turn: usize,
-    /// Pods that no node takes, by UID.
+    /// Unschedulable pods, by UID.
     waiting: BTreeMap<String, Value>,
 }
 
@@ -88,7 +88,7 @@ impl Scheduler {
         self.waiting.remove(text(pod, "uid"));
     }
 
-    /// The taint that keeps a pod off a node, in a scheduler's words.
+    /// Reason why a taint keeps a pod off a node, in the scheduler's words.
     fn refusal(&self, node: &NetnsNode, pod: &Value) -> Option<String> {
         let kind = Kind::find("", "v1", "nodes")?;
         let node = self.api.object(&Key { kind, namespace: String::new(), name: node.name.clone() })?;

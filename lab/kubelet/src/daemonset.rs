@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// The label by which a pod shows which template it was made of.
+/// Label with the hash of a pod's template.
 const REVISION: &str = "controller-revision-hash";
 
-/// What is to be done.
+/// Action of the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// A pod is made on this node.
+    /// Creates a pod on this node.
     Create(String),
-    /// The pod of this name and uid goes.
+    /// Deletes the pod of this name and uid.
     Delete(String, String),
 }
 
 /// The first wait after a failure; doubled for each that follows. A real controller's queue begins with 5 ms.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 
-/// The longest one. A real controller's queue goes up to 1000 s.
+/// Maximum backoff. A real controller's queue goes up to 1000 s.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Follows DaemonSets, nodes and pods until it is aborted. What fails is tried again: a pod's account may not be there yet.
@@ -94,8 +94,8 @@ fn owner(pod: &Value) -> Option<&Value> {
     pod["metadata"]["ownerReferences"].get(0).map(|owner| &owner["uid"])
 }
 
-/// What has to happen for a set, given all nodes and the set's own pods. Of pods with an old template, one goes at a time and only
-/// while all others are ready.
+/// Decides for a set, given all nodes and the set's own pods. Of pods with an old template, one goes at a time and only while all others
+/// are ready.
 #[must_use]
 pub fn decide(set: &Value, nodes: &[Value], pods: &[&Value]) -> Vec<Action> {
     if !set["metadata"]["deletionTimestamp"].is_null() {
@@ -143,7 +143,7 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// Whether a node's labels are what a pod asks for, and the pod bears its taints.
+/// True if a node's labels match the pod's selector, and the pod tolerates its taints.
 fn fits(spec: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let selector = spec["nodeSelector"].as_object();
@@ -154,7 +154,7 @@ fn fits(spec: &Value, node: &Value) -> bool {
     selected && near && untolerated(spec, node).is_none()
 }
 
-/// The first taint of a node that keeps a pod away.
+/// First taint of a node that the pod does not tolerate.
 pub(crate) fn untolerated<'a>(spec: &Value, node: &'a Value) -> Option<&'a Value> {
     let taints = node["spec"]["taints"].as_array();
     let keeps_out = |taint: &&Value| taint["effect"] != "PreferNoSchedule";
@@ -194,7 +194,7 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
     key && value && (any("effect") || same("effect"))
 }
 
-/// What tells a set's templates apart.
+/// Hash of a set's template.
 fn revision(set: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     set["spec"]["template"].to_string().hash(&mut hasher);
@@ -217,7 +217,7 @@ async fn act(client: &kube::Client, set: &Value, action: &Action) -> Result<(), 
     Ok(())
 }
 
-/// The pod of a set on a node.
+/// Pod of a set on a node.
 fn instance(set: &Value, node: &str) -> Value {
     let mut pod = set["spec"]["template"].clone();
     let name = text(set, "name");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How pods end: one after the other, in order, until the network has let each go; or all at once, with the machine.
+//! Termination of pods: one after the other, in order, until DEL succeeds for each; or all at once, with the machine.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ impl NetnsNode {
         }
     }
 
-    /// `Some` says why it has to be tried again.
+    /// `Some` is the reason to retry.
     async fn try_stop(&self, slot: &Arc<Slot>, ending: Ending) -> Option<String> {
         let mut parts = slot.parts.lock().await;
         if slot.is_gone() {
@@ -66,7 +66,7 @@ impl NetnsNode {
         None
     }
 
-    /// What the chain said of pods whose networks it did not take down, and that were ended nevertheless.
+    /// Failures of the chain for pods whose networks it did not take down, and that were ended nevertheless.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -11,17 +11,16 @@ use kube::Api;
 use crate::error::Error;
 use crate::pod::Plan;
 
-/// Where a container's environment comes from.
+/// Sources of a container's environment.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// ConfigMaps, in order, and whether a container starts without them.
+    /// ConfigMaps, in order; true for optional ones.
     maps: Vec<(String, bool)>,
     /// Variables, in order; later ones win.
     variables: Vec<EnvVar>,
 }
 
 impl Sources {
-    /// Those of a container.
     #[must_use]
     pub fn of(container: &Container) -> Self {
         let map = |source: &k8s_openapi::api::core::v1::EnvFromSource| {
@@ -34,7 +33,7 @@ impl Sources {
         }
     }
 
-    /// What the container finds.
+    /// Environment of the container.
     ///
     /// # Errors
     /// A ConfigMap is not there: a kubelet does not start the container then.
@@ -68,7 +67,7 @@ impl Sources {
     }
 }
 
-/// A field of the pod, as the downward API names it.
+/// Field of the pod, as the downward API names it.
 fn field(plan: &Plan, addresses: &[IpAddr], path: &str) -> Option<String> {
     let keyed = |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']");
     Some(match path {

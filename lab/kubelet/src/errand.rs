@@ -15,7 +15,7 @@ use crate::netns;
 use crate::node::NetnsNode;
 use crate::process::Program;
 
-/// Where the system's programs are.
+/// `PATH` of the node.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl NetnsNode {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong in the lab's own machinery. The system under test failing is never one of these.
+//! Failures of the lab's own machinery. A failure of the system under test is never one of these.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,22 +10,19 @@ use cluster::LabError;
 /// The harness failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory.
+    /// Failed operation on a file or directory.
     #[error("failed to {what} {path:?}: {source}")]
     File {
-        /// What was tried.
+        /// Operation.
         what: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// A system call that concerns no file.
+    /// Failed system call that concerns no file.
     #[error("failed to {what}: {source}")]
     System {
-        /// What was tried.
+        /// Operation.
         what: &'static str,
-        /// Why not.
         source: io::Error,
     },
     /// A network namespace cannot be entered.
@@ -34,40 +31,34 @@ pub enum Error {
     /// The rules of a namespace cannot be read.
     #[error(transparent)]
     Rules(#[from] netfilter::ReadError),
-    /// The kernel refused a change of a link.
+    /// The kernel rejected a change of a link.
     #[error("failed to set a link up: {0}")]
     Link(#[from] rtnetlink::Error),
-    /// The embedded API refused a request of ours.
+    /// The embedded API rejected a request of ours.
     #[error("failed to ask the API: {0}")]
     Api(#[source] Box<kube::Error>),
     /// JSON of ours cannot be written or read.
     #[error("failed to convert to or from JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// A process could not be started or said something unexpected.
+    /// A process could not be started or printed something unexpected.
     #[error("failed to run {program:?}: {why}")]
-    Process {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        why: String,
-    },
+    Process { program: PathBuf, why: String },
     /// A mount that cannot follow the node's, in the words of containerd and CRI-O.
     #[error("path {path:?} is mounted on {mount:?} but it is not a shared or slave mount")]
     NotShared {
-        /// What the volume is.
+        /// Path of the volume.
         path: PathBuf,
-        /// The mount that it is on.
         mount: &'static str,
     },
-    /// Nothing came before the deadline.
+    /// Deadline exceeded.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline {
-        /// What was awaited.
+        /// Expected event.
         what: String,
-        /// For how long.
+        /// Deadline.
         deadline: Duration,
     },
-    /// There is no such thing in this cluster.
+    /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),
 }

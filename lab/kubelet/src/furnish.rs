@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the containers of a pod find when they start: their place in the node, files, environment, credentials.
+//! Environment of a pod's containers at their start: root file system, files, variables, credentials.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +22,14 @@ use crate::volumes::ACCOUNT_DIRECTORY;
 
 /// Where a container with a root of its own has the program that it runs.
 const IMAGE: &str = "/image";
-/// What is in the agent's image; it may have to be started by the lab's own program.
+/// Program of the agent's image; it may have to be started by the lab's own program.
 const AGENT: &str = "install-cni";
-/// Where the agent's image has the plugin.
+/// Directory of the plugin in the agent's image.
 const SHIPPED: &str = "/opt/cni/bin";
-/// Where programs look for others.
+/// `PATH` of containers.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What all containers of a pod share.
+/// Shared by all containers of a pod.
 #[derive(Debug)]
 pub struct Shared {
     netns: PathBuf,
@@ -43,14 +43,13 @@ pub struct Shared {
 #[derive(Debug)]
 struct Rooted {
     credentials: Arc<Credentials>,
-    /// The pod's own directory.
+    /// Private directory of the pod.
     own: PathBuf,
 }
 
 /// Credentials that a task keeps fresh.
 #[derive(Debug)]
 pub struct Kept {
-    /// The credentials.
     pub credentials: Arc<Credentials>,
     task: JoinHandle<()>,
 }
@@ -62,7 +61,7 @@ impl Drop for Kept {
 }
 
 impl NetnsNode {
-    /// Makes what a pod's containers share.
+    /// Prepares the shared parts of a pod's containers.
     pub(crate) fn furnish(
         &self,
         plan: &Plan,
@@ -104,7 +103,7 @@ impl NetnsNode {
         Ok(credentials)
     }
 
-    /// The node's processes.
+    /// Pid namespace of the node.
     pub(crate) fn pids(&self) -> Arc<Pids> {
         Arc::clone(&self.pids.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -120,7 +119,7 @@ impl NetnsNode {
         let mut program = planned.program.clone();
         let under_test = std::mem::take(&mut program.env);
         let mut env = planned.env.resolve(&self.api, plan, &shared.addresses).await?;
-        // What is under test may be told to play a defect, whatever its container says.
+        // The system under test may play a defect, whatever its container says.
         for (name, value) in &self.options.binaries.sut_env {
             if under_test.get(name) == Some(value) {
                 env.insert(name.clone(), value.clone());
@@ -177,7 +176,7 @@ impl NetnsNode {
         Ok(())
     }
 
-    /// Where a pod's `resolv.conf` is.
+    /// Path of a pod's `resolv.conf`.
     pub(crate) fn resolv_conf(&self, plan: &Plan) -> PathBuf {
         self.directory.join(format!("resolv.conf-{}", plan.uid))
     }

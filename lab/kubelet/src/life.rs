@@ -16,19 +16,19 @@ use crate::pod::{Planned, Restart};
 use crate::probe::Seen;
 use crate::slot::{Parts, Slot};
 
-/// A kubelet never waits longer.
+/// Maximum backoff of a kubelet.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What to do about a pod that is not as it should be.
+/// Next action on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Nothing: wait until something happens.
+    /// Waits for an event.
     Wait,
-    /// Start what does not run, after this long.
+    /// Restarts stopped containers, after this long.
     Again(Duration),
 }
 
-/// How often each part of a pod was tried again; the sandbox' name is empty.
+/// Retries of each part of a pod; the sandbox' name is empty.
 type Tries = BTreeMap<String, u32>;
 
 /// Lives a pod's life. A start that has begun is never abandoned, so that an end finds everything that there is.
@@ -95,7 +95,7 @@ fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Du
     }
 }
 
-/// The wait before the `n`th new try, from 0: that comes at once.
+/// Backoff before the `n`th retry, from 0: that comes at once.
 pub(crate) fn nth(base: Duration, n: u32) -> Duration {
     match n.checked_sub(1) {
         None => Duration::ZERO,
@@ -103,7 +103,7 @@ pub(crate) fn nth(base: Duration, n: u32) -> Duration {
     }
 }
 
-/// What may happen to a pod that runs: a process ends, or has ended since the last report; a probe sees something else than before.
+/// Event of a running pod: a process ended, or a probe's result changed.
 fn changes(node: &Arc<NetnsNode>, slot: &Arc<Slot>, parts: &Parts) -> Vec<BoxFuture<'static, ()>> {
     let running = parts.containers.iter().filter(|container| container.runs());
     let untold = parts.containers.iter().filter(|container| !container.end_told);
@@ -116,7 +116,7 @@ fn changes(node: &Arc<NetnsNode>, slot: &Arc<Slot>, parts: &Parts) -> Vec<BoxFut
     ends.chain(probed).collect()
 }
 
-/// What a kubelet waits before it tries something again.
+/// Backoff.
 pub(crate) async fn backed_off(time: Duration) {
     tokio::time::sleep_until(tokio::time::Instant::now() + time).await;
 }
@@ -128,7 +128,7 @@ async fn changed(changes: Vec<BoxFuture<'static, ()>>) {
     drop(select_all(changes).await);
 }
 
-/// Looks at a container until it is otherwise than last time.
+/// Probes a container until the result changes.
 async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
     let planned = slot.plan.containers.iter().find(|planned| planned.name == name);
     let Some((planned, probe)) = planned.and_then(|planned| Some((planned, planned.probe.clone()?))) else {
@@ -155,7 +155,7 @@ async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
     }
 }
 
-/// On the node's network a pod has the node's addresses.
+/// Address of a pod; on the host network the node's.
 fn address(slot: &Slot) -> IpAddr {
     slot.shown().addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
@@ -175,14 +175,14 @@ async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned) {
     }
 }
 
-/// Whether no probe was at a container yet.
+/// True before the first probe of a container.
 async fn is_new(slot: &Slot, name: &str) -> bool {
     let parts = slot.parts.lock().await;
     let container = parts.containers.iter().find(|container| container.name == name);
     container.is_some_and(|container| container.seen == Some(Seen::NotReady(NOT_PROBED.to_owned())))
 }
 
-/// Tells of a probe that failed, as a kubelet does each time.
+/// Emits `Unhealthy` for a failed probe, as a kubelet does each time.
 async fn unhealthy(node: &NetnsNode, slot: &Slot, which: &str, seen: &Seen) {
     if let (Seen::NotReady(why), true) = (seen, node.options.probes_in_time) {
         node.tell(&slot.plan, "Unhealthy", &format!("{which} probe failed: {why}")).await;

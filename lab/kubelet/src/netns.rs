@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::error::Error;
 use crate::pod::Users;
 
-/// The index of `lo` in every namespace.
+/// Index of `lo` in every namespace.
 const LOOPBACK: u32 = 1;
 
 /// A network namespace that this process made and keeps.
@@ -32,7 +32,7 @@ pub struct Namespace {
     path: PathBuf,
 }
 
-/// What a namespace is for: its sysctls follow from it.
+/// Purpose of a namespace: its sysctls follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A node: forwards between its pods.
@@ -114,7 +114,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Where it is kept: what `CNI_NETNS` says.
+    /// Its path: `CNI_NETNS`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -39,12 +39,11 @@ pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
 pub const PLUGIN: &str = "istio-cni";
 /// The lab's base plugin.
 pub const BASE_PLUGIN: &str = "lab-net";
-/// Where a node's runtime keeps namespaces, as it tells plugins.
+/// Directory of namespaces, as a node's runtime tells plugins.
 const NETNS_DIRECTORY: &str = "/var/run/netns";
 /// A pod's interface in the node's second network.
 pub const SECOND_INTERFACE: &str = "net1";
 
-/// A node.
 pub struct NetnsNode {
     pub(crate) name: String,
     pub(crate) directory: PathBuf,
@@ -56,16 +55,16 @@ pub struct NetnsNode {
     pub(crate) server: ApiServer,
     pub(crate) api: kube::Client,
     number: u8,
-    /// How often the machine was started.
+    /// Number of boots.
     pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
     pub(crate) failures: Mutex<Vec<String>>,
     pub(crate) pids: Mutex<Arc<Pids>>,
-    /// What pods see of namespaces that are made later.
+    /// Mounts of later namespaces propagate through it.
     #[expect(dead_code, reason = "held for its drop")]
     shared: Option<SharedDirectory>,
-    /// The last field: what is inside goes first.
+    /// The last field, dropped last: its contents go first.
     pub(crate) netns: Namespace,
 }
 
@@ -165,7 +164,7 @@ impl NetnsNode {
         json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": plugins })
     }
 
-    /// What the kubelet reports of the machine when it has just started.
+    /// Status that the kubelet reports right after boot.
     #[must_use]
     pub fn machine_status(&self) -> Value {
         let boot = format!("{}-{}", self.name, self.boots.load(Ordering::Relaxed));
@@ -174,13 +173,12 @@ impl NetnsNode {
         json!({ "conditions": [ready], "nodeInfo": { "bootID": boot } })
     }
 
-    /// The pod of that name, if the node has it.
+    /// The pod of that name, if it is on the node.
     #[must_use]
     pub fn slot(&self, pod: &PodName) -> Option<Arc<Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(pod).cloned()
     }
 
-    /// All pods of the node.
     #[must_use]
     pub fn slots(&self) -> Vec<Arc<Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
@@ -226,7 +224,7 @@ impl NetnsNode {
         self.go_on(slot, &mut parts).await
     }
 
-    /// Starts what of a pod does not run, once nobody holds it back.
+    /// Restarts stopped containers of a pod, once it is released.
     pub async fn start_again(&self, slot: &Arc<Slot>) {
         loop {
             let mut parts = slot.parts.lock().await;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a cluster of this tier is set up.
+//! Options of a cluster of this tier.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,16 @@ use serde_json::Value;
 use crate::cni::cache::Layout;
 use crate::pod::Binaries;
 
-/// How long things may take before the lab says that they did not happen. Far above what they take, because a wrong
-/// "did not happen" is worse than a late one.
+/// Deadlines of the lab. Far above typical durations, because a wrong "did not happen" is worse than a late one.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     /// One call of a plugin. The plugin under test has a deadline of its own, below this one.
     pub plugin: Duration,
     /// A process until its first line, an init container until its end.
     pub process: Duration,
-    /// A pod's whole start, where a caller names no deadline.
+    /// Start of a pod, where a caller names no deadline.
     pub pod: Duration,
-    /// One exchange of a client: what is silent so long is silence.
+    /// One exchange of a client: silence beyond it counts as no answer.
     pub exchange: Duration,
 }
 
@@ -36,7 +35,7 @@ impl Default for Deadlines {
     }
 }
 
-/// Who puts the plugin under test on the nodes.
+/// Installer of the plugin under test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Installed {
     /// The lab: binary, credentials and configuration are there from the start.
@@ -48,52 +47,49 @@ pub enum Installed {
 
 /// Where pods and nodes reach the API server if an agent installs the plugin: address and port.
 pub const SERVICE: (&str, u16) = ("10.96.0.1", 443);
-/// The same for those who only have IPv6.
+/// The same for IPv6-only clusters.
 pub const SERVICE_V6: &str = "fd00:96::1";
 
-/// How a cluster is set up.
+/// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// A directory of the cluster's own, made by it, below `/run`.
     pub directory: PathBuf,
-    /// The binaries.
     pub binaries: Binaries,
-    /// The nodes' names.
+    /// Names of the nodes.
     pub nodes: Vec<String>,
-    /// What stands in for the agent at first.
+    /// Initial stand-in for the agent.
     pub agent: AgentStandIn,
-    /// What every plugin gets in its environment beside CNI's own variables.
+    /// Additional environment of every plugin.
     pub plugin_env: BTreeMap<String, String>,
-    /// What the plugin under test gets in its configuration beside what it needs.
+    /// Additional configuration of the plugin under test.
     pub plugin_conf: BTreeMap<String, Value>,
-    /// What the lab's base plugin gets in its configuration beside what it needs.
+    /// Additional configuration of the lab's base plugin.
     pub base_conf: BTreeMap<String, Value>,
     /// Files of the run directory, by name.
     pub run_files: BTreeMap<String, String>,
     /// The kernel that the plugin under test runs on.
     pub kernel: Kernel,
-    /// Who installs the plugin under test.
+    /// Installer of the plugin under test.
     pub installed: Installed,
-    /// What the runtime remembers of sandboxes.
+    /// Layout of the runtime's result cache.
     pub cache: Layout,
-    /// Whether the runtime passes plugins no `K8S_POD_UID`, as cri-dockerd (its `buildCNIRuntimeConf` has namespace, name and container only).
+    /// The runtime passes plugins no `K8S_POD_UID`, as cri-dockerd (its `buildCNIRuntimeConf` has namespace, name and container only).
     pub uid_is_withheld: bool,
-    /// How long the kubelet waits before it tries something a second time, and twice as long before each further one; without, a
-    /// pod has one start and nothing is tried again.
+    /// First backoff of the kubelet, which doubles; without it a pod has one start and nothing is retried.
     pub back_off: Option<Duration>,
-    /// Whether `/run` of nodes is a shared mount, as systemd makes it. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes
-    /// refuse a container that asks for `HostToContainer` there.
+    /// `/run` of nodes is a shared mount, as with systemd. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes reject a
+    /// container that asks for `HostToContainer` there.
     pub run_is_shared: bool,
-    /// Whether the image has the system's tools beside our programs. Ours has not; one of a user's may.
+    /// The image has the system's tools beside our programs. Ours has not; one of a user's may.
     pub image_has_tools: bool,
-    /// Whether probes begin when a kubelet's would: after `initialDelaySeconds`, readiness not before the startup probe succeeded. Otherwise
+    /// Probes begin when a kubelet's would: after `initialDelaySeconds`, readiness not before the startup probe succeeded. Otherwise
     /// readiness alone is probed, from the start, as scenarios wait for it by the hundred.
     pub probes_in_time: bool,
-    /// How often readiness is probed.
+    /// Period of readiness probes.
     pub probe_every: Duration,
-    /// How long a container's token lives.
+    /// Lifetime of a container's token.
     pub token_life: Duration,
-    /// Deadlines.
     pub deadlines: Deadlines,
 }
 

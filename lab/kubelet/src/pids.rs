@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::netns;
 use crate::rootfs::{self, Mount};
 
-/// The processes of a node, as long as this value lives.
+/// Pid namespace of a node, as long as this value lives.
 #[derive(Debug)]
 pub struct Pids {
     /// It is killed when this is dropped, and all others with it. Nobody waits for its end: the kernel puts that off until whoever started
@@ -47,7 +47,7 @@ impl Pids {
         .await?
     }
 
-    /// What this thread starts from now on is one of them.
+    /// Children of this thread start in it from now on.
     pub(crate) fn join(&self) -> Result<(), Error> {
         setns(&self.namespace, CloneFlags::CLONE_NEWPID)
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a pod's object asks of the node: which processes, in which order, under which user. Images are ignored: a
-//! container's command names a subcommand of the workload binary, or a binary of the system under test.
+//! A pod's object as the node's plan: processes, their order, their users. Images are ignored: a container's command names a subcommand of
+//! the workload binary, or a binary of the system under test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,18 +18,17 @@ use crate::process::Program;
 use crate::rights::Rights;
 use crate::volumes::{Content, Place, Volume, places, volumes};
 
-/// Where programs are found.
+/// Paths of programs.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    /// The workload binary.
     pub workload: PathBuf,
-    /// The directory of the system under test.
+    /// Directory of the system under test.
     pub sut: PathBuf,
-    /// What its binaries get in their environment beyond what runtimes and pods give them. No record shows it.
+    /// Environment of its binaries beyond that of runtimes and pods. No record shows it.
     pub sut_env: BTreeMap<String, String>,
 }
 
-/// How a container takes part in its pod's life.
+/// Role of a container in its pod's life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Runs to its end before the next one starts.
@@ -40,26 +39,23 @@ pub enum Role {
     Main,
 }
 
-/// One container.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// Its name.
     pub name: String,
-    /// Its part.
     pub role: Role,
-    /// What runs.
+    /// Program.
     pub program: Program,
-    /// Where its environment comes from.
+    /// Sources of its environment.
     pub env: Sources,
-    /// Where it sees its pod's volumes.
+    /// Mounts of its pod's volumes.
     pub places: Vec<Place>,
-    /// How it is found out whether it has started; it has at once, if absent.
+    /// Startup probe; without one it has started at once.
     pub startup: Option<HttpProbe>,
-    /// How its readiness is found out; ready while it runs, if absent.
+    /// Readiness probe; without one it is ready while it runs.
     pub probe: Option<HttpProbe>,
 }
 
-/// Which containers are started again when they end (`restartPolicy`).
+/// Containers that are restarted when they end (`restartPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
     /// All of them.
@@ -80,12 +76,12 @@ impl Restart {
     }
 }
 
-/// The users that a pod's processes can be (`hostUsers`).
+/// User namespace of a pod (`hostUsers`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Users {
-    /// Those of the node.
+    /// The node's.
     OfNode,
-    /// Its own: a range of the node's users, which has other numbers inside.
+    /// Its own: a range of the node's UIDs, mapped to others inside.
     Own,
 }
 
@@ -93,7 +89,7 @@ impl Users {
     /// The range of a pod with its own users, as a runtime maps it: the first user of the node, and how many there are.
     pub const RANGE: (u32, u32) = (100_000, 65_536);
 
-    /// A program as the pod's user of its number.
+    /// A program with its UID mapped.
     #[must_use]
     pub fn of(self, program: Program) -> Program {
         let (uid, gid) = (program.uid, program.gid);
@@ -104,41 +100,40 @@ impl Users {
     }
 }
 
-/// A pod as the node sees it.
+/// A pod as the node runs it.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Namespace and name.
     pub pod: PodName,
     /// `metadata.uid`
     pub uid: String,
-    /// What the runtime is told: of a static pod the one that the kubelet made up, which its object in the API has as an annotation.
-    /// Empty if the runtime is told none.
+    /// UID for the runtime: of a static pod the one that the kubelet made up, which its object in the API has as an annotation. Empty if
+    /// the runtime gets none.
     pub runtime_uid: String,
-    /// Annotations, which some plugins ask the runtime for.
+    /// Annotations, for plugins with that capability.
     pub annotations: BTreeMap<String, String>,
-    /// The node that it was given to.
+    /// Its node.
     pub node: String,
-    /// The account that its processes act for.
+    /// Its service account.
     pub service_account: String,
-    /// Which of its containers are started again.
+    /// Restart policy.
     pub restart: Restart,
-    /// How long its processes may take to end when they are asked to.
+    /// Grace period.
     pub grace: Duration,
-    /// Its volumes.
     pub volumes: Vec<Volume>,
-    /// Whether it uses the node's own network.
+    /// Host network.
     pub host_network: bool,
-    /// Whether it finds a token: it has an account that is more than everybody's, and does not ask for none.
+    /// A token is mounted: it has an account other than `default`, and does not opt out.
     pub has_token: bool,
-    /// The users that its processes can be.
+    /// User namespace.
     pub users: Users,
-    /// A program that does nothing if told to.
+    /// Binary with a command that does nothing.
     pub workload: PathBuf,
-    /// Containers in the order in which they start.
+    /// Containers in the order of their start.
     pub containers: Vec<Planned>,
-    /// The text of its `/etc/resolv.conf`.
+    /// Content of its `/etc/resolv.conf`.
     pub resolv_conf: String,
-    /// What the agent's stand-in serves of it.
+    /// Facts that the agent's stand-in serves.
     pub facts: PodFacts,
 }
 
@@ -195,7 +190,7 @@ impl Plan {
         })
     }
 
-    /// Whether its containers have file systems of their own.
+    /// True if its containers have file systems of their own.
     #[must_use]
     pub fn is_rooted(&self) -> bool {
         self.has_token || self.volumes.iter().any(|volume| matches!(volume.content, Content::Host { .. }))
@@ -207,7 +202,7 @@ fn has_token(spec: &PodSpec) -> bool {
     spec.automount_service_account_token != Some(false) && account.is_some_and(|name| name != "default")
 }
 
-/// As with `dnsPolicy: None`: only what the pod itself says.
+/// As with `dnsPolicy: None`: the pod's own configuration only.
 fn resolv_conf(dns: Option<&PodDNSConfig>) -> String {
     let servers = dns.and_then(|dns| dns.nameservers.as_ref());
     servers.into_iter().flatten().map(|server| format!("nameserver {server}\n")).collect()

@@ -11,31 +11,28 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::netns;
 
-/// As a kubelet's `timeoutSeconds`.
+/// Default of a kubelet's `timeoutSeconds`.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A probe with `httpGet`.
+/// Probe with `httpGet`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProbe {
-    /// The path.
     pub path: String,
-    /// The port.
     pub port: u16,
-    /// How long after its container's start it begins: a kubelet's first one comes at once otherwise.
+    /// `initialDelaySeconds`: a kubelet's first probe comes at once otherwise.
     pub delay: Duration,
 }
 
-/// What a probe saw.
+/// Result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// It is ready.
     Ready,
-    /// It is not, and why.
+    /// Failure, and why.
     NotReady(String),
 }
 
 impl HttpProbe {
-    /// A probe of a container, if it is one of HTTP.
+    /// Probe of a container, if it is one of HTTP.
     #[must_use]
     pub fn of(probe: Option<&Probe>) -> Option<Self> {
         let get = probe?.http_get.as_ref()?;
@@ -46,7 +43,7 @@ impl HttpProbe {
         Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port, delay })
     }
 
-    /// Looks once, from the node's namespace.
+    /// Probes once, from the node's namespace.
     pub async fn look(&self, node: &Path, address: IpAddr) -> Seen {
         let (probe, target) = (self.clone(), SocketAddr::new(address, self.port));
         match netns::inside(node, move || probe.ask(target)).await {

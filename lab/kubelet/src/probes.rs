@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this tier can do on this machine, with what was tried as evidence.
+//! Capabilities of this tier on this machine, with the attempts as evidence.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,6 @@ use cluster::Probe;
 /// The proxy's usual user: rules name it, so the user namespace must map it.
 const PROXY_UID: u64 = 1337;
 
-/// All probes.
 #[must_use]
 pub fn all() -> Vec<Probe> {
     vec![real_kernel(), ipv6(), proxy_uid(), iptables_tools()]
@@ -40,7 +39,7 @@ fn proxy_uid() -> Probe {
     probe("proxy-uid", met, format!("{path} is {shown}"))
 }
 
-/// Whether a line of a uid map (`inside outside count`) covers `uid`.
+/// True if a line of a uid map (`inside outside count`) covers `uid`.
 fn maps(line: &str, uid: u64) -> bool {
     let mut numbers = line.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next(), numbers.next()) {

@@ -23,41 +23,41 @@ use crate::pids::Pids;
 use crate::rights::Rights;
 use crate::rootfs::{self, Mount, Root};
 
-/// Where a process looks for its resolvers.
+/// Resolver configuration of a process.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// How many lines of a process' output are kept: enough to explain a failure.
+/// Retained lines of a process' output: enough to explain a failure.
 const KEPT_LINES: usize = 1000;
 
-/// What to start.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The binary.
+    /// Executable.
     pub path: PathBuf,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<String>,
-    /// Its whole environment.
+    /// Environment, whole.
     pub env: BTreeMap<String, String>,
-    /// The user that it runs as.
+    /// UID.
     pub uid: u32,
-    /// The primary group; there are no others.
+    /// Primary GID; there are no others.
     pub gid: u32,
-    /// What it may do if it is root.
+    /// Capabilities, if it is root.
     pub rights: Rights,
-    /// Whether it may write files.
+    /// Permission to write files.
     pub files: Files,
-    /// What it finds as `/etc/resolv.conf`; the node's own if absent.
+    /// File for `/etc/resolv.conf`; the node's own if absent.
     pub resolv_conf: Option<PathBuf>,
-    /// The processes that it is one of; the lab's own if absent.
+    /// Pid namespace; the lab's own if absent.
     pub pids: Option<Arc<Pids>>,
-    /// Directories that it sees elsewhere than they are.
+    /// Bind mounts of directories.
     pub mounts: Vec<Mount>,
     /// A file system of its own, in which its path is looked up; the lab's if absent.
     pub root: Option<Root>,
 }
 
 impl Program {
-    /// `path` with `args`, as root, without an environment.
+    /// `path` with `args`, as root, with an empty environment.
     pub fn new<A: Into<String>>(path: &Path, args: impl IntoIterator<Item = A>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
         let env = BTreeMap::new();
@@ -149,12 +149,11 @@ impl Program {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Exited with this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 
@@ -163,7 +162,7 @@ impl Exit {
         status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or_default()), Self::Code)
     }
 
-    /// The code as a container runtime reports it.
+    /// Exit code as a container runtime reports it.
     #[must_use]
     pub fn code(self) -> i32 {
         match self {
@@ -178,7 +177,7 @@ impl Exit {
 pub struct Output(Arc<watch::Sender<VecDeque<String>>>);
 
 impl Output {
-    /// What is kept.
+    /// Retained lines.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.0.borrow().iter().cloned().collect()
@@ -211,7 +210,7 @@ impl Output {
     }
 }
 
-/// A process that was started; dropping it kills it.
+/// A started process; dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
     exit: watch::Receiver<Option<(Exit, Timestamp)>>,
@@ -290,19 +289,19 @@ impl Process {
             .map_err(|_| Error::Deadline { what: format!("{what} of {}", self.path.display()), deadline })
     }
 
-    /// Sends a signal; nothing happens if it has ended.
+    /// Sends a signal, if it still runs.
     pub fn signal(&self, signal: Signal) {
         let _ended = self.signals.send(signal);
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills it and waits for its end.
     pub async fn kill(&self) {
         self.signal(Signal::SIGKILL);
         let mut exit = self.exit.clone();
         let _ = exit.wait_for(Option::is_some).await;
     }
 
-    /// Asks it to end and waits until it is gone; killed after `grace`.
+    /// Sends SIGTERM and waits for its end; SIGKILL after `grace`.
     pub async fn terminate(&self, grace: Duration) {
         self.signal(Signal::SIGTERM);
         if self.ended(grace).await.is_err() {
@@ -310,31 +309,30 @@ impl Process {
         }
     }
 
-    /// How it ended, if it has.
+    /// Exit, if it has ended.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.exit_at().map(|(exit, _)| exit)
     }
 
-    /// How it ended and when, if it has.
+    /// Exit and its time, if it has ended.
     #[must_use]
     pub fn exit_at(&self) -> Option<(Exit, Timestamp)> {
         *self.exit.borrow()
     }
 
-    /// Waits until it has ended, however long that takes.
+    /// Waits for its end, however long that takes.
     pub fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut exit = self.exit.clone();
         async move { drop(exit.wait_for(Option::is_some).await) }
     }
 
-    /// Its number, while it runs.
+    /// Pid, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.pid.filter(|_| self.exit().is_none())
     }
 
-    /// What it printed.
     #[must_use]
     pub fn output(&self) -> &Output {
         &self.output

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a container's process may do: its capabilities, as a runtime derives them from a security context.
+//! Capabilities of a container's process, as a runtime derives them from a security context.
 
 use k8s_openapi::api::core::v1::SecurityContext;
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
 use crate::error::Error;
 
-/// What a runtime gives to a container that asks for nothing.
+/// Default capabilities of a runtime.
 const USUAL: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FSETID)
@@ -22,7 +22,7 @@ const USUAL: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::AUDIT_WRITE);
 
-/// The capabilities that the lab's containers name.
+/// Names of the capabilities that the lab's containers use.
 const NAMED: [(&str, CapabilitySet); 8] = [
     ("DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE),
     ("NET_ADMIN", CapabilitySet::NET_ADMIN),
@@ -39,7 +39,7 @@ const NAMED: [(&str, CapabilitySet); 8] = [
 pub struct Rights(CapabilitySet);
 
 impl Rights {
-    /// All: what the lab's own processes have.
+    /// All: those of the lab's own processes.
     pub const ALL: Self = Self(CapabilitySet::all());
 
     /// A container's. Names are taken with and without `CAP_`; those of `NAMED` and `ALL` are known.
@@ -56,7 +56,7 @@ impl Rights {
         Self(USUAL.difference(minus).union(plus))
     }
 
-    /// Takes everything else away from what this thread starts from now on.
+    /// Drops all others for children of this thread.
     pub(crate) fn take_on(self) -> Result<(), Error> {
         for (_, other) in CapabilitySet::all().difference(self.0).iter_names() {
             remove_capability_from_bounding_set(other)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a container sees of the file system: a root of its own, with its image's files and its volumes in it and nothing of the machine; or
-//! the lab's, with directories shown elsewhere than they are.
+//! A container's view of the file system: a root of its own, with its image's files and its volumes in it and nothing of the machine; or
+//! the lab's, with bind mounts.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use crate::error::Error;
 use crate::pids::Pids;
 
-/// What an image with tools has of the machine: the tools that a back end may start, and what those need.
+/// Files of the machine in an image with tools: the tools that a back end may start, and their dependencies.
 const TOOLS: [&str; 9] = [
     "/bin",
     "/etc/alternatives",
@@ -31,47 +31,46 @@ const TOOLS: [&str; 9] = [
 /// Devices that every container has.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
-/// Where the former root is until it is let go.
+/// Mount point of the former root until it is unmounted.
 const FORMER: &str = ".former";
 
-/// Which mounts made later are seen through a mount.
+/// Mount propagation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// None.
     None,
-    /// Those of the node.
+    /// From the node to the container.
     HostToContainer,
 }
 
-/// Something that is seen at another place.
+/// A bind mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is.
+    /// Source.
     pub source: PathBuf,
-    /// Where it is seen.
+    /// Target.
     pub at: PathBuf,
-    /// Whether it cannot be written there.
+    /// Read-only.
     pub read_only: bool,
-    /// Which mounts below it are followed.
+    /// Propagation.
     pub propagation: Propagation,
 }
 
 impl Mount {
-    /// Something of an image: read only.
+    /// Mount of a file of an image: read-only.
     #[must_use]
     pub fn image(source: &Path, at: &str) -> Self {
         Self { source: source.to_owned(), at: at.into(), read_only: true, propagation: Propagation::None }
     }
 }
 
-/// A root file system.
+/// Root file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// An empty directory to build it on. What is mounted there is seen by nobody else, so any number of roots can share it.
     pub base: PathBuf,
-    /// What is in it: the image's files, volumes.
+    /// Mounts: the image's files, volumes.
     pub mounts: Vec<Mount>,
-    /// Whether the image has the machine's tools, too.
+    /// The image has the machine's tools, too.
     pub has_tools: bool,
 }
 
@@ -154,7 +153,7 @@ impl Drop for SharedDirectory {
     }
 }
 
-/// What is of the machine: links as they are, the rest read only; what is not there is left out.
+/// Mounts of the machine's files: links as they are, the rest read-only; missing ones are left out.
 fn system(base: &Path, path: &Path) -> Result<(), Error> {
     let at = below(base, path);
     let Ok(kind) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -167,7 +166,7 @@ fn system(base: &Path, path: &Path) -> Result<(), Error> {
     bind(&Mount { read_only, ..Mount::image(path, "") }, &at)
 }
 
-/// Where an absolute path is below `base`.
+/// An absolute path below `base`.
 fn below(base: &Path, path: &Path) -> PathBuf {
     base.join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -199,7 +198,7 @@ fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The flags of a mount that a user namespace may not take away.
+/// Flags of a mount that a user namespace may not clear.
 fn kept(at: &Path) -> MsFlags {
     let Ok(now) = statvfs(at) else { return MsFlags::empty() };
     let pairs = [

@@ -15,24 +15,24 @@ use crate::pod::{Plan, Users};
 /// The capability by which containerd hands a pod's annotations to plugins.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
-/// A pod's first interface.
+/// First interface of a pod.
 const IFNAME: &str = "eth0";
 
-/// Where sandboxes are made.
+/// Paths for sandboxes.
 #[derive(Debug)]
 pub struct Place<'a> {
     /// The node's own namespace.
     pub node: &'a Path,
-    /// Where namespaces of pods are kept.
+    /// Directory of pods' namespaces.
     pub netns_dir: &'a Path,
-    /// Where plugins see that directory.
+    /// The same directory, as plugins see it.
     pub seen_as: &'a Path,
 }
 
 /// A sandbox that is set up.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// Its own namespace; `None` on the node's network.
+    /// Its own namespace; `None` on the host network.
     namespace: Option<Namespace>,
     netns: PathBuf,
     attachment: Attachment,
@@ -87,32 +87,32 @@ impl Sandbox {
         }
     }
 
-    /// What is left of it after its namespace is gone: what a runtime still calls DEL with. Nothing on the node's network.
+    /// Attachment after the loss of the namespace: a runtime still calls DEL with it. `None` on the host network.
     #[must_use]
     pub fn lose(self) -> Option<Attachment> {
         self.namespace.as_ref()?;
         Some(Attachment { netns: String::new(), ..self.attachment })
     }
 
-    /// The path of the namespace that the pod's processes live in.
+    /// Path of the namespace of the pod's processes.
     #[must_use]
     pub fn netns(&self) -> &Path {
         &self.netns
     }
 
-    /// The pod's addresses, in the order of the result.
+    /// Addresses of the pod, in the order of the result.
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
     }
 
-    /// The pod's addresses on its other interfaces, with their names.
+    /// Addresses on its other interfaces, with their names.
     #[must_use]
     pub fn further(&self) -> &[(String, IpAddr)] {
         &self.further
     }
 
-    /// Its place in the network; `None` on the node's.
+    /// Attachment; `None` on the host network.
     #[must_use]
     pub fn attachment(&self) -> Option<&Attachment> {
         self.namespace.as_ref().map(|_| &self.attachment)

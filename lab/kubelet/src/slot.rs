@@ -18,42 +18,39 @@ use crate::pod::Plan;
 use crate::process::Output;
 use crate::sandbox::Sandbox;
 
-/// How far a pod is.
+/// Progress of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stage {
     /// Its start has not ended.
     Starting,
     /// Its start ended so.
     Started(PodStart),
-    /// Its sandbox is gone.
+    /// Its sandbox is deleted.
     Gone,
 }
 
-/// What a pod consists of while it is there.
+/// Parts of a live pod.
 #[derive(Debug, Default)]
 pub struct Parts {
-    /// How many sandboxes it has had.
+    /// Number of its sandboxes so far.
     pub attempts: u32,
-    /// Its sandbox.
     pub sandbox: Option<Sandbox>,
-    /// What is left of a sandbox that a reboot took.
+    /// Attachment of a sandbox that a reboot took.
     pub lost: Option<Attachment>,
-    /// Its containers.
     pub containers: Vec<Container>,
-    /// The credentials that its containers find.
+    /// Credentials of its containers.
     pub credentials: Option<Kept>,
-    /// How its last start ended.
+    /// Result of its last start.
     pub start: Option<PodStart>,
-    /// Which conditions hold, and since when that is so.
+    /// Conditions, with their last transition.
     pub conditions: BTreeMap<&'static str, (bool, Timestamp)>,
 }
 
-/// One pod.
 #[derive(Debug)]
 pub struct Slot {
-    /// What it asked for.
+    /// Its plan.
     pub plan: Plan,
-    /// What it consists of; held for as long as a start or an end takes.
+    /// Its parts; locked for as long as a start or an end takes.
     pub parts: AsyncMutex<Parts>,
     stage: watch::Sender<Stage>,
     ending: watch::Sender<bool>,
@@ -61,23 +58,21 @@ pub struct Slot {
     shown: watch::Sender<Shown>,
 }
 
-/// What others may look at while a start or an end goes on.
+/// State that is readable during a start or an end.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
-    /// The namespace.
     pub netns: PathBuf,
-    /// The addresses.
     pub addresses: Vec<IpAddr>,
-    /// The addresses on other interfaces, with the interfaces' names.
+    /// Addresses on other interfaces, with the interfaces' names.
     pub further: Vec<(String, IpAddr)>,
-    /// Each container's output.
+    /// Output of each container.
     pub outputs: Vec<(String, Output)>,
-    /// The processes of containers that run.
+    /// Pids of running containers.
     pub pids: Vec<(String, u32)>,
 }
 
 impl Slot {
-    /// A pod that was just seen.
+    /// A pod that was just assigned.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let (stage, _) = watch::channel(Stage::Starting);
@@ -96,12 +91,12 @@ impl Slot {
         self.held.send_replace(false);
     }
 
-    /// Whether nothing is started again. Asked by who has the parts.
+    /// True if restarts are held. Called with the parts locked.
     pub(crate) fn is_held(&self) -> bool {
         *self.held.borrow()
     }
 
-    /// Waits until it is released, or is to end.
+    /// Waits until it is released or terminating.
     pub(crate) async fn released(&self) {
         let (mut held, mut ending) = (self.held.subscribe(), self.ending());
         tokio::select! {
@@ -110,35 +105,35 @@ impl Slot {
         }
     }
 
-    /// Says that the pod is to end, to whoever waits for something of it.
+    /// Marks the pod as terminating, and wakes its waiters.
     pub fn end(&self) {
         self.ending.send_replace(true);
     }
 
-    /// Whether the pod is to end.
+    /// True if the pod is terminating.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         *self.ending.borrow()
     }
 
-    /// Tells when the pod is to end.
+    /// Notifies of the pod's termination.
     #[must_use]
     pub fn ending(&self) -> watch::Receiver<bool> {
         self.ending.subscribe()
     }
 
-    /// Says how far the pod is.
+    /// Sets the progress.
     pub fn reach(&self, stage: Stage) {
         self.stage.send_replace(stage);
     }
 
-    /// Whether the pod is gone.
+    /// True if the sandbox is deleted.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         *self.stage.borrow() == Stage::Gone
     }
 
-    /// Shows what others may look at.
+    /// Publishes the readable state.
     pub fn show(&self, parts: &Parts) {
         if let Some(sandbox) = &parts.sandbox {
             self.shown.send_modify(|shown| {
@@ -182,7 +177,7 @@ impl Slot {
         }
     }
 
-    /// What others may look at.
+    /// Readable state.
     #[must_use]
     pub fn shown(&self) -> Shown {
         self.shown.borrow().clone()
@@ -202,7 +197,7 @@ impl Slot {
         }
     }
 
-    /// Forgets what a reboot took: the pod has to start.
+    /// Resets parts that a reboot took: the pod has to start.
     pub fn begin_anew(&self) {
         self.stage.send_replace(Stage::Starting);
         self.shown.send_modify(|shown| {

@@ -124,7 +124,7 @@ fn one(planned: &Planned, containers: &[Container]) -> Value {
         "name": name,
         "image": "",
         "imageID": "",
-        // What a runtime calls it leads to its process, and that to the pod's namespaces. Here it is the process.
+        // A runtime's ID leads to its process, and that to the pod's namespaces. Here it is the process.
         "containerID": container.process.pid().map(|pid| format!("lab://{pid}")),
         "restartCount": container.restarts,
         "ready": container.is_done() || (runs && container.seen.as_ref().is_none_or(is_ready)),
@@ -145,12 +145,12 @@ fn terminated(ended: &Ended) -> Value {
     }})
 }
 
-/// A time as the API has it: without the fraction of its second.
+/// RFC 3339 in whole seconds.
 fn seconds(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-/// An event that a kubelet sends about a pod.
+/// Event that a kubelet emits on a pod.
 #[must_use]
 pub fn warning(plan: &Plan, node: &str, reason: &str, message: &str) -> Value {
     let now = Timestamp::now().to_string();

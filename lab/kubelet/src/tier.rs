@@ -30,16 +30,15 @@ use crate::probes;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
-/// Where the agent and its service account live.
+/// Namespace of the agent and its service account.
 pub const SYSTEM_NAMESPACE: &str = "istio-system";
-/// The service account of agent and plugin.
+/// Service account of agent and plugin.
 pub const SERVICE_ACCOUNT: &str = "istio-cni";
-/// Where the API is served on every node.
+/// Address of the API server on every node.
 const API: &str = "127.0.0.1:6443";
-/// How long the plugin's token lives: longer than any lab.
+/// Lifetime of the plugin's token: longer than any lab.
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// A cluster.
 #[derive(Debug)]
 pub struct NetnsCluster {
     api: ApiServer,
@@ -47,7 +46,7 @@ pub struct NetnsCluster {
     pub(crate) probes: Vec<Probe>,
     pub(crate) options: Options,
     controllers: [JoinHandle<()>; 3],
-    /// The API's sockets; closed when dropped.
+    /// The API's sockets; closed on drop.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
 }
@@ -115,7 +114,7 @@ impl NetnsCluster {
         Ok(found)
     }
 
-    /// A pod whose sandbox is there.
+    /// A pod whose sandbox exists.
     pub(crate) async fn find_starting(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
         let found = self.seen(pod).await?;
         let what = format!("the sandbox of pod {}/{}", pod.namespace, pod.name);
@@ -191,7 +190,7 @@ impl NetnsCluster {
         Ok(kept.ok_or_else(|| Error::Missing(format!("token of pod {}", pod.name)))?)
     }
 
-    /// What the readiness probes of a pod see that is not well.
+    /// Failures of a pod's readiness probes.
     ///
     /// # Errors
     /// There is no such pod.
@@ -205,7 +204,7 @@ impl NetnsCluster {
         Ok(seen.collect())
     }
 
-    /// What every container on the nodes has printed, `namespace/pod container: line`; those of pods that are gone are not there.
+    /// Output of all containers on the nodes, `namespace/pod container: line`, without those of deleted pods.
     #[must_use]
     pub fn logs(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -290,7 +289,7 @@ impl Drop for NetnsCluster {
     }
 }
 
-/// Where a node's API server listens.
+/// Addresses of a node's API server.
 fn addresses(installed: Installed) -> Vec<String> {
     let service = match installed {
         Installed::ByLab => Vec::new(),
@@ -302,8 +301,7 @@ fn addresses(installed: Installed) -> Vec<String> {
     [vec![API.to_owned()], service].concat()
 }
 
-/// What every cluster has from the start: namespaces, the plugin's account, and what it may do where no chart says that. Returns its
-/// token.
+/// Initial objects of every cluster: namespaces, the plugin's account, and its roles where no chart has them. Returns its token.
 fn seed(api: &ApiServer, installed: Installed) -> Result<String, Error> {
     let refused = |error| Error::Missing(format!("initial object: {error}"));
     let none = std::collections::BTreeMap::new();
@@ -332,7 +330,7 @@ fn register(api: &ApiServer, node: &NetnsNode) -> Result<(), Error> {
     api.upsert(node).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))
 }
 
-/// Writes a file that only root reads.
+/// Writes a file that only root can read.
 fn secret(path: &Path, text: &str) -> Result<(), Error> {
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::file("write", path))

@@ -11,46 +11,42 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use crate::error::Error;
 use crate::rootfs::{Mount, Propagation};
 
-/// Where a service account's token is in every container.
+/// Mount of the service account's token in every container.
 pub const ACCOUNT_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A volume of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// Its name.
     pub name: String,
-    /// What is in it.
     pub content: Content,
 }
 
-/// What a volume is made of.
+/// Source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A path of the node.
+    /// `hostPath`
     Host {
-        /// The path, as the node calls it.
+        /// Path, as the node names it.
         path: PathBuf,
-        /// Whether it is made where it is not there.
+        /// Creates it if it does not exist.
         create: bool,
     },
-    /// Nothing at first, and gone with the pod.
+    /// `emptyDir`
     Empty,
 }
 
-/// Where a container sees a volume.
+/// Mount of a volume in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The volume.
     pub volume: String,
-    /// Where.
+    /// Mount point.
     pub at: PathBuf,
-    /// Whether it cannot be written there.
+    /// Read-only.
     pub read_only: bool,
-    /// Which later mounts are seen.
+    /// Propagation of later mounts.
     pub propagation: Propagation,
 }
 
-/// The volumes of a pod.
 #[must_use]
 pub fn volumes(spec: &PodSpec) -> Vec<Volume> {
     let content = |volume: &k8s_openapi::api::core::v1::Volume| {
@@ -64,7 +60,7 @@ pub fn volumes(spec: &PodSpec) -> Vec<Volume> {
     all.filter_map(|volume| Some(Volume { name: volume.name.clone(), content: content(volume)? })).collect()
 }
 
-/// Where a container sees its pod's volumes.
+/// Mounts of a container.
 #[must_use]
 pub fn places(container: &Container) -> Vec<Place> {
     let place = |mount: &k8s_openapi::api::core::v1::VolumeMount| Place {
@@ -79,13 +75,13 @@ pub fn places(container: &Container) -> Vec<Place> {
     container.volume_mounts.iter().flatten().map(place).collect()
 }
 
-/// A node's file system, as pods name it.
+/// File system of a node, as pods see it.
 #[derive(Debug, Clone)]
 pub struct Host {
     known: Vec<(&'static str, PathBuf)>,
-    /// What has no place of its own.
+    /// Directory of all other paths.
     rest: PathBuf,
-    /// Whether `/run` is a shared mount.
+    /// `/run` is a shared mount.
     run_is_shared: bool,
 }
 
@@ -104,7 +100,7 @@ impl Host {
         Self { known, rest, run_is_shared }
     }
 
-    /// Where the lab keeps a path of the node.
+    /// Path in the lab of a path of the node.
     #[must_use]
     pub fn find(&self, path: &Path) -> PathBuf {
         let path = match path.strip_prefix("/var/run") {
@@ -119,7 +115,7 @@ impl Host {
         }
     }
 
-    /// What programs of the node see where they look for it, although the lab keeps it elsewhere. Both places must be there.
+    /// Bind mounts for programs of the node. Both paths must exist.
     #[must_use]
     pub fn shown(&self) -> Vec<Mount> {
         let shown = self.known.iter().filter(|(at, _)| at.starts_with("/run/"));
@@ -132,7 +128,7 @@ impl Host {
         shown.map(mount).collect()
     }
 
-    /// Whether mounts that are made later can follow into a container: runtimes look at the mount that the path is on.
+    /// Rejects a path without shared propagation: runtimes check the mount that the path is on.
     fn is_shared(&self, path: &Path) -> Result<(), Error> {
         let on_run = ["/run", "/var/run"].iter().any(|run| path.starts_with(run));
         if self.run_is_shared || !on_run {
@@ -141,10 +137,10 @@ impl Host {
         Err(Error::NotShared { path: path.to_owned(), mount: "/run" })
     }
 
-    /// What a container's root has of its pod's volumes; empty ones are below `own`.
+    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`.
     ///
     /// # Errors
-    /// A volume cannot be had: the kubelet would not start the container.
+    /// A volume cannot be mounted: the kubelet would not start the container.
     pub fn mounts(&self, volumes: &[Volume], places: &[Place], own: &Path) -> Result<Vec<Mount>, Error> {
         let mount = |place: &Place| {
             let volume = volumes.iter().find(|volume| volume.name == place.volume);

@@ -17,7 +17,7 @@ use crate::node::NetnsNode;
 use crate::process::Program;
 use crate::slot::{Shown, Slot};
 
-/// The container that stands in for a virtual machine.
+/// Container that stands in for a virtual machine.
 const GUEST: &str = "guest";
 
 /// A network namespace of a pod other than its own.
@@ -31,9 +31,8 @@ pub(crate) struct Inner {
 #[derive(Debug, Clone)]
 pub struct NetnsWorkload {
     pub(crate) slot: Arc<Slot>,
-    /// Where it is looked at from, if not from the pod itself.
+    /// Namespace of the observer, if not the pod's own.
     pub(crate) inner: Option<Inner>,
-    /// The node that it is on.
     pub(crate) node: Arc<NetnsNode>,
 }
 
@@ -137,11 +136,11 @@ impl Workload for NetnsWorkload {
     }
 }
 
-/// How much longer than its own deadline a client may take: this is for one that does not keep to it.
+/// Grace beyond a client's own deadline, for one that does not keep it.
 const HANGING: Duration = Duration::from_secs(5);
 
 impl NetnsWorkload {
-    /// The namespace that it is looked at from.
+    /// Namespace of the observer.
     fn place(&self) -> PathBuf {
         self.inner.as_ref().map_or_else(|| self.slot.shown().netns, |inner| inner.netns.clone())
     }
@@ -150,7 +149,7 @@ impl NetnsWorkload {
         &self.node.options.binaries.workload
     }
 
-    /// How long an answer is waited for.
+    /// Deadline of an answer.
     fn exchange(&self) -> Duration {
         self.node.options.deadlines.exchange
     }

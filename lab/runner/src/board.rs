@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a person sees of a run: a line per group while it runs, then failures, then one line that sums it up. On a terminal
-//! the lines are live; elsewhere a group's line is printed once, when its last scenario has ended.
+//! Display of a run: a line per group while it runs, then failures, then a summary line. On a terminal the lines are live; elsewhere a
+//! group's line is printed once, when its last scenario has ended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,13 +14,11 @@ use crate::verdict::{Record, Totals, Verdict};
 /// Cells of a full bar.
 const WIDTH: usize = 16;
 
-/// Shows a run while it runs.
+/// Display of a run in progress.
 pub trait Show {
-    /// A scenario has ended.
     fn ended(&mut self, record: &Record);
 }
 
-/// One group's line.
 struct Group {
     name: String,
     total: usize,
@@ -29,7 +27,6 @@ struct Group {
     bar: ProgressBar,
 }
 
-/// The display of a run.
 pub struct Board {
     groups: Vec<Group>,
     live: bool,
@@ -96,7 +93,7 @@ impl Group {
     }
 }
 
-/// Prints a line. A reader that went away is no reason to stop a run.
+/// Prints a line. EPIPE is no reason to stop a run.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}");

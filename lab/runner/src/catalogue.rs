@@ -17,20 +17,19 @@ use crate::verdict::{Record, Verdict};
 
 /// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
 const SERIAL: &str = "serial";
-/// The prefix of tags that name a defect which the scenario must catch.
+/// Prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
 /// The prefix of the tag that a feature bears which is played with a defect. No file has it.
 const PLAYS: &str = "plays:";
 
-/// A scenario that was selected.
+/// A selected scenario.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// `redirection/outbound:12`; with a defect `redirection/outbound:12@no-ipv6`
     pub id: String,
-    /// The feature's directory.
+    /// Directory of the feature.
     pub group: String,
-    /// The feature's name.
     pub feature: String,
     /// The feature file, relative to the workspace.
     pub file: String,
@@ -38,11 +37,11 @@ pub struct Entry {
     pub scenario: gherkin::Scenario,
     /// All tags, inherited ones included.
     pub tags: Vec<String>,
-    /// The defect that it is played with.
+    /// Defect that it is played with.
     pub mutant: Option<String>,
 }
 
-/// What a scenario with these tags needs of the environment.
+/// Needs of a scenario with these tags.
 pub fn needs(tags: &[String]) -> impl Iterator<Item = &str> {
     tags.iter().map(String::as_str).filter(|tag| NEEDS.contains(tag))
 }
@@ -53,17 +52,17 @@ impl Entry {
         self.tags.iter().map(String::as_str).filter(|tag| OPTIONAL.contains(tag))
     }
 
-    /// What it needs of the environment, by its tags.
+    /// Needs, by its tags.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         needs(&self.tags)
     }
 
-    /// The defects that it must catch.
+    /// Defects that it must catch.
     pub fn mutants(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().filter_map(|tag| tag.strip_prefix(MUTANT))
     }
 
-    /// A record of it with a verdict and nothing else yet.
+    /// Record with a verdict and nothing else yet.
     #[must_use]
     pub fn record(&self, verdict: Verdict, reason: Option<String>) -> Record {
         Record {
@@ -134,7 +133,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// The entry of a scenario that cucumber hands out.
+    /// Entry of a scenario that cucumber hands out.
     #[must_use]
     pub fn find(&self, feature: &gherkin::Feature, scenario: &gherkin::Scenario) -> Option<&Entry> {
         let path = feature.path.as_deref()?;
@@ -167,7 +166,7 @@ impl Catalogue {
         all
     }
 
-    /// The wanted scenarios, played with a defect or without.
+    /// Wanted scenarios, played with a defect or without.
     fn played(&self, mutant: Option<&str>, wanted: &dyn Fn(&Entry) -> bool) -> Self {
         let mut part = Self { features: Vec::new(), entries: Vec::new() };
         for feature in &self.features {
@@ -211,7 +210,7 @@ struct Place {
 }
 
 impl Place {
-    /// Whether this names the entry: by its own line, or by the line of the outline that its row belongs to.
+    /// True if this names the entry: by its own line, or by the line of the outline that its row belongs to.
     fn names(&self, entry: &Entry) -> bool {
         let stem = entry.id.rsplit_once(':').map_or(entry.id.as_str(), |(stem, _)| stem);
         let outline = entry.scenario.steps.first().map_or(0, |step| step.position.line.saturating_sub(1));
@@ -241,7 +240,7 @@ fn below(path: &Path, wanted: Option<&Path>, root: &Path) -> anyhow::Result<bool
     Ok(path.canonicalize()?.starts_with(found))
 }
 
-/// All feature files below a directory, sorted by path.
+/// Feature files below a directory, sorted by path.
 fn feature_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut pending = vec![dir.to_owned()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator would apply: the program under test renders it, as `install-cni manifests` does for an operator. Equal
-//! values are rendered once per run.
+//! Rendered objects of the installation: the program under test renders them, as `install-cni manifests` does for an operator. Equal values
+//! are rendered once per run.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,14 +17,14 @@ use crate::sut::AGENT;
 /// The image that scenarios deploy; the lab's kubelet has it, whatever it is called.
 const IMAGE: &str = "registry.example.com/mesh/install-cni:lab";
 
-/// Which values a scenario has, and which defect its program plays.
+/// Cache key: the values of a scenario, and the defect that its program plays.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
     values: String,
     mutant: Option<String>,
 }
 
-/// What was rendered so far.
+/// Cache of renderings.
 #[derive(Debug, Default)]
 pub struct Rendered(Mutex<BTreeMap<Asked, Arc<Vec<Value>>>>);
 

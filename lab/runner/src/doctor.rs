@@ -8,7 +8,7 @@ use crate::plan::{Place, Privilege};
 use crate::report::kernel_release;
 use crate::{board, lacks, net, probe};
 
-/// Prints every probe with its evidence, and how to get what is lacking.
+/// Prints every probe with its evidence, and how to install missing tools.
 pub async fn run(place: &Place, strict: bool, without_musl: Option<&str>) -> anyhow::Result<Exit> {
     if place.is_sandbox() {
         net::raise_loopback().await?;

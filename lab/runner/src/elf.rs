@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether an executable is static: a node has no libraries that a production binary could rely on.
+//! Linkage of an executable: a node has no libraries that a production binary could rely on.
 
-/// How an executable gets its libraries.
+/// Linkage of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Linkage {
-    /// No interpreter: everything is inside.
+    /// Static: no interpreter.
     Static,
-    /// The program header names this interpreter.
+    /// Dynamic, with this interpreter.
     Dynamic(String),
 }
 
-/// Why bytes are not an executable that we can judge.
+/// Malformed or foreign executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ElfError {
     /// No ELF magic, or a class or byte order that no target of ours has.

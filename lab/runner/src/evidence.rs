@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a failed scenario leaves for whoever looks into it: its rules, CNI calls, API requests, traffic and objects. And
-//! the end of every scenario's world.
+//! Evidence of a failed scenario: rules, CNI calls, API requests, traffic and objects. And the end of every scenario's world.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,7 +44,7 @@ pub async fn conclude(
     lab.ledger.note(&entry.id, extra);
 }
 
-/// What the agent, or a controller of taints, was denied. No scenario has to look at it: a chart that forgets a right is wrong in all of them.
+/// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
 fn denied(world: &LabWorld) -> Option<String> {
     let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(NetnsCluster::plugin_user);
     let controller = world.taints.controllers.has_charts_rights().then(|| controller::account().user());
@@ -55,7 +54,7 @@ fn denied(world: &LabWorld) -> Option<String> {
     Some(format!("who runs with the chart's rights was denied something: {denied}"))
 }
 
-/// What the plugin said of its ADDs: each back end with its reason once, in order.
+/// Back ends of the plugin's ADDs with their reasons, once each, in order.
 fn back_ends(world: &LabWorld) -> Vec<String> {
     let Some(tier) = world.cluster.as_deref() else { return Vec::new() };
     let calls = (**tier).nodes().into_iter().flat_map(cluster::Node::cni_calls);
@@ -121,7 +120,7 @@ fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
     text
 }
 
-/// What is in the configuration directories, and what else is on the nodes.
+/// Content of the configuration directories, and other files of the nodes.
 fn node_files(cluster: &dyn Cluster) -> String {
     let mut text = String::new();
     for paths in cluster.nodes().into_iter().filter_map(cluster::Node::paths) {
@@ -139,7 +138,7 @@ fn node_files(cluster: &dyn Cluster) -> String {
     text
 }
 
-/// The rules of every pod that runs.
+/// Rules of every running pod.
 async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
     let mut rules = String::new();
     for name in world.starts.keys() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `cnilab`'s exit codes mean: the one table.
+//! Exit codes of `cnilab`: the one table.
 
 use std::process::ExitCode;
 
-/// How a run ended, for whoever only looks at the exit code.
+/// Result of a run as an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything that was selected ran and holds.
+    /// Every selected scenario ran and passed.
     Ok,
     /// The system under test failed.
     Failed,
@@ -14,14 +14,13 @@ pub enum Exit {
     Usage,
     /// The harness failed: nothing is known about the system under test.
     Inconclusive,
-    /// What ran holds, but not everything could run here.
+    /// Everything that ran passed, but not all could run here.
     Partial,
     /// Interrupted by a signal before the end.
     Interrupted,
 }
 
 impl Exit {
-    /// The process' exit code.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -30,14 +29,14 @@ impl Exit {
             Self::Usage => 2,
             Self::Inconclusive => 3,
             Self::Partial => 4,
-            // What a shell reports for SIGINT.
+            // A shell's exit code for SIGINT.
             Self::Interrupted => 130,
         }
     }
 }
 
 impl Exit {
-    /// What a process' exit code means; nothing if it is none of ours.
+    /// Meaning of a process' exit code; `None` if it is not one of ours.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         [Self::Ok, Self::Failed, Self::Usage, Self::Inconclusive, Self::Partial, Self::Interrupted]

@@ -8,7 +8,6 @@ use crate::lacks::Lack;
 use crate::report::Report;
 use crate::verdict::{Record, Verdict};
 
-/// The report as XML.
 #[must_use]
 pub fn render(report: &Report) -> String {
     let totals = &report.totals;
@@ -31,7 +30,7 @@ pub fn render(report: &Report) -> String {
     xml
 }
 
-/// What the machine lacks, with how to get it, as properties of the suite.
+/// Missing tools of the machine, with how to install them, as properties of the suite.
 fn render_lacks(xml: &mut String, lacks: &[Lack]) {
     if lacks.is_empty() {
         return;

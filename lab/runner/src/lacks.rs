@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this machine lacks that a run can do without, and how to get it. Such a lack is listed and leaves the exit code alone, unless the
-//! run is strict; whatever else a scenario needs and does not find makes the run partial.
+//! Optional tools that this machine lacks, and how to install them. Such a lack is listed and leaves the exit code alone, unless the run is
+//! strict; any other unmet need makes the run partial.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::catalogue;
 use crate::verdict::{Record, Verdict};
 
-/// What can be done without, by the tag of the scenarios that need it or by its name, and how to get it: a line for each way.
+/// Optional tools, by the tag of the scenarios that need them or by name, and how to install them: a line for each way.
 const OPTIONAL: [(&str, &[&str]); 2] = [
     (
         "iptables-tools",
@@ -23,22 +23,22 @@ const OPTIONAL: [(&str, &[&str]); 2] = [
     (MUSL, &["rustup target add ARCH-unknown-linux-musl"]),
 ];
 
-/// What stands for the machine's architecture in [`OPTIONAL`].
+/// Placeholder for the machine's architecture in [`OPTIONAL`].
 const ARCH: &str = "ARCH";
 
 /// The libc that production binaries are linked with where its target is installed.
 const MUSL: &str = "musl";
 
-/// Something that this machine lacks and that a run can do without.
+/// A missing optional tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lack {
-    /// The tag without `@`, or the name.
+    /// Tag without `@`, or name.
     pub what: String,
-    /// How it was found out.
+    /// Evidence.
     pub evidence: String,
-    /// How to get it: a line for each way.
+    /// Instructions to install it: a line for each way.
     pub get: Vec<String>,
-    /// Selected scenarios that did not run because of it.
+    /// Number of selected scenarios that did not run because of it.
     pub scenarios: usize,
 }
 
@@ -51,13 +51,13 @@ impl Lack {
     }
 }
 
-/// Whether a run can do without what this tag names.
+/// True if the tag names an optional tool.
 #[must_use]
 pub fn is_optional(need: &str) -> bool {
     OPTIONAL.iter().any(|(name, _)| *name == need)
 }
 
-/// What keeps scenarios with these tags from running here. What a run needs comes before what it can do without.
+/// Unmet need of scenarios with these tags. Mandatory ones come before optional ones.
 #[must_use]
 pub fn unmet<'a>(tags: &[String], probes: &'a [Probe]) -> Option<&'a Probe> {
     catalogue::needs(tags)
@@ -65,14 +65,14 @@ pub fn unmet<'a>(tags: &[String], probes: &'a [Probe]) -> Option<&'a Probe> {
         .min_by_key(|probe| is_optional(&probe.need))
 }
 
-/// Whether a scenario did not run only because of what a run can do without.
+/// True if a scenario did not run only because of an optional tool.
 #[must_use]
 pub fn is_excused(record: &Record, probes: &[Probe]) -> bool {
     record.verdict == Verdict::Inapplicable
         && unmet(&record.tags, probes).is_some_and(|probe| is_optional(&probe.need))
 }
 
-/// Everything optional that this machine lacks.
+/// Missing optional tools of the machine.
 #[must_use]
 pub fn of_machine(probes: &[Probe], without_musl: Option<&str>) -> Vec<Lack> {
     let unmet = probes.iter().filter(|probe| !probe.met && is_optional(&probe.need));
@@ -80,7 +80,7 @@ pub fn of_machine(probes: &[Probe], without_musl: Option<&str>) -> Vec<Lack> {
     unmet.chain(without_musl.map(|evidence| Lack::of(MUSL, evidence, 0))).collect()
 }
 
-/// What of it a run noticed: what kept one of its scenarios from running, and what its binaries were built without.
+/// Missing optional tools that affected a run: a scenario did not run, or the binaries were built without.
 #[must_use]
 pub fn of_run(probes: &[Probe], records: &[Record], without_musl: Option<&str>) -> Vec<Lack> {
     let excused = || records.iter().filter(|record| is_excused(record, probes));
@@ -94,7 +94,7 @@ pub fn of_run(probes: &[Probe], records: &[Record], without_musl: Option<&str>) 
     lacks
 }
 
-/// The list for a person; nothing if nothing is lacking.
+/// The list as text; empty if nothing is missing.
 #[must_use]
 pub fn render(lacks: &[Lack]) -> String {
     let mut text = String::new();

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::verdict::{Record, StepKind, Verdict};
 
-/// What a scenario's world knows and the writer does not.
+/// Knowledge of a scenario's world that the writer lacks.
 #[derive(Debug, Clone, Default)]
 pub struct Extra {
-    /// What a reader should know, passed or not.
+    /// Notes for the report, passed or not.
     pub notes: Vec<String>,
-    /// The back ends that the plugin took, each with its reason.
+    /// Back ends that the plugin used, each with its reason.
     pub back_ends: Vec<String>,
     /// Files, relative to the report's directory.
     pub evidence: Vec<String>,
-    /// What was wrong all the while, although no step looked at it.
+    /// A failure that no step looked at.
     pub wrong: Option<String>,
 }
 
@@ -26,7 +26,6 @@ struct Inner {
     extras: HashMap<String, Extra>,
 }
 
-/// The shared ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger(Arc<Mutex<Inner>>);
 
@@ -35,12 +34,12 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what a scenario's world knows.
+    /// Adds the knowledge of a scenario's world.
     pub fn note(&self, id: &str, extra: Extra) {
         self.inner().extras.insert(id.to_owned(), extra);
     }
 
-    /// Enters a finished scenario, with what its world left.
+    /// Adds a finished scenario, with its world's knowledge.
     pub fn enter(&self, mut record: Record) -> Record {
         let mut inner = self.inner();
         if let Some(extra) = inner.extras.remove(&record.id) {
@@ -56,7 +55,6 @@ impl Ledger {
         record
     }
 
-    /// Everything entered so far.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         self.inner().records.clone()

@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use crate::catalogue::{Catalogue, Entry};
 use crate::mutants::weave::Places;
 
-/// The catalogue as text.
 #[must_use]
 pub fn render(catalogue: &Catalogue, planted: &Places) -> String {
     let mut text = String::new();

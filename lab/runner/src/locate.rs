@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// The places that a run reads and writes.
+/// Paths that a run reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
     /// The directory of the root `Cargo.toml`.
@@ -28,13 +28,12 @@ impl Workspace {
         Ok(Self { root, target })
     }
 
-    /// The features.
     #[must_use]
     pub fn features(&self) -> PathBuf {
         self.root.join("features")
     }
 
-    /// The truth table's data.
+    /// Data of the truth table.
     #[must_use]
     pub fn truth(&self) -> PathBuf {
         self.root.join("scenarios/truth")

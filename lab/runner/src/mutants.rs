@@ -29,10 +29,10 @@ use crate::cli::Selection;
 use crate::locate::Workspace;
 use weave::Places;
 
-/// The word of the command line for every name.
+/// Command line's word for every defect.
 const ALL: &str = "all";
 
-/// Which scenarios each defect is played against.
+/// Scenarios that each defect is played against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// All that name it.
@@ -41,16 +41,16 @@ pub enum Depth {
     OneScenario,
 }
 
-/// The defects of a run, as far as they are known before it.
+/// Defects of a run, as far as they are known before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutants {
     /// Those that are played: of the catalogue, and named by a selected scenario.
     pub played: Vec<String>,
-    /// Names that scenarios use and the catalogue does not have.
+    /// Names in scenarios that the catalogue lacks.
     pub unplanted: Vec<String>,
-    /// Names of the catalogue that no scenario uses.
+    /// Names in the catalogue that no scenario uses.
     pub unnamed: Vec<String>,
-    /// The step that must catch a defect, where the catalogue says which.
+    /// Step that must catch a defect, where the catalogue names one.
     pub steps: BTreeMap<String, String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the outer process hands to the first process of the sandbox: everything that was decided outside.
+//! Orders of the outer process to the first process of the sandbox: everything that was decided outside.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::RunArgs;
 use crate::mutants::Mutants;
 
-/// Whether there is a sandbox, and of which kind.
+/// Privilege of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Privilege {
@@ -19,65 +19,61 @@ pub enum Privilege {
         /// `/proc/self/uid_map`, and where it comes from.
         mapping: String,
     },
-    /// Namespaces were refused; nothing that needs a kernel can run.
+    /// Namespaces were denied; nothing that needs a kernel can run.
     Denied {
-        /// What was tried and what came of it.
+        /// Attempt and its error.
         reason: String,
     },
 }
 
-/// A binary under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binary {
-    /// Its file name.
+    /// File name.
     pub name: String,
-    /// Where it is.
+    /// Path.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// Output of `--version`.
     pub version: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it needs no interpreter.
+    /// True if it has no interpreter.
     pub is_static: bool,
 }
 
-/// The system under test: a directory, and what was found there.
+/// System under test: a directory, and its binaries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sut {
-    /// The directory.
     pub dir: PathBuf,
-    /// Its binaries: the plugin, then others.
+    /// Binaries: the plugin, then others.
     pub binaries: Vec<Binary>,
 }
 
 impl Sut {
-    /// Whether it has a binary of that name.
+    /// True if it has a binary of that name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.binaries.iter().any(|binary| binary.name == name)
     }
 }
 
-/// What the first process of the sandbox is to do, and where it finds itself.
+/// Orders of the first process of the sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Orders {
-    /// What to do.
+    /// Task.
     pub task: Task,
-    /// Where.
     pub place: Place,
 }
 
-/// What to do in a sandbox.
+/// Task in a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Run scenarios.
     Run(Box<Plan>),
-    /// Say what the environment can do.
+    /// Report the capabilities of the environment.
     Doctor {
-        /// Whether what is optional counts as well.
+        /// Optional tools count as well.
         strict: bool,
         /// Why production binaries that are built here are not of musl, if they are not.
         without_musl: Option<String>,
@@ -87,14 +83,14 @@ pub enum Task {
 /// The sandbox, as the outer process made it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Place {
-    /// How it was made, or why there is none.
+    /// Privilege, or why there is no sandbox.
     pub privilege: Privilege,
-    /// Its first process, as the outer world numbers it.
+    /// Pid of its first process in the outer pid namespace.
     pub outer_pid: u32,
 }
 
 impl Place {
-    /// Whether there are namespaces at all.
+    /// True if there are namespaces at all.
     #[must_use]
     pub fn is_sandbox(&self) -> bool {
         !matches!(self.privilege, Privilege::Denied { .. })
@@ -104,28 +100,25 @@ impl Place {
 /// A run, decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// The command line.
+    /// Command line.
     pub args: RunArgs,
-    /// The workspace.
     pub root: PathBuf,
-    /// Where reports go, absolute.
+    /// Directory of the reports, absolute.
     pub report_dir: PathBuf,
-    /// The system under test.
     pub sut: Sut,
     /// Why production binaries that were built for this run are not of musl, if they are not.
     pub without_musl: Option<String>,
-    /// Which defects it is to play, and what is known of them.
+    /// Defects to play.
     pub mutants: Option<Mutants>,
-    /// The processes of the lab's pods.
+    /// Binary of the lab's pods.
     pub workload: PathBuf,
-    /// The seed.
     pub seed: u32,
-    /// Scenarios at a time.
+    /// Concurrent scenarios.
     pub jobs: usize,
 }
 
 impl Plan {
-    /// The seed as the command line takes it.
+    /// Seed in the command line's form.
     #[must_use]
     pub fn seed_text(&self) -> String {
         format!("{:04x}", self.seed)

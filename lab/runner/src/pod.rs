@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tier::Families;
 
-/// The annotation that an injector leaves.
+/// Annotation of injected pods.
 pub const STATUS: &str = "sidecar.istio.io/status";
 
 /// The annotation by which the lab's base plugin knows which addresses a pod wants.
@@ -19,7 +19,7 @@ const FAMILIES: &str = "lab.millrace.dev/families";
 /// The annotation by which the lab's base plugin knows which further networks a pod wants.
 const NETWORKS: &str = "lab.millrace.dev/networks";
 
-/// The annotation that says how inbound traffic is caught.
+/// Annotation with the interception mode.
 const INTERCEPTION: &str = "sidecar.istio.io/interceptionMode";
 
 /// The user and group that an injector gives the proxy unless the platform says otherwise.
@@ -39,35 +39,32 @@ pub const APP_PORTS: [&str; 10] = [
     "udp:15020",
 ];
 
-/// What the proxy stand-in does with a connection that it caught.
+/// Handling of captured connections by the proxy stand-in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyMode {
-    /// It carries it on to where it was addressed.
+    /// Forwards to the original destination.
     #[default]
     Forward,
-    /// It answers by itself, so that no packet follows from it.
+    /// Answers by itself, so that no packet follows.
     Sink,
 }
 
-/// The proxy of a pod.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// The container's name.
+    /// Name of the container.
     pub name: String,
     /// `runAsUser` of its container.
     pub uid: Option<i64>,
     /// `runAsGroup` of its container.
     pub gid: Option<i64>,
-    /// Its environment.
     pub env: BTreeMap<String, String>,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// Capabilities beyond the usual ones.
+    /// Additional capabilities.
     pub capabilities: Vec<String>,
-    /// Whether it is a native sidecar: an init container that keeps running.
+    /// Native sidecar: an init container that keeps running.
     pub native: bool,
-    /// What it does with connections.
+    /// Handling of connections.
     pub mode: ProxyMode,
 }
 
@@ -86,42 +83,35 @@ impl Default for Proxy {
     }
 }
 
-/// A pod.
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
-    /// Its name.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its proxy, if it has one.
     pub proxy: Option<Proxy>,
-    /// Containers that end at once, before the others start.
+    /// Init containers that exit at once.
     pub init: Vec<String>,
-    /// What its app listens on, as `tcp:8080`.
+    /// Ports of its app, as `tcp:8080`.
     pub ports: Vec<String>,
-    /// The addresses that it gets.
+    /// Address families.
     pub families: Families,
-    /// Interfaces that it gets beside its first one.
+    /// Additional interfaces.
     pub networks: Vec<String>,
-    /// The interface that leads to a guest, if it has one.
+    /// Interface that leads to a guest.
     pub guest: Option<String>,
-    /// Whether it has users of its own (`hostUsers: false`).
+    /// User namespace of its own (`hostUsers: false`).
     pub own_users: bool,
-    /// Whether its containers are started once only (`restartPolicy: Never`).
+    /// `restartPolicy: Never`
     pub starts_once: bool,
-    /// The controller that it is of (`ownerReferences`), if any.
+    /// Owner (`ownerReferences`).
     pub owner: Option<Value>,
-    /// Whether its validation fails, whatever its rules are.
+    /// Its validation fails, whatever its rules.
     pub fails_validation: bool,
-    /// Its resolvers.
     pub resolvers: Vec<IpAddr>,
-    /// Who programs its rules, where an injector that is more than a stand-in has to add whoever does or checks it.
+    /// Writer of its rules, where a real injector has to add the container for it.
     pub programming: Option<Programming>,
-    /// What the mesh says of what is injected, where the pod and its proxy say nothing.
+    /// Mesh configuration, where the pod and its proxy say nothing.
     pub mesh: Config,
 }
 
@@ -135,7 +125,7 @@ impl Pod {
         pod
     }
 
-    /// A pod that no injector has seen.
+    /// A pod that was not injected.
     #[must_use]
     pub fn plain(name: &str, namespace: &str) -> Self {
         Self {
@@ -156,7 +146,7 @@ impl Pod {
         }
     }
 
-    /// Whether inbound traffic is caught by TPROXY.
+    /// True if inbound traffic is intercepted by TPROXY.
     #[must_use]
     pub fn is_tproxy(&self) -> bool {
         self.annotations.get(INTERCEPTION).is_some_and(|mode| mode == "TPROXY")
@@ -175,7 +165,6 @@ impl Pod {
         self.proxy_id(|proxy| proxy.uid)
     }
 
-    /// The proxy's group, likewise.
     #[must_use]
     pub fn proxy_gid(&self) -> u32 {
         self.proxy_id(|proxy| proxy.gid)
@@ -205,7 +194,7 @@ impl Pod {
         inject(&bare.object(), &config)
     }
 
-    /// The object that the API gets from a stand-in for an injector.
+    /// Object for the API, injected by a stand-in.
     #[must_use]
     pub fn object(&self) -> Value {
         let mut annotations = self.annotations.clone();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the environment can do, and how that was found out. A scenario's tags name what it needs; a need that is not met
-//! makes it `inapplicable`, with the evidence that is gathered here.
+//! Capabilities of the environment, with evidence. A scenario's tags name its needs; an unmet need makes it `inapplicable`, with the
+//! evidence that is gathered here.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv6Addr, TcpListener};
@@ -24,17 +24,17 @@ use crate::plan::{Place, Privilege};
 use crate::sandbox;
 use crate::steps::agent::denied::try_flag;
 
-/// The needs that a tag may name.
+/// Needs that a tag may name.
 pub const NEEDS: [&str; 7] =
     ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
 
-/// A user out of the range that OpenShift gives to a namespace.
+/// A user of the range that OpenShift assigns to a namespace.
 const RANGE_UID: u32 = 1_000_659_999;
 
-/// Looks at everything, in the order of [`NEEDS`].
+/// Runs every probe, in the order of [`NEEDS`].
 #[must_use]
 pub fn all(privilege: &Privilege) -> Vec<Probe> {
     vec![
@@ -48,7 +48,7 @@ pub fn all(privilege: &Privilege) -> Vec<Probe> {
     ]
 }
 
-/// The back end that is right on this machine, and why; or why none is.
+/// Back end for this machine, and why; or why none works.
 pub async fn back_end() -> anyhow::Result<String> {
     let found = tokio::task::spawn_blocking(|| {
         backend::probe()
@@ -58,13 +58,13 @@ pub async fn back_end() -> anyhow::Result<String> {
     Ok(found.await?.map_or_else(|why| format!("none (failed to {why})"), |choice| choice.backend.to_string()))
 }
 
-/// Looks at everything without holding up the runtime.
+/// Runs every probe without blocking the runtime.
 pub async fn gather(place: &Place) -> anyhow::Result<Vec<Probe>> {
     let privilege = place.privilege.clone();
     Ok(tokio::task::spawn_blocking(move || all(&privilege)).await?)
 }
 
-/// Why a scenario cannot run here, if it cannot.
+/// Reason why a scenario cannot run here.
 #[must_use]
 pub fn unmet(entry: &Entry, probes: &[Probe]) -> Option<String> {
     lacks::unmet(&entry.tags, probes).map(|probe| format!("no {}: {}", probe.need, probe.evidence))
@@ -102,7 +102,7 @@ fn any_uid(privilege: &Privilege) -> Probe {
     Probe { need: "any-uid".into(), met, evidence: format!("uid {RANGE_UID} against uid_map {map:?}") }
 }
 
-/// The tools that write rules as text, of both variants and families.
+/// Tools for restore texts, of both variants and families.
 const TOOLS: [&str; 4] =
     ["iptables-nft-restore", "ip6tables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore"];
 
@@ -198,7 +198,7 @@ fn is_mapped(uid: u32) -> bool {
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps(&map, uid))
 }
 
-/// Whether a `uid_map` has this user on its inner side.
+/// True if a `uid_map` maps this user inside.
 fn maps(map: &str, uid: u32) -> bool {
     map.lines().any(|line| {
         let mut fields = line.split_whitespace().map_while(|field| field.parse::<u64>().ok());
@@ -218,7 +218,7 @@ fn try_rules() -> Result<String, String> {
     })
 }
 
-/// Does something in a network namespace that ends with its thread.
+/// Runs a closure in a network namespace that ends with its thread.
 fn in_a_namespace<T: Send + 'static>(work: fn() -> Result<T, String>) -> Result<T, String> {
     let tried = std::thread::spawn(move || {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run leaves for machines: `report.json` and `junit.xml` in the report's directory.
+//! Machine-readable results of a run: `report.json` and `junit.xml` in the report's directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,33 +18,29 @@ use crate::verdict::{Record, Totals};
 /// The version of the report's shape; raised when a field changes its meaning.
 const SCHEMA: u32 = 3;
 
-/// What ran, on what.
+/// Suite, system and environment of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Header {
-    /// The suite's version.
     pub suite: &'static str,
-    /// The tier.
     pub tier: &'static str,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
     /// The back end that is right on this machine, by a look into a namespace of its own.
     pub back_end: String,
-    /// The seed.
     pub seed: String,
-    /// The binaries under test.
     pub binaries: Vec<Binary>,
-    /// How the sandbox was made.
+    /// Privilege of the sandbox.
     pub privilege: Privilege,
-    /// What the environment can do.
+    /// Capabilities of the environment.
     pub probes: Vec<Probe>,
-    /// Scenarios at a time.
+    /// Concurrent scenarios.
     pub jobs: usize,
-    /// Which scenarios were asked for: all of them, if it says nothing.
+    /// Selection of scenarios: empty for all.
     pub selection: Selection,
 }
 
 impl Header {
-    /// Gathers what is known before the first scenario.
+    /// Gathers everything known before the first scenario.
     #[must_use]
     pub fn new(plan: &Plan, place: &Place, probes: Vec<Probe>, back_end: String) -> Self {
         Self {
@@ -61,7 +57,7 @@ impl Header {
         }
     }
 
-    /// The one line that a run starts with.
+    /// First line of a run's output.
     #[must_use]
     pub fn line(&self) -> String {
         let about = |Binary { name, version, sha256, .. }: &Binary| {
@@ -87,7 +83,7 @@ pub fn kernel_release() -> String {
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// How many scenarios saw each back end.
+/// Number of scenarios by back end.
 fn count(scenarios: &[Record]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for record in scenarios {
@@ -99,7 +95,7 @@ fn count(scenarios: &[Record]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What a run comes to. Where what is optional counts, too, and is lacking, nothing is green.
+/// Exit of a run. Where optional tools count and one is missing, nothing is green.
 fn exit(totals: &Totals, excused: usize, lacks_count: bool) -> Exit {
     match totals.exit(if lacks_count { 0 } else { excused }) {
         Exit::Ok if lacks_count => Exit::Partial,
@@ -107,31 +103,28 @@ fn exit(totals: &Totals, excused: usize, lacks_count: bool) -> Exit {
     }
 }
 
-/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The version of this shape.
+    /// Version of this format.
     pub schema: u32,
-    /// What ran, on what.
+    /// Suite, system and environment.
     pub header: Header,
-    /// How many scenarios got which verdict.
+    /// Number of scenarios by verdict.
     pub totals: Totals,
     /// The back ends that the plugin took, by name, with the number of scenarios.
     pub back_ends: BTreeMap<String, usize>,
-    /// The exit code.
     pub exit: u8,
-    /// Whether what is optional counts as well.
+    /// Optional tools count as well.
     pub strict: bool,
-    /// What the machine lacks and the run did without.
+    /// Missing optional tools.
     pub lacks: Vec<Lack>,
     /// Wall-clock time of all scenarios together.
     pub seconds: f64,
-    /// The scenarios, in the order of the files.
+    /// Scenarios, in the order of the files.
     pub scenarios: Vec<Record>,
 }
 
 impl Report {
-    /// Puts a report together.
     #[must_use]
     pub fn new(header: Header, plan: &Plan, scenarios: Vec<Record>, seconds: f64) -> Self {
         let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
@@ -144,7 +137,6 @@ impl Report {
         report
     }
 
-    /// The exit code's meaning.
     #[must_use]
     pub fn verdict(&self) -> Exit {
         let excused = self.scenarios.iter().filter(|record| lacks::is_excused(record, &self.header.probes));

@@ -79,7 +79,7 @@ impl Termination {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    /// Returns once one of them has come.
+    /// Returns after one of them has arrived.
     async fn came(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
@@ -127,7 +127,7 @@ async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger
         .await;
 }
 
-/// Why a scenario cannot run here, or not on these binaries.
+/// Reason why a scenario cannot run here, or with these binaries.
 fn cannot_run(entry: &Entry, sut: &Sut, probes: &[Probe]) -> Option<(Verdict, String)> {
     if let Some(lacking) = entry.binaries().find(|name| !sut.has(name)) {
         return Some((Verdict::Unsupported, format!("no {lacking} in {}", sut.dir.display())));
@@ -139,7 +139,7 @@ fn failed(finished: &event::ScenarioFinished) -> bool {
     !matches!(finished, event::ScenarioFinished::StepPassed)
 }
 
-/// Features that are parsed already.
+/// Parsed features.
 struct Parsed(Vec<gherkin::Feature>);
 
 impl cucumber::Parser<()> for Parsed {
@@ -151,7 +151,7 @@ impl cucumber::Parser<()> for Parsed {
     }
 }
 
-/// Writes the reports and says what came of it all.
+/// Writes the reports; returns the exit.
 fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Result<Exit> {
     let exit = if interrupted { Exit::Interrupted } else { report.verdict() };
     report.exit = exit.code();
@@ -160,7 +160,7 @@ fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Resul
     Ok(exit)
 }
 
-/// Writes what became of the defects and says it.
+/// Writes the report on defects, and prints it.
 fn tell(plan: &Plan, mut report: MutantReport, interrupted: bool) -> anyhow::Result<Exit> {
     let exit = if interrupted { Exit::Interrupted } else { report.exit() };
     report.exit = exit.code();

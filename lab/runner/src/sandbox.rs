@@ -28,13 +28,13 @@ use signals::Signals;
 /// The file that is executed: this very program, even if its path has been overwritten since.
 pub const SELF: &str = "/proc/self/exe";
 
-/// How long the first process of the sandbox may take to say that it lives.
+/// Deadline of the first message of the sandbox's first process.
 const HELLO: Duration = Duration::from_secs(20);
 
 const NAMESPACES: CloneFlags =
     CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWNET).union(CloneFlags::CLONE_NEWPID);
 
-/// Does a task in a sandbox and says how it ended.
+/// Runs a task in a sandbox.
 pub fn run(task: Task) -> anyhow::Result<Exit> {
     let signals = Signals::block().context("cannot take over signals")?;
     let privilege = enter();
@@ -78,7 +78,7 @@ fn hand_over(mut socket: UnixStream, orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the child's end says of the run.
+/// Exit of a run, from its child's exit status.
 fn outcome(child: &mut Child, interrupted: bool) -> anyhow::Result<Exit> {
     let status = child.wait()?;
     Ok(match status.code().and_then(Exit::from_code) {

@@ -19,7 +19,7 @@ use crate::{board, list, sut};
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
 const JOBS_PER_CORE: usize = 3;
 
-/// Does what the command line says.
+/// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run(args),
@@ -36,7 +36,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// What the command line selects. What is wrong with a selection is the caller's to mend.
+/// Selected scenarios. An invalid selection is a usage error.
 fn select(workspace: &Workspace, selection: &Selection) -> Result<Catalogue, Exit> {
     let catalogue = Catalogue::read(&workspace.root, selection).map_err(|error| {
         eprintln!("cnilab: {error:#}");
@@ -114,7 +114,7 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
     })))
 }
 
-/// The system under test: given, or built with or without defects.
+/// System under test: given, or built with or without defects.
 fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
     if let Some(dir) = &args.sut {
         return sut::inspect_all(dir);
@@ -129,7 +129,7 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
     Ok(sut)
 }
 
-/// A scenario with a defect mostly waits, for what does not come.
+/// A scenario with a defect is mostly idle: it waits for events that do not come.
 fn default_jobs(args: &RunArgs) -> usize {
     let per_core = if args.mutant.is_some() { 2 * JOBS_PER_CORE } else { JOBS_PER_CORE };
     std::thread::available_parallelism().map_or(1, usize::from) * per_core

@@ -7,13 +7,13 @@ use cluster::LabError;
 
 use crate::verdict::Verdict;
 
-/// What a step returns.
+/// Result of a step.
 pub type Step = Result<(), Stop>;
 
-/// Why a step did not succeed.
+/// Failure of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The system under test did something else than the step says.
+    /// The system under test violates the step.
     Wrong(String),
     /// The environment lacks something; nothing is known about the system under test.
     Inapplicable(String),
@@ -26,12 +26,11 @@ const INAPPLICABLE: &str = "inapplicable: ";
 const HARNESS: &str = "inconclusive: ";
 
 impl Stop {
-    /// The system under test did something else than wanted.
+    /// The system under test violates the step.
     pub fn wrong(reason: impl Into<String>) -> Self {
         Self::Wrong(reason.into())
     }
 
-    /// The harness failed.
     pub fn harness(reason: impl fmt::Display) -> Self {
         Self::Harness(reason.to_string())
     }
@@ -62,14 +61,14 @@ impl From<LabError> for Stop {
     fn from(error: LabError) -> Self {
         match error {
             LabError::Unsupported { .. } => Self::Inapplicable(error.to_string()),
-            // What was awaited and did not come is something that the system under test did not do.
+            // A missing event is a failure of the system under test.
             LabError::Deadline { .. } => Self::Wrong(error.to_string()),
             LabError::Harness { .. } => Self::Harness(error.to_string()),
         }
     }
 }
 
-/// Compares what was observed with what the step says.
+/// Compares the observation with the step's expectation.
 pub fn expect_eq<T: PartialEq + fmt::Debug>(what: &str, found: &T, wanted: &T) -> Step {
     if found == wanted { Ok(()) } else { Err(Stop::wrong(format!("{what} is {found:?}, not {wanted:?}"))) }
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long something took, on a machine that may have had other things to do: a bound is about the system under test, and neither what
-//! waits for a core nor what the hypervisor gave to others says anything about that.
+//! Elapsed time on a busy machine: a bound is about the system under test, so waiting for a core and CPU steal are allowed for.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::stop::{Step, Stop};
 
-/// Time that passes.
+/// Elapsed time.
 #[derive(Debug)]
 pub struct Stopwatch {
     started: Instant,
@@ -15,16 +14,15 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Begins now.
     #[must_use]
     pub fn start() -> Self {
         Self { started: Instant::now(), lost: lost() }
     }
 
-    /// Whether no more than `limit` has passed, and what the machine lost in between, which counts for as much again at most.
+    /// Checks that no more than `limit` has passed, plus CPU contention and steal in between, for as much again at most.
     ///
     /// # Errors
-    /// More than that has passed.
+    /// The limit is exceeded.
     pub fn within(&self, limit: Duration) -> Step {
         let took = self.started.elapsed();
         let lost = lost().saturating_sub(self.lost).min(limit);

@@ -13,13 +13,13 @@ use crate::locate::Workspace;
 use crate::mutants::copy;
 use crate::plan::{Binary, Sut};
 
-/// The plugin's file name.
+/// File name of the plugin.
 pub const PLUGIN: &str = "istio-cni";
 
-/// The tool's file name.
+/// File name of `istio-iptables`.
 pub const TOOL: &str = "istio-iptables";
 
-/// The node agent's file name.
+/// File name of the node agent.
 pub const AGENT: &str = "install-cni";
 
 /// Binaries that a system under test may lack. A tag of that name says that a scenario needs one.
@@ -96,7 +96,7 @@ fn collect(binaries: impl Iterator<Item = PathBuf>, into: PathBuf) -> anyhow::Re
 
 fn production(workspace: &Workspace, target: &Target) -> Command {
     let mut cargo = cargo(workspace);
-    // What ships is compiled by the compiler alone, whatever looks at the lab's own code while it is compiled.
+    // Release builds bypass wrappers of the lab's own code (coverage, for example).
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
     cargo.args(["build", "--locked", "--target", &target.triple]);
     cargo
@@ -107,7 +107,7 @@ fn packages() -> Vec<&'static str> {
     [PLUGIN].into_iter().chain(OPTIONAL).collect()
 }
 
-/// Builds the processes of the lab's pods and returns where they are.
+/// Builds the binary of the lab's pods; returns its path.
 pub fn build_workload(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     eprintln!("building workload (dev)");
     let mut cargo = cargo(workspace);
@@ -133,7 +133,7 @@ pub fn inspect_all(dir: &Path) -> anyhow::Result<Sut> {
     Ok(Sut { dir, binaries: std::iter::once(plugin).chain(others).collect() })
 }
 
-/// Reads a binary and asks it for its version.
+/// Inspects a binary, and asks it for its version.
 pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
     let path = path.canonicalize().with_context(|| format!("no binary at {}", path.display()))?;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -149,7 +149,7 @@ pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
     })
 }
 
-/// The target that production is built for, and how.
+/// Target triple of production builds, with its flags.
 struct Target {
     triple: String,
     how: &'static str,
@@ -165,13 +165,13 @@ impl Target {
     }
 }
 
-/// The target of musl, if it is installed.
+/// The musl target, if it is installed.
 fn musl() -> Option<String> {
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     target_libdir(&triple).is_some_and(|dir| dir.is_dir()).then_some(triple)
 }
 
-/// What production binaries are without the target of musl; nothing where it is installed.
+/// Linkage of production binaries without the musl target; `None` where it is installed.
 #[must_use]
 pub fn without_musl() -> Option<String> {
     let lacking = || {

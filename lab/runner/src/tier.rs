@@ -20,24 +20,23 @@ use truth::binary::MUTANT;
 
 use crate::plan::Plan;
 
-/// How long a pod may take to start or to fail. The plugin's own deadline is well below.
+/// Deadline of a pod's start. The plugin's own deadline is well below.
 const POD_START: Duration = Duration::from_secs(60);
 
-/// How long an answer may take: what a busy machine needs, not what a lost packet would. Every address answers before a pod
-/// starts, so none gets lost.
+/// Deadline of an answer: enough for a busy machine, not for a retransmission. Every address answers before a pod starts, so none gets
+/// lost.
 const EXCHANGE: Duration = Duration::from_secs(2);
 
-/// How long a kubelet waits before it tries something a second time, where an agent is there to make it succeed. A real one has
-/// ten seconds.
+/// First backoff of a kubelet, where an agent is there to make a retry succeed. A real one has ten seconds.
 const BACK_OFF: Duration = Duration::from_millis(250);
 
 /// Where the clusters of a run keep their files: in the sandbox' own `/run`.
 const ROOT: &str = "/run/cnilab";
 
-/// Where pods of the mesh live unless a feature says otherwise.
+/// Default namespace of pods of the mesh.
 pub const MESH_NAMESPACE: &str = "shop";
 
-/// The addresses that a pod gets, in order.
+/// Addresses of a pod, in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 pub enum Families {
     /// IPv4 only.
@@ -56,7 +55,7 @@ pub enum Families {
 }
 
 impl Families {
-    /// The families, in order.
+    /// Families, in order.
     #[must_use]
     pub fn list(self) -> Vec<Family> {
         match self {
@@ -67,7 +66,7 @@ impl Families {
         }
     }
 
-    /// The value of the annotation that the lab's base plugin reads.
+    /// Value of the annotation for the lab's base plugin.
     #[must_use]
     pub fn annotation(self) -> &'static str {
         match self {
@@ -93,42 +92,42 @@ impl FromStr for Families {
     }
 }
 
-/// What a scenario wants of its node, before the node exists.
+/// Requirements of a scenario on its node, before the node exists.
 #[derive(Debug, Clone, Default)]
 pub struct NodePlan {
-    /// What listens on the agent's socket.
+    /// Listener on the agent's socket.
     pub agent: AgentStandIn,
-    /// What every plugin finds in its environment.
+    /// Additional environment of every plugin.
     pub plugin_env: BTreeMap<String, String>,
-    /// The defect that binaries under test play.
+    /// Defect that binaries under test play.
     pub mutant: Option<String>,
-    /// What the plugin under test finds in its configuration.
+    /// Additional configuration of the plugin under test.
     pub plugin_conf: BTreeMap<String, Value>,
-    /// What the base plugin finds in its configuration.
+    /// Additional configuration of the base plugin.
     pub base_conf: BTreeMap<String, Value>,
-    /// What is in the run directory.
+    /// Files of the run directory.
     pub run_files: BTreeMap<String, String>,
     /// The kernel that the plugin under test runs on.
     pub kernel: Kernel,
-    /// Who installs the plugin under test.
+    /// Installer of the plugin under test.
     pub installed: Installed,
-    /// What the runtime remembers of sandboxes.
+    /// Layout of the runtime's result cache.
     pub cache: Layout,
-    /// Whether the runtime passes plugins no UID.
+    /// The runtime passes plugins no UID.
     pub uid_is_withheld: bool,
-    /// Whether `/run` is no shared mount, as on nodes that are containers.
+    /// `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
-    /// Whether the agent's image has the tools of the machine.
+    /// The agent's image has the tools of the machine.
     pub image_has_tools: bool,
-    /// Whether probes begin when a kubelet's would.
+    /// Probes begin when a kubelet's would.
     pub probes_in_time: bool,
-    /// How long tokens live, if not as long as usual.
+    /// Lifetime of tokens, if not the usual one.
     pub token_life: Option<Duration>,
-    /// How many nodes of its kind there are, if there is more than one. Steps that speak of the node mean the first.
+    /// Number of nodes, if there is more than one. Steps that speak of the node mean the first.
     pub count: Option<usize>,
 }
 
-/// Where the cluster of a scenario keeps its files.
+/// Directory of a scenario's cluster.
 #[must_use]
 pub fn directory(id: &str) -> PathBuf {
     Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"))
@@ -155,7 +154,7 @@ impl Deref for Tier {
 }
 
 impl Tier {
-    /// Sets a cluster up for a scenario.
+    /// Starts a cluster for a scenario.
     pub async fn start(plan: &Plan, id: &str, node: &NodePlan) -> Result<Self, LabError> {
         let directory = directory(id);
         let mut options = Options::new(&directory, &plan.workload, &plan.sut.dir);
@@ -201,19 +200,18 @@ impl Tier {
         self.faults().add(Fault { user: Some(NetnsCluster::plugin_user()), ..fault });
     }
 
-    /// What goes wrong at the API server on purpose.
+    /// Faults of the API server.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         self.cluster.api().faults()
     }
 
-    /// Creates a pod for the node and waits until its start has ended.
+    /// Creates a pod for the node and waits for the end of its start.
     pub async fn start_pod(&self, namespace: &str, name: &str, object: Value) -> Result<PodStart, LabError> {
         self.create_pod(object).await?;
         self.node()?.pod_started(namespace, name, POD_START).await
     }
 
-    /// Creates a pod for the node.
     pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
         object["spec"]["nodeName"] = json!(self.node()?.name());
         self.cluster.apply(object).await.map(drop)

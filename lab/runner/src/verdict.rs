@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of a scenario, and of a run.
+//! Verdicts on scenarios and runs.
 
 use cucumber::gherkin;
 use serde::Serialize;
 
 use crate::exit::Exit;
 
-/// What became of a scenario.
+/// Verdict on a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The behaviour holds.
     Pass,
-    /// The system under test does something else.
+    /// The system under test behaves differently.
     Fail,
     /// The system under test does not claim this behaviour.
     Unsupported,
     /// The environment lacks something; the reason carries the probe's evidence.
     Inapplicable,
-    /// The operator left it out.
+    /// Excluded by the operator.
     Skipped,
-    /// The harness failed.
     Inconclusive,
-    /// It held only in some of several attempts.
+    /// Passed in some of several attempts only.
     Flaky,
 }
 
 impl Verdict {
-    /// All of them, in the order in which people want to read them.
+    /// All verdicts, in the order of reports.
     pub const ALL: [Self; 7] = [
         Self::Pass,
         Self::Fail,
@@ -38,7 +37,7 @@ impl Verdict {
         Self::Skipped,
     ];
 
-    /// The word that reports use.
+    /// Word in reports.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -63,12 +62,12 @@ pub enum StepKind {
     When,
     /// The expectation.
     Then,
-    /// None: the check that follows every scenario.
+    /// None: the check after every scenario.
     End,
 }
 
 impl StepKind {
-    /// Whether it says what must hold. Whatever stops a scenario elsewhere only keeps it from asking.
+    /// True for an expectation. A failure elsewhere only keeps the scenario from asking.
     #[must_use]
     pub fn is_expectation(self) -> bool {
         matches!(self, Self::Then | Self::End)
@@ -85,43 +84,40 @@ impl From<gherkin::StepType> for StepKind {
     }
 }
 
-/// A scenario that was selected, and what became of it.
+/// A selected scenario with its verdict.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
     /// `redirection/outbound:12`: stable as long as the line is.
     pub id: String,
-    /// The group: the feature's directory.
+    /// Group: the feature's directory.
     pub group: String,
-    /// The feature's name.
     pub feature: String,
     /// The scenario's name, placeholders filled in.
     pub name: String,
     /// The feature file, relative to the workspace.
     pub file: String,
-    /// The line of the scenario, or of its row of examples.
+    /// Line of the scenario, or of its row of examples.
     pub line: usize,
     /// All tags, inherited ones included.
     pub tags: Vec<String>,
-    /// The defect that the system under test played.
+    /// Defect that the system under test played.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
-    /// What became of it.
     pub verdict: Verdict,
-    /// Why, unless it passed.
+    /// Reason, unless it passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The step that stopped it.
+    /// Step that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_kind: Option<StepKind>,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// What steps wanted a reader to know, passed or not.
+    /// Notes for the report, passed or not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The back ends that the plugin took, each with its reason, in order.
+    /// Back ends that the plugin used, each with its reason, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub back_ends: Vec<String>,
     /// Files with evidence, relative to the report's directory.
@@ -129,9 +125,8 @@ pub struct Record {
     pub evidence: Vec<String>,
 }
 
-/// How many scenarios got each verdict.
+/// Numbers of scenarios by verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names are those of the verdicts")]
 pub struct Totals {
     pub selected: usize,
     pub pass: usize,
@@ -166,7 +161,7 @@ impl Totals {
         }
     }
 
-    /// How many got this verdict.
+    /// Number of this verdict.
     #[must_use]
     pub fn count(mut self, verdict: Verdict) -> usize {
         *self.slot(verdict)

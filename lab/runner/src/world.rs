@@ -32,100 +32,90 @@ use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
 use crate::truth::compare::Findings;
 
-/// What all scenarios of a run share.
+/// Shared by all scenarios of a run.
 #[derive(Debug)]
 pub struct Lab {
-    /// The orders.
     pub plan: Arc<Plan>,
-    /// The features.
     pub catalogue: Arc<Catalogue>,
-    /// The results.
     pub ledger: Ledger,
-    /// What the program under test rendered.
+    /// Cache of renderings.
     pub rendered: Rendered,
 }
 
 impl Lab {
-    /// Puts it together.
     #[must_use]
     pub fn new(plan: Arc<Plan>, catalogue: Arc<Catalogue>, ledger: Ledger) -> Arc<Self> {
         Arc::new(Self { plan, catalogue, ledger, rendered: Rendered::default() })
     }
 }
 
-/// Traffic that a step sent, and who answered.
+/// Traffic of a step, with its answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sent {
-    /// The pod that sent it.
     pub from: String,
-    /// What it sent.
     pub traffic: Traffic,
-    /// Who answered.
     pub answer: Answer,
 }
 
-/// What the truth table at scale came to.
+/// Result of the truth table at scale.
 #[derive(Debug)]
 pub struct Scale {
-    /// All of it.
     pub findings: ::truth::Findings,
     /// Kinds of rules that no packet met and that are not listed, and the reverse.
     pub gaps: Vec<String>,
 }
 
-/// The world of one scenario.
+/// World of one scenario.
 #[derive(Default, World)]
 pub struct LabWorld {
     lab: Option<Arc<Lab>>,
-    /// The scenario's id.
     pub id: String,
-    /// What the node is to be like, until it is needed.
+    /// Requirements on the node, until it is needed.
     pub node: NodePlan,
-    /// The cluster, once a step needed it.
+    /// Cluster, started by the first step that needs it.
     pub cluster: Option<Arc<Tier>>,
     /// Pods by name, started or not.
     pub pods: BTreeMap<String, Pod>,
     /// The pod that `it` means.
     pub it: String,
-    /// How pods' starts ended.
+    /// Results of pods' starts.
     pub starts: BTreeMap<String, PodStart>,
-    /// The last call of a plugin that a step made itself.
+    /// Last answer of a plugin that a step called itself.
     pub answer: Option<CniAnswer>,
-    /// What an operator hands to `install-cni manifests`.
+    /// Operator's input to `install-cni manifests`.
     pub handed_in: HandedIn,
-    /// What the runtime was told when a step made it call its chain.
+    /// Runtime's result of a chain that a step called.
     pub chain: Option<Result<Value, ChainFailure>>,
-    /// A call of the plugin that steps put together.
+    /// A call of the plugin that steps compose.
     pub call: Option<CallPlan>,
-    /// Rules of others, as they were before the plugin was called again.
+    /// Foreign rules before the plugin was called again.
     pub foreign: Vec<ForeignRule>,
-    /// What the pod's namespace held before the plugin was called again.
+    /// Rules of the pod's namespace before the plugin was called again.
     pub before: Option<Snapshot>,
     /// Rules of legacy iptables that the network left in pods, as `iptables-legacy-save` lists them.
     pub left: Vec<String>,
-    /// Locks that are held, the last one at the end.
+    /// Held locks, the last one at the end.
     pub locks: Vec<Flock<File>>,
-    /// What the truth table came to.
+    /// Result of the truth table.
     pub findings: Option<Findings>,
-    /// What the table at scale came to.
+    /// Result of the table at scale.
     pub scale: Option<Scale>,
-    /// The node's configurations of networks, where somebody watches them.
+    /// Watched configuration directory of the node.
     pub watched: Option<Watched>,
-    /// The node agent, as it is deployed.
+    /// Deployment of the node agent.
     pub agent: AgentPlan,
-    /// How the last request with the agent's token ended.
+    /// Result of the last request with the agent's token.
     pub attempt: Option<Attempt>,
-    /// What steps about the agent's own word keep.
+    /// State of steps about the agent's reports.
     pub observed: Observed,
-    /// Taints of nodes, and who minds them.
+    /// Taints of nodes, and their controllers.
     pub taints: Taints,
-    /// Namespaces that steps made beside the pods' own.
+    /// Namespaces made by steps beside the pods' own.
     pub namespaces: Vec<Namespace>,
-    /// All traffic so far.
+    /// Traffic so far.
     pub traffic: Vec<Sent>,
-    /// Objects that steps created.
     pub objects: Vec<Value>,
-    /// What a reader of the report should know.
+    /// Notes for the report.
     pub notes: Vec<String>,
 }
 
@@ -139,7 +129,7 @@ impl fmt::Debug for LabWorld {
 }
 
 impl LabWorld {
-    /// Tells the world which scenario it is of.
+    /// Sets the scenario.
     pub fn begin(&mut self, lab: &Arc<Lab>, feature: &gherkin::Feature, scenario: &gherkin::Scenario) {
         self.lab = Some(Arc::clone(lab));
         if let Some(entry) = lab.catalogue.find(feature, scenario) {
@@ -148,12 +138,12 @@ impl LabWorld {
         }
     }
 
-    /// What all scenarios share.
+    /// Shared state of the run.
     pub fn lab(&self) -> Result<Arc<Lab>, Stop> {
         self.lab.clone().ok_or_else(|| Stop::harness("a step ran before its scenario began"))
     }
 
-    /// The cluster, made on first use.
+    /// Cluster, started on first use.
     pub async fn cluster(&mut self) -> Result<Arc<Tier>, Stop> {
         if let Some(cluster) = &self.cluster {
             return Ok(Arc::clone(cluster));
@@ -164,24 +154,22 @@ impl LabWorld {
         Ok(made)
     }
 
-    /// The pod that `it` means.
     pub fn it(&mut self) -> Result<&mut Pod, Stop> {
         let name = self.it.clone();
         self.pod(&name)
     }
 
-    /// A pod by name.
     pub fn pod(&mut self, name: &str) -> Result<&mut Pod, Stop> {
         self.pods.get_mut(name).ok_or_else(|| Stop::harness(format!("no step has introduced pod {name:?}")))
     }
 
-    /// A started pod's inside.
+    /// Access to a started pod.
     pub async fn workload(&mut self, name: &str) -> Result<Box<dyn Workload>, Stop> {
         let namespace = self.pod(name)?.namespace.clone();
         Ok(self.cluster().await?.workload(&namespace, name).await?)
     }
 
-    /// How a pod's start ended; it is started if no step has done so.
+    /// Result of a pod's start; starts it if no step has done so.
     pub async fn start(&mut self, name: &str) -> Result<PodStart, Stop> {
         if let Some(ended) = self.starts.get(name) {
             return Ok(ended.clone());
@@ -202,7 +190,7 @@ impl LabWorld {
         }
     }
 
-    /// The answer of the last plugin call.
+    /// Answer of the last plugin call.
     pub fn answer(&self) -> Result<&CniAnswer, Stop> {
         self.answer.as_ref().ok_or_else(|| Stop::harness("no step has called a plugin"))
     }

@@ -22,7 +22,6 @@ struct Running {
     record: Record,
 }
 
-/// The writer of a run.
 pub struct Writer {
     catalogue: Arc<Catalogue>,
     ledger: Ledger,
@@ -37,7 +36,7 @@ impl Writer {
         Self { catalogue, ledger, board, running: HashMap::new() }
     }
 
-    /// Enters a scenario that ended without having run.
+    /// Adds a scenario that ended without having run.
     pub fn enter(&mut self, record: Record) {
         let record = self.ledger.enter(record);
         self.board.ended(&record);
@@ -81,7 +80,7 @@ impl Writer {
     }
 }
 
-/// What a step's event says, if it is the end of its scenario.
+/// Verdict of a step's event, if it ends the scenario.
 fn stopped(event: Step<LabWorld>) -> Option<(Verdict, String)> {
     match event {
         Step::Started | Step::Passed(..) => None,

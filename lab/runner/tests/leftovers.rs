@@ -86,7 +86,7 @@ fn kept(report: &Path, sut: &Path) -> Kept {
     }
 }
 
-/// What the machine has that a run could leave behind.
+/// Objects of the machine that a run could leave behind.
 #[derive(Debug, PartialEq, Eq)]
 struct Machine {
     links: BTreeSet<String>,

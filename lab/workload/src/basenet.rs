@@ -29,28 +29,28 @@ use result::Attached;
 /// The plugin's `type`, and the file name that makes this binary the plugin.
 pub const NAME: &str = "lab-net";
 
-/// What went wrong, with the specification's code for it.
+/// Failure, with the specification's code for it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The environment lacks something or says something invalid.
+    /// Missing or malformed variable.
     #[error("{0}")]
     Environment(String),
-    /// Standard input is not the configuration of this plugin.
+    /// Malformed configuration.
     #[error("failed to read the network configuration: {0}")]
     Configuration(String),
-    /// The configuration's version is not supported.
+    /// Unsupported version.
     #[error("cniVersion {0:?} is not supported")]
     Version(String),
-    /// A file or a namespace.
+    /// Failed operation on a file or a namespace.
     #[error("failed to {0}: {1}")]
     Io(&'static str, #[source] io::Error),
-    /// The kernel refused a link, an address or a route.
+    /// The kernel rejected a link, an address or a route.
     #[error("failed to {0}: {1}")]
     Netlink(&'static str, #[source] rtnetlink::Error),
-    /// An address did not come into use.
+    /// An address did not become usable.
     #[error(transparent)]
     Own(#[from] crate::own::Error),
-    /// Every address of a range is taken.
+    /// No free address in a range.
     #[error("range {0} is exhausted")]
     Exhausted(String),
     /// CHECK found the pod's network different from the result.
@@ -115,7 +115,7 @@ fn add(call: &Call, conf: &Conf, store: &Store) -> Result<Value, Error> {
     }
 }
 
-/// Wires the pod's first network, then those that it asks for.
+/// Wires the pod's first network, then its additional ones.
 fn attach(call: &Call, conf: &Conf, store: &Store) -> Result<Vec<Attached>, Error> {
     let first = (call.clone(), conf.wanted(), Network { number: 0, reach: &[] });
     let further = (1..).zip(conf.further()).map(|(number, (name, reach))| {

@@ -42,7 +42,7 @@ pub async fn send(traffic: &Traffic, deadline: Duration) -> io::Result<Answer> {
     }
 }
 
-/// What an error says about the far side, or the error if it says nothing about it.
+/// Maps an error to the answer of the far side, where it is one.
 fn classify(error: io::Error) -> io::Result<Answer> {
     use io::ErrorKind as Kind;
     match error.kind() {

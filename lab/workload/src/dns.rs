@@ -15,11 +15,11 @@ use crate::line;
 use crate::listen::{self, On};
 use crate::proxy::{Mode, PATIENCE, original_destination, through};
 
-/// DNS of the pod arrives here, when it is captured.
+/// Port for captured DNS of the pod.
 pub const PORT: u16 = 15053;
-/// Where resolvers listen.
+/// Port of resolvers.
 const RESOLVER_PORT: u16 = 53;
-/// Where a pod finds its resolvers.
+/// Resolver configuration of a pod.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Listens for questions over UDP and TCP. Must be called inside a runtime.
@@ -37,7 +37,7 @@ pub fn serve(mode: Mode) -> io::Result<()> {
     Ok(())
 }
 
-/// The resolvers that a `resolv.conf` names, in order.
+/// Resolvers of a `resolv.conf`, in order.
 fn resolvers(text: &str) -> Vec<IpAddr> {
     let servers = text.lines().filter_map(|line| line.strip_prefix("nameserver "));
     servers.filter_map(|server| server.trim().parse().ok()).collect()

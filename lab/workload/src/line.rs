@@ -8,7 +8,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 
-/// What a client says first. Nobody looks at its content.
+/// First message of a client. Its content is ignored.
 pub const HELLO: &[u8] = b"{\"hello\":1}\n";
 
 /// The longest line anybody here reads; an answer has a few hundred bytes.
@@ -35,7 +35,7 @@ pub async fn write(mut to: impl AsyncWrite + Unpin, value: &impl Serialize) -> i
     to.flush().await
 }
 
-/// A value as one line of JSON.
+/// Encodes a value as one line of JSON.
 pub fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');

@@ -21,7 +21,6 @@ use tokio::net::{TcpListener, UdpSocket};
 pub struct Endpoint {
     /// TCP or UDP.
     pub transport: Transport,
-    /// The port.
     pub port: u16,
 }
 
@@ -35,7 +34,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A text that is no [`Endpoint`].
+/// Malformed [`Endpoint`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is neither tcp:PORT nor udp:PORT")]
 pub struct NotAnEndpoint(String);
@@ -55,7 +54,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Which local addresses a socket takes.
+/// Local addresses to bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     /// All of them.

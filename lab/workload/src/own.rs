@@ -16,29 +16,24 @@ use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage,
 use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder};
 
-/// The index of `lo`: the kernel makes it first in every namespace.
+/// Index of `lo`: the kernel makes it first in every namespace.
 const LO: u32 = 1;
 
-/// How long the kernel may take. It is a matter of milliseconds unless the machine does not get to run anything.
+/// Deadline for the kernel. It is a matter of milliseconds unless the machine is starved.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the kernel tells of changes.
+/// Netlink notifications.
 pub type Changes = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
-/// What went wrong while waiting.
+/// Failure while waiting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused a question.
+    /// The kernel rejected a request.
     #[error("failed to list routes: {0}")]
     Netlink(#[from] rtnetlink::Error),
-    /// The kernel told no more, or nothing in time.
+    /// The notifications ended, or none came in time.
     #[error("failed to wait for {address} to be taken for our own: {source}")]
-    Wait {
-        /// The address.
-        address: Ipv6Addr,
-        /// Why.
-        source: io::Error,
-    },
+    Wait { address: Ipv6Addr, source: io::Error },
 }
 
 /// Waits until `address` of the link is in the local table. `changes` must tell of IPv6 routes.

@@ -18,14 +18,14 @@ use crate::listen::{self, On};
 use crate::upstream::{self, Interception};
 use crate::{dns, line, own};
 
-/// Captured outbound connections arrive here.
+/// Port for captured outbound connections.
 pub const OUTBOUND: u16 = 15001;
-/// Captured inbound connections arrive here.
+/// Port for captured inbound connections.
 pub const INBOUND: u16 = 15006;
 /// Ports that the real proxy serves by itself: merged metrics, health, its own metrics.
 pub const OWN: [u16; 3] = [15020, 15021, 15090];
 
-/// How long the far side may take; less than a client waits, so that the client hears of it from us.
+/// Deadline of the far side; shorter than a client's, so that the client hears of it from the proxy.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What to do with a captured connection.
@@ -58,7 +58,7 @@ pub async fn run(mode: Mode, interception: Interception) -> anyhow::Result<()> {
     pending().await
 }
 
-/// Where a connection was taken, and what to do there.
+/// Listener's port, and its handling.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     port: u16,
@@ -90,7 +90,7 @@ async fn serve(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Res
     line::write(&mut stream, &through(hop, forwarded)).await
 }
 
-/// What a client hears of an answer that came through `hop`, or of none.
+/// Answer to the client for one that came through `hop`, or for none.
 pub(crate) fn through(hop: ProxyHop, answer: Option<Answer>) -> Answer {
     match answer {
         Some(Answer::App { port, peer, mut via }) => {

@@ -65,7 +65,7 @@ struct Line {
     until: Instant,
 }
 
-/// A segment that came from the far side.
+/// A received segment.
 struct Seen {
     to: u16,
     flags: u8,
@@ -94,7 +94,7 @@ impl Line {
         self.socket.send(&header).map(drop)
     }
 
-    /// The next segment from the far side.
+    /// Next segment from the far side.
     fn receive(&self) -> io::Result<Seen> {
         let mut buffer = [0; 2048];
         loop {
@@ -115,7 +115,7 @@ impl Line {
     }
 }
 
-/// The Internet checksum of a segment and its pseudo header.
+/// Internet checksum of a segment and its pseudo header.
 fn checksum(from: IpAddr, to: IpAddr, segment: &[u8]) -> u16 {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),

@@ -8,42 +8,42 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{IpTransparent, Mark};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// The source of inbound connections that are carried on.
+/// Source address of forwarded inbound connections.
 pub const SOURCE_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
-/// The same in IPv6; `lo` has it only where somebody put it.
+/// The same in IPv6; `lo` has it only where somebody added it.
 pub const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
 /// The mark of connections that carry the client's address as their source: policy routes bring the answers back.
 const MARK: u32 = 1337;
 
-/// The variable by which a mesh chooses another mark.
+/// Variable with another mark.
 const MARK_VARIABLE: &str = "ISTIO_INBOUND_TPROXY_MARK";
 
 /// The variable by which an injector tells the proxy how its inbound traffic is caught.
 pub const INTERCEPTION: &str = "ISTIO_META_INTERCEPTION_MODE";
 
-/// How inbound traffic is caught.
+/// Interception mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interception {
-    /// By NAT: the app sees an address of the proxy's own.
+    /// NAT: the app sees an address of the proxy's own.
     Redirect,
-    /// By TPROXY: the app sees the client's address.
+    /// TPROXY: the app sees the client's address.
     Tproxy,
 }
 
-/// The source of a connection.
+/// Source address of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The kernel's choice.
     Any,
     /// [`SOURCE_V4`] or [`SOURCE_V6`].
     Helper,
-    /// Somebody else's address.
+    /// Address of the client.
     Client(IpAddr),
 }
 
 impl Interception {
-    /// What the environment says.
+    /// Reads the environment.
     #[must_use]
     pub fn of_environment() -> Self {
         match std::env::var(INTERCEPTION) {

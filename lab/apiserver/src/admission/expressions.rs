@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Proposal;
 use crate::access::Identity;
 
-/// What expressions can speak of, but for their policy's variables.
+/// Variables of expressions, without their policy's own.
 pub(super) struct Facts {
     object: Value,
     old: Value,
@@ -39,10 +39,10 @@ impl Facts {
     }
 }
 
-/// What Kubernetes has and this server has not.
+/// Variables of Kubernetes that this server lacks.
 const ABSENT: [&str; 3] = ["params", "authorizer", "namespaceObject"];
 
-/// Reads an expression.
+/// Compiles an expression.
 pub(super) fn compile(source: &str) -> Result<Program, String> {
     let program = Env::stdlib().compile(source).map_err(|error| error.to_string())?;
     let references = program.references();
@@ -52,7 +52,7 @@ pub(super) fn compile(source: &str) -> Result<Program, String> {
     }
 }
 
-/// The expressions of one policy about one proposal.
+/// Expressions of one policy on one proposal.
 pub(super) struct Expressions {
     context: Context<'static, 'static>,
     variables: HashMap<String, cel::Value>,
@@ -70,7 +70,7 @@ impl Expressions {
         own
     }
 
-    /// Whether an expression is true.
+    /// Evaluates a boolean expression.
     pub(super) fn holds(&self, source: &str) -> Result<bool, String> {
         match self.value(source)? {
             cel::Value::Bool(holds) => Ok(holds),
@@ -78,7 +78,7 @@ impl Expressions {
         }
     }
 
-    /// The text that an expression makes, if it makes one.
+    /// Evaluates a message expression; `None` if it is no string.
     pub(super) fn says(&self, source: &str) -> Option<String> {
         match self.value(source) {
             Ok(cel::Value::String(text)) if !text.trim().is_empty() => Some((*text).clone()),
@@ -105,7 +105,7 @@ impl Expressions {
     }
 }
 
-/// JSON as CEL has it: whole numbers are signed.
+/// JSON as a CEL value: integers are signed.
 fn converted(value: Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Proposal, list, only};
 use crate::kinds::Scope;
 
-/// Whether constraints are about a proposal.
+/// True if constraints match a proposal.
 pub(super) fn matches(constraints: &Value, proposal: &Proposal<'_>) -> bool {
     let any = |field: &str| list(&constraints[field]).any(|rule| rule_matches(rule, proposal));
     any("resourceRules") && !any("excludeResourceRules")
@@ -43,11 +43,11 @@ fn resource_matches(pattern: &str, plural: &str, subresource: Option<&str>) -> b
     }
 }
 
-/// Whether constraints can be enforced.
+/// Rejects unsupported constraints.
 pub(super) fn check(constraints: &Value) -> Result<(), String> {
     const PATH: &str = "spec.matchConstraints";
     const RULE: [&str; 6] = ["apiGroups", "apiVersions", "operations", "resourceNames", "resources", "scope"];
-    // What a server fills in is what is meant here, too.
+    // A server's default counts as unset.
     let empty = |field: &str| constraints[field].as_object().is_none_or(serde_json::Map::is_empty);
     if !(empty("namespaceSelector") && empty("objectSelector")) {
         return Err(format!("{PATH}: selectors are not served here"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What faults and counts look at in a request.
+//! Attributes of a request for faults and counts.
 
 use http::request::Parts;
 
@@ -9,7 +9,7 @@ use crate::review;
 use crate::route::{Query, Route, Target, Verb};
 use crate::selector::exact_name;
 
-/// What faults and counts look at in a request.
+/// Attributes of a request for faults and counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) verb: Verb,
@@ -25,7 +25,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Of a request; nobody is `system:anonymous`.
+    /// Of a request; without credentials the user is `system:anonymous`.
     pub(crate) fn of(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> Self {
         let (resource, name) = match &route.target {
             Target::Resource { collection, name, subresource } => {

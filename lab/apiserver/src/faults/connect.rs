@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can become of a connection before its first request.
+//! Faults of a connection before its first request.
 
 use std::time::Duration;
 
-/// What becomes of a connection.
+/// Fault of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connecting {
-    /// It is accepted, and nobody answers on it until the faults change.
+    /// Accepted, and never served until the faults change.
     Hang,
-    /// It is served after a pause.
+    /// Served after a delay.
     Delay(Duration),
-    /// It is reset at once.
+    /// Reset at once.
     Reset,
-    /// It is reset when the client has begun the TLS handshake.
+    /// Reset when the client has begun the TLS handshake.
     ResetHandshake,
 }
 

@@ -8,12 +8,12 @@ use k8s_openapi::jiff::Timestamp;
 use super::{Asked, Effect, Rule};
 use crate::route::Verb;
 
-/// Which requests, how many of them, and what is done.
+/// A rule: matching requests, their number, and the effect.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// Only this verb; a list is also a watch that begins with one.
+    /// Verb; a list is also a watch that begins with one.
     pub verb: Option<Verb>,
-    /// Only paths that begin so; empty for all.
+    /// Prefix of the path; empty for all.
     pub path: String,
     /// Only this resource, written as in [`crate::Grant::new`]: `pods`, `pods/status`, `daemonsets.apps`.
     pub resource: Option<String>,
@@ -23,24 +23,21 @@ pub struct Fault {
     pub user: Option<String>,
     /// Only with the token of a pod of this name: pods of one account are one user.
     pub pod: Option<String>,
-    /// Not the first so many requests that match.
+    /// Number of matching requests to skip.
     pub skip: u32,
-    /// After those, only so many; then the rule is spent.
+    /// Number of requests to hit after those; then the rule is spent.
     pub times: Option<u32>,
-    /// Only while the API server's clock is within.
+    /// Limits the rule to a time by the API server's clock.
     pub during: Option<Range<Timestamp>>,
-    /// Only by chance.
+    /// Limits the rule to a random part.
     pub odds: Option<Odds>,
-    /// What is done.
     pub effect: Effect,
 }
 
-/// A chance that repeats with its seed.
+/// A random choice that repeats with its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Odds {
-    /// So many of a hundred.
     pub percent: u8,
-    /// What decides which.
     pub seed: u64,
 }
 
@@ -76,7 +73,7 @@ impl Fault {
         Self { verb: Some(verb), resource: Some(resource.to_owned()), ..Self::always(effect) }
     }
 
-    /// The same for the first `times` requests only.
+    /// Limits the fault to the first `times` requests.
     #[must_use]
     pub fn first(self, times: u32) -> Self {
         Self { times: Some(times), ..self }
@@ -84,7 +81,7 @@ impl Fault {
 }
 
 impl Rule {
-    /// Whether a request is met; one that is, is counted.
+    /// True if a request is hit; a match is counted.
     pub(super) fn strikes(&mut self, asked: &Asked, now: Timestamp) -> bool {
         let fault = &self.fault;
         let spent = fault.times.is_some_and(|times| self.hits >= times);

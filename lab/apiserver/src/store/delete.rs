@@ -13,28 +13,26 @@ use crate::error::ApiError;
 use crate::kinds::{self, Backing, KINDS, Kind};
 use crate::selector::Selector;
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// `gracePeriodSeconds`; the pod's own if absent.
     pub grace: Option<u32>,
-    /// Delete only this uid.
     pub uid: Option<String>,
-    /// Delete only this resource version.
     pub resource_version: Option<String>,
-    /// What becomes of the objects that only this one owns.
+    /// `propagationPolicy`.
     pub propagation: Propagation,
 }
 
-/// What becomes of an object's dependents.
+/// Fate of an object's dependents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// Deleted after it.
     #[default]
     Background,
     /// They are deleted before it; until the last of them is gone it is there, with a `deletionTimestamp`.
     Foreground,
-    /// They stay.
+    /// Kept.
     Orphan,
 }
 
@@ -65,17 +63,16 @@ impl DeleteOptions {
         Ok(Self { grace, uid: text("uid"), resource_version: text("resourceVersion"), propagation })
     }
 
-    /// At once.
     #[must_use]
     pub fn now() -> Self {
         Self { grace: Some(0), ..Self::default() }
     }
 }
 
-/// What became of an object that was to be deleted.
+/// Result of a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deletion {
-    /// It is gone; this was its last state.
+    /// Deleted; its last state.
     Gone(Arc<Value>),
     /// It has a `deletionTimestamp` and waits for its kubelet or its finalizers.
     Pending(Arc<Value>),
@@ -145,7 +142,7 @@ impl Store {
     }
 }
 
-/// Only a pod that a node may be running is deleted gracefully.
+/// Graceful only for a pod that a node may be running.
 fn grace_of(key: &Key, old: &Value, asked: Option<u32>) -> u32 {
     let ended = matches!(old["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     if key.kind.name != "Pod" || old["spec"]["nodeName"].is_null() || ended {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What follows from a deletion, as far as in a real cluster a controller does it: the garbage collector deletes what only the deleted object
-//! owned, and lets go of an owner that waited for its dependents; the controller of namespaces empties one that is being deleted.
+//! Controllers that follow a deletion, as in a real cluster: the garbage collector deletes objects that only the deleted object owned, and
+//! lets go of an owner that waited for its dependents; the namespace controller empties one that is being deleted.
 //!
 //! Both come after the deletion, never with it: between the two an owner is gone and its dependents are there. Of a namespace **the pods go
 //! first**, gracefully, and nothing else goes until the last of them is gone (`OrderedNamespaceDeletion`, on since Kubernetes 1.33); then
@@ -18,22 +18,22 @@ use super::{Action, Collection, DeleteOptions, Key, Store, seconds};
 use crate::kinds::{KINDS, Kind, Scope};
 use crate::selector::Selector;
 
-/// What keeps an owner until its dependents are gone.
+/// Finalizer of an owner until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What the controllers have not done yet.
+/// Work queue of the controllers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Duties {
-    /// Objects that are gone, and have dependents or owners.
+    /// Deleted objects with dependents or owners.
     departed: Vec<Arc<Value>>,
-    /// Owners that wait for their dependents, which nobody has told to go.
+    /// Owners that wait for their dependents, which are not deleted yet.
     waiting: Vec<Key>,
-    /// Namespaces that are being deleted.
+    /// Terminating namespaces.
     ending: BTreeSet<Key>,
 }
 
 impl Store {
-    /// Somebody has something to do, or waits for it.
+    /// True if work is queued or waits.
     pub(crate) fn has_duties(&self) -> bool {
         let Duties { departed, waiting, ending } = &self.duties;
         !(departed.is_empty() && waiting.is_empty() && ending.is_empty())
@@ -56,7 +56,7 @@ impl Store {
         self.revision() != before
     }
 
-    /// Notes that an object is gone.
+    /// Queues a deleted object.
     pub(super) fn depart(&mut self, gone: &Arc<Value>) {
         let owned = gone["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
         if owned || !self.dependents(gone).is_empty() {
@@ -64,7 +64,7 @@ impl Store {
         }
     }
 
-    /// The objects that an object owns, and nobody else does.
+    /// Objects that only this one owns.
     pub(super) fn dependents(&self, owner: &Value) -> Vec<Key> {
         let Some(uid) = owner["metadata"]["uid"].as_str() else { return Vec::new() };
         let owned = |object: &Value| {
@@ -98,7 +98,7 @@ impl Store {
         self.duties.waiting.push(owner.clone());
     }
 
-    /// Begins to delete a namespace, which one may ask for again.
+    /// Begins to delete a namespace; idempotent.
     pub(super) fn end_namespace(&mut self, key: &Key, old: &Arc<Value>, now: Timestamp) -> Arc<Value> {
         if !old["metadata"]["deletionTimestamp"].is_null() {
             return Arc::clone(old);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold for any sequence of writes.
+//! Properties of any sequence of writes.
 
 use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn listed(store: &Store, selector: &Selector) -> Vec<(Key, Value)> {
 }
 
 proptest! {
-    /// What an informer relies on: a list and the events after it give the next list.
+    /// Contract of an informer: a list and the events after it give the next list.
     #[test]
     fn a_list_and_the_events_after_it_are_the_next_list(before in writes(), after in writes(), label in 0..3_u8) {
         let selector = Selector::parse(pods().kind, Some(&format!("l={label}")), None).unwrap();

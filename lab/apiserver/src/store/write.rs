@@ -23,18 +23,18 @@ pub enum Part {
     Whole,
 }
 
-/// What the server sets once and nobody changes.
+/// Immutable metadata.
 const FIXED: [&str; 6] =
     ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
-/// A create or an update that is decided and not yet done.
+/// A create or an update that is decided and not yet committed.
 #[derive(Debug)]
 pub(crate) struct Write {
-    /// Of which object.
+    /// Key of the object.
     pub(crate) key: Key,
-    /// The object before it, if it is an update.
+    /// Object before it, if it is an update.
     pub(crate) old: Option<Arc<Value>>,
-    /// The object after it.
+    /// Object after it.
     pub(crate) object: Value,
 }
 
@@ -53,7 +53,7 @@ impl Store {
         Ok(self.carry_out(write))
     }
 
-    /// Decides what [`Store::create`] does.
+    /// Decides [`Store::create`].
     pub(crate) fn creation(
         &mut self,
         into: &Collection,
@@ -98,7 +98,7 @@ impl Store {
         Err(ApiError::Denied { kind: key.kind, name: Some(key.name.clone()), why })
     }
 
-    /// Does what was decided. The store must not have changed since.
+    /// Commits a decided write. The store must not have changed since.
     pub(crate) fn carry_out(&mut self, write: Write) -> Arc<Value> {
         let Write { key, old, object } = write;
         let Some(old) = old else { return self.commit(key, Action::Added, object) };
@@ -160,7 +160,7 @@ impl Store {
         Ok(self.carry_out(write))
     }
 
-    /// Decides what [`Store::update`] does.
+    /// Decides [`Store::update`].
     pub(crate) fn replacement(&self, key: &Key, mut object: Value, part: Part) -> Result<Write, ApiError> {
         let old = self.get(key)?;
         let (name, namespace) = identify(key.kind, &mut object)?;
@@ -205,7 +205,7 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses preconditions (`uid`, `resourceVersion`) that do not hold.
+    /// Rejects failed preconditions (`uid`, `resourceVersion`).
     pub(super) fn check_versions(&self, key: &Key, old: &Value, wanted: &Value) -> Result<(), ApiError> {
         let differs = |field: &str| {
             let wanted = wanted[field].as_str().filter(|text| !text.is_empty());
@@ -252,7 +252,7 @@ fn identify(kind: &Kind, object: &mut Value) -> Result<(Option<String>, Option<S
     Ok((text("name"), text("namespace")))
 }
 
-/// Whether an object is one that its kind can be, where the rest of the server relies on it.
+/// Validates an object, where the rest of the server relies on it.
 fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
     if key.kind.name == "Event" && old.is_none() {
         check_event(key, object)?;
@@ -289,7 +289,7 @@ fn first_status(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The few defaults that a node or a plugin looks at.
+/// The few defaults that a node or a plugin reads.
 fn fill_in(key: &Key, object: &mut Value) {
     match key.kind.name {
         // Expressions of policies count on it.
@@ -323,7 +323,7 @@ fn keep_other_part(old: &Value, object: &mut Value, part: Part) {
     }
 }
 
-/// Makes a field what it was.
+/// Restores a field.
 fn carry(old: &Value, new: &mut Value, field: &str) {
     match (old.get(field), new.as_object_mut()) {
         (Some(value), Some(new)) => drop(new.insert(field.to_owned(), value.clone())),

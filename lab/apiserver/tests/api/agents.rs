@@ -12,13 +12,13 @@ use apiserver::{Effect, Fault, Gates, Logged, Read, Verb};
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What all of them may take on a machine that has other work.
+/// Deadline of all of them on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
 /// Node agents, each with its node's pod.
 struct Agents {
     world: World,
-    /// Lists that were told, of all agents together.
+    /// Completed lists, of all agents together.
     told: Arc<AtomicUsize>,
     _stop: DropGuard,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tests share: a server with a clock of their own, pods, and waits with a limit.
+//! Shared parts of the tests: a server with a clock of their own, pods, and waits with a deadline.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -45,7 +45,7 @@ pub(crate) fn pod(name: &str) -> Value {
            "spec": {"containers": [{"name": "app", "image": "app"}]}})
 }
 
-/// The definition of a kind in namespaces.
+/// Definition of a namespaced kind.
 pub(crate) fn definition(group: &str, version: &str, plural: &str, kind: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -57,12 +57,12 @@ pub(crate) fn definition(group: &str, version: &str, plural: &str, kind: &str) -
     })
 }
 
-/// A wait that ends badly after ten seconds.
+/// A wait with a deadline of ten seconds.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), future).await.expect("not within ten seconds")
 }
 
-/// The code and the reason of a failed call.
+/// Code and reason of a failed call.
 pub(crate) fn refusal<T>(result: kube::Result<T>) -> (u16, String) {
     match result {
         Err(kube::Error::Api(status)) => (status.code, status.reason.clone()),

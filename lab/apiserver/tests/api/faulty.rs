@@ -21,7 +21,7 @@ fn busy() -> Effect {
     Effect::answer(StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// Whether each of some gets of `cart` was answered by the store.
+/// Results of some gets of `cart`: true if the store answered.
 async fn gets(world: &World, count: usize) -> Vec<bool> {
     let mut seen = Vec::new();
     for _ in 0..count {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, VersionMatch, WatchEvent, WatchParams};
 use serde_json::json;
 
-/// `ADDED name`, or what else it is.
+/// `ADDED name`, or the type of another event.
 fn short(event: &WatchEvent<Pod>) -> String {
     let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
     match event {

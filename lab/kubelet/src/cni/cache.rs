@@ -13,13 +13,13 @@ use super::chain::Attachment;
 use super::conflist::List;
 use crate::error::Error;
 
-/// What is remembered of a sandbox.
+/// Cached result of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     kind: String,
     container_id: String,
-    /// The list's text, base64.
+    /// Text of the conflist, base64.
     config: String,
     if_name: String,
     network_name: String,
@@ -27,12 +27,12 @@ pub struct Entry {
     netns: String,
     cni_args: Vec<(String, String)>,
     capability_args: Value,
-    /// The result of the whole chain.
+    /// Result of the whole chain.
     pub result: Value,
 }
 
 impl Entry {
-    /// What to remember of an ADD.
+    /// Entry of an ADD.
     #[must_use]
     pub fn new(list: &List, attachment: &Attachment, result: &Value) -> Self {
         Self {
@@ -48,24 +48,24 @@ impl Entry {
         }
     }
 
-    /// The list that the ADD was made with.
+    /// Conflist of the ADD.
     #[must_use]
     pub fn list(&self) -> Option<List> {
         List::from_text(&unbase64(&self.config)?).ok()
     }
 }
 
-/// What a runtime's version of CNI's library remembers of a sandbox.
+/// Layout of an entry by libcni's version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// The path of its namespace, too.
+    /// With the path of its namespace.
     #[default]
     WithNetns,
-    /// Not that: versions before 1.2.
+    /// Without it: versions before 1.2.
     WithoutNetns,
 }
 
-/// The cache of a node.
+/// Result cache of a node.
 #[derive(Debug, Clone)]
 pub struct Cache {
     directory: PathBuf,
@@ -73,7 +73,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache below `directory` (as `/var/lib/cni`).
+    /// Cache below `directory` (as `/var/lib/cni`).
     #[must_use]
     pub fn new(directory: &Path, layout: Layout) -> Self {
         Self { directory: directory.join("results"), layout }
@@ -93,7 +93,7 @@ impl Cache {
         fs::write(&path, serde_json::to_vec(&entry)?).map_err(Error::file("write", &path))
     }
 
-    /// The entry of a sandbox, whatever its network is called.
+    /// Entry of a sandbox, whatever its network is called.
     #[must_use]
     pub fn get(&self, attachment: &Attachment) -> Option<Entry> {
         serde_json::from_slice(&fs::read(self.find(attachment)?).ok()?).ok()

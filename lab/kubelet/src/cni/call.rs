@@ -13,24 +13,21 @@ use crate::error::Error;
 use crate::process::Program;
 use crate::rootfs::Mount;
 
-/// Runs plugins.
+/// Executor of plugins.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The directory of plugins.
     pub bin_dir: PathBuf,
-    /// The node's namespace.
     pub netns: PathBuf,
-    /// What plugins get in their environment although no runtime gives it to them.
+    /// Environment of plugins beyond that of any runtime.
     pub extra_env: BTreeMap<String, String>,
-    /// What runs a program on another kernel than the real one.
+    /// Program that runs another on a restricted kernel.
     pub workload: PathBuf,
     /// The plugin that runs on [`Caller::kernel`]; the others have the real one.
     pub under_test: &'static str,
-    /// Its kernel.
     pub kernel: Kernel,
-    /// What plugins see where they look for it, although the lab keeps it elsewhere.
+    /// Bind mounts for plugins.
     pub shown: Vec<Mount>,
-    /// How long a plugin may take; the kubelet's patience with a runtime is 4 minutes, ours is shorter.
+    /// Deadline of a plugin; the kubelet's with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
 }
 
@@ -91,7 +88,7 @@ impl Caller {
     }
 }
 
-/// Whether system calls must be changed for it.
+/// True if its system calls have to be changed.
 fn is_another(kernel: &Kernel) -> bool {
     Kernel { files: Files::default(), ..kernel.clone() } != Kernel::default()
 }
@@ -116,7 +113,7 @@ fn fake_kernel(kernel: &Kernel, plugin: &Path) -> Vec<String> {
     arguments
 }
 
-/// What a failed answer means to a runtime, in its words.
+/// A failed answer as the runtime reports it.
 #[must_use]
 pub fn failure(call: &CniCall, answer: &CniAnswer) -> ChainFailure {
     let command = match call.env.get("CNI_COMMAND").map_or("", String::as_str) {
@@ -141,7 +138,7 @@ pub fn failure(call: &CniCall, answer: &CniAnswer) -> ChainFailure {
     ChainFailure { plugin: Some(call.plugin.clone()), code, message }
 }
 
-/// The failure of a plugin that is not there.
+/// Error of a missing plugin.
 #[must_use]
 pub fn not_found(plugin: &str, bin_dir: &Path) -> ChainFailure {
     let message = format!("failed to find plugin {plugin:?} in path [{}]", bin_dir.display());

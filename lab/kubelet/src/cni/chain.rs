@@ -15,7 +15,7 @@ use super::multus;
 use crate::error::Error;
 use crate::volumes::Host;
 
-/// A sandbox' place in the network.
+/// An attachment to the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
     /// `CNI_CONTAINERID`
@@ -26,7 +26,7 @@ pub struct Attachment {
     pub ifname: String,
     /// `CNI_ARGS`, in order.
     pub args: Vec<(String, String)>,
-    /// What the runtime has for each capability.
+    /// Runtime's value for each capability.
     pub capabilities: BTreeMap<String, Value>,
 }
 
@@ -42,27 +42,25 @@ impl Default for Attachment {
     }
 }
 
-/// How a call of a chain went wrong: the chain did, or the harness.
+/// Failure of a chain's call: the chain's, or the harness'.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
-    /// The chain: the system under test's answer.
+    /// The chain's: an answer of the system under test.
     #[error(transparent)]
     Chain(#[from] ChainFailure),
-    /// The harness.
     #[error(transparent)]
     Lab(#[from] Error),
 }
 
-/// The CNI side of a node's container runtime.
+/// CNI side of a node's container runtime.
 #[derive(Debug)]
 pub struct Chain {
     paths: NodePaths,
     caller: Caller,
-    /// The node's file system.
     pub(super) host: Host,
     cache: Cache,
     pub(super) layout: Layout,
-    /// What plugins get in their environment beside CNI's own variables.
+    /// Additional environment of plugins.
     env: BTreeMap<String, String>,
     calls: Mutex<Vec<(CniCall, CniAnswer)>>,
 }
@@ -72,7 +70,7 @@ fn by_itself(message: String) -> ChainFailure {
 }
 
 impl Chain {
-    /// The runtime of a node.
+    /// Runtime of a node.
     #[must_use]
     pub fn new(
         paths: NodePaths,
@@ -85,7 +83,7 @@ impl Chain {
         Self { paths, caller, host, cache, layout, env, calls: Mutex::default() }
     }
 
-    /// Every plugin call so far, with its answer.
+    /// Plugin calls so far, with their answers.
     #[must_use]
     pub fn calls(&self) -> Vec<(CniCall, CniAnswer)> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -129,7 +127,7 @@ impl Chain {
         match &added {
             Ok(result) => self.cache.put(Entry::new(&list, attachment, result))?,
             Err(_) => {
-                // What it leaves is in the record; the first failure is the one to report.
+                // DEL's failure is in the record; the first failure is reported.
                 let _ = self.del_list(&list, attachment, None).await;
             }
         }

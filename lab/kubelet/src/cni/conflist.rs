@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-/// Why there is no network to use.
+/// No usable network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfError {
     /// No file of the directory is valid; with the reason for each that is not.
     #[error("no valid networks found in {}{}", directory.display(), reasons(rejected))]
     NoNetwork {
-        /// The directory.
         directory: PathBuf,
         /// File name and reason.
         rejected: Vec<(String, String)>,
@@ -27,26 +26,23 @@ fn reasons(rejected: &[(String, String)]) -> String {
 /// A network: a list of plugins. A single configuration is a list of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct List {
-    /// The network's name.
     pub name: String,
-    /// The version that every plugin of the list is called with.
+    /// `cniVersion` for every plugin.
     pub version: String,
-    /// The plugins' configurations, in order.
+    /// Configurations of the plugins, in order.
     pub plugins: Vec<Map<String, Value>>,
-    /// `disableCheck`
     pub disable_check: bool,
-    /// `disableGC`
     pub disable_gc: bool,
-    /// The list's text, as the cache keeps it.
+    /// Text, as the cache keeps it.
     pub text: Vec<u8>,
 }
 
-/// What one plugin gets beside its own configuration.
+/// Additions to a plugin's configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extra<'a> {
     /// `prevResult`
     pub previous: Option<&'a Value>,
-    /// What the runtime has for each capability that a plugin may declare.
+    /// Runtime's value for each capability.
     pub capabilities: Option<&'a BTreeMap<String, Value>>,
     /// `cni.dev/valid-attachments`, under both names that runtimes use.
     pub attachments: Option<&'a Value>,
@@ -71,7 +67,7 @@ impl List {
         Err(ConfError::NoNetwork { directory: directory.to_owned(), rejected })
     }
 
-    /// Reads a list (`is_list`) or a single configuration.
+    /// Parses a list (`is_list`) or a single configuration.
     pub(super) fn parse(text: &[u8], is_list: bool) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if is_list { Self::from_list(&value, text.to_vec()) } else { Self::from_single(&value) }
@@ -114,13 +110,13 @@ impl List {
         })
     }
 
-    /// Whether the list's version is at least `major.minor`.
+    /// True if the list's version is at least `major.minor`.
     #[must_use]
     pub fn speaks(&self, major: u32, minor: u32) -> bool {
         order(&self.version) >= vec![major, minor]
     }
 
-    /// What a plugin of the list reads on its standard input.
+    /// Standard input of a plugin.
     #[must_use]
     pub fn input(&self, plugin: &Map<String, Value>, extra: Extra<'_>) -> Vec<u8> {
         let mut input = plugin.clone();
@@ -149,7 +145,7 @@ impl List {
     }
 }
 
-/// The configuration files of a directory, in order of name.
+/// Configuration files of a directory, in order of name.
 pub(super) fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = entries

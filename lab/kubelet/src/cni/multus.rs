@@ -22,18 +22,16 @@ use super::chain::{Attachment, Chain, ChainError};
 use super::conflist::{Extra, List, files};
 use crate::error::Error;
 
-/// Its `type`.
 pub const TYPE: &str = "multus";
-/// The annotation by which a pod names networks.
+/// Pods' annotation for networks.
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-/// Its directory, as the node calls it.
+/// Directory of Multus, as the node names it.
 const DIRECTORY: &str = "/var/lib/cni/multus";
 
-/// A network that it hands on to.
+/// A delegate.
 #[derive(Debug, Clone)]
 struct Delegate {
     list: List,
-    /// Its file's text.
     text: Vec<u8>,
     is_list: bool,
 }
@@ -51,7 +49,7 @@ impl Delegate {
         Self::read(text, path.extension().is_some_and(|extension| extension == "conflist"))
     }
 
-    /// As Go writes it.
+    /// Go's encoding.
     fn kept(&self) -> Value {
         let whole: Value = serde_json::from_slice(&self.text).unwrap_or_default();
         let none = json!({ "cniVersion": "", "name": "", "type": "", "ipam": {}, "dns": {} });
@@ -70,7 +68,7 @@ fn failed(message: String) -> ChainError {
     ChainFailure { plugin: Some(TYPE.to_owned()), code: None, message }.into()
 }
 
-/// The networks that a pod names, without their namespaces.
+/// Networks of a pod's annotation, without their namespaces.
 fn named(attachment: &Attachment) -> Vec<String> {
     let mut annotations = attachment.capabilities.values().filter_map(|value| value[NETWORKS].as_str());
     let text = annotations.next().unwrap_or_default();
@@ -81,14 +79,14 @@ fn named(attachment: &Attachment) -> Vec<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The sandbox as its delegate of that number has it.
+/// Attachment of the delegate of that number.
 fn at(attachment: &Attachment, number: usize) -> Attachment {
     let ifname = if number == 0 { attachment.ifname.clone() } else { format!("net{number}") };
     Attachment { ifname, ..attachment.clone() }
 }
 
 impl Chain {
-    /// Calls Multus. It calls plugins as the chain does that calls it.
+    /// Runs Multus; its delegates run as the chain's plugins do.
     pub(super) fn multus<'a>(
         &'a self,
         command: &'a str,
@@ -114,7 +112,7 @@ impl Chain {
         Cache::new(&self.own(), self.layout)
     }
 
-    /// The cluster's network, which is named by its file.
+    /// Default network, which is named by its file.
     fn cluster_network(&self, conf: &Map<String, Value>) -> Result<Delegate, ChainError> {
         let file = conf.get("clusterNetwork").and_then(Value::as_str).unwrap_or_default();
         Delegate::of_file(&self.host.find(Path::new(file))).map_err(failed)

@@ -13,17 +13,17 @@ use nix::unistd::{getgid, getuid};
 
 /// Tells the inner process which rights it has, and that it is the inner one.
 const INSIDE: &str = "KUBELET_TEST_RIGHTS";
-/// Where the workload binary is; built if this is not set.
+/// Path of the workload binary; built if this is not set.
 const WORKLOAD: &str = "KUBELET_TEST_WORKLOAD";
 
-/// What the inner process may do.
+/// Privileges of the inner process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Everything, under any user.
+    /// All, under any user.
     Root,
-    /// Everything, but there is only one user.
+    /// All, but there is only one user.
     OneUser,
-    /// Nothing, for this reason.
+    /// None, for this reason.
     None(String),
 }
 
@@ -50,12 +50,12 @@ fn run_inside(rights: &Rights, workload: &Path) -> ExitCode {
     status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-/// The workload binary.
+/// Path of the workload binary.
 pub(crate) fn workload() -> PathBuf {
     std::env::var_os(WORKLOAD).unwrap().into()
 }
 
-/// A user for traffic that is nobody's in particular.
+/// Some unprivileged user.
 pub(crate) fn some_user() -> u32 {
     if std::env::var(INSIDE).as_deref() == Ok("root") { 1000 } else { 0 }
 }
@@ -79,7 +79,7 @@ fn build_workload() -> PathBuf {
     profile.join("workload")
 }
 
-/// Makes the namespaces; children live in them.
+/// Unshares namespaces for this process' children.
 fn separate() -> Rights {
     let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     let (uid, gid) = (getuid(), getgid());

@@ -52,7 +52,7 @@ impl Lab {
         self.cluster.nodes()[0]
     }
 
-    /// Makes a plugin out of a shell script.
+    /// Makes a plugin of a shell script.
     pub(crate) fn script(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.node().paths().unwrap().bin_dir.join(name);
@@ -71,7 +71,7 @@ impl Lab {
         self.node().pod_started("default", name, SOON).await.unwrap()
     }
 
-    /// A pod that must run; returns it as a probe.
+    /// Starts a pod that must run.
     pub(crate) async fn running(&self, name: &str, spec: Value) -> Box<dyn Workload> {
         let start = self.pod(name, spec).await;
         assert!(matches!(start, PodStart::Running { .. }), "{start:?}");

@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use isolation::Rights;
 
-/// What a test cannot do without.
+/// Prerequisites of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Namespaces,
-    /// Also users other than one.
+    /// And several users.
     Users,
 }
 
@@ -55,7 +55,7 @@ const TESTS: &[Test] = &tests![
     Namespaces runtime::the_api_is_served_inside_the_node,
 ];
 
-/// No test takes a tenth of this; one that hangs is a failure.
+/// Deadline of a test: none takes a tenth of this.
 const LIMIT: Duration = Duration::from_secs(60);
 
 enum Outcome {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the runtime asks of plugins, and what stands beside it on the node.
+//! Runtime's calls of plugins, and its neighbours on the node.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

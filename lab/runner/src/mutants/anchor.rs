@@ -28,7 +28,7 @@ fn splits_a_word(text: &str, at: usize) -> bool {
     before.chars().next_back().is_some_and(is_word) && after.chars().next().is_some_and(is_word)
 }
 
-/// The number of the line that a byte is in.
+/// Line number of a byte.
 #[must_use]
 pub fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1

@@ -10,26 +10,26 @@ use anyhow::Context as _;
 use super::weave::{self, Woven};
 use crate::locate::Workspace;
 
-/// What marks a directory that is made anew by whoever needs it, as cargo's target directories are.
+/// Marker of a directory that is a cache, as cargo's target directories are.
 const CACHE: &str = "CACHEDIR.TAG";
 
-/// The workspace's own manifest.
+/// Manifest of the workspace.
 const MANIFEST: &str = "Cargo.toml";
 
-/// Where it says which lints there are.
+/// Section of the lints.
 const LINTS: &str = "[workspace.lints.rust]";
 
-/// The manifest of the crate that all others depend on.
+/// Manifest of the crate that all others depend on.
 const LOWEST: &str = "cni/protocol/Cargo.toml";
 
-/// What only the copy has. Cargo names what it builds by path within a workspace and by features: in the build directory that both share, the
-/// copy's crates would otherwise take the place of production's.
+/// Feature of the copy alone. Cargo names artifacts by path within a workspace and by features: in the build directory that both share, the
+/// copy's crates would otherwise replace production's.
 const FEATURE: &str = "\n[features]\nmutants = []\n";
 
 /// No lint is about the copy: parentheses around an operand are not needed everywhere, and a defect leaves variables unused.
 const QUIET: &str = "warnings = { level = \"allow\", priority = 1 }";
 
-/// Weaves and brings the copy up to date. Returns its root.
+/// Weaves, and updates the copy. Returns its root.
 pub fn refresh(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let mut woven = weave::weave(&workspace.root)?;
     let path = workspace.root.join(MANIFEST);

@@ -8,34 +8,33 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// The catalogue's directory in the workspace.
+/// Directory of the catalogue in the workspace.
 pub const DIRECTORY: &str = "lab/mutants";
 
 /// The only room that defects are woven into.
 const PRODUCTION: &str = "cni/";
 
-/// A defect of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defect {
-    /// Its name, in kebab-case: scenarios name it `@mutant:NAME`.
+    /// Name, in kebab-case: scenarios name it `@mutant:NAME`.
     pub name: String,
-    /// The `Then` step that must catch it, or a part of its text.
+    /// `Then` step that must catch it, or a part of its text.
     pub step: Option<String>,
-    /// The texts that it changes, in order.
+    /// Edits, in order.
     pub edits: Vec<Edit>,
-    /// The file that lists it, relative to the workspace.
+    /// File that lists it, relative to the workspace.
     pub listed_in: String,
 }
 
-/// A text of production and its replacement.
+/// Replacement of production source.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The file, relative to the workspace.
+    /// File, relative to the workspace.
     pub file: String,
-    /// An expression or whole statements, once in the file.
+    /// Expression or whole statements, unique in the file.
     pub replace: String,
-    /// The replacement, of the same type.
+    /// Replacement, of the same type.
     pub with: String,
 }
 
@@ -91,7 +90,7 @@ pub fn read(root: &Path) -> anyhow::Result<Vec<Defect>> {
     Ok(all)
 }
 
-/// The catalogue's files of one kind, sorted.
+/// Files of the catalogue of one kind, sorted.
 pub(super) fn files(root: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let directory = root.join(DIRECTORY);
     let entries =
@@ -103,7 +102,7 @@ pub(super) fn files(root: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>
     Ok(wanted)
 }
 
-/// The defects of one file.
+/// Parses the defects of one file.
 pub fn parse(listed_in: &str, text: &str) -> anyhow::Result<Vec<Defect>> {
     let entries: Option<Vec<Entry>> =
         serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{listed_in}: {error}"))?;

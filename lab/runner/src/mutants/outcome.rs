@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the verdicts of a run say of each defect, and what of it stays for machines: `mutants.json`.
+//! Results of a run by defect, and their machine-readable form: `mutants.json`.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::verdict::{Record, StepKind, Totals, Verdict};
 /// The version of the report's shape; raised when a field changes its meaning.
 const SCHEMA: u32 = 3;
 
-/// Whether a scenario stopped where it may catch a defect: at an expectation, and at the one that the catalogue names.
+/// True if a scenario failed where it may catch a defect: at an expectation, and at the one that the catalogue names.
 fn is_asked(played: &Record, named: Option<&str>) -> bool {
     let is_named = |step: &str| played.step.as_deref().is_some_and(|there| there.contains(step));
     played.step_kind.is_some_and(StepKind::is_expectation) && named.is_none_or(is_named)
 }
 
-/// What a scenario did with a defect that it names.
+/// Result of a scenario with a defect that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Catch {
@@ -32,11 +32,10 @@ pub enum Catch {
     Survived,
     /// It does not pass without the defect either: it shows nothing.
     RedAnyway,
-    /// The harness failed, with the defect.
     Inconclusive,
-    /// It cannot run here, or not on these binaries.
+    /// Cannot run here, or with these binaries.
     Inapplicable,
-    /// An interruption left it out.
+    /// Left out by an interruption.
     NotRun,
 }
 
@@ -53,7 +52,7 @@ impl Catch {
         }
     }
 
-    /// The word that tables use.
+    /// Word in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -71,53 +70,48 @@ impl Catch {
 /// A scenario that names a defect.
 #[derive(Debug, Serialize)]
 pub struct Trial {
-    /// The scenario.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// What it did.
+    /// Result.
     pub catch: Catch,
-    /// The step that stopped it.
+    /// Step that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_kind: Option<StepKind>,
-    /// What that step saw.
+    /// Observation of that step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How long it took with the defect.
+    /// Duration with the defect.
     pub seconds: f64,
 }
 
-/// What became of a defect.
+/// Result of a defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// Every scenario that names it and can run here caught it.
     Caught,
-    /// A scenario that names it failed before it could notice.
+    /// A scenario that names it failed before its expectation.
     Elsewhere,
-    /// A scenario that names it did not notice.
+    /// A scenario that names it passed.
     Survived,
-    /// Scenarios name it and the catalogue does not have it.
+    /// Scenarios name it and the catalogue lacks it.
     Unplanted,
-    /// No scenario names it.
     Unnamed,
-    /// A scenario showed nothing.
+    /// A scenario was inconclusive.
     Inconclusive,
     /// No scenario that names it could run, or not all of them did.
     NotRun,
 }
 
-/// A defect and what became of it.
+/// A defect with its result.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// Its name.
     pub mutant: String,
-    /// What became of it.
+    /// Result.
     pub fate: Fate,
-    /// The scenarios that name it.
+    /// Scenarios that name it.
     pub scenarios: Vec<Trial>,
 }
 
@@ -145,7 +139,7 @@ impl Outcome {
     }
 }
 
-/// What a scenario did with a defect. It stands in the records a second time, without one.
+/// Result of a scenario with a defect, compared with its control run. It stands in the records a second time, without one.
 fn trial(played: &Record, records: &[Record], named: Option<&str>) -> Option<Trial> {
     let control = records
         .iter()
@@ -163,25 +157,22 @@ fn trial(played: &Record, records: &[Record], named: Option<&str>) -> Option<Tri
     })
 }
 
-/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct MutantReport {
-    /// The version of this shape.
+    /// Version of this format.
     pub schema: u32,
-    /// What ran, on what.
+    /// Suite, system and environment.
     pub header: Header,
-    /// The verdicts of the scenarios without a defect.
+    /// Verdicts of the control runs.
     pub control: Totals,
-    /// The exit code.
     pub exit: u8,
     /// Wall-clock time of everything.
     pub seconds: f64,
-    /// The defects, by name.
+    /// Defects, by name.
     pub mutants: Vec<Outcome>,
 }
 
 impl MutantReport {
-    /// Puts a report together.
     #[must_use]
     pub fn new(header: Header, mutants: &Mutants, records: &[Record], seconds: f64) -> Self {
         let outcome = |name: &String| Outcome::of(name, records, mutants.steps.get(name).map(String::as_str));
@@ -197,19 +188,17 @@ impl MutantReport {
         Self { schema: SCHEMA, header, control, exit, seconds, mutants }
     }
 
-    /// The exit code's meaning.
     #[must_use]
     pub fn exit(&self) -> Exit {
         exit(&self.mutants)
     }
 
-    /// How many defects met this fate.
+    /// Number of defects with this result.
     #[must_use]
     pub fn count(&self, fate: Fate) -> usize {
         self.mutants.iter().filter(|outcome| outcome.fate == fate).count()
     }
 
-    /// Writes the file.
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
         let path = dir.join("mutants.json");
         let json = serde_json::to_string_pretty(self)? + "\n";
@@ -296,7 +285,7 @@ mod tests {
         assert_eq!(fate(nowhere, nowhere), (Fate::NotRun, Exit::Partial));
     }
 
-    /// What a scenario that stops at this step does with a defect of the catalogue.
+    /// Result of a scenario that fails at this step with a defect of the catalogue.
     fn stops_at(kind: Option<StepKind>, step: &str, named: Option<&str>) -> Catch {
         let mut played = record(1, Some("m"), Verdict::Fail);
         (played.step_kind, played.step) = (kind, Some(step.to_owned()).filter(|step| !step.is_empty()));

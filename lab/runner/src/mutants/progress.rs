@@ -10,16 +10,14 @@ use crate::board::Show;
 use crate::catalogue::Catalogue;
 use crate::verdict::{Record, Verdict};
 
-/// The display of a run of mutants.
 pub struct Progress {
-    /// Scenarios that have yet to end, by the defect that they play.
+    /// Remaining scenarios, by the defect that they play.
     left: BTreeMap<Option<String>, usize>,
     survivals: usize,
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A display of all entries of a catalogue.
     #[must_use]
     pub fn new(catalogue: &Catalogue) -> Self {
         let mut left: BTreeMap<Option<String>, usize> = BTreeMap::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of each defect, for a person: a line for each, below it the scenarios that did not catch it.
+//! Result of each defect as text: a line for each, below it the scenarios that did not catch it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::outcome::{Catch, Fate, MutantReport, Outcome};
 
-/// The table, and the line that sums it up.
+/// The table, and its summary line.
 #[must_use]
 pub fn render(report: &MutantReport) -> String {
     let width = report.mutants.iter().map(|outcome| outcome.mutant.len()).max().unwrap_or(0);

@@ -18,36 +18,32 @@ use super::defects::{self, Defect, Edit};
 /// Names of defects, each with the places that it changes: `cni/redirect/src/host.rs:47`.
 pub type Places = BTreeMap<String, Vec<String>>;
 
-/// Production with defects in it.
+/// Production with defects woven in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Woven {
     /// The files that differ from the workspace, by their path relative to it.
     pub files: BTreeMap<String, String>,
-    /// The defects.
     pub places: Places,
 }
 
 /// Why an entry of the catalogue cannot be woven.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
-    /// The text is not there.
+    /// The text is not in the file.
     #[error("{entry}: the text to replace is not in {file}{}", hint(.nearest.as_ref()))]
     Lost {
         /// `lab/mutants/leave.yaml: account-gone-keeps`
         entry: String,
-        /// The file.
         file: String,
-        /// The line most like it.
+        /// Most similar line.
         nearest: Option<(usize, String)>,
     },
-    /// The text is there more than once.
+    /// The text is in the file more than once.
     #[error("{entry}: the text to replace is not unique in {file}: lines {lines:?}")]
     Ambiguous {
-        /// The entry.
         entry: String,
-        /// The file.
         file: String,
-        /// Where it is.
+        /// Lines of the matches.
         lines: Vec<usize>,
     },
     /// The text begins in the middle of a chain of methods, where no `if` can stand.
@@ -55,11 +51,9 @@ pub enum Mistake {
         "{entry}: the text to replace follows a `.`, at {file}:{line}: begin with what the method is called on"
     )]
     Chained {
-        /// The entry.
         entry: String,
-        /// The file.
         file: String,
-        /// Where it begins.
+        /// First line.
         line: usize,
     },
     /// Two texts overlap, or one is within the other.
@@ -67,33 +61,17 @@ pub enum Mistake {
         "{entry} and {other} replace texts that overlap, at {file}:{line}: choose the same text for both, or disjoint ones"
     )]
     Overlap {
-        /// The entry.
         entry: String,
-        /// The other.
         other: String,
-        /// The file.
         file: String,
-        /// Where the second begins.
+        /// First line of the second.
         line: usize,
     },
-    /// The file cannot be read.
     #[error("{entry}: {file}: {why}")]
-    Unreadable {
-        /// The entry.
-        entry: String,
-        /// The file.
-        file: String,
-        /// Why.
-        why: String,
-    },
+    Unreadable { entry: String, file: String, why: String },
     /// An expression became nothing.
     #[error("{entry}: an expression in {file} becomes nothing: `with` must have its type")]
-    Empty {
-        /// The entry.
-        entry: String,
-        /// The file.
-        file: String,
-    },
+    Empty { entry: String, file: String },
 }
 
 fn hint(line: Option<&(usize, String)>) -> String {
@@ -140,7 +118,7 @@ fn add_modules(root: &Path, woven: &mut Woven) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Weaves defects into files that `read` knows.
+/// Weaves defects into files that `read` has.
 fn texts(defects: &[Defect], read: &dyn Fn(&str) -> Result<String, String>) -> Result<Woven, Vec<Mistake>> {
     let mut edits: BTreeMap<&str, Vec<(&Defect, &Edit)>> = BTreeMap::new();
     for defect in defects {
@@ -227,13 +205,13 @@ fn locate_one(text: &str, defect: &Defect, edit: &Edit) -> Result<Range<usize>, 
     }
 }
 
-/// Whether a method's name is at `at`, or a field's: rustfmt leaves nothing between it and its dot. After `..` stands an expression.
+/// True if a method's or field's name is at `at`: rustfmt leaves nothing between it and its dot. After `..` stands an expression.
 fn is_chained(text: &str, at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default();
     before.ends_with('.') && !before.ends_with("..")
 }
 
-/// The text with all that was found replaced.
+/// Text with all edits applied.
 fn replaced(file: &str, text: &str, found: &[Found<'_>]) -> String {
     let (mut all, mut end) = (String::with_capacity(text.len() * 2), 0);
     for same in found.chunk_by(|one, next| one.range == next.range) {
@@ -263,7 +241,7 @@ fn choice(file: &str, original: &str, defects: &[Found<'_>]) -> String {
     if is_expression(original) { format!("({text})") } else { text }
 }
 
-/// Whether a text is the operand of something. What ends like a statement or a block can stand where an `if` can.
+/// True if a text is an operand. A text that ends like a statement or a block can stand where an `if` can.
 fn is_expression(text: &str) -> bool {
     !text.trim_end().ends_with([';', '}'])
 }
@@ -367,7 +345,7 @@ mod tests {
         assert!(woven(&[own]).is_err());
     }
 
-    /// What whoever changes production runs: `cargo test -p cnilab weave`.
+    /// For changes of production: `cargo test -p cnilab weave`.
     #[test]
     fn the_whole_catalogue_can_be_woven() {
         let began = Instant::now();

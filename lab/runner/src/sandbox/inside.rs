@@ -14,7 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::exit::Exit;
 use crate::plan::{Orders, Privilege, Task};
 
-/// Does whatever the orders say that come over standard input.
+/// Runs the orders from standard input.
 pub fn main() -> anyhow::Result<Exit> {
     let Orders { task, mut place } = orders()?;
     // Blocked in the outer process, which reads them elsewhere, and inherited from it.
@@ -52,7 +52,7 @@ fn orders() -> anyhow::Result<Orders> {
     serde_json::from_slice(&text).context("cannot read the orders")
 }
 
-/// Mounts that the namespaces need. Nothing of it is visible outside.
+/// Mounts of the namespaces. None of it is visible outside.
 fn furnish() -> anyhow::Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)

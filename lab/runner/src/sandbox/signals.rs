@@ -14,14 +14,14 @@ use nix::unistd::Pid;
 use super::outcome;
 use crate::exit::Exit;
 
-/// How long an interrupted run may take to write what it knows.
+/// Deadline of an interrupted run's reports.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The signals that end a run, and the one that tells of its end.
+/// Signals that end a run, and SIGCHLD.
 pub(super) struct Signals(SignalFd);
 
 impl Signals {
-    /// Takes the signals over. Children inherit that, and have to undo it.
+    /// Blocks the signals. Children inherit that, and have to undo it.
     pub(super) fn block() -> nix::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {
@@ -52,7 +52,7 @@ impl Signals {
         }
     }
 
-    /// The next signal, or nothing if the deadline passes.
+    /// Next signal, or `None` after the deadline.
     fn next(&self, deadline: Option<Instant>) -> anyhow::Result<Option<Signal>> {
         let timeout = deadline.map_or(PollTimeout::NONE, |at| {
             let left = at.saturating_duration_since(Instant::now()).as_millis();

@@ -52,40 +52,39 @@ use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
 
-/// How long the agent may take for what no step gives a limit to.
+/// Default deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
 
-/// How often something is looked at that tells nobody when it changes.
+/// Poll interval for changes without an event.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The node agent, as a scenario deploys it.
+/// Deployment of the node agent in a scenario.
 #[derive(Debug, Default)]
 pub struct AgentPlan {
-    /// The chart's values that are not the defaults.
+    /// Values of the chart that are not the defaults.
     pub values: Value,
-    /// Its container's environment, beside the chart's.
+    /// Environment of its container, beside the chart's.
     pub env: Vec<Value>,
-    /// Its container's flags, beside the chart's.
+    /// Flags of its container, beside the chart's.
     pub flags: Vec<String>,
-    /// The chart's objects, once they are applied.
+    /// Objects of the chart, once they are applied.
     pub applied: Vec<Value>,
-    /// Whether somebody else used its token, or took its rights away: then it may be denied something.
+    /// A step used its token, or revoked its rights: then denials are no failure.
     pub tried: bool,
-    /// Whether its account lacks what its policy needs.
+    /// Its account lacks rights of its policy.
     pub no_writes: bool,
-    /// The configuration directory before it was deployed.
+    /// Configuration directory before the deployment.
     pub before: BTreeMap<String, Vec<u8>>,
-    /// What a step remembered.
+    /// State of steps that compare pods.
     pub remembered: leaving::Remembered,
-    /// What its socket answered last.
+    /// Last answer of its socket.
     pub answered: asked::Answered,
-    /// The disk that the CNI directory is on, if it has one of its own.
+    /// Private disk of the CNI directory.
     pub disk: Option<disk::Disk>,
-    /// Capabilities that its container is not given.
+    /// Capabilities that its container lacks.
     pub lacks: Vec<String>,
-    /// What it is denied.
     pub denials: Vec<denied::Denial>,
-    /// What it used when a step looked.
+    /// Its resource usage at an earlier step.
     pub uses: Option<load::Uses>,
 }
 
@@ -105,7 +104,7 @@ pub async fn eventually<T>(
     }
 }
 
-/// A node that has nothing but its own network at first.
+/// A node with nothing but its own network at first.
 #[given("a node without the plugin")]
 pub fn bare(world: &mut LabWorld) -> Step {
     if world.cluster.is_some() && world.node.installed != Installed::ByAgent {
@@ -138,7 +137,7 @@ async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// The agent's pods as the API has them.
+/// Pods of the agent in the API.
 pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     let client = world.cluster().await?.api().client();
     let pods: Api<Pod> = Api::namespaced(client, SYSTEM_NAMESPACE);
@@ -147,7 +146,7 @@ pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
-/// The name of the agent's pod that is not on its way out.
+/// Name of the agent's pod that is not terminating.
 pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
     let pods = agents(world).await?;
     let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
@@ -155,13 +154,13 @@ pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
     Ok(PodName::new(SYSTEM_NAMESPACE, name.ok_or_else(|| Stop::wrong("there is no pod of the agent"))?))
 }
 
-/// What the directories of the only node are called in the lab.
+/// Paths in the lab of the only node's directories.
 pub async fn paths(world: &mut LabWorld) -> Result<NodePaths, Stop> {
     let tier = world.cluster().await?;
     tier.node()?.paths().ok_or_else(|| Stop::harness("the node's directories are out of reach"))
 }
 
-/// Whether a pod is ready.
+/// True if a pod is ready.
 fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
@@ -186,7 +185,6 @@ async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
     ready(world, Duration::from_secs(seconds)).await
 }
 
-/// The files of a directory.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let file = |entry: std::fs::DirEntry| {
@@ -196,7 +194,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.filter_map(file).collect()
 }
 
-/// The types of the plugins of a list.
+/// Types of a list's plugins.
 fn types(path: &Path) -> Result<String, Stop> {
     let text = std::fs::read(path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))?;
     let list: Value = serde_json::from_slice(&text)
@@ -234,7 +232,7 @@ async fn delete_set(world: &mut LabWorld) -> Step {
     gone(world).await
 }
 
-/// Waits until no pod of the agent is there.
+/// Waits until no pod of the agent exists.
 pub async fn gone(world: &mut LabWorld) -> Step {
     eventually(SOON, async || match agents(world).await?.as_slice() {
         [] => Ok(()),
@@ -272,7 +270,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     if left.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {left:?}"))) }
 }
 
-/// What is in a directory, at any depth.
+/// Files of a directory, at any depth.
 fn below(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
@@ -307,7 +305,7 @@ async fn killed(world: &mut LabWorld) -> Step {
     kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(Stop::harness)
 }
 
-/// The pod that `it` means runs, however many starts that takes.
+/// Waits until the pod that `it` means runs, however many starts that takes.
 #[then(regex = r"^it comes up within (\d+) s$")]
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
@@ -315,7 +313,7 @@ pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     tier.comes_up(&pod, Duration::from_secs(seconds))
         .await
         .map_err(|error| Stop::wrong(error.to_string()))?;
-    // How its first start ended no longer counts.
+    // The result of its first start no longer counts.
     let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
     world.starts.insert(pod.name, PodStart::Running { addresses });
     Ok(())

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How rules get into the kernel: which back end a node asks for, what its kernel lacks or forbids, what others have there, and what the
-//! plugin took and why.
+//! Back ends: the node's request, features that its kernel lacks or denies, foreign rules, and the plugin's choice with its reason.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -25,18 +24,18 @@ use crate::world::LabWorld;
 
 /// Upstream's setting for native rules.
 const NATIVE: &str = "native_nftables";
-/// Ours for a back end by name.
+/// Our setting for a back end by name.
 const BACK_END: &str = "millrace_backend";
-/// The file name of the agent's record in the run directory.
+/// Name of the agent's record in the run directory.
 const RECORD: &str = "backend";
-/// How long the agent may take to look.
+/// Deadline of the agent's probe.
 const RECORDED: Duration = Duration::from_secs(10);
-/// The lock that the legacy tools take if they are told no other.
+/// Default lock of the legacy tools.
 const NODE_LOCK: &str = "/run/xtables.lock";
-/// Where tools are, in a `PATH` or not.
+/// Directories of the tools, in a `PATH` or not.
 const DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// The names by which rules can be restored.
+/// Names of the restore tools.
 const TOOLS: [&str; 6] = [
     "iptables-restore",
     "ip6tables-restore",
@@ -49,7 +48,7 @@ const TOOLS: [&str; 6] = [
 #[given(regex = "^a node whose back end is (nft-compat|nft|iptables-nft|iptables-legacy)$")]
 fn back_end(world: &mut LabWorld, name: String) {
     match name.as_str() {
-        // What a node gets that asks for nothing.
+        // Default of a node.
         "nft-compat" => {}
         "nft" => drop(world.node.plugin_conf.insert(NATIVE.to_owned(), true.into())),
         _ => drop(world.node.plugin_conf.insert(BACK_END.to_owned(), name.into())),
@@ -190,7 +189,7 @@ async fn killed(world: &mut LabWorld, name: String) -> Step {
     Err(Stop::harness("an ADD never ended"))
 }
 
-/// The plugin's last ADD, as it was answered.
+/// Answer to the plugin's last ADD.
 fn last_add(tier: &Tier) -> Result<CniAnswer, Stop> {
     let calls = tier.node()?.cni_calls();
     let is_add = |call: &cluster::CniCall| {
@@ -200,12 +199,12 @@ fn last_add(tier: &Tier) -> Result<CniAnswer, Stop> {
     last.map(|(_, answer)| answer).ok_or_else(|| Stop::harness("the runtime has not called ADD"))
 }
 
-/// The lines of the plugin's log, as JSON.
+/// Lines of the plugin's log, as JSON.
 pub fn log_lines(answer: &CniAnswer) -> impl Iterator<Item = Value> + '_ {
     answer.stderr.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// The back end that an ADD says it took, and why.
+/// Back end of an ADD, and why.
 #[must_use]
 pub fn taken(answer: &CniAnswer) -> Option<String> {
     log_lines(answer).find_map(|line| Some(line["backend"].as_str()?.to_owned()))
@@ -249,7 +248,7 @@ async fn warns(world: &mut LabWorld, fragment: String) -> Step {
     if warned { Ok(()) } else { Err(Stop::wrong(format!("standard error {:?}", answer.stderr))) }
 }
 
-/// In which form a namespace holds rules of ours.
+/// Dialect of our rules in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Tables of iptables, in nf_tables.

@@ -12,7 +12,7 @@ use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 
-/// A call that is being put together.
+/// A call that steps compose.
 #[derive(Debug, Clone)]
 pub struct CallPlan {
     env: BTreeMap<String, String>,
@@ -20,7 +20,7 @@ pub struct CallPlan {
     raw: Option<String>,
 }
 
-/// A call that a runtime could make for a pod that no Kubernetes knows.
+/// A call that a runtime could make for a pod that is unknown to Kubernetes.
 #[given(regex = r"^a call of ([A-Z]+)$")]
 async fn a_call(world: &mut LabWorld, command: String) -> Step {
     let tier = world.cluster().await?;
@@ -65,7 +65,7 @@ fn missing(world: &mut LabWorld, names: String) -> Step {
     Ok(())
 }
 
-/// The call is for a pod that runs, in its namespace.
+/// The call is for a running pod, in its namespace.
 #[given(regex = r#"^it is for pod "([^"]+)"$"#)]
 async fn for_pod(world: &mut LabWorld, name: String) -> Step {
     world.it.clone_from(&name);

@@ -10,10 +10,10 @@ use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 
-/// How long the plugin's CHECK asks about a pod.
+/// Deadline of the plugin's request in a CHECK.
 const CHECK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a CHECK is made that had no time to ask.
+/// Attempts of a CHECK that had no time to ask.
 const CHECKS: usize = 3;
 
 #[when(regex = "^the runtime calls (CHECK|DEL) of it$")]
@@ -87,7 +87,7 @@ async fn last(world: &mut LabWorld, command: String) -> Step {
     }
 }
 
-/// As on a node that nobody has installed the plugin on yet.
+/// As on a node before the plugin is installed.
 #[given("the node's network lacks the plugin")]
 async fn without(world: &mut LabWorld) -> Step {
     let cluster = world.cluster().await?;

@@ -38,13 +38,13 @@ use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 
-/// How long the agent may take to heal what somebody did.
+/// Deadline of a heal.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Where the primary CNI of the lab writes.
+/// Configuration of the lab's primary CNI.
 const PRIMARY: &str = "10-lab.conflist";
 
-/// Changes of a directory, in order, since it was watched.
+/// Changes of a directory, in order, since the watch began.
 #[derive(Debug)]
 pub struct Watched {
     events: Inotify,
@@ -59,7 +59,7 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Stop {
     move |error| Stop::harness(format!("{}: {error}", path.display()))
 }
 
-/// As every writer of configurations should do it.
+/// Atomic write, as by a well-behaved writer.
 fn write(path: &Path, text: &[u8]) -> Step {
     let next = path.with_file_name(".next");
     fs::write(&next, text).map_err(failed(&next))?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What else can be in a pod's namespace than what the plugin left: parts of its rules, rules that upstream's tools wrote, no
-//! policy routes.
+//! Damaged namespaces of pods: partial rules, rules of upstream's tools, no policy routes.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -26,12 +25,11 @@ use crate::pod::Pod;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// In which form the rules of a node's pods are.
+/// Dialect of the rules of a node's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect(redirect::ruleset::Dialect);
 
 impl Dialect {
-    /// The node's.
     pub(super) fn of(world: &LabWorld) -> Self {
         let native = world.node.plugin_conf.get("native_nftables").is_some_and(|value| *value == true);
         Self(if native { redirect::ruleset::Dialect::Nft } else { redirect::ruleset::Dialect::Iptables })
@@ -40,7 +38,7 @@ impl Dialect {
     const IPTABLES: Self = Self(redirect::ruleset::Dialect::Iptables);
 }
 
-/// The rules that the plugin makes for a pod, as the API has it.
+/// The plugin's rules for a pod, as the API has it.
 pub(super) fn rules_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Ruleset, Stop> {
     generate::ruleset(&config_of(pod, addresses, dialect)?).map_err(Stop::harness)
 }
@@ -59,7 +57,7 @@ fn config_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Config
     Ok(Config { dialect: dialect.0, ..config })
 }
 
-/// Makes a pod's namespace hold these rules and no others of ours.
+/// Replaces our rules in a pod's namespace.
 async fn program(workload: &dyn Workload, rules: Ruleset) -> Step {
     within(workload, move || netfilter::apply(&rules).map(drop).map_err(|error| error.to_string())).await
 }
@@ -123,7 +121,7 @@ fn is_part(rule: &Rule, part: &str) -> bool {
     }
 }
 
-/// Whoever flushes a pod's tables does it, and nobody hears of it.
+/// Flushes a pod's tables without an event for anybody.
 #[when("its namespace loses its rules")]
 async fn lose_rules(world: &mut LabWorld) -> Step {
     let name = world.it.clone();

@@ -12,10 +12,10 @@ use crate::steps::agent::{bare, eventually};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// What goes wrong goes wrong for pods of every namespace.
+/// Faults apply to pods of every namespace.
 const NAMESPACES: &str = "/api/v1/namespaces/";
 
-/// What the plugin asks the API server for.
+/// Path of the plugin's requests to the API server.
 const PODS: &str = "/api/v1/namespaces/shop/pods/";
 
 #[given(regex = "^the node's agent is (up|silent|talking garbage|of an older version|wrong about pods)$")]
@@ -43,7 +43,7 @@ fn configuration(world: &mut LabWorld, key: String, value: String) -> Step {
 /// The collection that an agent follows. An agent that does not know its node follows its own pod, in its namespace.
 const NODES_PODS: &str = "the node's pods";
 
-/// How long the agent may take to follow it.
+/// Deadline of the agent's watch.
 const SOON: Duration = Duration::from_secs(30);
 
 /// The resource that a feature's words mean, and how the paths of its requests begin.
@@ -51,7 +51,7 @@ fn meant(words: &str) -> (&str, &'static str) {
     if words == NODES_PODS { ("pods", "/api/v1/pods") } else { (words, "") }
 }
 
-/// What goes wrong, in a feature's words: their numbers are the effect's.
+/// Parses an effect: its numbers are the effect's.
 fn effect(words: &str) -> Result<Effect, Stop> {
     let unknown = || Stop::harness(format!("{words:?} is nothing that can go wrong"));
     let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -121,7 +121,7 @@ fn verb_of(word: &str) -> Result<Verb, Stop> {
     found.ok_or_else(|| Stop::harness(format!("{word:?} is no verb")))
 }
 
-/// What becomes of connections before they carry anything.
+/// Fault of new connections.
 #[given(
     regex = r"^the API server (resets connections|resets handshakes|accepts connections and says nothing)$"
 )]
@@ -172,7 +172,7 @@ async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step 
     }
 }
 
-/// The requests of the system under test with a verb on a resource.
+/// Number of requests of the system under test with a verb on a resource.
 async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize, Stop> {
     let (verb, user) = (verb_of(verb)?, NetnsCluster::plugin_user());
     let (resource, path) = meant(resource);
@@ -206,7 +206,7 @@ async fn follows(world: &mut LabWorld) -> Step {
     followed(world, 1).await
 }
 
-/// After it was started again: it had followed them before.
+/// After a restart: it had followed them before.
 #[then("the node agent follows the node's pods again")]
 async fn follows_again(world: &mut LabWorld) -> Step {
     followed(world, 2).await

@@ -12,13 +12,13 @@ use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::TOOL;
 use crate::world::LabWorld;
 
-/// How long containers may take to start anew.
+/// Deadline of containers' restart.
 const RESTART: Duration = Duration::from_secs(60);
 
-/// How long what a container said before it ended may take to be read.
+/// Deadline of reading a terminated container's output.
 const READ: Duration = Duration::from_secs(10);
 
-/// What validation says when its first connection was not redirected.
+/// Log message of validation when its first connection was not redirected.
 const WAITS: &str = "not redirected yet";
 
 #[when("its containers start again")]
@@ -30,7 +30,7 @@ async fn restart(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-/// As a node agent would that repairs the pod while it is being checked.
+/// As a node agent repairs the pod during its validation.
 #[when(regex = r#"^it starts, and gets its rules while "([^"]+)" waits for them$"#)]
 async fn repaired(world: &mut LabWorld, container: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());

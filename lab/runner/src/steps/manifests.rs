@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator hands to `install-cni manifests`, and the objects that come of it.
+//! Input of `install-cni manifests`, and its objects.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::AGENT;
 use crate::world::LabWorld;
 
-/// How long it may take. It reads text and asks nobody.
+/// Deadline. It reads text and makes no requests.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is handed in on stdin.
+/// Standard input.
 #[derive(Debug, Clone, Default)]
 pub struct HandedIn {
-    /// The option that takes it.
+    /// Option that takes it.
     option: Option<&'static str>,
-    /// All documents, in order.
+    /// Documents, in order.
     documents: Vec<String>,
-    /// The image, where the documents name none.
+    /// Image, where the documents name none.
     image: Option<String>,
 }
 
@@ -185,7 +185,7 @@ fn setting(world: &mut LabWorld, key: String, wanted: String) -> Step {
     expect_eq(&key, &map["data"][&key], &wanted.into())
 }
 
-/// What goes with the pod's template and not with its `ConfigMap`.
+/// Settings in the pod's template, not in its `ConfigMap`.
 #[then(regex = r#"^its container has ([A-Z_]+) = "([^"]*)"$"#)]
 fn variable(world: &mut LabWorld, name: String, wanted: String) -> Step {
     let set = find(world, "DaemonSet", "istio-cni-node")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node agent tells of itself: its ports, `install-cni status`, events.
+//! Observability of the node agent: its ports, `install-cni status`, events.
 //!
 //! | step | what it does or claims |
 //! |---|---|
@@ -31,15 +31,15 @@ use crate::world::LabWorld;
 
 /// `/metrics`
 pub(super) const MONITORING: u16 = 15014;
-/// How long something may take that the agent tells by itself: the count of an event is written every 10 s.
+/// Deadline of reports by the agent itself: the count of an event is written every 10 s.
 const TELLING: Duration = Duration::from_secs(15);
-/// The node's network.
+/// Configuration of the node's network.
 const NETWORK: &str = "10-lab.conflist";
 
-/// What is kept from step to step.
+/// State between steps.
 #[derive(Debug, Default)]
 pub struct Observed {
-    /// The network that the node does not have yet.
+    /// Network that the node does not have yet.
     network: Option<Vec<u8>>,
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node agent and the controllers of taints may do: rights, capabilities and mounts, and what happens to somebody who has the
-//! agent's token.
+//! Permissions of the node agent and the taint controllers: rights, capabilities and mounts, and the effect of a stolen token.
 //!
 //! | step | what it does or claims |
 //! |---|---|
@@ -32,10 +31,10 @@ use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::MESH_NAMESPACE;
 use crate::world::LabWorld;
 
-/// Who is meant where it is not the node agent.
+/// Subject where it is not the node agent.
 const TAINT_CONTROLLER: &str = "taint controller";
 
-/// What the agent may do in the default mode.
+/// Rights of the agent in the default mode.
 const USUAL: &str = include_str!("permissions/usual.txt");
 
 /// The capabilities of Linux that a container's security context may name here, by their bits.
@@ -49,7 +48,7 @@ const CAPABILITIES: [(u32, &str); 7] = [
     (21, "SYS_ADMIN"),
 ];
 
-/// How the last request with the agent's token ended.
+/// Result of the last request with the agent's token.
 pub type Attempt = Result<(), (u16, String)>;
 
 #[given(regex = r#"^another node "([^"]+)"$"#)]
@@ -144,7 +143,7 @@ fn denied(world: &mut LabWorld, why: String) -> Step {
     }
 }
 
-/// The account of whom a step names.
+/// Account of a step's subject.
 fn account(whose: &str) -> Account {
     if whose == TAINT_CONTROLLER {
         return controller::account();
@@ -152,7 +151,6 @@ fn account(whose: &str) -> Account {
     Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() }
 }
 
-/// The lines of a text.
 fn lines(text: &str) -> BTreeSet<String> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

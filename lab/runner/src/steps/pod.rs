@@ -16,7 +16,7 @@ use crate::stopwatch::Stopwatch;
 use crate::tier::Families;
 use crate::world::LabWorld;
 
-/// How long a pod may take to go.
+/// Deadline of a pod's deletion.
 const GONE: Duration = Duration::from_secs(30);
 
 fn introduce(world: &mut LabWorld, pod: Pod) {
@@ -24,7 +24,7 @@ fn introduce(world: &mut LabWorld, pod: Pod) {
     world.pods.insert(pod.name.clone(), pod);
 }
 
-/// The proxy of the pod that `its` means.
+/// Proxy of the pod that `its` means.
 fn proxy(world: &mut LabWorld) -> Result<&mut Proxy, Stop> {
     world.it()?.proxy.as_mut().ok_or_else(|| Stop::harness("the pod has no proxy"))
 }
@@ -131,7 +131,7 @@ fn checked(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-/// Its app breaks its network, say.
+/// Its app breaks its network, for example.
 #[given("its validation fails whatever its rules are")]
 fn fails(world: &mut LabWorld) -> Step {
     world.it()?.fails_validation = true;

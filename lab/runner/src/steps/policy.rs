@@ -14,19 +14,19 @@ use super::rules::inside;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
-/// A policy rule by mark.
+/// Policy rule by mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Policy {
     mark: u32,
     table: u32,
 }
 
-/// What a namespace says of a policy rule and its table.
+/// A namespace's policy rule and its table.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
-    /// How many rules there are.
+    /// Number of rules.
     rules: usize,
-    /// Whether the table calls every address local.
+    /// The table has the default route as local.
     everything_local: bool,
 }
 

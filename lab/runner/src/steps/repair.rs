@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node agent does about pods that came up without redirection: what it writes, tells and counts.
+//! Repair of pods that came up without redirection: writes, events and metrics of the node agent.
 //!
 //! | step | what it does or claims |
 //! |---|---|
@@ -44,9 +44,9 @@ use super::stranger;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// How long the agent may take for anything here.
+/// Deadline of the agent for anything here.
 const SOON: Duration = Duration::from_secs(30);
-/// What changes a pod.
+/// Verbs that change a pod.
 const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 
 /// The pod that `it` means, as the API has it.
@@ -147,7 +147,7 @@ async fn tracked(world: &mut LabWorld) -> Step {
     as_stranger(world, stranger::track).await
 }
 
-/// Does in its namespace what is nobody's business but a stranger's.
+/// Changes its namespace as a third party could.
 async fn as_stranger(world: &mut LabWorld, work: fn() -> nix::Result<()>) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let workload = world.cluster().await?.starting(&namespace, &name).await?;
@@ -163,7 +163,7 @@ async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// Reason and text of all events about the pod that `it` means.
+/// Reason and message of all events on the pod that `it` means.
 async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), &namespace);

@@ -21,13 +21,13 @@ use crate::world::LabWorld;
 pub struct ForeignRule {
     /// Family, table and chain.
     pub place: String,
-    /// The rule as a person knows it.
+    /// Text of the rule.
     pub text: String,
     /// The kernel's number of it: a rule that was removed and put back has another.
     pub handle: u64,
 }
 
-/// Does something in a pod's namespace, on a thread of its own.
+/// Runs a closure in a pod's namespace, on a thread of its own.
 pub(super) async fn inside<T: Send + 'static>(
     world: &mut LabWorld,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
@@ -138,7 +138,7 @@ async fn around(world: &mut LabWorld, how_many: String) -> Step {
     Ok(())
 }
 
-/// Rules that are neither in a chain of ours nor lead to one.
+/// Foreign rules: neither in a chain of ours nor leading to one.
 fn others(snapshot: &Snapshot) -> Vec<ForeignRule> {
     let is_ours = |name: &str, text: &str| name.starts_with("ISTIO_") || text.contains("ISTIO_");
     let rules = |table: &TableState, chain: &ChainState| -> Vec<ForeignRule> {
@@ -169,7 +169,7 @@ async fn unchanged(world: &mut LabWorld) -> Step {
     expect_eq("the list of others' rules", &now, &world.foreign.clone())
 }
 
-/// The plugin's own ADD of a pod, as the runtime made it.
+/// The runtime's ADD call of the plugin for a pod.
 pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
     let calls = tier.node()?.cni_calls();
     calls

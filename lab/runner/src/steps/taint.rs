@@ -36,18 +36,17 @@ mod asked;
 pub mod controller;
 mod leading;
 
-/// How long what is decided here may take. A controller acts within milliseconds, on a machine that may be busy.
+/// Deadline of a decision. A controller acts within milliseconds, on a machine that may be busy.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// The node that is more than an object.
 const REAL: &str = "the node";
 
-/// What is kept from step to step.
+/// State between steps.
 #[derive(Debug, Default)]
 pub struct Taints {
-    /// How often nodes and pods were changed: each time has a number of its own.
+    /// Number of changes of nodes and pods: each has a number of its own.
     changes: u32,
-    /// The controllers.
     pub controllers: controller::Controllers,
 }
 
@@ -60,7 +59,7 @@ fn list(text: &str) -> Vec<Value> {
     text.split(", ").filter(|word| !word.is_empty()).map(taint).collect()
 }
 
-/// The name of a node's object.
+/// Name of a node's object.
 pub(super) async fn named(world: &mut LabWorld, name: &str) -> Result<String, Stop> {
     if name == REAL {
         return Ok(world.cluster().await?.node()?.name().to_owned());
@@ -178,7 +177,7 @@ async fn somebody(world: &mut LabWorld, node: String, key: String) -> Step {
     patch(world, &node, json!({ "spec": { "taints": taints } })).await
 }
 
-/// The keys of a node's taints, in order.
+/// Keys of a node's taints, in order.
 pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
     let held = object(world, node).await?.ok_or_else(|| Stop::wrong("there is no such node"))?;
     let taints = held["spec"]["taints"].as_array().into_iter().flatten();

@@ -17,13 +17,13 @@ use crate::truth::data::family_of;
 use crate::world::{LabWorld, Sent};
 use words::{Ending, How, Line};
 
-/// The app's user and group in every pod of the lab.
+/// User and group of the app in every pod of the lab.
 const APP: (u32, u32) = (1000, 1000);
 
 /// The sources that the proxy uses towards its own app, so that rules can tell.
 const INBOUND_SOURCES: [&str; 2] = ["127.0.0.6", "::6"];
 
-/// What stands before an address that the sender has on `lo`.
+/// Prefix of an address that the sender has on `lo`.
 const OWN_ADDRESS: &str = "its address ";
 
 #[then(
@@ -70,7 +70,7 @@ async fn stray(
     expect_eq("what came back", &seen, &wanted)
 }
 
-/// The address of a started pod.
+/// Address of a started pod.
 async fn address(world: &mut LabWorld, name: &str, family: Family) -> Result<IpAddr, Stop> {
     let addresses = world.workload(name).await?.addresses();
     let found = addresses.iter().copied().find(|address| family_of(*address) == family);
@@ -96,7 +96,7 @@ async fn send(world: &mut LabWorld, line: &Line) -> Result<Sent, Stop> {
     Ok(sent)
 }
 
-/// The pod that sends, or the guest in it.
+/// Sending pod, or the guest in it.
 async fn from(world: &mut LabWorld, line: &Line) -> Result<Box<dyn Workload>, Stop> {
     let workload = world.workload(&line.from.pod).await?;
     Ok(if line.from.is_guest { workload.guest()? } else { workload })
@@ -149,7 +149,7 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
         (Answer::App { port, peer, via }, Ending::Direct | Ending::Passes(_)) => (*port, peer, via),
         (Answer::Proxy { hop }, Ending::EndsAt(at)) if hop.port == *at => {
             originals(std::slice::from_ref(hop), &destination)?;
-            // What the proxy's inbound side had caught and carried on would come from an address of its own.
+            // Traffic forwarded by the proxy's inbound side would come from an address of its own.
             let client = parse_peer(&hop.peer)?.ip();
             if senders(world, line).await?.contains(&client) {
                 return Ok(());
@@ -176,7 +176,7 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
     if right { Ok(()) } else { wrong(&format!("the app saw {peer} as its client")) }
 }
 
-/// Whom an app must see as its client.
+/// Client address that an app must see.
 enum Client {
     /// The proxy in front of it.
     Helper,
@@ -190,7 +190,7 @@ async fn client_of_app(world: &mut LabWorld, line: &Line, hops: &[u16]) -> Resul
     if caught_inbound && !world.pod(name)?.is_tproxy() {
         return Ok(Client::Helper);
     }
-    // What a proxy carries on for a guest comes from the pod.
+    // Traffic that a proxy forwards for a guest comes from the pod.
     let mut all = senders(world, line).await?;
     if !hops.is_empty() {
         all.extend(world.workload(&line.from.pod).await?.addresses());

@@ -14,7 +14,7 @@ use crate::truth::compare::Findings;
 use crate::truth::{data, kernel};
 use crate::world::{Lab, LabWorld, Scale};
 
-/// How many findings a message shows; the rest is counted.
+/// Findings in a message; the rest is counted.
 const SHOWN: usize = 12;
 
 #[when("every packet of the truth table is judged by the evaluator and by the kernel")]
@@ -75,7 +75,7 @@ async fn judge_at_scale(world: &mut LabWorld, packets: usize, backend: &str, wri
             format!("istio-iptables, {backend}")
         }
     };
-    // What one packet shows of a defect is enough.
+    // One packet that shows a defect is enough.
     let enough = if world.node.mutant.is_some() { 1 } else { usize::MAX };
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let plan =
@@ -124,7 +124,7 @@ fn counters_agree(world: &mut LabWorld) -> Step {
     none("disagreements", &repeatable(world, disagreements)?)
 }
 
-/// Findings with how to see them again.
+/// Findings with commands to reproduce them.
 fn repeatable(world: &LabWorld, found: &[String]) -> Result<Vec<String>, Stop> {
     let seed = world.lab()?.plan.seed_text();
     let again = |text: &String| format!("{text}\n    again: cargo lab run --only {} --seed {seed}", world.id);
@@ -140,7 +140,7 @@ fn findings(world: &LabWorld) -> Result<&Findings, Stop> {
     world.findings.as_ref().ok_or_else(|| Stop::harness("the truth table has not been judged"))
 }
 
-/// Nothing of what was looked for may have been found.
+/// Fails on any finding.
 fn none(what: &str, found: &[String]) -> Step {
     if found.is_empty() {
         return Ok(());

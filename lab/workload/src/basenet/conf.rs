@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a call of the plugin says: environment and network configuration. Which addresses a pod wants follows from both.
+//! Input of the plugin: environment and network configuration. The addresses of a pod follow from both.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,9 +18,8 @@ pub const FAMILIES_ANNOTATION: &str = "lab.millrace.dev/families";
 /// The annotation by which a pod asks for further networks, by the names of its interfaces (`net1`).
 pub const NETWORKS_ANNOTATION: &str = "lab.millrace.dev/networks";
 
-/// What the runtime asks for.
+/// CNI command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the specification's own names")]
 pub enum Command {
     Add,
     Del,
@@ -30,7 +29,7 @@ pub enum Command {
     Version,
 }
 
-/// The environment of a call.
+/// Environment of a call.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// `CNI_COMMAND`
@@ -73,7 +72,7 @@ impl Call {
         })
     }
 
-    /// The name under which this pod's interface holds addresses.
+    /// Key of this pod's interface in the allocations.
     #[must_use]
     pub fn attachment(&self) -> String {
         format!("{}/{}", self.container_id, self.ifname)
@@ -90,7 +89,7 @@ impl Call {
     }
 }
 
-/// An IP family of the configuration.
+/// IP family of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -106,11 +105,11 @@ impl Family {
     }
 }
 
-/// A range that addresses are taken from.
+/// Range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Range {
-    /// The first address, which no pod gets.
+    /// First address, which is never allocated.
     pub network: IpAddr,
     /// Prefix length.
     pub length: u8,
@@ -129,12 +128,11 @@ impl TryFrom<String> for Range {
     }
 }
 
-/// One address that the pod wants.
+/// Requested address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// The next free one of a range.
+    /// Next free one of a range.
     From(Range),
-    /// This one.
     Exactly(IpAddr),
 }
 
@@ -166,32 +164,32 @@ pub struct Conf {
     /// Networks that a pod may have beside its first, by the name of its interface there.
     #[serde(default)]
     pub networks: BTreeMap<String, Vec<Range>>,
-    /// Where the allocations are kept.
+    /// Directory of the allocations.
     pub state_dir: PathBuf,
     /// Rules of legacy iptables that the pod gets, as restore text; none if empty.
     #[serde(default)]
     pub leaves: String,
-    /// Settings of the pod's kernel, by their path below `/proc/sys/net`.
+    /// Sysctls of the pod's namespace, by their path below `/proc/sys/net`.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
     /// MTU of both ends; the kernel's default if absent.
     #[serde(default)]
     pub mtu: Option<u32>,
-    /// What the runtime adds for the capabilities that we declare.
+    /// Runtime's values for declared capabilities.
     #[serde(default)]
     pub runtime_config: RuntimeConfig,
-    /// The result so far; for CHECK, our own.
+    /// Result so far; for CHECK, our own.
     #[serde(default)]
     pub prev_result: Option<Value>,
-    /// GC: what must be kept.
+    /// GC: attachments to keep.
     #[serde(default, rename = "cni.dev/valid-attachments")]
     valid_attachments: Option<Vec<Attachment>>,
 }
 
-/// The capabilities that the plugin understands.
+/// Capabilities that the plugin declares.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct RuntimeConfig {
-    /// The pod's annotations, under containerd's name for them.
+    /// Annotations of the pod, by containerd's name for them.
     #[serde(default, rename = "io.kubernetes.cri.pod-annotations")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -218,14 +216,14 @@ impl Conf {
         Ok(conf)
     }
 
-    /// The addresses that the pod wants, in order.
+    /// Addresses that the pod requests, in order.
     #[must_use]
     pub fn wanted(&self) -> Vec<Wanted> {
         let exactly = self.addresses.iter().map(|address| Wanted::Exactly(*address));
         self.in_order(exactly.chain(self.ranges.iter().map(|range| Wanted::From(*range))))
     }
 
-    /// The addresses that the pod wants of a further network, in order.
+    /// Addresses that the pod requests of a further network, in order.
     #[must_use]
     pub fn wanted_from(&self, ranges: &[Range]) -> Vec<Wanted> {
         self.in_order(ranges.iter().map(|range| Wanted::From(*range)))

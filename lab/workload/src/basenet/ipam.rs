@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who holds which address: one file in the state directory, changed under a lock, replaced as a whole.
+//! Allocations of addresses: one file in the state directory, changed under a lock, replaced atomically.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,25 +16,25 @@ use super::conf::{Range, Wanted};
 /// The first pod's address in a range: `.0` is the network, `.1` is left to whoever wants a gateway there.
 const FIRST: u128 = 2;
 
-/// How far into a range allocation looks: more pods than a node can have.
+/// Searched part of a range: more pods than a node can have.
 const SPAN: u128 = 65_536;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Held {
-    /// Address to holder.
+    /// Holder by address.
     held: BTreeMap<IpAddr, String>,
     /// The offset given out last in each range: a freed address is not used again at once.
     last: BTreeMap<String, u128>,
 }
 
-/// The allocations of one state directory.
+/// Allocations of one state directory.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
 }
 
 impl Store {
-    /// The allocations in `directory`, which is made when first needed.
+    /// Allocations in `directory`, which is created on demand.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
@@ -57,7 +57,7 @@ impl Store {
         })
     }
 
-    /// Takes all addresses of `holder` back.
+    /// Releases all addresses of `holder`.
     pub fn release(&self, holder: &str) -> Result<(), Error> {
         self.change(|held| {
             held.held.retain(|_, by| by != holder);
@@ -65,7 +65,7 @@ impl Store {
         })
     }
 
-    /// Takes the addresses of everybody else back.
+    /// Releases the addresses of all other holders.
     pub fn keep_only(&self, holders: &[String]) -> Result<(), Error> {
         self.change(|held| {
             held.held.retain(|_, by| holders.contains(by));

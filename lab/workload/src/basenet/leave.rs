@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a primary network leaves in a pod's namespace beside interfaces: rules of legacy iptables, settings of the kernel.
+//! Side effects of a primary network in a pod's namespace: rules of legacy iptables, sysctls.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, setns};
 use super::Error;
 use super::conf::{Call, Conf};
 
-/// The tool, and where its lock is: that of the node belongs to others.
+/// Tool with a private lock file: that of the node belongs to others.
 const RESTORE: &str = "iptables-legacy-restore";
 const LOCK: (&str, &str) = ("XTABLES_LOCKFILE", "/proc/self/ns/net");
 

@@ -22,13 +22,13 @@ use crate::own::{self, Changes};
 /// One of a pod's networks.
 #[derive(Debug, Clone, Copy)]
 pub struct Network<'a> {
-    /// Tells the gateways of a pod's networks apart; the first one has 0.
+    /// Index of the pod's network; the first one has 0.
     pub number: u8,
-    /// What it leads to; everything, if that is empty.
+    /// Destinations; empty for the default route.
     pub reach: &'a [Range],
 }
 
-/// The address that the node's end answers for.
+/// Gateway address, which the node's end answers for.
 #[must_use]
 pub fn gateway(of: IpAddr, network: u8) -> IpAddr {
     let last = network + 1;
@@ -38,18 +38,16 @@ pub fn gateway(of: IpAddr, network: u8) -> IpAddr {
     }
 }
 
-/// The whole length of an address of this family.
+/// Host prefix length of this family.
 #[must_use]
 pub fn host_length(of: IpAddr) -> u8 {
     if of.is_ipv4() { 32 } else { 128 }
 }
 
-/// A pair that was made: the hardware addresses of its ends.
+/// MAC addresses of a veth pair.
 #[derive(Debug)]
 pub struct Wired {
-    /// The node's end.
     pub host_mac: String,
-    /// The pod's end.
     pub pod_mac: String,
 }
 
@@ -73,7 +71,7 @@ pub async fn connect(
     Ok(Wired { host_mac, pod_mac })
 }
 
-/// The ends of a pair, by name.
+/// Names of a pair's ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
     /// In the namespace that makes it.
@@ -121,7 +119,7 @@ async fn lay(
     Ok(())
 }
 
-/// Removes the pair, if it is still there.
+/// Removes the pair, if it exists.
 pub async fn disconnect(call: &Call) -> Result<(), Error> {
     let node = Side::here()?;
     let Some(host) = node.find(&call.host_ifname()).await? else {
@@ -133,7 +131,7 @@ pub async fn disconnect(call: &Call) -> Result<(), Error> {
     }
 }
 
-/// The addresses of the pod's end.
+/// Addresses of the pod's end.
 pub async fn addresses(call: &Call) -> Result<Vec<IpAddr>, Error> {
     let pod = Side::inside(&open(call.netns.as_deref())?)?;
     let link = pod.find(&call.ifname).await?.ok_or_else(|| Error::Missing(call.ifname.clone()))?;
@@ -175,13 +173,13 @@ fn is_gone(error: &rtnetlink::Error) -> bool {
 struct Side {
     handle: Handle,
     changes: Changes,
-    /// The end of this one ends the news.
+    /// Receives notifications until aborted.
     _listener: Handle,
     link: u32,
 }
 
 impl Side {
-    /// The side of the namespace that this thread is in.
+    /// Works in the namespace of this thread.
     fn here() -> Result<Self, Error> {
         let failed = |error| Error::Io("open a netlink socket", error);
         let groups = [MulticastGroup::Link, MulticastGroup::Ipv6Route];

@@ -8,29 +8,27 @@ use serde_json::{Value, json};
 use super::conf::{Call, Conf};
 use super::link::{Wired, gateway, host_length};
 
-/// The versions that the plugin speaks.
+/// Supported versions.
 pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
-/// The answer to VERSION.
+/// Reply to VERSION.
 #[must_use]
 pub fn versions() -> Value {
     json!({ "cniVersion": VERSIONS[VERSIONS.len() - 1], "supportedVersions": VERSIONS })
 }
 
-/// One interface of a pod.
+/// An interface of a pod.
 #[derive(Debug)]
 pub struct Attached {
-    /// The call that asks for it.
+    /// Its call.
     pub call: Call,
-    /// Its network's number.
+    /// Index of its network.
     pub network: u8,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// The pair.
     pub wired: Wired,
 }
 
-/// The result of ADD. The oldest versions know one interface only.
+/// Result of ADD. The oldest versions have one interface only.
 #[must_use]
 pub fn render(conf: &Conf, all: &[Attached]) -> Value {
     match (conf.cni_version.as_str(), all.first()) {
@@ -86,7 +84,7 @@ fn by_interface(version: &str, all: &[Attached]) -> Value {
     })
 }
 
-/// The pod's end of its first pair in the list of interfaces.
+/// Index of the pod's end of its first pair.
 const FIRST: u64 = 1;
 
 /// The addresses of the first interface in a result of any version, in order.

@@ -9,12 +9,12 @@ use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-/// The changes so far.
+/// Changes so far.
 #[derive(Debug)]
 pub(super) struct Changes {
     program: OwnedFd,
     count: u32,
-    /// The file that was written last, and how often.
+    /// File of the last write, and the number of writes.
     writing: Option<(File, u32)>,
 }
 
@@ -27,7 +27,7 @@ enum Change {
 }
 
 impl Changes {
-    /// Those of the process of this number.
+    /// Changes of the process of this pid.
     pub(super) fn of(program: u32) -> Result<Self, Errno> {
         let pid = i32::try_from(program).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         let program = pidfd_open(pid, PidfdFlags::empty())?;
@@ -50,7 +50,7 @@ impl Changes {
         Some(self.count)
     }
 
-    /// What is under a descriptor; none for what is no file.
+    /// File of a descriptor; `None` if it is no regular file.
     fn file(&self, descriptor: u64) -> Option<File> {
         let descriptor = i32::try_from(descriptor).ok()?;
         let own = pidfd_getfd(&self.program, descriptor, PidfdGetfdFlags::empty()).ok()?;

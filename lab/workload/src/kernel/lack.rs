@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a kernel can lack or forbid, and what that makes of a system call.
+//! Effects of a restricted kernel on system calls.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 pub use cluster::{Entering, Lack};
 use nix::errno::Errno;
 
-/// All that is different about a kernel.
+/// Differences of a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// What it lacks.
     pub without: Vec<Lack>,
     /// Paths that nobody may open, as under a mandatory access control: the path itself and everything below.
     pub deny: Vec<PathBuf>,
-    /// Whether nobody may enter a namespace (a container without `CAP_SYS_ADMIN`).
+    /// Permission to enter namespaces (denied to a container without `CAP_SYS_ADMIN`).
     pub entering: Entering,
     /// The system call at which the program is killed, counted from the one after it has first entered a namespace.
     pub kill_at: Option<NonZeroU32>,
@@ -22,41 +21,39 @@ pub struct Difference {
     pub kill_at_change: Option<NonZeroU32>,
 }
 
-/// A system call that may matter, with what it carries.
+/// A relevant system call with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `socket(domain, _, protocol)`
     Socket {
         /// `AF_*`
         domain: u64,
-        /// The protocol.
         protocol: u64,
     },
-    /// Bytes that are sent.
+    /// Sent bytes.
     Send(&'a [u8]),
-    /// A file that is opened, executed or looked at.
+    /// Path of a file that is opened, executed or looked up.
     Path(&'a Path),
     /// `getsockopt(_, level, name, value)`
     SocketOption {
         /// `SOL_*`
         level: u64,
-        /// The option.
         name: u64,
-        /// What the caller passes in.
+        /// Argument value.
         value: &'a [u8],
     },
     /// `setns`
     Enter,
 }
 
-/// What becomes of a call.
+/// Fate of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing special.
+    /// Executed unchanged.
     Same,
-    /// It is not made and fails with this.
+    /// Skipped; fails with this.
     Fails(Errno),
-    /// These bytes of what it carries are others while it runs.
+    /// Executed with these bytes replaced.
     Changed(Vec<(usize, u8)>),
 }
 
@@ -79,7 +76,7 @@ const LEVELS: [u64; 2] = [0, 41];
 const IPT_OPTIONS: std::ops::RangeInclusive<u64> = 64..=68;
 
 impl Difference {
-    /// What becomes of `call`.
+    /// Fate of `call`.
     #[must_use]
     pub fn fate(&self, call: &Call<'_>) -> Fate {
         let lacks = |lack| self.without.contains(&lack);
@@ -183,7 +180,7 @@ impl Message<'_> {
         (self.kind >> 8 == u16::from(subsystem)).then_some((self.at + 5, NO_SUBSYSTEM))
     }
 
-    /// Makes a message about IPv6 one about a family that is not there.
+    /// Turns a message about IPv6 into one about an unknown family.
     fn other_family(&self) -> Option<(usize, u8)> {
         const INET: u8 = 1;
         const IPV6: u8 = 10;

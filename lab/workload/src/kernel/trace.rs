@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use super::changes::Changes;
 use super::lack::{Call, Difference, Fate};
 
-/// Longer messages than any that a back end sends.
+/// Longer than any message of a back end.
 const LONGEST_MESSAGE: usize = 8 << 20;
 /// `PATH_MAX`
 const LONGEST_PATH: usize = 4096;
@@ -57,11 +57,11 @@ fn trace_me(program: &mut Command) {
     }
 }
 
-/// What has to be done when a call returns.
+/// Action at a call's return.
 enum Return {
-    /// These bytes of memory are put back.
+    /// Restores these bytes of memory.
     PutBack(Vec<(u64, u8)>),
-    /// It says that it failed.
+    /// Returns this errno.
     Fail(Errno),
 }
 
@@ -70,9 +70,9 @@ struct Tracer<'a> {
     under_way: HashMap<Pid, Return>,
     /// The program itself; the others are its children.
     first: Pid,
-    /// How many system calls it has begun since it entered a namespace.
+    /// Number of system calls since it entered a namespace.
     since_entering: Option<u32>,
-    /// If they are to be counted.
+    /// Changes, if they are to be counted.
     changes: Option<Changes>,
 }
 
@@ -179,7 +179,7 @@ fn resume(pid: Pid, signal: Option<Signal>) -> Result<()> {
     }
 }
 
-/// What a call carries, with where each byte of it lies.
+/// Arguments of a call, with the address of each byte.
 enum Carried {
     Socket { domain: u64, protocol: u64 },
     Bytes { bytes: Vec<u8>, pieces: Vec<(u64, usize)> },
@@ -201,7 +201,7 @@ impl Carried {
         }
     }
 
-    /// Where the byte at `index` lies.
+    /// Address of the byte at `index`.
     fn address(&self, mut index: usize) -> Option<u64> {
         match self {
             Self::Bytes { pieces, .. } => pieces.iter().find_map(|(at, length)| {
@@ -216,7 +216,7 @@ impl Carried {
     }
 }
 
-/// What a call that may matter carries; none for all others, and for memory that cannot be read.
+/// Arguments of a relevant call; `None` for all others, and for unreadable memory.
 fn carried(pid: Pid, registers: &user_regs_struct) -> Option<Carried> {
     let user_regs_struct { rdi, rsi, rdx, r10, .. } = *registers;
     match i64::try_from(registers.orig_rax).ok()? {
@@ -307,7 +307,7 @@ fn peek(pid: Pid, at: u64) -> Result<[u8; size_of::<c_long>()], Errno> {
     Ok(ptrace::read(pid, address(at)?)?.to_ne_bytes())
 }
 
-/// Writes one byte and returns what was there.
+/// Writes one byte; returns the former one.
 fn poke(pid: Pid, at: u64, byte: u8) -> Result<u8, Errno> {
     let mut word = peek(pid, at)?;
     let old = std::mem::replace(&mut word[0], byte);

@@ -22,16 +22,16 @@ use super::paths;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// How long an answer may take.
+/// Deadline of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What was answered; `None` if nobody asked.
+/// Last answer; `None` before the first request.
 pub type Answered = Option<String>;
 
 fn exchange(path: &Path, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(LIMIT))?;
-    // Who is not heard may be hung up on before it has said anything.
+    // A rejected client may be disconnected before it has sent anything.
     match writeln!(stream, "{line}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error),
         _ => {}

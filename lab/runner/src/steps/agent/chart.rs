@@ -29,13 +29,13 @@ use super::objects::CONTAINER;
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// Who applies.
+/// Field manager.
 const MANAGER: &str = "helm";
 
-/// What binds the agent to the rights of its repair policy.
+/// Binding of the agent to the rights of its repair policy.
 const WRITES: &str = "istio-cni-repair-rolebinding";
 
-/// The values that keys of the ConfigMap are rendered from.
+/// Values that keys of the ConfigMap are rendered from.
 const SETTINGS: [(&str, &str); 15] = [
     ("CHAINED_CNI_PLUGIN", "chained"),
     ("CNI_CONF_GROUP_READ", "cniConfGroupRead"),
@@ -54,7 +54,6 @@ const SETTINGS: [(&str, &str); 15] = [
     ("REPAIR_REPAIR_PODS", "repair.repairPods"),
 ];
 
-/// Sets a value by its path.
 pub fn set(plan: &mut AgentPlan, path: &str, value: Value) {
     let place = path.split('.').fold(&mut plan.values, |place, key| &mut place[key]);
     *place = value;
@@ -147,7 +146,7 @@ async fn again(world: &mut LabWorld, all: String) -> Step {
     Ok(())
 }
 
-/// What the program under test renders for a scenario, with what its steps add to the container.
+/// Objects rendered for a scenario, with its steps' additions to the container.
 pub fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
     let lab = world.lab()?;
     let values = Some(&world.agent.values).filter(|values| values.is_object());
@@ -178,7 +177,6 @@ fn add(list: &mut Value, more: &[Value]) {
     *list = json!(all);
 }
 
-/// Applies the chart.
 pub async fn apply(world: &mut LabWorld) -> Step {
     let objects = objects(world)?;
     put(world, &objects).await?;
@@ -186,7 +184,6 @@ pub async fn apply(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-/// Applies objects.
 pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
     let client = world.cluster().await?.api().client();
     for object in objects {
@@ -198,14 +195,14 @@ pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
     Ok(())
 }
 
-/// Deletes what was applied and is of a group.
+/// Deletes the applied objects of a group.
 pub async fn delete(world: &mut LabWorld, group: &str) -> Step {
     let its = |object: &&Value| object["apiVersion"].as_str().is_some_and(|of| of.starts_with(group));
     let objects: Vec<Value> = world.agent.applied.iter().filter(its).cloned().collect();
     remove(world, &objects, &DeleteParams::default()).await
 }
 
-/// Deletes objects in their order, and waits for none of them.
+/// Deletes objects in their order, without waiting.
 pub async fn remove(world: &mut LabWorld, objects: &[Value], how: &DeleteParams) -> Step {
     let client = world.cluster().await?.api().client();
     for object in objects {
@@ -215,7 +212,7 @@ pub async fn remove(world: &mut LabWorld, objects: &[Value], how: &DeleteParams)
     Ok(())
 }
 
-/// Where an object is in the API, and its name.
+/// API and name of an object.
 fn of(client: &kube::Client, object: &Value) -> Result<(Api<DynamicObject>, String), Stop> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let unknown = || Stop::wrong(format!("nothing serves {} {}", object["apiVersion"], object["kind"]));

@@ -29,44 +29,44 @@ use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 
-/// The pod that is killed.
+/// Name of the pod that is killed.
 const NAME: &str = "crash";
-/// How long the agent may take to what it does.
+/// Deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
-/// More changes than it makes.
+/// Upper bound of its changes.
 const MOST: u32 = 200;
 /// It makes no fewer: a list is made, given its mode, filled, synced and renamed, and two files go or come. A sweep that sees less is blind.
 const FEWEST: u32 = 7;
-/// The list of the node's network.
+/// Conflist of the node's network.
 const LIST: &str = "10-lab.conflist";
 
-/// Which network is there.
+/// Network that a runtime finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Old,
     New,
 }
 
-/// How a run of the agent ended.
+/// End of a run of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Killed,
     Done,
 }
 
-/// What the agent finds, and what it is judged by.
+/// State before the agent, to compare with.
 struct Sweep {
     paths: NodePaths,
-    /// The list before there was an agent.
+    /// Conflist before the agent.
     old: Vec<u8>,
-    /// The plugin as it is shipped.
+    /// Plugin of the image.
     plugin: Vec<u8>,
     job: Job,
     pod: Value,
 }
 
 impl Sweep {
-    /// For an installation.
+    /// For an install.
     async fn new(world: &mut LabWorld) -> Result<Self, Stop> {
         bare(world)?;
         // Nothing grants it anything yet.
@@ -78,7 +78,7 @@ impl Sweep {
         Ok(Self { paths, old, plugin, job: Job::Install, pod: pod(world, Job::Install)? })
     }
 
-    /// Runs it once; `fatal` is the change that it does not come to.
+    /// Runs it once; `fatal` is the change at which it is killed.
     async fn run(&self, world: &mut LabWorld, fatal: u32) -> Result<Ended, Stop> {
         let mut pod = self.pod.clone();
         pod["spec"]["containers"][0]["command"] = json!([
@@ -119,7 +119,7 @@ impl Sweep {
         serves && self.network().is_ok_and(|network| network == Network::New)
     }
 
-    /// The network that a runtime finds; a wrong one is none.
+    /// Network that a runtime finds; a wrong one is none.
     fn network(&self) -> Result<Network, Stop> {
         let found = files(&self.paths.conf_dir);
         let lists =
@@ -166,7 +166,7 @@ impl Sweep {
         Err(Stop::harness("it never came to its end"))
     }
 
-    /// Whether the one that was not killed did its work.
+    /// Checks that the run without a kill completed.
     fn came(&self) -> Step {
         let wanted = if self.job == Job::Install { Network::New } else { Network::Old };
         let binary = self.paths.bin_dir.join(PLUGIN).exists();
@@ -177,12 +177,12 @@ impl Sweep {
     }
 }
 
-/// The agent's pod, but for what kills it.
+/// Pod of the agent, without the program that kills it.
 fn pod(world: &LabWorld, job: Job) -> Result<Value, Stop> {
     let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
     let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
     let mut pod = objects::once(NAME, &set, job);
-    // What the kubelet starts is the lab's, which hands on what it is told.
+    // The kubelet starts the lab's program, which hands on its environment.
     let defect = world.node.mutant.iter().map(|name| json!({ "name": MUTANT, "value": name }));
     if let Some(env) = pod["spec"]["containers"][0]["env"].as_array_mut() {
         env.extend(defect);
@@ -219,7 +219,7 @@ impl Held {
     }
 }
 
-/// What is in the directories.
+/// Files in the directories.
 fn changed(paths: &NodePaths) -> Result<Vec<PathBuf>, Stop> {
     let list = |directory: &Path| {
         let entries = fs::read_dir(directory).map_err(Stop::harness)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent is denied although it is root, as a security module would: by the immutable flag, whatever it may, and by modes where somebody
-//! took the capability from it that overrides them.
+//! Permission errors of the agent although it is root, as by a security module: by the immutable flag, and by modes where somebody removed
+//! the capability that overrides them.
 //!
 //! | step | what it does or claims |
 //! |---|---|
@@ -22,7 +22,7 @@ use super::{bare, paths};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// A path that is denied, as long as this value lives.
+/// A denied path, restored on drop.
 #[derive(Debug)]
 pub struct Denial {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub struct Denial {
 #[derive(Debug)]
 enum By {
     Flag,
-    /// The mode that it had before.
+    /// Former mode.
     Mode(Permissions),
 }
 
@@ -51,7 +51,7 @@ impl Denial {
 
 impl Drop for Denial {
     fn drop(&mut self) {
-        // What fails is seen when the scenario's directories cannot be removed.
+        // A failure shows when the scenario's directories cannot be removed.
         let _ = match &self.by {
             By::Flag => flag(&self.path, IFlags::difference),
             By::Mode(before) => fs::set_permissions(&self.path, before.clone()),
@@ -66,7 +66,7 @@ fn flag(path: &Path, change: fn(IFlags, IFlags) -> IFlags) -> std::io::Result<()
     Ok(ioctl_setflags(&file, change(flags, IFlags::IMMUTABLE))?)
 }
 
-/// Whether a file system, and what this process may do to it, allows that.
+/// Checks that the file system has the flag, and that this process may change it.
 pub fn try_flag(path: &Path) -> std::io::Result<()> {
     flag(path, IFlags::union)?;
     flag(path, IFlags::difference)

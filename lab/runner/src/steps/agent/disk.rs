@@ -26,11 +26,11 @@ use super::{bare, eventually, paths};
 use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
-/// How long a write that fails may take to be taken back.
+/// Deadline of reverting a failed write.
 const SOON: Duration = Duration::from_secs(2);
 /// Four pages: the primary's list, the next one while it is written, and little more.
 const SIZE: &str = "size=16k";
-/// Somebody else's file.
+/// A foreign file.
 const FILLER: &str = "core.dump";
 
 /// A file system on a directory; what it hides is seen again when it goes.

@@ -42,21 +42,21 @@ use crate::sut::PLUGIN;
 use crate::tier::MESH_NAMESPACE;
 use crate::world::LabWorld;
 
-/// How long a pod of the agent may take to go or to come.
+/// Deadline of a start or a deletion of the agent's pod.
 const SOON: Duration = Duration::from_secs(40);
 
-/// How many pods start during a roll at least, and at most.
+/// Bounds of the number of pods that start during a rollout.
 const STARTS: std::ops::Range<usize> = 4..40;
 
 /// A file, as one that was taken away and put back is another one: inode and time of change.
 type Mark = (u64, i64, i64);
 
-/// What was remembered.
+/// Remembered state.
 #[derive(Debug, Default)]
 pub struct Remembered {
     files: BTreeMap<PathBuf, Mark>,
     pods: Vec<String>,
-    /// Pods that started during a roll or at once, and how.
+    /// Pods that started during a rollout or at once, and their results.
     pub started: Vec<(String, PodStart)>,
 }
 
@@ -83,7 +83,7 @@ async fn remember(world: &mut LabWorld) -> Step {
     remember_pods(world).await
 }
 
-/// Those that another pod has to be another one than.
+/// Pods that a later one must differ from.
 pub(super) async fn remember_pods(world: &mut LabWorld) -> Step {
     world.agent.remembered.pods = agents(world).await?.iter().map(uid).collect();
     Ok(())
@@ -116,7 +116,7 @@ async fn template(world: &mut LabWorld) -> Step {
     patch_set(world, json!({ "metadata": { "annotations": annotations } })).await
 }
 
-/// Whether a pod that was not remembered is ready, and alone.
+/// Waits until a pod that was not remembered is ready, and alone.
 async fn another(world: &mut LabWorld) -> Step {
     let pods = agents(world).await?;
     let new = pods.iter().all(|pod| !world.agent.remembered.pods.contains(&uid(pod)));
@@ -226,7 +226,7 @@ async fn purge(world: &mut LabWorld) -> Step {
     run_once(world, NAME, pod).await
 }
 
-/// Runs a pod to its end, which has to be a good one.
+/// Runs a pod to its end, which has to be a success.
 pub(super) async fn run_once(world: &mut LabWorld, name: &str, pod: Value) -> Step {
     match run_to_its_end(world, name, pod).await?.as_str() {
         "Succeeded" => Ok(()),
@@ -234,7 +234,7 @@ pub(super) async fn run_once(world: &mut LabWorld, name: &str, pod: Value) -> St
     }
 }
 
-/// Runs a pod to its end, and says in which phase that was.
+/// Runs a pod to its end; returns its phase.
 pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value) -> Result<String, Stop> {
     let tier = world.cluster().await?;
     let start = tier.start_pod(SYSTEM_NAMESPACE, name, pod).await?;

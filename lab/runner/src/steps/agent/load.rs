@@ -23,16 +23,16 @@ use crate::stop::{Step, Stop};
 use crate::tier::MESH_NAMESPACE;
 use crate::world::LabWorld;
 
-/// Between bursts: longer than the agent waits for a burst to end.
+/// Pause between bursts: longer than the agent's debounce.
 const PAUSE: Duration = Duration::from_millis(60);
-/// Files of a burst.
+/// Files per burst.
 const BURST: usize = 8;
-/// Threads that block end when they were idle for 10 s.
+/// Blocking threads end after 10 s of idleness.
 const IDLE: Duration = Duration::from_secs(20);
-/// What a process that has looked at a directory some more times may have grown by, in KiB.
+/// Permitted growth in KiB of a process after a few more passes.
 const SLACK: u64 = 2048;
 
-/// What a process uses.
+/// Resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uses {
     descriptors: usize,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the chart's objects are called, and the pod that an operator makes of them to clean a node.
+//! Names of the chart's objects, and an operator's pod for cleaning a node.
 
 use apiserver::Grant;
 use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-/// The DaemonSet.
+/// Name of the DaemonSet.
 pub const DAEMONSET: &str = "istio-cni-node";
-/// The ConfigMap that the agent's settings are in.
+/// Name of the agent's ConfigMap.
 pub const CONFIG_MAP: &str = "istio-cni-config";
-/// The agent's container.
+/// Name of the agent's container.
 pub const CONTAINER: &str = "install-cni";
 
-/// What the agent does in a pod that is not its DaemonSet's.
+/// Job of the agent in a pod that is not its DaemonSet's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
-    /// What it does there.
+    /// Install.
     Install,
     /// `--purge`
     Purge,
@@ -37,7 +37,7 @@ pub fn once(name: &str, set: &Value, job: Job) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
 }
 
-/// Whether a grant is about changing pods. A patch is all that a label takes; upstream's chart grants the update as well.
+/// True if a grant is about changing pods. A patch is all that a label takes; upstream's chart grants the update as well.
 #[must_use]
 pub fn changes_pods(grant: &Grant) -> bool {
     let changes = ["delete", "patch"].iter().any(|verb| grant.rule.verbs.iter().any(|one| one == verb));

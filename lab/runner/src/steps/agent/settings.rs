@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent makes of its settings while it runs.
+//! Effects of changed settings on the running agent.
 //!
 //! | step | what it does or claims |
 //! |---|---|
@@ -29,9 +29,9 @@ use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 
-/// How long an event or a count may take.
+/// Deadline of an event or a metric.
 const SOON: Duration = Duration::from_secs(10);
-/// Where /metrics is.
+/// Port of /metrics.
 const METRICS: u16 = 15014;
 
 #[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
@@ -105,7 +105,7 @@ async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
     .await
 }
 
-/// What the agent's /metrics says.
+/// Body of the agent's /metrics.
 async fn metrics(world: &mut LabWorld) -> Result<String, Stop> {
     let pod = agent(world).await?;
     let netns = world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns();

@@ -24,11 +24,11 @@ use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;
 
-/// The pod of the other version.
+/// Pod of the other version.
 const BESIDE: &str = "istio-cni-node-surge";
-/// Where the node keeps what its image ships.
+/// Directory of the node with the files of its image.
 const OTHER: &str = "/srv/other-version";
-/// How long an agent may take to take over.
+/// Deadline of a take-over.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn other_plugin(world: &mut LabWorld) -> Result<PathBuf, Stop> {
@@ -54,7 +54,7 @@ fn push(list: &mut Value, one: Value) {
 async fn beside(world: &mut LabWorld) -> Step {
     let (own, other) = (own_plugin(world)?, other_plugin(world).await?);
     let mut text = fs::read(own).map_err(Stop::harness)?;
-    // What stands behind a program's last section is never looked at.
+    // Bytes behind a program's last section are never loaded.
     text.extend_from_slice(b"of another version");
     fs::create_dir_all(other.parent().unwrap_or(&other)).map_err(Stop::harness)?;
     fs::write(&other, text).map_err(Stop::harness)?;

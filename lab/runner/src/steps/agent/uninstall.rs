@@ -51,7 +51,7 @@ const HELMS: [&str; 10] = [
     "NetworkPolicy",
 ];
 
-/// How long a pod may take to start, or a namespace to go.
+/// Deadline of a pod's start, or of a namespace's deletion.
 const SOON: Duration = Duration::from_secs(60);
 
 #[given(regex = r"^(\d+) nodes$")]
@@ -119,7 +119,7 @@ async fn with_namespace(world: &mut LabWorld) -> Step {
     gone(world).await
 }
 
-/// What is left of ours in a node's directories.
+/// Files of ours that are left in a node's directories.
 fn left(name: &str, paths: &NodePaths) -> Vec<String> {
     let is_ours = |text: &[u8]| String::from_utf8_lossy(text).contains(PLUGIN);
     let entries = files(&paths.conf_dir).into_iter().filter(|(_, text)| is_ours(text)).map(|(file, _)| file);

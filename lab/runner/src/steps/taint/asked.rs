@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the controllers of taints ask the API server for, and how it answers.
+//! Requests of the taint controllers to the API server, and their faults.
 //!
 //! | step | what it does or claims |
 //! |---|---|
@@ -24,7 +24,7 @@ use crate::steps::agent::{bare, eventually};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
-/// All requests of the controllers, in order of arrival.
+/// Requests of the controllers, in order of arrival.
 pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> {
     let mut requests = world.cluster().await?.api().requests();
     requests.retain(|one| one.user == account().user());
@@ -37,7 +37,7 @@ async fn denied_nothing(world: &mut LabWorld) -> Step {
     if denied.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it lacked {denied:?}"))) }
 }
 
-/// Lets something go wrong for the controllers alone.
+/// Injects a fault for the controllers alone.
 async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
     bare(world)?;
     world.cluster().await?.faults().add(Fault { user: Some(account().user()), ..fault });
@@ -61,7 +61,7 @@ async fn slow_requests(world: &mut LabWorld, which: String, millis: u64) -> Step
     fault(world, Fault::about(verb, resource, effect)).await
 }
 
-/// Whether it is a patch of a node by a user.
+/// True if it is a patch of a node by a user.
 fn is_patch(one: &Logged, user: &str, node: &str) -> bool {
     let of_node = one.verb == Verb::Patch && one.resource.as_deref() == Some("nodes");
     of_node && one.name.as_deref() == Some(node) && one.user == user
@@ -76,7 +76,7 @@ async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     tokio::time::timeout(SOON, arrived).await.map_err(|_| Stop::wrong("no node was patched"))
 }
 
-/// How many of a user's patches of a node succeeded.
+/// Number of a user's successful patches of a node.
 async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, Stop> {
     let is_change = |one: &Logged| is_patch(one, user, node) && one.code == Some(200);
     Ok(world.cluster().await?.api().count(is_change))

@@ -28,34 +28,34 @@ use crate::steps::observe::MONITORING;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
-/// What the chart calls the Deployment, its account and the role in the cluster; the names of its other objects begin so.
+/// Name of the Deployment, its account and its ClusterRole; prefix of its other objects.
 const NAME: &str = "istio-cni-taint";
-/// The pod where there is one.
+/// Name of the pod where there is one.
 pub const ALONE: &str = "taint";
 pub(super) const CONTAINER: &str = "taint-controller";
-/// What makes it look at every node once, and end.
+/// Flag for a single pass over all nodes.
 const ONCE: &str = "--run-as-daemon=false";
 
-/// The controllers of a scenario.
+/// Taint controllers of a scenario.
 #[derive(Debug, Default)]
 pub struct Controllers {
-    /// The chart's objects for them, once they are applied.
+    /// Their objects of the chart, once they are applied.
     applied: Vec<Value>,
-    /// Whether a step took a right from them, or somebody else used their token: then they may be denied something.
+    /// A step revoked a right, or used their token: then denials are no failure.
     pub tried: bool,
-    /// Who led when it was disturbed.
+    /// Leader before the disturbance.
     pub(super) leader: Option<String>,
 }
 
 impl Controllers {
-    /// Whether they have to get along with what the chart allows.
+    /// True if they are limited to the chart's rights.
     #[must_use]
     pub fn has_charts_rights(&self) -> bool {
         !self.applied.is_empty() && !self.tried
     }
 }
 
-/// Whom they act for.
+/// Their account.
 #[must_use]
 pub fn account() -> Account {
     Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: NAME.to_owned() }
@@ -77,13 +77,13 @@ async fn install(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-/// One of the controllers' objects, as it was rendered.
+/// One of the controllers' objects, as rendered.
 fn rendered(world: &LabWorld, kind: &str) -> Result<Value, Stop> {
     let found = world.taints.controllers.applied.iter().find(|object| object["kind"] == kind);
     found.cloned().ok_or_else(|| Stop::wrong(format!("the chart renders no {kind} for the taint controller")))
 }
 
-/// A pod of a Deployment, with more words for its program.
+/// Pod of a Deployment, with more arguments.
 fn pod(deployment: &Value, name: &str, words: &str) -> Value {
     let mut pod = deployment["spec"]["template"].clone();
     (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
@@ -109,7 +109,7 @@ pub(super) async fn start(world: &mut LabWorld, name: &str, words: &str) -> Step
     let pod = pod(&rendered(world, "Deployment")?, name, words);
     match world.cluster().await?.start_pod(SYSTEM_NAMESPACE, name, pod).await? {
         PodStart::Running { .. } => Ok(()),
-        // How one that ends by itself ended is another step's.
+        // The result of one that ends by itself is checked by another step.
         PodStart::ContainerFailed { .. } if words.contains(ONCE) => Ok(()),
         other => Err(Stop::wrong(format!("the start of {name} ended with {other:?}"))),
     }
@@ -153,7 +153,7 @@ async fn may_again(world: &mut LabWorld) -> Step {
     put_role(world, &[]).await
 }
 
-/// What the controllers have printed.
+/// Output of the controllers.
 pub async fn logs(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
     let mut lines = world.cluster().await?.logs();
     lines.retain(|line| line.contains(CONTAINER));

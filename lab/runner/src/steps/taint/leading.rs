@@ -27,7 +27,7 @@ use crate::stop::{Step, Stop};
 use crate::world::LabWorld;
 
 const LEASES: &str = "leases.coordination.k8s.io";
-/// How often each candidate has looked at the lease before anything else happens: who leads is settled then.
+/// Attempts of each candidate at the lease before anything else happens: the leader is settled then.
 const TRIES: usize = 4;
 
 #[given(regex = r#"^the taint controllers "([^"]+)" and "([^"]+)" run with "(.+)"$"#)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `istio-iptables explain` says of a packet, beside what then becomes of it.
+//! Forecasts of `istio-iptables explain`, compared with the packet's fate.
 
 use cluster::{Errand, Transport};
 use cucumber::then;

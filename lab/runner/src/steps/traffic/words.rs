@@ -6,10 +6,10 @@ use std::str::FromStr;
 use cluster::Transport;
 use redirect::ruleset::Family;
 
-/// How traffic is to end.
+/// Expected end of traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The addressee's app answers, and nothing was in between.
+    /// The addressee's app answers, without proxies in between.
     Direct,
     /// The addressee's app answers, after these ports of proxies.
     Passes(Vec<u16>),
@@ -34,7 +34,7 @@ impl FromStr for Ending {
     }
 }
 
-/// One line of a feature, as it says who sends what to whom.
+/// One line of a feature: sender, traffic and addressee.
 pub(super) struct Line {
     pub(super) from: Sender,
     pub(super) to: String,
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// Where traffic comes from: a pod, or the guest in it.
+/// Sender: a pod, or the guest in it.
 pub(super) struct Sender {
     pub(super) pod: String,
     pub(super) is_guest: bool,
@@ -63,7 +63,7 @@ impl Sender {
     }
 }
 
-/// What a line says of the way, and of the socket that sends.
+/// Options of the way, and of the sending socket.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct How {
     pub(super) family: Option<Family>,
