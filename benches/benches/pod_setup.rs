@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long the set-up of a pod takes: our plugin beside the floor, beside `iptables-nft-restore` where it is installed and
-//! beside any other plugin given with `--peer`. All contenders take turns in one run, each time on a fresh namespace.
+//! Duration of a pod's set-up: our plugin beside the floor, beside `iptables-nft-restore` where it is installed and beside any other plugin
+//! given with `--peer`. All contenders take turns in one run, each time on a fresh namespace.
 //!
 //! `cargo bench -p benches --bench pod_setup -- [--quick] [--peer PATH] [--plugin PATH]`
 
@@ -25,7 +25,7 @@ use protocol::pod::PodFacts;
 use redirect::ruleset::{Family, Ruleset};
 use serde_json::{Value, json};
 
-/// The longest lists that are accepted, all at once.
+/// The longest permitted lists, all at once.
 const WORST: &str = "plugin, worst annotations";
 
 /// Times the set-up of pods.
@@ -248,7 +248,7 @@ fn kubeconfig(url: &str) -> Value {
         "current-context": "x"})
 }
 
-/// The production plugin, built as the lab builds it.
+/// Builds the production plugin as the lab does.
 fn build_plugin() -> Result<PathBuf> {
     let output =
         Command::new("cargo").args(["lab", "build"]).stderr(std::process::Stdio::inherit()).output()?;

@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::pod::PodNamespace;
 
-/// A way to set up a pod.
+/// Timed way to set up a pod.
 pub trait SetUp: Sync {
-    /// Its name in reports.
+    /// Name in reports.
     fn name(&self) -> &str;
 
-    /// Sets up one pod and says how long that took.
+    /// Sets up one pod; returns the duration.
     fn set_up(&self, pod: &PodNamespace) -> Result<Duration>;
 }
 
@@ -26,7 +26,6 @@ pub const NETNS: &str = "{netns}";
 /// A process to run.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
-    /// The binary.
     pub binary: String,
     /// Arguments; [`NETNS`] is replaced.
     pub arguments: Vec<String>,
@@ -37,7 +36,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The same with the namespace filled in.
+    /// Fills in the namespace.
     #[must_use]
     pub fn in_namespace(&self, netns: &str) -> Self {
         Self {
@@ -47,7 +46,6 @@ impl Process {
         }
     }
 
-    /// Runs it to its end.
     pub fn run(&self) -> Result<()> {
         let mut child = Command::new(&self.binary)
             .args(&self.arguments)
@@ -69,7 +67,7 @@ impl Process {
     }
 }
 
-/// Where a contender's processes are started.
+/// Namespace in which a contender's processes start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Where {
     /// In the node's namespace; they enter the pod's themselves.
@@ -81,11 +79,11 @@ pub enum Where {
 /// A named way to set up a pod.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Where its processes start.
+    /// Namespace in which its processes start.
     pub place: Where,
-    /// Its processes, one after the other.
+    /// Processes, one after the other.
     pub processes: Vec<Process>,
 }
 
@@ -111,7 +109,6 @@ impl SetUp for Contender {
     }
 }
 
-/// The floor.
 #[must_use]
 pub fn floor(binary: &Path) -> Contender {
     let process =

@@ -13,12 +13,12 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::contender::SetUp;
 use crate::pod::PodNamespace;
 
-/// What the legacy tools lock if they are told nothing: one file for the whole node.
+/// Default lock of the legacy tools: one file for the whole node.
 pub const NODE: &str = "/run/xtables.lock";
 /// The argument that makes a bench hold a lock. Its binary must call [`hold`] then.
 pub const ARGUMENT: &str = "--hold";
 
-/// Holds a lock until standard input ends. Says so when it has it.
+/// Holds a lock until EOF on stdin. Prints a line when it has it.
 pub fn hold(file: &Path) -> Result<()> {
     let _lock = lock(file, FlockArg::LockExclusive).with_context(|| format!("lock {}", file.display()))?;
     let mut out = std::io::stdout();
@@ -59,16 +59,14 @@ impl Drop for Holder {
     }
 }
 
-/// Which lock is held.
+/// A lock to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
-    /// The node's.
     Node,
-    /// The pod's.
     Pod,
 }
 
-/// A way to set up a pod while another process holds a lock.
+/// Set-up of a pod while another process holds a lock.
 pub struct Held {
     inner: Box<dyn SetUp>,
     lock: Lock,

@@ -18,10 +18,10 @@ use redirect::ruleset::Ruleset;
 use crate::contender::SetUp;
 use crate::pod::PodNamespace;
 
-/// A socket takes this much at once; more must be asked for.
+/// Default size of a socket's send buffer; more must be requested.
 const USUAL_SEND_BUFFER: usize = 200 * 1024;
 
-/// What is done to a pod, given the path of its namespace. It may leave the thread in there.
+/// Set-up of a pod, given the path of its namespace. It may leave the thread in there.
 type Work = Box<dyn Fn(&str) -> Result<()> + Sync + Send>;
 
 /// A way to set up a pod in process.
@@ -127,8 +127,7 @@ pub fn whole(name: impl Into<String>, config: Config) -> InProcess {
     })
 }
 
-/// What must not succeed: our use of the legacy tools while another process holds the pod's lock. It takes as long as it takes to say
-/// so, in a way that its caller can act on.
+/// Must fail: our use of the legacy tools while another process holds the pod's lock. Timed until the error, which its caller can act on.
 pub fn locked_out(ruleset: Ruleset, options: Options) -> InProcess {
     InProcess::new("iptables-legacy", move |path| {
         enter(path)?;

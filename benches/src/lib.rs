@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the benches share: the contenders, the pods that they set up, and how a run is taken.
+//! Shared parts of the benches: contenders, the pods that they set up, and the sampling.
 //!
 //! | module | noun |
 //! |---|---|
 //! | [`pod`] | a fresh network namespace with a pod's addresses, and the pod's facts |
 //! | [`rules`] | rulesets of a given size |
-//! | [`peers`] | the processes that answer a plugin: an agent on its socket, an API server on loopback |
+//! | [`peers`] | servers for a plugin: an agent on its socket, an API server on loopback |
 //! | [`contender`] | a way to set up a pod, timed; those that are processes |
 //! | [`in_process`] | those in process, the floor among them |
 //! | [`floor`] | builds the least process that can do it |

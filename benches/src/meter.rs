@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one run of a process costs besides time: its system calls, in order, and its peak resident memory. Taken with ptrace,
-//! so no tool has to be installed. A shell waits for a line, is seized, and then becomes the process under test: so that
-//! counting starts with the first system call after `execve`.
+//! Costs of a process besides time: its system calls, in order, and its peak resident memory. Taken with ptrace, so no tool has to be
+//! installed. A shell waits for a line, is seized, and then becomes the process under test: so that counting starts with the first system
+//! call after `execve`.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// What a run cost.
+/// Costs of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Numbers of the system calls, in order, without the `execve` that started it.

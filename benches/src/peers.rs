@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who answers a plugin under test: an agent on its Unix socket and an API server on loopback, both in threads of the bench,
-//! both with one constant answer, so that what is measured is the plugin.
+//! Servers for a plugin under test: an agent on its Unix socket and an API server on loopback, both in threads of the bench, both with one
+//! constant answer, so that the plugin alone is measured.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 use protocol::agent::{Reply, Response, SOCKET, VERSION};
 use protocol::pod::PodFacts;
 
-/// How often a peer was asked.
+/// Number of requests.
 #[derive(Debug, Clone, Default)]
 pub struct Asked(Arc<AtomicU64>);
 
 impl Asked {
-    /// The count so far.
+    /// Number so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

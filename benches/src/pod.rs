@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use nix::sched::{CloneFlags, unshare};
 
-/// The index of `lo`, in every namespace.
+/// Index of `lo`, in every namespace.
 const LO: u32 = 1;
 
 /// A fresh pod namespace.
@@ -32,7 +32,7 @@ impl PodNamespace {
         Ok(Self { file })
     }
 
-    /// A path that any process can open while this value lives.
+    /// Path that any process can open while this value lives.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
@@ -50,7 +50,7 @@ impl PodNamespace {
     }
 }
 
-/// Sets `lo` of the calling thread's namespace up.
+/// Brings `lo` of the calling thread's namespace up.
 pub fn lo_up() -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection()?;

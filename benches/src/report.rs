@@ -5,14 +5,11 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// A number; none where it was not measured.
+    /// A number; `None` where it was not measured.
     Number(f64),
-    /// Words.
     Text(String),
-    /// Not measured.
     Nothing,
 }
 
@@ -47,7 +44,7 @@ impl From<&str> for Cell {
     }
 }
 
-/// A table. The first column says what a row is about.
+/// A table. The first column names the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     title: String,
@@ -56,14 +53,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows.
     #[must_use]
     pub fn new(title: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         Self { title: title.to_owned(), columns, rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub fn row(&mut self, name: &str, cells: Vec<Cell>) {
         self.rows.push((name.to_owned(), cells));
     }

@@ -31,7 +31,6 @@ impl Rounds {
         }
     }
 
-    /// The contenders' names.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.contenders.iter().map(|contender| contender.name().to_owned()).collect()
@@ -59,7 +58,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// How many rounds there were.
+    /// Number of rounds.
     #[must_use]
     pub fn count(&self) -> usize {
         self.samples.first().map_or(0, Vec::len)
@@ -71,7 +70,7 @@ impl Rounds {
         sorted(self.samples[contender].iter().map(|sample| sample.as_secs_f64() * 1e6).collect())
     }
 
-    /// How many times longer one contender takes than another: the median over rounds.
+    /// Median ratio of one contender to another over all rounds.
     #[must_use]
     pub fn ratio(&self, contender: usize, other: usize) -> f64 {
         let pairs = self.samples[contender].iter().zip(&self.samples[other]);
@@ -93,7 +92,7 @@ impl Rounds {
     }
 }
 
-/// Another order for each round, the same in every run.
+/// A different order for each round, the same in every run.
 pub struct Shuffle(u64);
 
 impl Default for Shuffle {
@@ -103,7 +102,7 @@ impl Default for Shuffle {
 }
 
 impl Shuffle {
-    /// The numbers below `count` in the next order.
+    /// Permutation of the numbers below `count`.
     pub fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for end in (1..count).rev() {
@@ -118,7 +117,6 @@ impl Shuffle {
     }
 }
 
-/// Sorts figures.
 #[must_use]
 pub fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);

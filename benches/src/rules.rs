@@ -37,19 +37,19 @@ pub fn worst_pod() -> Result<PodFacts> {
     Ok(pod)
 }
 
-/// What the rules of a pod are made of.
+/// Configuration of a pod's rules.
 pub fn config(pod: &PodFacts) -> Result<Config> {
     let Enrolment::Enrol(redirect) = enrol(pod)? else { bail!("the bench's pod is not enrolled") };
     let addresses = AddressFamilies { first: [10, 9, 0, 2].into(), ipv6: true };
     Ok(redirect.config(&Host { addresses, environment: Environment::default() }))
 }
 
-/// What the rules of [`POD`] are made of.
+/// Configuration of the rules of [`POD`].
 pub fn pod_config(dialect: Dialect) -> Result<Config> {
     Ok(Config { dialect, ..config(&serde_json::from_str(POD)?)? })
 }
 
-/// What exactly `count` IPv4 rules are made of: a sidecar with as many excluded inbound ports as it takes.
+/// Configuration of exactly `count` IPv4 rules: a sidecar with as many excluded inbound ports as it takes.
 pub fn sized_config(dialect: Dialect, count: u16) -> Result<Config> {
     let config = |ports: u16| Config {
         dialect,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent asks of the API server while nothing happens, on a node whose pods are as they should be. An hour is not waited for: requests of some minutes are counted, and the
+//! API requests of an idle agent, on a node whose pods are as they should be. Requests of some minutes are counted, not of an hour; the
 //! report says of how many.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures
     let mut agent = node.start(&binaries.agent, &[("REPAIR_ENABLED", "true")])?;
     agent.ready()?;
     socket::known(&node, &keys)?;
-    // What belongs to the start comes at once.
+    // Requests of the start come at once.
     pass(Duration::from_secs(effort.pick(1, 10)));
     let begun = node.api.requests();
     let watched = Duration::from_secs(effort.pick(2, 300));

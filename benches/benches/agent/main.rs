@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node agent costs: the real `install-cni` beside an embedded API server, in namespaces of this process and with a root
-//! directory of its own. Each figure stands beside its goal. A goal that is missed, or a part that could not be measured, is said in the
-//! report and fails nothing: whoever reads it decides.
+//! Costs of the node agent: the real `install-cni` beside an embedded API server, in namespaces of this process and with a root directory
+//! of its own. Each figure stands beside its goal. A goal that is missed, or a part that could not be measured, is said in the report and
+//! fails nothing: whoever reads it decides.
 //!
 //! `cargo bench -p benches --bench agent -- [--quick] [--agent PATH] [--plugin PATH] [--peer PATH] [--json PATH] [PART]...`
 //!
@@ -80,7 +80,7 @@ enum Part {
     Repair,
 }
 
-/// How much is measured.
+/// Number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Quick,
@@ -96,10 +96,10 @@ impl Effort {
     }
 }
 
-/// The figures so far.
+/// Figures so far.
 struct Figures(Table);
 
-/// The most that a figure may be.
+/// Upper bound of a figure.
 #[derive(Debug, Clone, Copy)]
 struct Goal {
     most: f64,
@@ -111,7 +111,7 @@ impl Figures {
         Self(Table::new("The agent", &["what", "times", "p50", "p99", "most", "unit", "goal"]))
     }
 
-    /// Adds samples of one thing, by the quantile that the goal speaks of.
+    /// Adds samples, summarized by the goal's quantile.
     fn samples(&mut self, what: &str, samples: Vec<f64>, judged: f64, goal: Goal) {
         let samples = sorted(samples);
         let verdict = judge(quantile(&samples, judged), goal);
@@ -120,14 +120,13 @@ impl Figures {
         self.0.row(what, vec![count, at(0.5), at(0.99), at(1.0), goal.unit.into(), verdict]);
     }
 
-    /// Adds one figure.
     fn one(&mut self, what: &str, figure: f64, goal: Goal) {
         let verdict = judge(figure, goal);
         let nothing = || Cell::Nothing;
         self.0.row(what, vec![1.0.into(), nothing(), nothing(), figure.into(), goal.unit.into(), verdict]);
     }
 
-    /// Adds words about what has no goal, or could not be measured.
+    /// Adds a remark on a figure without a goal or a measurement.
     fn note(&mut self, what: &str, words: &str) {
         println!("{what}: {words}");
         self.0.row(
@@ -136,7 +135,7 @@ impl Figures {
         );
     }
 
-    /// Measures a part; where that fails, the report says why.
+    /// Runs a part; its failure becomes a remark.
     fn part(&mut self, part: Part, measure: impl FnOnce(&mut Self) -> Result<()>) {
         let name = format!("{part:?}").to_lowercase();
         println!("measuring: {name}");
@@ -184,7 +183,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a node runs: as given, else built as the lab builds it.
+/// Binaries under test: as given, else built as the lab builds them.
 fn binaries(options: &Options) -> Result<Binaries> {
     let built = |name: &str| -> Result<PathBuf> {
         let output = Command::new("cargo").args(["lab", "build"]).stderr(Stdio::inherit()).output()?;

@@ -18,23 +18,22 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The node's name.
 pub(crate) const NODE: &str = "bench";
-/// The run directory, as agent and plugin know it.
+/// Run directory of agent and plugin.
 const RUN: &str = "var/run/istio-cni";
-/// Where the runtime looks for its configuration.
+/// Configuration directory of the runtime.
 const NET: &str = "host/etc/cni/net.d";
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
-/// The primary's configuration.
+/// Configuration of the primary.
 pub(crate) const CONFLIST: &str = "10-primary.conflist";
 pub(crate) const PRIMARY: &str = r#"{"cniVersion":"1.0.0","name":"primary","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},{"type":"portmap"}]}"#;
-/// The ports that upstream's agent listens on.
+/// Ports of upstream's agent.
 const HEALTH: u16 = 8000;
 const METRICS: u16 = 15014;
-/// How long anything that should take milliseconds is waited for.
+/// Deadline of anything that should take milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a node runs.
+/// Binaries of a node.
 pub(crate) struct Binaries {
     pub(crate) agent: PathBuf,
     pub(crate) plugin: PathBuf,
@@ -65,7 +64,7 @@ pub(crate) struct Node {
     root: tempfile::TempDir,
     pub(crate) api: ApiServer,
     port: u16,
-    /// Ends the API server's thread when it goes.
+    /// Ends the API server's thread on drop.
     _served: mpsc::Sender<()>,
 }
 
@@ -119,13 +118,13 @@ impl Node {
         self.path(RUN)
     }
 
-    /// Whether the runtime's configuration has our entry.
+    /// True if the runtime's configuration has our entry.
     pub(crate) fn is_chained(&self) -> bool {
         fs::read_to_string(self.conflist())
             .is_ok_and(|text| text.contains("\"istio-cni\"") && text.contains("\"ptp\""))
     }
 
-    /// Whether the agent watches pods now, having listed them.
+    /// True if the agent watches pods, after a list.
     pub(crate) fn is_watched(&self) -> bool {
         self.api.in_flight("system:admin", Verb::Watch, "pods").now > 0
     }
@@ -135,19 +134,18 @@ impl Node {
         until(PATIENCE, || Ok(self.is_watched().then_some(()))).context("wait until the agent watches pods")
     }
 
-    /// How often single pods were asked for.
+    /// Number of GETs of single pods.
     pub(crate) fn gets(&self) -> usize {
         self.api.count(|request| request.verb == Verb::Get && request.resource.as_deref() == Some("pods"))
     }
 
-    /// Another writer puts its own configuration in place of ours.
+    /// Another writer replaces our configuration.
     pub(crate) fn clobber(&self) -> Result<()> {
         let new = self.path("tmp").join("new");
         fs::write(&new, PRIMARY)?;
         Ok(fs::rename(new, self.conflist())?)
     }
 
-    /// Starts an agent on this node.
     pub(crate) fn start(&self, binary: &Path, more: &[(&str, &str)]) -> Result<Agent> {
         fs::copy(binary, self.path("install-cni"))?;
         let log = File::create(self.path("agent.log"))?;
@@ -191,14 +189,14 @@ impl Drop for Node {
     }
 }
 
-/// Shows a file or a directory in another place.
+/// Bind mount.
 pub(crate) fn bind(from: &Path, to: &Path) -> Result<()> {
     let nothing = None::<&str>;
     mount(Some(from), to, nothing, MsFlags::MS_BIND | MsFlags::MS_REC, nothing)
         .with_context(|| format!("mount {}", to.display()))
 }
 
-/// An API server on a thread of its own, until the sender goes.
+/// Runs an API server on a thread of its own until the sender is dropped.
 fn serve() -> Result<(ApiServer, u16, mpsc::Sender<()>)> {
     let api = ApiServer::new(Options::default())?;
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -218,7 +216,7 @@ fn serve() -> Result<(ApiServer, u16, mpsc::Sender<()>)> {
     Ok((api, port, sender))
 }
 
-/// A running agent; ends with this value.
+/// A running agent, killed on drop.
 pub(crate) struct Agent {
     child: Child,
     started: Instant,
@@ -226,7 +224,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// How long it took from its start until it is ready.
+    /// Duration from its start until it is ready.
     pub(crate) fn ready(&mut self) -> Result<Duration> {
         let started = self.started;
         let found = until(PATIENCE, || {
@@ -265,7 +263,7 @@ impl Agent {
         Ok(line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").trim().parse()?)
     }
 
-    /// Asks it to end, and says how long that took.
+    /// Terminates it; returns the duration.
     pub(crate) fn stop(&mut self) -> Result<Duration> {
         let start = Instant::now();
         kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGTERM)?;

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::node::{NODE, Node, bind};
 
-/// What a pod in JSON has at least.
+/// Minimum size of a pod in JSON.
 const SIZE: usize = 15 * 1000;
-/// Where they live.
+/// Namespace of the pods.
 pub(crate) const NAMESPACE: &str = "shop";
 
 /// Puts `count` running pods of the mesh on the node; how the plugin asks for each.
@@ -22,7 +22,7 @@ pub(crate) fn fill(node: &Node, count: usize) -> Result<Vec<PodKey>> {
     (0..count).map(|number| put(node, realistic(&format!("cart-{number}"))?)).collect()
 }
 
-/// Puts a pod on the node; how the plugin asks for it.
+/// Creates a pod on the node; returns its key.
 pub(crate) fn put(node: &Node, pod: Value) -> Result<PodKey> {
     let stored = node.api.upsert(pod)?;
     let text = |field: &str| {

@@ -31,7 +31,7 @@ pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures
     Ok(())
 }
 
-/// Milliseconds.
+/// Duration of a repair in milliseconds.
 fn repair(node: &Node, _: &Agent) -> Result<f64> {
     let namespace = PodNamespace::create()?;
     let mut pod = pods::realistic("broken")?;

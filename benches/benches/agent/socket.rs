@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the plugin asks the agent: one request at a time, 110 at a time, and 110 ADDs of the real plugin, which must not reach the API server.
+//! Requests of the plugin to the agent: one at a time, 110 at a time, and 110 ADDs of the real plugin, which must not reach the API server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,18 +19,18 @@ use crate::node::{Agent, Binaries, Node};
 use crate::{Effort, Figures, Goal, pods};
 
 const ANSWER: Goal = Goal { most: 5.0, unit: "ms" };
-/// As many as a kubelet's pods.
+/// Pods of a full node.
 const PODS: usize = 110;
 /// Processes that ask for all of them at once: one may have 64 connections.
 const CLIENTS: usize = 2;
-/// So often they do so: one may have 512 connections in a row.
+/// Rounds: a process may have 512 connections in a row.
 const ROUNDS: usize = 8;
 
 fn ask(socket: &Path, key: &PodKey) -> Result<Vec<u8>> {
     answer(connect(socket, &question(key)?)?)
 }
 
-/// The line that asks for a pod.
+/// Request line for a pod.
 fn question(key: &PodKey) -> Result<Vec<u8>> {
     Ok(encode_line(&Request { version: VERSION, kind: RequestKind::Pod(key.clone()) })?)
 }
@@ -56,12 +56,12 @@ fn pod(line: &[u8]) -> Result<PodFacts> {
     }
 }
 
-/// What the agent says of a pod.
+/// The agent's answer on a pod.
 pub(crate) fn facts(node: &Node, key: &PodKey) -> Result<PodFacts> {
     pod(&ask(&node.run_dir().join(SOCKET), key)?).with_context(|| format!("ask for {}", key.name))
 }
 
-/// So many questions in a row are answered to one process.
+/// Requests in a row that one process is served.
 const ROW: usize = 400;
 
 /// Waits until the agent knows its pods, and makes sure that it does: it answers for some of them without asking anybody.
@@ -76,7 +76,7 @@ pub(crate) fn known(node: &Node, keys: &[PodKey]) -> Result<()> {
     Ok(())
 }
 
-/// A node with 110 pods, and an agent that knows all of them.
+/// A node with 110 pods, and an agent that has listed all of them.
 fn started(binaries: &Binaries) -> Result<(Node, Vec<PodKey>, Agent)> {
     let node = Node::create(binaries)?;
     let keys = pods::fill(&node, PODS)?;
@@ -86,7 +86,7 @@ fn started(binaries: &Binaries) -> Result<(Node, Vec<PodKey>, Agent)> {
     Ok((node, keys, agent))
 }
 
-/// Asks for a pod `count` times; milliseconds of each.
+/// Requests a pod `count` times; returns milliseconds of each.
 fn series(socket: &Path, key: &PodKey, count: usize) -> Result<Vec<f64>> {
     let one = |_| {
         let start = Instant::now();
@@ -142,9 +142,8 @@ fn crowd(socket: &Path, keys: &[PodKey]) -> Result<Vec<f64>> {
     Ok(all)
 }
 
-/// What a client of [`crowd`] does: reads keys, says that it is there, asks for all of them whenever it is told to, and in the end tells how
-/// long each took. Answers are read in the order of the questions, so what it tells is never too little; what they say is looked at in the end,
-/// when nobody waits for a core.
+/// Client of [`crowd`]: reads keys, reports ready, requests all of them on each command, and finally prints the durations. Answers are read
+/// in the order of the requests, so no duration is too short; they are verified in the end, when nobody waits for a core.
 pub(crate) fn client(socket: &Path) -> Result<()> {
     let mut lines = std::io::stdin().lines();
     let keys: Vec<PodKey> = serde_json::from_str(&lines.next().context("the bench is gone")??)?;
@@ -171,7 +170,7 @@ pub(crate) fn client(socket: &Path) -> Result<()> {
     Ok(())
 }
 
-/// ADDs of the real plugin, all at once.
+/// Concurrent ADDs of the real plugin.
 pub(crate) fn adds(binaries: &Binaries, figures: &mut Figures) -> Result<()> {
     let (node, keys, _agent) = started(binaries)?;
     let key = &keys[0];

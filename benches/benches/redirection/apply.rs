@@ -21,14 +21,14 @@ use redirect::text::{native, restore};
 use crate::Effort;
 use crate::memory::SIZES;
 
-/// How much longer than the floor in process our transaction may take.
+/// Maximum ratio of our transaction to the floor in process.
 const GOAL: f64 = 1.3;
 
-/// Who takes part, and who cannot.
+/// Contenders, and those that are unavailable.
 #[derive(Default)]
 pub(crate) struct Field {
     pub(crate) contenders: Vec<Box<dyn SetUp>>,
-    /// Names, and why not.
+    /// Names with reasons.
     pub(crate) absent: Vec<(String, String)>,
 }
 

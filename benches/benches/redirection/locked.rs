@@ -21,12 +21,12 @@ use redirect::text::restore;
 
 use crate::Effort;
 
-/// How long the legacy back end may take here, and `iptables-legacy-restore` is told to wait.
+/// Deadline of the legacy back end here, and wait of `iptables-legacy-restore`.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// With a lock held nobody may take longer than this times what it takes without.
 const GOAL: f64 = 1.5;
 
-/// A way to set up a pod, made anew for each state of the locks.
+/// Constructor of a contender, called for each state of the locks.
 type Make = Box<dyn Fn() -> Box<dyn SetUp>>;
 
 pub(crate) fn measure(effort: Effort) -> Result<Table> {
@@ -66,7 +66,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Table> {
     Ok(table)
 }
 
-/// Those that wait for nothing: with and without a held lock, in turns.
+/// Contenders that do not wait: with and without a held lock, in turns.
 fn interleaved(effort: Effort, rows: &[(Make, [Option<Lock>; 2])], table: &mut Table) -> Result<()> {
     let mut contenders = Vec::new();
     let mut places = Vec::new();
@@ -95,7 +95,7 @@ fn interleaved(effort: Effort, rows: &[(Make, [Option<Lock>; 2])], table: &mut T
     Ok(())
 }
 
-/// Those that cannot go on: how long until they say so.
+/// Contenders that cannot proceed: time until they report it.
 fn refused(effort: Effort, rules: &Ruleset, options: Options, table: &mut Table) -> Result<()> {
     let times = effort.pick(1, 5);
     let ours = Held::new(Box::new(locked_out(rules.clone(), options)), Lock::Pod);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What redirection costs, piece by piece: rules in memory, rules into a namespace by back end and by number, beside a held lock, and
-//! many pods at once. In process, beside the floor, the iptables tools and `nft`, all in turns in one run.
+//! Costs of redirection, piece by piece: rules in memory, rules into a namespace by back end and by number, beside a held lock, and many
+//! pods at once. In process, beside the floor, the iptables tools and `nft`, all in turns in one run.
 //!
 //! `cargo bench -p benches --bench redirection -- [--quick] [--json PATH]`
 //!
 //! | part | what it times |
 //! |---|---|
-//! | `memory` | what is pure: generation, text, encoding, comparison, verdict |
+//! | `memory` | pure code: generation, text, encoding, comparison, verdict |
 //! | `apply` | one pod, by back end; rulesets of 18, 100 and 1,000 rules |
 //! | `locked` | one pod while another process holds a lock |
 //! | `crowd` | 110 pods, 16 at a time |
@@ -45,7 +45,7 @@ struct Options {
     bench: bool,
 }
 
-/// How much is measured.
+/// Number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Quick,

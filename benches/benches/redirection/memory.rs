@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What needs no kernel, by number of rules. Criterion keeps the statistics; the table has medians.
+//! Benches without a kernel, by number of rules. Criterion keeps the statistics; the table has medians.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use redirect::verdict::verdict;
 
 use crate::Effort;
 
-/// The sizes, in IPv4 rules.
+/// Numbers of IPv4 rules.
 pub(crate) const SIZES: [u16; 3] = [18, 100, 1000];
 /// A cost that grows with the square of the rules is ten times as much for each of 1,000 as for each of 100; this is far from either.
 const GROWTH: f64 = 3.0;
 
-/// Measures, and names what grows faster than the rules.
+/// Measures, and names costs that grow faster than the rules.
 pub(crate) fn measure(effort: Effort) -> Result<(Table, Vec<String>)> {
     let (warm_up, measurement) = effort.pick((5, 20), (100, 400));
     let criterion = Criterion::default()
@@ -50,7 +50,7 @@ pub(crate) fn measure(effort: Effort) -> Result<(Table, Vec<String>)> {
 /// Nanoseconds of one run.
 #[derive(Debug, Clone, Copy)]
 struct Nanos {
-    /// Without what others do on the machine.
+    /// Minimum, which is free of noise.
     least: f64,
     median: f64,
 }
@@ -99,7 +99,7 @@ impl Bench {
     }
 }
 
-/// What rules are made of, for the pod and for each size.
+/// Configurations for the pod and for each size.
 fn configs(dialect: Dialect) -> Result<Vec<Config>> {
     let sizes = SIZES.into_iter().map(|size| sized_config(dialect, size));
     std::iter::once(pod_config(dialect)).chain(sizes).collect()
@@ -153,7 +153,7 @@ fn packets() -> Result<Vec<Packet>> {
     .collect()
 }
 
-/// What is compared with a namespace that holds rules already. The namespace is real, reading it is not timed.
+/// Comparisons with a namespace that holds rules already. The namespace is real, reading it is not timed.
 fn comparisons(bench: &mut Bench) -> Result<()> {
     let configs = configs(Dialect::Iptables)?;
     let same = configs.iter().map(|config| held(config, config)).collect::<Result<Vec<_>>>()?;
@@ -173,7 +173,7 @@ fn comparisons(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What a namespace holds behind `there`, and the rules that are wanted.
+/// Snapshot of a namespace with rules of `there`, and the desired rules.
 fn held(there: &Config, wanted: &Config) -> Result<(Snapshot, Ruleset)> {
     let pod = PodNamespace::create()?;
     let there = ruleset(there)?;
@@ -184,7 +184,7 @@ fn held(there: &Config, wanted: &Config) -> Result<(Snapshot, Ruleset)> {
     Ok((snapshot, ruleset(wanted)?))
 }
 
-/// As many excluded ports, each another one.
+/// As many excluded ports, each a different one.
 fn moved(config: &Config) -> Vec<Port> {
     (0_u16..).map(|port| Port::One(40_000 + port)).take(config.inbound_ports_exclude.len()).collect()
 }
