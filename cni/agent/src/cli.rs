@@ -14,10 +14,11 @@ use clap::{
 };
 
 use crate::manifests::Request;
-use crate::settings::key::{self, Change, From, Key};
-use crate::settings::kind::Kind;
 use crate::status::Output;
 use crate::taint;
+use manifests::setting::Kind;
+use manifests::setting::{Change, From, Setting};
+use manifests::table;
 
 const EXAMPLES: &str = "\
 Every flag is an environment variable, too, in capitals with _ between its words, and a key of the ConfigMap istio-cni-config, which
@@ -96,7 +97,7 @@ pub enum Command {
 
 /// Flags of the command line, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Flags(pub BTreeMap<&'static Key, String>);
+pub struct Flags(pub BTreeMap<&'static Setting, String>);
 
 impl Cli {
     /// Reads a command line, the program's name first.
@@ -154,11 +155,11 @@ impl Args for Flags {
     }
 }
 
-fn flags() -> impl Iterator<Item = &'static Key> {
-    key::ALL.iter().copied().filter(|key| key.from != From::Environment)
+fn flags() -> impl Iterator<Item = &'static Setting> {
+    table::keys().filter(|key| key.from != From::Environment)
 }
 
-fn argument(key: &'static Key) -> Arg {
+fn argument(key: &'static Setting) -> Arg {
     let mut help = StyledStr::from(key.help);
     if !key.default.is_empty() {
         help.push_str(&format!(" [default: {}]", key.default));
@@ -183,7 +184,7 @@ fn argument(key: &'static Key) -> Arg {
 fn canonical(word: &str) -> String {
     let Some(body) = word.strip_prefix("--") else { return word.to_owned() };
     let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));
-    let same = |key: &&Key| key.name.replace('_', "-") == name.replace('_', "-");
+    let same = |key: &&Setting| key.name.replace('_', "-") == name.replace('_', "-");
     match (flags().find(|key| same(key)), value) {
         (None, _) => word.to_owned(),
         (Some(key), None) => format!("--{}", key.name),

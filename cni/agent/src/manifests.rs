@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_flag_of_the_agent_is_not_passed_over() {
-        let flags = Flags([(&crate::settings::key::CHAINED, "false".to_owned())].into());
+        let flags = Flags([(&manifests::table::CHAINED, "false".to_owned())].into());
         let (mut out, mut told) = (Vec::new(), Vec::new());
         let code_of = run(&Request::default(), &flags, &mut out, &mut told).unwrap();
         assert_eq!((format!("{code_of:?}"), out.len()), (code(2), 0));
@@ -305,8 +305,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_is_rendered_is_one_that_the_agent_reads() {
-        let known: BTreeSet<String> =
-            crate::settings::key::ALL.iter().flat_map(|key| key.variables()).collect();
+        let known: BTreeSet<String> = manifests::table::keys().flat_map(|key| key.variables()).collect();
         // For people, and for tools that look for it.
         let unread = "CURRENT_AGENT_VERSION";
         for mode in ["node", "readiness", "untaint"] {

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use crate::field::{Field, Kind};
-use crate::fields;
 use crate::layers::Family;
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::place::Place;
+use crate::setting::{Kind, Setting};
+use crate::table;
 
 /// The part that other charts read as well: what we do not know there is not ours.
 const SHARED: &str = "global";
@@ -32,8 +32,8 @@ fn walk(values: &mut Value, at: &str, place: Place, mistakes: &mut Mistakes) {
     map.retain(|key, value| {
         let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
         let given = || Given { field: place.name(&path), value: value.clone() };
-        match fields::find(&path) {
-            Some(Field { kind: Kind::Elsewhere, .. }) => return false,
+        match table::find(&path) {
+            Some(Setting { kind: Kind::Elsewhere, .. }) => return false,
             Some(field) if field.kind.holds(value) => {
                 let named = Family::of(&path).zip(value.as_str().filter(|name| !name.is_empty()));
                 mistakes.0.extend(named.and_then(|(family, name)| family.unknown(name, given)));
@@ -60,7 +60,7 @@ const RESERVED: [&str; 2] = ["_internal_defaults_do_not_set", "defaults"];
 /// True if the path is a group of values.
 fn is_group(path: &str) -> bool {
     path == SHARED
-        || fields::ALL
+        || table::ALL
             .iter()
             .any(|field| field.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
@@ -68,7 +68,7 @@ fn is_group(path: &str) -> bool {
 /// The known path that differs least, if it differs little. A last key that is the same counts as near, too: it stands at another place.
 fn nearest(path: &str) -> Option<String> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let ours = || fields::ALL.iter().filter(|field| field.kind != Kind::Elsewhere).map(|field| field.path);
+    let ours = || table::values().filter(|field| field.kind != Kind::Elsewhere).map(|field| field.path);
     if let Some(near) = closest(path, ours()) {
         return Some(near.to_owned());
     }

@@ -4,7 +4,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`field`], [`fields`] | table of values: kind, default, purpose |
+//! | [`setting`], [`table`] | every setting: the chart's value, the agent's key, kind, default, help |
 //! | [`layers`] | defaults, and layers of platforms, profiles and releases |
 //! | [`spelling`] | `cni.x` and `x` are one value |
 //! | [`check`] | unknown keys, wrong kinds |
@@ -16,12 +16,10 @@
 //! | [`mistake`], [`note`], [`place`] | errors, all of them at once; hints; names of values in both |
 //! | [`document`] | YAML text, read |
 //! | [`yaml`] | and written |
-//! | [`papers`] | files generated from the table of values |
+//! | [`papers`] | what is written from the table |
 
 pub mod check;
 pub mod document;
-pub mod field;
-pub mod fields;
 pub mod inputs;
 pub mod layers;
 pub mod mistake;
@@ -30,8 +28,10 @@ pub mod papers;
 pub mod place;
 pub mod render;
 pub mod resolve;
+pub mod setting;
 pub mod skew;
 pub mod spelling;
+pub mod table;
 pub mod values;
 pub mod yaml;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Generated files: the chart's `values.yaml`, `values.schema.json` and `files/defaults.yaml`, and `docs/values.md`. A test compares them
-//! with what is committed; `UPDATE=1 cargo test -p manifests` writes them.
+//! What is written from the table: the chart's `values.yaml`, `values.schema.json`, `files/defaults.yaml` and `files/settings.yaml`, and `docs/values.md`. A test
+//! compares them with what is committed; `UPDATE=1 cargo test -p manifests` writes them.
 
 mod guide;
 mod schema;
@@ -8,31 +8,31 @@ mod yaml_file;
 
 pub use guide::guide;
 pub use schema::schema;
-pub use yaml_file::{defaults_file, values_file};
+pub use yaml_file::{defaults_file, settings_file, values_file};
 
 use serde_json::{Map, Value};
 
-use crate::field::Field;
-use crate::fields;
+use crate::setting::Setting;
+use crate::table;
 
-/// Tree of fields.
+/// The chart's values as a tree: by key, a value or a group.
 #[derive(Debug)]
 enum Node {
-    Field(&'static Field),
+    Leaf(&'static Setting),
     Group(Vec<(&'static str, Node)>),
 }
 
 fn tree() -> Vec<(&'static str, Node)> {
     let mut root = Vec::new();
-    for field in fields::ALL {
+    for field in table::values() {
         insert(&mut root, field.path, field);
     }
     root
 }
 
-fn insert(nodes: &mut Vec<(&'static str, Node)>, path: &'static str, field: &'static Field) {
+fn insert(nodes: &mut Vec<(&'static str, Node)>, path: &'static str, field: &'static Setting) {
     let Some((key, rest)) = path.split_once('.') else {
-        nodes.push((path, Node::Field(field)));
+        nodes.push((path, Node::Leaf(field)));
         return;
     };
     if let Some((_, Node::Group(nodes))) = nodes.iter_mut().find(|(known, _)| *known == key) {

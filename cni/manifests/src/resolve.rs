@@ -94,7 +94,7 @@ impl Values {
     }
 
     fn typed(all: Value, context: &Context) -> Result<Self, Mistakes> {
-        let mut values: Self = serde_json::from_value(all).map_err(|error| {
+        let mut values: Self = serde_json::from_value(all.clone()).map_err(|error| {
             Mistakes::from(Mistake::Document { what: "values".to_owned(), why: error.to_string() })
         })?;
         if values.cni_bin_dir.is_empty() {
@@ -104,6 +104,7 @@ impl Values {
         let has_field = || context.kube_version.as_deref().is_none_or(|version| !is_before_1_30(version));
         values.use_app_armor_annotation.get_or_insert_with(|| !has_field());
         values.release = context.release.clone();
+        values.all = all;
         let mut mistakes = contradictions(&values, context.place);
         mistakes.0.extend(limits(&values, context.place));
         mistakes.none()?;

@@ -30,13 +30,16 @@ impl Default for Release {
     }
 }
 
-/// Resolved values; [`crate::fields::ALL`] has their help.
+/// The values. What each is for is told in [`crate::table`].
 #[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Values {
     #[serde(skip)]
     pub release: Release,
+    /// All of them, as they were resolved: what is only written to the `ConfigMap` has no field here.
+    #[serde(skip)]
+    pub all: Value,
     pub enabled: bool,
     pub platform: String,
     pub profile: String,
@@ -58,10 +61,6 @@ pub struct Values {
     pub istio_owned_cni_config: bool,
     #[serde(rename = "istioOwnedCNIConfigFileName")]
     pub istio_owned_cni_config_file_name: String,
-    pub exclude_namespaces: Vec<String>,
-    pub kubeconfig_mode: String,
-    pub cni_conf_group_read: bool,
-    pub raise_cni_version: bool,
     pub backend: Backend,
     pub iptables_tools: bool,
     pub host_network: bool,
@@ -91,12 +90,14 @@ pub struct Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layers::defaults;
+    use crate::layers::{defaults, overlay};
 
     #[test]
-    fn the_table_of_fields_and_the_type_have_the_same_keys() {
-        let defaults = defaults();
-        let values: Values = serde_json::from_value(defaults.clone()).unwrap();
-        assert_eq!(serde_json::to_value(values).unwrap(), defaults);
+    fn each_field_is_a_value_of_the_table() {
+        let mut known = defaults();
+        let values: Values = serde_json::from_value(known.clone()).unwrap();
+        let typed = serde_json::to_value(values).unwrap();
+        overlay(&mut known, &typed);
+        assert_eq!(known, defaults());
     }
 }

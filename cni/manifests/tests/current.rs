@@ -24,6 +24,7 @@ fn the_charts_values_are_current() {
 #[test]
 fn the_defaults_that_templates_read_are_current() {
     same("cni/chart/files/defaults.yaml", &papers::defaults_file());
+    same("cni/chart/files/settings.yaml", &papers::settings_file());
 }
 
 #[test]

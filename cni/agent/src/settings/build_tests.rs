@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::settings::Policy;
 use crate::settings::layers::Layers;
 
 fn settings_of(pairs: &[(&str, &str)]) -> (Settings, Vec<Mistake>) {
@@ -60,7 +61,7 @@ fn what_is_no_truth_value_is_false_as_upstream_has_it_and_is_told() {
 
 #[test]
 fn a_flag_that_is_no_value_stops_our_entry() {
-    let flags = BTreeMap::from([(&key::CHAINED, "nope".to_owned())]);
+    let flags = BTreeMap::from([(&table::CHAINED, "nope".to_owned())]);
     let (settings, mistakes) = build(&Layers::new(flags, &BTreeMap::new()).values(), &Found::default());
     assert!(mistakes[0].blocks());
     assert!(
@@ -156,6 +157,6 @@ fn a_template_is_filled_in_and_its_file_wins() {
     assert_eq!(build(&values, &found).0.chain.template, template("file"));
     found.template_file = Some(Err("no such file".to_owned()));
     let (settings, mistakes) = build(&values, &found);
-    assert_eq!((settings.chain.template.as_str(), mistakes[0].key), ("", &key::TEMPLATE_FILE));
+    assert_eq!((settings.chain.template.as_str(), mistakes[0].key), ("", &table::TEMPLATE_FILE));
     assert!(mistakes[0].blocks());
 }

@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use super::key::{self, Change, Key};
 use super::kind::{self, Problem};
 use super::layers::{Origin, Value, Values};
+use manifests::setting::{Change, Setting};
+use manifests::table;
 
 /// Answer to a capability question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -95,8 +96,9 @@ impl fmt::Display for Refusal {
 /// A rejected change: the old value stays in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    pub key: &'static Key,
-    /// New value.
+    /// The key.
+    pub key: &'static Setting,
+    /// What is said.
     pub wanted: Value,
     /// Reason.
     pub why: Refusal,
@@ -105,17 +107,17 @@ pub struct Refused {
 /// Effect of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Keys with a new value.
-    pub applied: Vec<&'static Key>,
-    /// Keys that keep their value.
+    /// Keys that have another value now.
+    pub applied: Vec<&'static Setting>,
+    /// Keys that keep their value although another one is said.
     pub refused: Vec<Refused>,
     /// Values in effect.
     pub values: Values,
 }
 
 /// The keys that say together what is done about a broken pod, and so which rights that needs.
-fn of_policy(key: &Key) -> bool {
-    [&key::REPAIR, &key::REPAIR_PODS, &key::DELETE_PODS, &key::LABEL_PODS, &key::REPAIR_FALLBACK]
+fn of_policy(key: &Setting) -> bool {
+    [&table::REPAIR, &table::REPAIR_PODS, &table::DELETE_PODS, &table::LABEL_PODS, &table::REPAIR_FALLBACK]
         .contains(&key)
 }
 
@@ -125,8 +127,8 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
     let mut changes = Changes { values: old.clone(), ..Changes::default() };
     for (key, wanted) in new {
         let same = old.get(key).is_some_and(|held| held.text == wanted.text);
-        // A capability of the agent before this one may be lacking here.
-        let lost = **key == key::STATUS_GATE && abilities.host_network == Able::No;
+        // What an agent before this one could do, this one may not.
+        let lost = **key == table::STATUS_GATE && abilities.host_network == Able::No;
         let refusal = if same && !lost { None } else { refusal(key, wanted, abilities) };
         match refusal {
             Some(why) => {
@@ -147,17 +149,17 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
     changes
 }
 
-fn refusal(key: &'static Key, wanted: &Value, abilities: Abilities) -> Option<Refusal> {
+fn refusal(key: &'static Setting, wanted: &Value, abilities: Abilities) -> Option<Refusal> {
     match key.change {
         Change::Unread => return None,
         Change::Mount => return Some(Refusal::Mount),
         Change::Pod => return Some(Refusal::Pod),
         Change::Live => {}
     }
-    if let Err(problem) = key.kind.check(&wanted.text) {
+    if let Err(problem) = kind::check(key, &wanted.text) {
         return Some(Refusal::Problem(problem));
     }
-    let gate = *key == key::STATUS_GATE && kind::gate(&wanted.text) == Ok(true);
+    let gate = *key == table::STATUS_GATE && kind::gate(&wanted.text) == Ok(true);
     (gate && abilities.host_network != Able::Yes)
         .then_some(Refusal::Lacks(Need::HostNetwork, abilities.host_network))
 }
@@ -171,9 +173,9 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
     };
     let Some(need) = lacking(&changes.values) else { return };
     let mut without = changes.values.clone();
-    without.remove(&key::REPAIR_FALLBACK);
-    let of_it = |key: &Key| match lacking(&without) {
-        None => *key == key::REPAIR_FALLBACK,
+    without.remove(&table::REPAIR_FALLBACK);
+    let of_it = |key: &Setting| match lacking(&without) {
+        None => *key == table::REPAIR_FALLBACK,
         Some(_) => of_policy(key),
     };
     let (policy, others): (Vec<_>, Vec<_>) = changes.applied.drain(..).partition(|key| of_it(key));
@@ -191,20 +193,20 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
 /// Requirements of the policy of these values: the first mode that is on, and the fallback of repair.
 #[must_use]
 pub fn needs(values: &Values) -> Vec<Need> {
-    let text = |key: &'static Key| values.get(key).map_or(key.default, |value| value.text.as_str());
+    let text = |key: &'static Setting| values.get(key).map_or(key.default, |value| value.text.as_str());
     let on = |key| kind::boolean(text(key)) == Ok(true);
-    if !on(&key::REPAIR) {
+    if !on(&table::REPAIR) {
         return vec![];
     }
-    if on(&key::REPAIR_PODS) {
-        let fallback = match text(&key::REPAIR_FALLBACK) {
+    if on(&table::REPAIR_PODS) {
+        let fallback = match text(&table::REPAIR_FALLBACK) {
             "delete" => Some(Need::DeletePods),
             "label" => Some(Need::LabelPods),
             _ => None,
         };
         return std::iter::once(Need::EnterPods).chain(fallback).collect();
     }
-    let modes = [(&key::DELETE_PODS, Need::DeletePods), (&key::LABEL_PODS, Need::LabelPods)];
+    let modes = [(&table::DELETE_PODS, Need::DeletePods), (&table::LABEL_PODS, Need::LabelPods)];
     modes.into_iter().find(|(key, _)| on(key)).map(|(_, need)| need).into_iter().collect()
 }
 
@@ -269,7 +271,7 @@ mod tests {
             "mounted-cni-net-dir",
         ];
         assert_eq!(names(&changes), (vec!["native-nftables"], refused.to_vec()));
-        assert_eq!(changes.values[&key::NET_DIR].text, "/host/etc/cni/net.d");
+        assert_eq!(changes.values[&table::NET_DIR].text, "/host/etc/cni/net.d");
         let whys: Vec<_> = changes.refused.iter().map(|one| &one.why).collect();
         let mount = &Refusal::Mount;
         assert_eq!(whys, [mount, mount, mount, &Refusal::Pod, mount]);
@@ -288,7 +290,7 @@ mod tests {
             names(&changes),
             (vec!["exclude-namespaces"], vec!["cni-conf-group-read", "kubeconfig-mode"])
         );
-        assert_eq!(changes.values[&key::KUBECONFIG_MODE].text, "0640");
+        assert_eq!(changes.values[&table::KUBECONFIG_MODE].text, "0640");
         assert_eq!(changes.refused[0].why, Refusal::Problem(Problem::Bool));
     }
 
@@ -306,7 +308,7 @@ mod tests {
                 names(&changes),
                 (vec!["exclude-namespaces"], vec!["repair-delete-pods", "repair-repair-pods"])
             );
-            assert_eq!(changes.values[&key::REPAIR_PODS].text, "true", "and not: nothing at all");
+            assert_eq!(changes.values[&table::REPAIR_PODS].text, "true", "and not: nothing at all");
             assert_eq!(changes.refused[0].why, Refusal::Lacks(Need::DeletePods, able));
         }
         assert_eq!(names(&decide(&old, &new, ALL)).1, [""; 0]);
@@ -338,7 +340,7 @@ mod tests {
         for able in [Able::No, Able::Unknown] {
             let changes = decide(&values(&[]), &new, Abilities { host_network: able, ..ALL });
             assert_eq!(names(&changes).1, ["millrace-status-gate"]);
-            assert_eq!(changes.values[&key::STATUS_GATE].text, "");
+            assert_eq!(changes.values[&table::STATUS_GATE].text, "");
         }
         assert_eq!(names(&decide(&values(&[]), &new, ALL)).0, ["millrace-status-gate"]);
         let off = decide(&new, &values(&[]), Abilities::default());

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::follow::Report;
-use super::key;
 use super::layers::{Value, Values};
+use manifests::table;
 
 /// Settings in effect of a running agent. Keys are named as in the `ConfigMap`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +45,8 @@ impl Effective {
     /// The values, as this program reads them. Keys that another version of the agent has, and this one does not know, are left out.
     #[must_use]
     pub fn values(&self) -> Values {
-        let known = key::ALL.iter();
-        known.filter_map(|key| Some((*key, self.values.get(&key.variable())?.clone()))).collect()
+        let known = table::keys();
+        known.filter_map(|key| Some((key, self.values.get(&key.variable())?.clone()))).collect()
     }
 }
 
@@ -62,8 +62,8 @@ mod tests {
         let held = value("kube-system", Origin::ConfigMap);
         let wanted = value("/elsewhere", Origin::ConfigMap);
         let report = Report {
-            values: Values::from([(&key::EXCLUDE_NAMESPACES, held)]),
-            refused: vec![Refused { key: &key::NET_DIR, wanted: wanted.clone(), why: Refusal::Mount }],
+            values: Values::from([(&table::EXCLUDE_NAMESPACES, held)]),
+            refused: vec![Refused { key: &table::NET_DIR, wanted: wanted.clone(), why: Refusal::Mount }],
         };
         let text = serde_json::to_string(&Effective::from(&report)).unwrap();
         let read: Effective = serde_json::from_str(&text).unwrap();

@@ -14,16 +14,17 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::Settings;
 use super::build::{Found, TemplateText, build};
 use super::change::{Abilities, Able, Need, Refusal, Refused, decide, needs};
-use super::key::Key;
 use super::layers::{Data, Layers, Origin, Value, Values};
 use super::load::Loaded;
-use super::{Settings, key};
 use crate::api::{Change, Client, Following, Resource};
 use crate::events::{About, Reason, Recorder};
 use crate::leave::OwnFacts;
 use crate::metrics::{Metrics, SettingKey, Watched};
+use manifests::setting::Setting;
+use manifests::table;
 use template::TemplateFile;
 
 /// The watched `ConfigMap`, in the agent's own namespace.
@@ -62,10 +63,10 @@ impl Live {
         let logged = values.clone();
         let held_back = |text: &str| Value { text: text.to_owned(), origin: Origin::Default };
         if !found.gated {
-            values.insert(&key::STATUS_GATE, held_back(key::STATUS_GATE.default));
+            values.insert(&table::STATUS_GATE, held_back(table::STATUS_GATE.default));
         }
-        values.insert(&key::REPAIR, held_back("false"));
-        values.insert(&key::REPAIR_FALLBACK, held_back(key::REPAIR_FALLBACK.default));
+        values.insert(&table::REPAIR, held_back("false"));
+        values.insert(&table::REPAIR_FALLBACK, held_back(table::REPAIR_FALLBACK.default));
         let (settings, _) = build(&values, &found);
         let report = Report { values, refused: vec![] };
         let mut live = Self {
@@ -129,7 +130,7 @@ impl Live {
     }
 
     /// The keys, among those that were applied, whose value is another one than a person was told.
-    fn changed(&mut self, applied: &[&'static Key]) -> Vec<&'static str> {
+    fn changed(&mut self, applied: &[&'static Setting]) -> Vec<&'static str> {
         let values = &self.report.borrow().values;
         let mut changed = Vec::new();
         for key in applied {
@@ -142,7 +143,7 @@ impl Live {
         changed
     }
 
-    fn apply(&mut self) -> Vec<&'static Key> {
+    fn apply(&mut self) -> Vec<&'static Setting> {
         let held = self.report.borrow().values.clone();
         let changes = decide(&held, &self.layers.values(), self.abilities);
         if !changes.applied.is_empty() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Kinds of values and their parsers. Pure.
+//! Reads the text of a value. Pure.
 
+use manifests::setting::{Kind, Setting};
+use manifests::table;
 use netfilter::Wish;
 use protocol::netconf::LogLevel;
 use redirect::go;
@@ -8,34 +10,7 @@ use redirect::go;
 use super::{Policy, selectors, template};
 use crate::log::{Levels, LevelsError};
 
-/// Kind of a key's value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Text,
-    /// Go's `strconv.ParseBool`.
-    Bool,
-    /// Integer; empty is 0.
-    Number,
-    /// Port; none if it is 0, negative or empty.
-    Port,
-    /// File mode: octal with a leading 0, else decimal.
-    Mode,
-    /// File name without a directory, or empty.
-    FileName,
-    Selectors,
-    /// A template of our entry, as JSON.
-    Template,
-    /// `SCOPE:LEVEL,…`
-    Levels,
-    /// Empty, or `agent`.
-    Gate,
-    /// Back end by name, or `auto`.
-    Backend,
-    /// A policy that a pod can still have when it cannot be repaired, or `none`.
-    Fallback,
-}
-
-/// Malformed value; the message says what is allowed.
+/// Why a text is no value: what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("allowed are true and false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)")]
@@ -48,43 +23,58 @@ pub enum Problem {
     Mode,
     #[error("allowed is the name of a file in the CNI directory, without a directory")]
     FileName,
+    /// Of [`Kind::OpenList`]: the one list that the agent reads is of ambient's selectors.
     #[error("allowed is a YAML list of {{podSelector, namespaceSelector}}: {0}")]
     Selectors(String),
     #[error("allowed is a JSON object of type istio-cni: {0}")]
     Template(template::TemplateError),
     #[error("failed to {0}")]
     Levels(LevelsError),
-    #[error("allowed are nothing and agent")]
-    Gate,
-    #[error("allowed are auto, nft-compat, nft, iptables-nft and iptables-legacy")]
-    Backend,
-    #[error("allowed are none, delete and label")]
-    Fallback,
-    /// A referenced file does not exist, or is not UTF-8.
+    /// Of [`Kind::OneOf`].
+    #[error("allowed are {}", listed(.0))]
+    OneOf(&'static [&'static str]),
+    /// A file that was named is not there, or is no text.
     #[error("the file cannot be read: {0}")]
     File(String),
 }
 
-impl Kind {
-    /// Validates a text.
-    ///
-    /// # Errors
-    /// Malformed; the message says what is allowed.
-    pub fn check(self, text: &str) -> Result<(), Problem> {
-        match self {
-            Self::Text => Ok(()),
-            Self::Bool => boolean(text).map(drop),
-            Self::Number => number(text).map(drop),
-            Self::Port => port(text).map(drop),
-            Self::Mode => mode(text).map(drop),
-            Self::FileName => file_name(text).map(drop),
-            Self::Selectors => selectors::to_json(text).map(drop),
-            Self::Template => template::check(text).map_err(Problem::Template),
-            Self::Levels => levels(text).map(drop),
-            Self::Gate => gate(text).map(drop),
-            Self::Backend => backend(text).map(drop),
-            Self::Fallback => fallback(text).map(drop),
+/// The words of a sentence.
+fn listed(words: &[&str]) -> String {
+    let mut words: Vec<_> = words.iter().map(|word| if word.is_empty() { "nothing" } else { word }).collect();
+    let last = words.pop().unwrap_or_default();
+    format!("{} and {last}", words.join(", "))
+}
+
+/// Checks a text against the kind of its setting.
+///
+/// # Errors
+/// What is allowed.
+pub fn check(setting: &Setting, text: &str) -> Result<(), Problem> {
+    match setting.kind {
+        Kind::Bool => boolean(text).map(drop),
+        Kind::Number => number(text).map(drop),
+        Kind::Port => port(text).map(drop),
+        Kind::Mode => mode(text).map(drop),
+        Kind::FileName => file_name(text).map(drop),
+        Kind::OpenList => selectors::to_json(text).map(drop),
+        Kind::Template => template::check(text).map_err(Problem::Template),
+        Kind::Levels => levels(text).map(drop),
+        Kind::OneOf(words) => {
+            if text.is_empty() || words.contains(&text) {
+                Ok(())
+            } else {
+                Err(Problem::OneOf(words))
+            }
         }
+        _ => Ok(()),
+    }
+}
+
+/// The words that a setting may be.
+fn one_of(setting: &Setting) -> Problem {
+    match setting.kind {
+        Kind::OneOf(words) => Problem::OneOf(words),
+        _ => Problem::OneOf(&[]),
     }
 }
 
@@ -116,24 +106,27 @@ pub(super) fn file_name(text: &str) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
+/// `MILLRACE_STATUS_GATE`
 pub(super) fn gate(text: &str) -> Result<bool, Problem> {
     match text {
         "" => Ok(false),
         "agent" => Ok(true),
-        _ => Err(Problem::Gate),
+        _ => Err(one_of(&table::STATUS_GATE)),
     }
 }
 
+/// `MILLRACE_BACKEND`
 pub(super) fn backend(text: &str) -> Result<Wish, Problem> {
-    if text.is_empty() { Ok(Wish::Auto) } else { text.parse().map_err(|_| Problem::Backend) }
+    if text.is_empty() { Ok(Wish::Auto) } else { text.parse().map_err(|_| one_of(&table::BACKEND)) }
 }
 
+/// `MILLRACE_REPAIR_FALLBACK`
 pub(super) fn fallback(text: &str) -> Result<Option<Policy>, Problem> {
     match text {
         "" | "none" => Ok(None),
         "delete" => Ok(Some(Policy::Delete)),
         "label" => Ok(Some(Policy::Label)),
-        _ => Err(Problem::Fallback),
+        _ => Err(one_of(&table::REPAIR_FALLBACK)),
     }
 }
 
@@ -228,7 +221,23 @@ mod tests {
         assert_eq!(fallback("delete"), Ok(Some(Policy::Delete)));
         assert_eq!(fallback("label"), Ok(Some(Policy::Label)));
         assert_eq!((fallback(""), fallback("none")), (Ok(None), Ok(None)));
-        assert_eq!(fallback("repair"), Err(Problem::Fallback));
+        assert_eq!(fallback("repair"), Err(Problem::OneOf(&["none", "delete", "label"])));
+    }
+
+    #[test]
+    fn each_default_of_a_key_is_a_value_of_its_kind() {
+        for key in table::keys() {
+            assert_eq!(check(key, key.default), Ok(()), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn allowed_words_are_a_sentence() {
+        assert_eq!(Problem::OneOf(&["", "agent"]).to_string(), "allowed are nothing and agent");
+        assert_eq!(
+            one_of(&table::BACKEND).to_string(),
+            "allowed are auto, nft-compat, nft, iptables-nft and iptables-legacy"
+        );
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::key::{self, From, Key};
+use manifests::setting::{From, Setting};
+use manifests::table;
 
 /// The environment of a process. A variable that is set to nothing is set.
 pub trait Environment {
@@ -57,26 +58,27 @@ pub struct Value {
     pub origin: Origin,
 }
 
-pub type Values = BTreeMap<&'static Key, Value>;
+/// A value for each key.
+pub type Values = BTreeMap<&'static Setting, Value>;
 
 pub type Data = BTreeMap<String, String>;
 
 /// Layers of values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layers {
-    flags: BTreeMap<&'static Key, String>,
-    environment: BTreeMap<&'static Key, String>,
+    flags: BTreeMap<&'static Setting, String>,
+    environment: BTreeMap<&'static Setting, String>,
     config_map: Option<Data>,
     /// Keys whose variable is a copy that the kubelet made of the `ConfigMap`: when the key goes there, the copy counts for nothing.
-    copied: BTreeSet<&'static Key>,
+    copied: BTreeSet<&'static Setting>,
 }
 
 impl Layers {
     /// Layers at the start, before the `ConfigMap` is known.
     #[must_use]
-    pub fn new(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment) -> Self {
-        let variable = |key: &Key| key.variables().find_map(|name| environment.get(&name));
-        let environment = key::ALL.iter().filter_map(|key| Some((*key, variable(key)?))).collect();
+    pub fn new(flags: BTreeMap<&'static Setting, String>, environment: &dyn Environment) -> Self {
+        let variable = |key: &Setting| key.variables().find_map(|name| environment.get(&name));
+        let environment = table::keys().filter_map(|key| Some((key, variable(key)?))).collect();
         Self { flags, environment, config_map: None, copied: BTreeSet::new() }
     }
 
@@ -85,7 +87,8 @@ impl Layers {
     pub fn with_config_map(&self, data: Data) -> Self {
         let mut layers = self.clone();
         if self.config_map.is_none() {
-            let same = |(key, value): &(&&'static Key, &String)| named(&data, key) == Some(value.as_str());
+            let same =
+                |(key, value): &(&&'static Setting, &String)| named(&data, key) == Some(value.as_str());
             let copied = self.environment.iter().filter(same).map(|(key, _)| *key);
             layers.copied = copied.collect();
         }
@@ -96,10 +99,10 @@ impl Layers {
     /// Value in effect for each key.
     #[must_use]
     pub fn values(&self) -> Values {
-        key::ALL.iter().map(|key| (*key, self.value(key))).collect()
+        table::keys().map(|key| (key, self.value(key))).collect()
     }
 
-    fn value(&self, key: &'static Key) -> Value {
+    fn value(&self, key: &'static Setting) -> Value {
         let of = |origin| move |text: &str| Value { text: text.to_owned(), origin };
         let flag = || self.flags.get(key).map(String::as_str).map(of(Origin::Flag));
         let config_map = || {
@@ -115,21 +118,21 @@ impl Layers {
     }
 }
 
-/// Value of a key in the data.
-fn named<'a>(data: &'a Data, key: &Key) -> Option<&'a str> {
+/// What the data says of a key.
+fn named<'a>(data: &'a Data, key: &Setting) -> Option<&'a str> {
     key.variables().find_map(|name| data.get(&name).map(String::as_str))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::key::{EXCLUDE_NAMESPACES, NODE, OWNED_NAME, REPAIR};
+    use manifests::table::{EXCLUDE_NAMESPACES, NODE, OWNED_NAME, REPAIR};
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn of(layers: &Layers, key: &'static Key) -> (String, Origin) {
+    fn of(layers: &Layers, key: &'static Setting) -> (String, Origin) {
         let value = layers.values()[key].clone();
         (value.text, value.origin)
     }

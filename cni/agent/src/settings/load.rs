@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::build::{ACCOUNT_DIR, Found, TemplateText, build};
-use super::key::{self, Key};
 use super::layers::{Environment, Layers, Values};
 use super::{Mistake, Settings};
 use crate::conflist::entry;
 use crate::install::directory;
+use manifests::setting::Setting;
+use manifests::table;
 
 /// Settings, and where they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Loaded {
 
 /// Reads the settings. Nothing that is wrong with them ends it: it is in [`Loaded::mistakes`].
 #[must_use]
-pub fn load(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment) -> Loaded {
+pub fn load(flags: BTreeMap<&'static Setting, String>, environment: &dyn Environment) -> Loaded {
     let layers = Layers::new(flags, environment);
     let values = layers.values();
     let found = find(&values);
@@ -37,7 +38,7 @@ pub fn load(flags: BTreeMap<&'static Key, String>, environment: &dyn Environment
 /// Gathers facts that the settings depend on.
 fn find(values: &Values) -> Found {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let net_dir = values.get(&&key::NET_DIR).map_or(key::NET_DIR.default, |value| value.text.as_str());
+    let net_dir = values.get(&&table::NET_DIR).map_or(table::NET_DIR.default, |value| value.text.as_str());
     Found {
         hostname: text("/proc/sys/kernel/hostname"),
         account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
@@ -47,7 +48,7 @@ fn find(values: &Values) -> Found {
 }
 
 pub(super) fn template_file(values: &Values) -> TemplateText {
-    let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
+    let file = values.get(&&table::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
     let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     (!file.is_empty()).then(read)
 }
@@ -62,10 +63,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.json");
         std::fs::write(&path, r#"{"type":"istio-cni"}"#).unwrap();
-        let flags = BTreeMap::from([(&key::TEMPLATE_FILE, path.display().to_string())]);
+        let flags = BTreeMap::from([(&table::TEMPLATE_FILE, path.display().to_string())]);
         let loaded = load(flags.clone(), &BTreeMap::new());
         assert_eq!(loaded.settings.chain.template, r#"{"type":"istio-cni"}"#);
-        assert_eq!(loaded.values[&key::TEMPLATE_FILE].origin, Origin::Flag);
+        assert_eq!(loaded.values[&table::TEMPLATE_FILE].origin, Origin::Flag);
         std::fs::remove_file(&path).unwrap();
         let loaded = load(flags, &BTreeMap::new());
         assert!(loaded.settings.blocked[0].contains("t.json"), "{:?}", loaded.settings.blocked);
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn a_gate_that_is_there_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let flags = BTreeMap::from([(&key::NET_DIR, dir.path().display().to_string())]);
+        let flags = BTreeMap::from([(&table::NET_DIR, dir.path().display().to_string())]);
         for (entry, gated) in [
             (r#"{"type":"istio-cni"}"#, false),
             (r#"{"type":"istio-cni","millrace_status_gate":"agent"}"#, true),

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use super::key::Key;
 use super::kind::Problem;
 use super::layers::{Origin, Value};
+use manifests::setting::Setting;
 
 /// Substitute for a malformed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub enum Instead {
 /// A malformed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    pub key: &'static Key,
+    /// The key.
+    pub key: &'static Setting,
+    /// What was said.
     pub value: Value,
     /// Description of allowed values.
     pub problem: Problem,

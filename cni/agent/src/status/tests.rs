@@ -174,7 +174,8 @@ fn text_begins_with_what_is_there_and_ends_with_what_is_wrong() {
 fn the_running_agents_settings_count_for_more_than_ones_own() {
     use crate::settings::effective::NotApplied;
     use crate::settings::layers::Value;
-    use crate::settings::{Origin, key, load};
+    use crate::settings::{Origin, load};
+    use manifests::table;
 
     let own = std::collections::BTreeMap::from([("EXCLUDE_NAMESPACES".to_owned(), "old".to_owned())]);
     let loaded = load(std::collections::BTreeMap::new(), &own);
@@ -183,7 +184,7 @@ fn the_running_agents_settings_count_for_more_than_ones_own() {
     let value = |text: &str| Value { text: text.to_owned(), origin: Origin::ConfigMap };
     let mut values: std::collections::BTreeMap<_, _> =
         loaded.values.iter().map(|(key, value)| (key.variable(), value.clone())).collect();
-    values.insert(key::EXCLUDE_NAMESPACES.variable(), value("new"));
+    values.insert(table::EXCLUDE_NAMESPACES.variable(), value("new"));
     let refused = vec![NotApplied { key: "X".to_owned(), wanted: value("y"), why: "no".to_owned() }];
     let told = gather::judgement(&loaded, Some(Effective { values, refused }));
     assert_eq!(told.judged_by, JudgedBy::Agent);

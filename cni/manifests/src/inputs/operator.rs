@@ -175,7 +175,7 @@ fn kubernetes(k8s: Option<&Value>, all: &mut Translated) -> Result<(), Mistakes>
 }
 
 fn checked(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistakes> {
-    let kind = crate::fields::find(path).map(|field| field.kind);
+    let kind = crate::table::find(path).map(|field| field.kind);
     match kind {
         Some(kind) if !kind.holds(&given.value) => {
             Err(Mistake::Wrong { given, wanted: kind.wanted() }.into())

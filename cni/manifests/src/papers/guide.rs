@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::field::{Field, Kind};
-use crate::fields;
 use crate::layers::Family;
+use crate::setting::{Kind, Setting};
+use crate::table;
 
 const HEAD: &str = "\
 # Values
 
-This page is written from the table in `cni/manifests/src/fields.rs`. The values are those of the chart in `cni/chart` and of
+This page is written from the table in `cni/manifests/src/table.rs`. The values are those of the chart in `cni/chart` and of
 `install-cni manifests`: both render the same objects from them.
 
 Each value is set at the root or, in its former spelling, below `cni`: `chained` and `cni.chained` are one value, and both may be given
@@ -27,7 +27,7 @@ other charts.
 #[must_use]
 pub fn guide() -> String {
     let mut text = HEAD.to_owned();
-    for field in fields::ALL {
+    for field in table::values() {
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} |",
@@ -51,12 +51,12 @@ pub fn guide() -> String {
     text + &crate::inputs::former_guide()
 }
 
-fn kind(field: &Field) -> String {
+fn kind(field: &Setting) -> String {
     match field.kind {
         Kind::OneOf(words) => {
             words.iter().map(|word| format!("`{}`", quoted(word))).collect::<Vec<_>>().join(", ")
         }
-        Kind::Text => "text".to_owned(),
+        Kind::Text | Kind::Number | Kind::Port | Kind::Template | Kind::Levels => "text".to_owned(),
         Kind::Directory | Kind::AutoDirectory => "directory".to_owned(),
         Kind::FileName => "file name".to_owned(),
         Kind::Mode => "file mode".to_owned(),
@@ -66,7 +66,7 @@ fn kind(field: &Field) -> String {
         Kind::TextMap => "map of texts".to_owned(),
         Kind::Open | Kind::Elsewhere => "map".to_owned(),
         Kind::OpenList => "list of maps".to_owned(),
-        Kind::Selectors => "list of {name, namespace, selector}".to_owned(),
+        Kind::PodSelectors => "list of {name, namespace, selector}".to_owned(),
     }
 }
 
@@ -74,7 +74,7 @@ fn quoted(word: &str) -> &str {
     if word.is_empty() { "\"\"" } else { word }
 }
 
-fn default(field: &Field) -> String {
+fn default(field: &Setting) -> String {
     match field.default_value() {
         Value::Null => String::new(),
         Value::String(text) => format!("`{}`", quoted(&text)),

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Node, object, tree};
-use crate::field::{Field, Kind, SELECTOR_KEYS};
 use crate::inputs::former_spellings;
+use crate::setting::{Kind, SELECTOR_KEYS, Setting};
 
 /// The schema. `cni` has the same values once more, and the chart's own defaults are none of the operator's.
 #[must_use]
@@ -44,7 +44,7 @@ fn group(nodes: &[(&'static str, Node)], is_open: bool) -> Value {
         .iter()
         .map(|(key, node)| {
             let schema = match node {
-                Node::Field(field) => leaf(field),
+                Node::Leaf(field) => leaf(field),
                 Node::Group(nodes) => group(nodes, *key == "global"),
             };
             ((*key).to_owned(), schema)
@@ -53,7 +53,7 @@ fn group(nodes: &[(&'static str, Node)], is_open: bool) -> Value {
     json!({ "type": ["object", "null"], "additionalProperties": is_open, "properties": properties })
 }
 
-fn leaf(field: &Field) -> Value {
+fn leaf(field: &Setting) -> Value {
     let mut schema = kind(field.kind);
     schema.insert("description".to_owned(), field.help.into());
     if field.kind != Kind::Elsewhere {
@@ -65,7 +65,9 @@ fn leaf(field: &Field) -> Value {
 fn kind(kind: Kind) -> Map<String, Value> {
     let typed = |word: &str| json!([word, "null"]);
     match kind {
-        Kind::Text => object([("type", typed("string"))]),
+        Kind::Text | Kind::Number | Kind::Port | Kind::Template | Kind::Levels => {
+            object([("type", typed("string"))])
+        }
         Kind::Directory => object([("type", typed("string")), ("pattern", "^/".into())]),
         Kind::AutoDirectory => object([("type", typed("string")), ("pattern", "^(/.*)?$".into())]),
         Kind::FileName => object([("type", typed("string")), ("pattern", "^[^/]*$".into())]),
@@ -82,7 +84,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
         }
         Kind::Open => object([("type", typed("object"))]),
         Kind::OpenList => object([("type", typed("array")), ("items", json!({ "type": "object" }))]),
-        Kind::Selectors => {
+        Kind::PodSelectors => {
             let texts: Map<String, Value> =
                 SELECTOR_KEYS.iter().map(|key| ((*key).to_owned(), json!({ "type": "string" }))).collect();
             let item = json!({ "type": "object", "required": ["selector"], "additionalProperties": false, "properties": texts });

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::field::{Field, Kind};
-use crate::fields;
+use crate::setting::{Kind, Setting};
+use crate::table;
 
 fn on(platform: &str, user: &Value) -> Result<Values, Mistakes> {
     let platform = Some(platform.to_owned()).filter(|platform| !platform.is_empty());
@@ -73,7 +73,7 @@ fn layers_are_in_order() {
     let values = on("", &json!({"profile": "demo", "resources": {"requests": {"cpu": "1"}}})).unwrap();
     assert_eq!(Value::Object(values.resources), json!({"requests": {"cpu": "1", "memory": "40Mi"}}));
     let values = on("", &json!({"compatibilityVersion": "1.28"})).unwrap();
-    assert!(!values.ambient.reconcile_iptables_on_startup);
+    assert_eq!(values.all["ambient"]["reconcileIptablesOnStartup"], false);
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn what_cannot_stand_together_is_told_with_both_values() {
     on("", &json!({"provider": "multus", "chained": false})).unwrap();
 }
 
-/// A permitted value other than the default.
-fn other(field: &Field) -> Value {
+/// Another value than the default that the field can hold.
+fn other(field: &Setting) -> Value {
     match field.kind {
         Kind::Text | Kind::FileName => json!("other"),
         Kind::Directory | Kind::AutoDirectory => json!("/other"),
@@ -212,8 +212,8 @@ fn other(field: &Field) -> Value {
         Kind::Texts => json!(["other"]),
         Kind::TextMap | Kind::Open => json!({"other": "value"}),
         Kind::OpenList => json!([{"other": "value"}]),
-        Kind::Selectors => json!([{"name": "a", "namespace": "b", "selector": "c=d"}]),
-        Kind::Elsewhere => unreachable!(),
+        Kind::PodSelectors => json!([{"name": "a", "namespace": "b", "selector": "c=d"}]),
+        _ => unreachable!("no value of the chart that is read"),
     }
 }
 
@@ -223,7 +223,7 @@ fn on_every_platform_each_value_of_the_operator_is_the_one_that_counts() {
     let is_name =
         |path: &str| ["platform", "profile", "compatibilityVersion"].iter().any(|name| path.ends_with(name));
     let company = json!({"chained": false, "hostNetwork": true});
-    for field in fields::ALL.iter().filter(|field| field.kind != Kind::Elsewhere && !is_name(field.path)) {
+    for field in table::values().filter(|field| field.kind != Kind::Elsewhere && !is_name(field.path)) {
         for platform in Family::Platform.names().chain([""]) {
             let mut user = if ["chained", "hostNetwork"].contains(&field.path) {
                 json!({"provider": "default"})
@@ -232,7 +232,7 @@ fn on_every_platform_each_value_of_the_operator_is_the_one_that_counts() {
             };
             put(&mut user, field.path, other(field));
             for user in [user.clone(), json!({"cni": user})] {
-                let values = serde_json::to_value(on(platform, &user).unwrap()).unwrap();
+                let values = on(platform, &user).unwrap().all;
                 let found = get(&values, field.path).unwrap();
                 let mut merged = found.clone();
                 overlay(&mut merged, &other(field));

@@ -39,18 +39,12 @@ pub enum StatusGate {
     Agent,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
+/// `ambient`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Ambient {
     pub enabled: bool,
-    pub config_dir: String,
-    pub dns_capture: bool,
-    pub ipv6: bool,
-    pub reconcile_iptables_on_startup: bool,
     pub share_host_network_namespace: bool,
-    pub enable_ambient_detection_retry: bool,
-    pub enablement_selectors: Vec<Value>,
 }
 
 /// Fallback for a pod that cannot be repaired.
@@ -64,19 +58,13 @@ pub enum Fallback {
 
 #[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Repair {
     pub enabled: bool,
     pub repair_pods: bool,
     pub delete_pods: bool,
     pub label_pods: bool,
     pub fallback: Fallback,
-    pub unredirected: bool,
-    pub init_container_name: String,
-    pub broken_pod_label_key: String,
-    pub broken_pod_label_value: String,
-    pub hub: String,
-    pub tag: String,
 }
 
 /// Controller of the nodes' taint.
@@ -142,7 +130,7 @@ pub enum Scope {
 
 /// `global`, of which other charts read more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Global {
     pub hub: String,
     pub tag: String,
@@ -151,7 +139,6 @@ pub struct Global {
     pub image_pull_secrets: Vec<String>,
     pub logging: Logging,
     pub log_as_json: bool,
-    pub native_nftables: bool,
     pub network_policy: NetworkPolicy,
     pub resource_scope: Scope,
     pub platform: String,

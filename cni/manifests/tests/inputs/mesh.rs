@@ -79,7 +79,7 @@ fn a_mesh_with_everything_that_its_manual_shows() {
         (values.cni_bin_dir.as_str(), values.cni_netns_dir.as_str()),
         ("/opt/cni/bin", "/var/run/netns")
     );
-    assert_eq!(values.exclude_namespaces, ["istio-system", "kube-system"]);
+    assert_eq!(values.all["excludeNamespaces"], serde_json::json!(["istio-system", "kube-system"]));
 }
 
 #[test]

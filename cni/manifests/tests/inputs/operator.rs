@@ -91,7 +91,7 @@ spec:
         - kube-system
 ";
     let values = rendered(from(&[text], None).unwrap());
-    assert_eq!(values.exclude_namespaces, ["istio-system", "kube-system"]);
+    assert_eq!(values.all["excludeNamespaces"], serde_json::json!(["istio-system", "kube-system"]));
     assert_eq!(values.profile, "empty");
 }
 

@@ -8,8 +8,9 @@ use tokio::time::timeout;
 
 use crate::settings::build::TemplateText;
 use crate::settings::layers::Values;
-use crate::settings::{key, load};
+use crate::settings::load;
 use crate::watch::{Names, Place, Watcher};
+use manifests::table;
 
 /// Poll interval: inotify can lose events.
 const NET: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ pub(super) struct TemplateFile {
 
 impl TemplateFile {
     pub(super) fn of(values: Values) -> Self {
-        let file = values.get(&&key::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
+        let file = values.get(&&table::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
         let place = std::path::absolute(file).ok().and_then(|path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
             Some(Place { directory: path.parent()?.to_owned(), names: Names::One(name) })

@@ -15,7 +15,8 @@
 //! | `When its ConfigMap is that of "P=V, …"` | of the chart with these values; nothing else is applied yet |
 //! | `When the chart is applied again with "P=V, …"` | all of it, and the DaemonSet rolls |
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use apiserver::kinds::{Kind, Scope};
 use cucumber::{gherkin, given, when};
@@ -35,24 +36,16 @@ const MANAGER: &str = "helm";
 /// Binding of the agent to the rights of its repair policy.
 const WRITES: &str = "istio-cni-repair-rolebinding";
 
-/// Values that keys of the ConfigMap are rendered from.
-const SETTINGS: [(&str, &str); 15] = [
-    ("CHAINED_CNI_PLUGIN", "chained"),
-    ("CNI_CONF_GROUP_READ", "cniConfGroupRead"),
-    ("CNI_CONF_NAME", "cniConfFileName"),
-    ("EXCLUDE_NAMESPACES", "excludeNamespaces"),
-    ("ISTIO_OWNED_CNI_CONFIG", "istioOwnedCNIConfig"),
-    ("KUBECONFIG_MODE", "kubeconfigMode"),
-    ("MILLRACE_BACKEND", "backend"),
-    ("MILLRACE_RAISE_CNI_VERSION", "raiseCniVersion"),
-    ("MILLRACE_REPAIR_FALLBACK", "repair.fallback"),
-    ("MILLRACE_REPAIR_UNREDIRECTED", "repair.unredirected"),
-    ("MILLRACE_STATUS_GATE", "statusGate"),
-    ("REPAIR_DELETE_PODS", "repair.deletePods"),
-    ("REPAIR_ENABLED", "repair.enabled"),
-    ("REPAIR_LABEL_PODS", "repair.labelPods"),
-    ("REPAIR_REPAIR_PODS", "repair.repairPods"),
-];
+/// The keys of the ConfigMap, and the chart's value that each is rendered from.
+static SETTINGS: LazyLock<BTreeMap<String, Setting>> = LazyLock::new(|| {
+    let text = include_str!("../../../../../cni/chart/files/settings.yaml");
+    serde_saphyr::from_str(text).unwrap_or_default()
+});
+
+#[derive(serde::Deserialize)]
+struct Setting {
+    value: String,
+}
 
 pub fn set(plan: &mut AgentPlan, path: &str, value: Value) {
     let place = path.split('.').fold(&mut plan.values, |place, key| &mut place[key]);
@@ -78,7 +71,7 @@ fn values(world: &mut LabWorld, all: String) -> Step {
 
 #[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is "([^"]*)"$"#)]
 fn setting(world: &mut LabWorld, key: String, text: String) {
-    let path = SETTINGS.iter().find(|(name, _)| *name == key).map(|(_, path)| *path);
+    let path = SETTINGS.get(&key).map(|setting| setting.value.as_str());
     let value = match (path, text.as_str()) {
         (Some("excludeNamespaces"), names) => json!(names.split(',').collect::<Vec<_>>()),
         (Some(_), "true") => json!(true),
@@ -231,4 +224,12 @@ fn of(client: &kube::Client, object: &Value) -> Result<(Api<DynamicObject>, Stri
         }
     };
     Ok((api, text(&object["metadata"]["name"])))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_charts_keys_are_read() {
+        assert_eq!(super::SETTINGS["EXCLUDE_NAMESPACES"].value, "excludeNamespaces");
+    }
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The plugin's entry.
+
+use manifests::table;
+use netfilter::Wish;
+
+use super::build::Reader;
+use super::{LogSettings, OwnPod, kind, selectors};
+
+/// Content of our entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntrySettings {
+    /// `plugin_log_level`
+    pub log_level: String,
+    /// `exclude_namespaces`, in the given order.
+    pub exclude_namespaces: Vec<String>,
+    /// `pod_namespace`
+    pub pod_namespace: String,
+    /// `ambient_enabled`
+    pub ambient_enabled: bool,
+    /// `enablement_selectors` as JSON text.
+    pub enablement_selectors: String,
+    /// `native_nftables`
+    pub native_nftables: bool,
+    /// `enable_ambient_detection_retry`
+    pub ambient_detection_retry: bool,
+    /// `millrace_status_gate: agent`
+    pub status_gate: bool,
+    /// `millrace_backend`; [`Wish::Auto`] is left out.
+    pub backend: Wish,
+}
+
+impl EntrySettings {
+    /// Requested back end, as the plugin reads it from our entry.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        let Self { backend, native_nftables, .. } = *self;
+        netfilter::backend::Settings { backend, native_nftables, forced_binary: None }.wish()
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn entry(&mut self, own: &OwnPod, log: &LogSettings) -> EntrySettings {
+        EntrySettings {
+            log_level: kind::level_name(log.levels.of_plugin()).to_owned(),
+            exclude_namespaces: kind::list(&self.text(&table::EXCLUDE_NAMESPACES)),
+            pod_namespace: own.namespace.clone(),
+            ambient_enabled: self.boolean(&table::AMBIENT),
+            enablement_selectors: self.read(&table::SELECTORS, selectors::to_json, "[]".to_owned()),
+            native_nftables: self.boolean(&table::NATIVE_NFTABLES),
+            ambient_detection_retry: self.boolean(&table::AMBIENT_RETRY),
+            status_gate: self.read(&table::STATUS_GATE, kind::gate, false),
+            backend: self.read(&table::BACKEND, kind::backend, netfilter::Wish::Auto),
+        }
+    }
+}

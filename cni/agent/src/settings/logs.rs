@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Logging.
+
+use manifests::table;
+
+use super::build::Reader;
+use super::kind;
+use crate::log::Levels;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    /// `--log_output_level`
+    pub levels: Levels,
+    /// `--log_as_json`
+    pub json: bool,
+}
+
+impl Reader<'_> {
+    pub(super) fn logs(&mut self) -> LogSettings {
+        LogSettings {
+            levels: self.read(&table::LOG_OUTPUT_LEVEL, kind::levels, Levels::default()),
+            json: self.boolean(&table::LOG_AS_JSON),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Repair.
+
+use std::collections::BTreeSet;
+
+use manifests::table;
+
+use super::build::Reader;
+use super::{OwnPod, kind};
+
+/// Policy for a broken pod; the first that is on, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// `REPAIR_REPAIR_PODS`
+    Repair,
+    /// `REPAIR_DELETE_PODS`
+    Delete,
+    /// `REPAIR_LABEL_PODS`
+    Label,
+}
+
+/// Repair (upstream's keys are in the fields' names).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairSettings {
+    /// `REPAIR_ENABLED`
+    pub enabled: bool,
+    /// Policies that are on; the first counts.
+    pub policies: Vec<Policy>,
+    /// Fallback for a pod that cannot be repaired: a policy, or `None` for the event alone (`MILLRACE_REPAIR_FALLBACK`).
+    pub fallback: Option<Policy>,
+    /// Apply the policy to unredirected pods without a failed validation container (`MILLRACE_REPAIR_UNREDIRECTED`).
+    pub act_on_unredirected: bool,
+    /// `REPAIR_NODE_NAME`, else [`OwnPod::node`]; empty if nobody says: no pod is looked at.
+    pub node_name: String,
+    /// `REPAIR_SIDECAR_ANNOTATION`
+    pub sidecar_annotation: String,
+    /// `REPAIR_INIT_CONTAINER_NAME`
+    pub init_container: String,
+    /// `REPAIR_INIT_CONTAINER_TERMINATION_MESSAGE`, trimmed.
+    pub termination_message: String,
+    /// `REPAIR_INIT_CONTAINER_EXIT_CODE`; 0 for any.
+    pub exit_code: i32,
+    /// `REPAIR_LABEL_SELECTORS`
+    pub label_selectors: String,
+    /// `REPAIR_FIELD_SELECTORS`
+    pub field_selectors: String,
+    /// `REPAIR_BROKEN_POD_LABEL_KEY` and `_VALUE`
+    pub label: (String, String),
+    /// The plugin's excluded namespaces.
+    pub exclude_namespaces: BTreeSet<String>,
+}
+
+impl Reader<'_> {
+    pub(super) fn repair(&mut self, own: &OwnPod) -> RepairSettings {
+        let modes = [
+            (&table::REPAIR_PODS, Policy::Repair),
+            (&table::DELETE_PODS, Policy::Delete),
+            (&table::LABEL_PODS, Policy::Label),
+        ];
+        let node_name = Some(self.text(&table::REPAIR_NODE)).filter(|name| !name.is_empty());
+        RepairSettings {
+            enabled: self.boolean(&table::REPAIR),
+            policies: modes
+                .into_iter()
+                .filter_map(|(key, policy)| self.boolean(key).then_some(policy))
+                .collect(),
+            fallback: self.read(&table::REPAIR_FALLBACK, kind::fallback, None),
+            act_on_unredirected: self.boolean(&table::REPAIR_UNREDIRECTED),
+            node_name: node_name.unwrap_or_else(|| own.node.clone()),
+            sidecar_annotation: self.text(&table::SIDECAR_ANNOTATION),
+            init_container: self.text(&table::INIT_CONTAINER),
+            termination_message: self.text(&table::TERMINATION_MESSAGE).trim().to_owned(),
+            exit_code: self.read(&table::EXIT_CODE, kind::number, 126),
+            label_selectors: self.text(&table::LABEL_SELECTORS),
+            field_selectors: self.text(&table::FIELD_SELECTORS),
+            label: (self.text(&table::LABEL_KEY), self.text(&table::LABEL_VALUE)),
+            exclude_namespaces: kind::list(&self.text(&table::EXCLUDE_NAMESPACES)).into_iter().collect(),
+        }
+    }
+}
