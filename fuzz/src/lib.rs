@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use netfilter::describe::describe;
 use netfilter::expression;
-use netfilter::legacy::Legacy;
 use netfilter::snapshot::NfFamily;
 use protocol::args::CniArgs;
 use protocol::netconf::NetConf;
@@ -87,7 +86,7 @@ pub fn netconf(data: &[u8]) {
 pub fn netlink_replies(data: &[u8]) {
     if let Ok(snapshot) = netfilter::read::replies(data) {
         let _ = netfilter::has_rules_of_ours(&snapshot);
-        let live = netfilter::live(&snapshot, &Legacy::default());
+        let live = netfilter::live(&snapshot);
         assert_eq!(count(&live), snapshot.counters().count(), "no rule is lost");
     }
     expressions(data);

@@ -72,7 +72,7 @@ fn the_real_texts_are_accepted() {
     assert_eq!(redirect::live::native::parse(text(LIST)).unwrap().tables[0].chains[0].rules.len(), 2);
     let replied = netfilter::read::replies(REPLIES).unwrap();
     assert_eq!(replied.counters().count(), 1);
-    let live = netfilter::live(&replied, &netfilter::legacy::Legacy::default());
+    let live = netfilter::live(&replied);
     let rules: Vec<_> = live.tables[0].chains.iter().flat_map(|chain| &chain.rules).collect();
     assert_eq!(rules[0].text, "-i lo -j RETURN");
 }

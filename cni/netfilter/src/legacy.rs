@@ -3,11 +3,11 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | `legacy` | which tables there are, and all of them as values |
+//! | `legacy` | which tables there are, and all of them |
 //! | `legacy/socket` | asks the kernel for one table |
 //! | `legacy/layout` | its entries as chains and rules; pure |
 //! | `legacy/rule` | the conditions and the target of an entry; pure |
-//! | [`ours`] | which rules are ours, and how they differ from what is wanted; pure |
+//! | [`ours`] | what is ours, and whether it is what is wanted; pure |
 //!
 //! A table is made by asking for it, and stays, so only those are read that somebody made. A table without rules is none to us:
 //! `iptables-legacy -L` is enough to make it.
@@ -19,12 +19,12 @@ mod socket;
 
 use std::io;
 
-use redirect::ruleset::{Family, Match, Table, Target};
+use redirect::live::{LiveFamily, LiveRules, LiveTable};
+use redirect::ruleset::{Family, Table};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read as read_file};
 
 use crate::netns::own_proc;
-use crate::snapshot::{Counter, Name};
 
 pub(crate) use socket::available;
 
@@ -65,106 +65,18 @@ pub enum LegacyError {
     },
 }
 
-/// A condition of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
-    /// One that our rules know, too.
-    Known(Match),
-    /// Another, by the name of its extension or of what it looks at.
-    Other(Name),
-}
-
-/// What a rule does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// It only counts.
-    Nothing,
-    /// What our rules know, too; never a jump.
-    Known(Target),
-    /// `-j CHAIN`
-    Jump(Name),
-    /// `-g CHAIN`
-    Goto(Name),
-    /// Another target, by name.
-    Other(Name),
-}
-
-/// A rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyRule {
-    /// Its conditions; all must hold.
-    pub conditions: Vec<Condition>,
-    /// What then happens.
-    pub action: Action,
-    /// How often it was met.
-    pub counter: Counter,
-}
-
-/// What happens at the end of a built-in chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// `ACCEPT`
-    Accept,
-    /// `DROP`
-    Drop,
-}
-
-/// A chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyChain {
-    /// Its name.
-    pub name: Name,
-    /// Set if the kernel calls it.
-    pub policy: Option<Policy>,
-    /// Its rules, in order.
-    pub rules: Vec<LegacyRule>,
-}
-
-/// A table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyTable {
-    /// Its family.
-    pub family: Family,
-    /// Which one.
-    pub table: Table,
-    /// Its chains, built-in ones first.
-    pub chains: Vec<LegacyChain>,
-}
-
-/// All tables that rules of ours could be in.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Legacy {
-    /// The tables that somebody made.
-    pub tables: Vec<LegacyTable>,
-}
-
-impl LegacyTable {
-    /// The chain of that name.
-    #[must_use]
-    pub fn chain(&self, name: &str) -> Option<&LegacyChain> {
-        self.chains.iter().find(|chain| chain.name == name)
-    }
-}
-
-impl Legacy {
-    /// The table of that family.
-    #[must_use]
-    pub fn table(&self, family: Family, table: Table) -> Option<&LegacyTable> {
-        self.tables.iter().find(|found| (found.family, found.table) == (family, table))
-    }
-}
-
 /// Reads the tables of both families that exist in the calling thread's namespace. Makes none.
 ///
 /// # Errors
 /// See [`LegacyError`].
-pub fn read() -> Result<Legacy, LegacyError> {
-    let mut found = Legacy::default();
+pub fn read() -> Result<LiveRules, LegacyError> {
+    let mut found = LiveRules::default();
     for family in [Family::V4, Family::V6] {
         let names = tables(family)?;
         for table in Table::ALL.into_iter().filter(|table| names.iter().any(|name| name == table.name())) {
             let chains = socket::chains(family, table)?;
-            found.tables.push(LegacyTable { family, table, chains });
+            let (family, name) = (LiveFamily::Legacy(family), table.name().to_owned());
+            found.tables.push(LiveTable { family, name, chains });
         }
     }
     Ok(found)

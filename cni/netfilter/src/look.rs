@@ -23,7 +23,9 @@ pub enum LookError {
 /// # Errors
 /// It cannot be read.
 pub fn look() -> Result<LiveRules, LookError> {
-    Ok(crate::live(&in_nf_tables()?, &legacy::read()?))
+    let mut found = crate::live(&in_nf_tables()?);
+    found.tables.extend(legacy::read()?.tables);
+    Ok(found)
 }
 
 /// Whether rules of ours are there, of any version and any back end.
@@ -32,7 +34,7 @@ pub fn look() -> Result<LiveRules, LookError> {
 /// It cannot be read.
 pub fn holds_rules_of_ours() -> Result<bool, LookError> {
     let found = crate::has_rules_of_ours(&in_nf_tables()?);
-    Ok(found || legacy::ours::has_rules_of_ours(&legacy::read()?))
+    Ok(found || legacy::read()?.hold_ours())
 }
 
 /// A kernel without nf_tables holds nothing in it.

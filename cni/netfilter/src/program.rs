@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use redirect::config::{Config, ConfigError};
 use redirect::generate::ruleset;
+use redirect::live::LiveRules;
 
 use crate::address::Rtnetlink;
 use crate::apply::{Applied, ApplyError};
@@ -19,7 +20,7 @@ use crate::backend::choose::for_pod;
 use crate::backend::{Backend, LegacyUse, Wish};
 use crate::ground::{self, Ground, GroundError};
 use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
-use crate::legacy::{self, Legacy, LegacyError};
+use crate::legacy::{self, LegacyError};
 use crate::owner::{self, Entered, OwnerError};
 
 /// Where the calling process lives, which decides what the iptables tools must be kept from.
@@ -148,7 +149,7 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
 fn write_first_that_works(
     mut choice: Choice,
     request: Request,
-    legacy: &Legacy,
+    legacy: &LiveRules,
 ) -> Result<(Programmed, Option<ProgramError>), ProgramError> {
     let Request { mut config, wish, options, .. } = request;
     let mut lack = None;
@@ -188,7 +189,7 @@ fn told(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> Pr
 }
 
 /// What is tried first.
-fn first(request: &Request, legacy: &Legacy) -> Choice {
+fn first(request: &Request, legacy: &LiveRules) -> Choice {
     let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
     let others = if request.wish != Wish::Auto || !legacy::ours::has_rules_of_others(legacy) {
         LegacyUse::NoRulesOfOthers

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is ours in tables that the iptables tools write: the chains to empty and the rules to delete.
 
-use redirect::live::{Action, Condition, save};
+use redirect::live::{Action, LiveRule, save};
 use redirect::ruleset::{Family, Table};
-
-use crate::snapshot::Name;
 
 /// A chain of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnChain {
-    pub(crate) name: Name,
+    pub(crate) name: String,
     /// Whether a rule of somebody else jumps to it, so that it cannot be deleted.
     pub(crate) held: bool,
 }
@@ -17,7 +15,7 @@ pub(crate) struct OwnChain {
 /// A rule of ours in a built-in chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnRule {
-    pub(crate) chain: Name,
+    pub(crate) chain: String,
     /// 1-based, among all rules of the chain.
     pub(crate) position: usize,
     /// The rule without its chain, if that says which one is meant.
@@ -26,11 +24,11 @@ pub(crate) struct OwnRule {
 
 /// The rules of a chain that are ours: each is its text, if the tools can be told it, and whether it is ours. A text that a rule of
 /// somebody else has, too, does not say which one is meant.
-pub(crate) fn own_rules(chain: &Name, rules: &[(Option<String>, bool)]) -> Vec<OwnRule> {
+pub(crate) fn own_rules(chain: &str, rules: &[(Option<String>, bool)]) -> Vec<OwnRule> {
     let of_others = |text: &String| rules.iter().any(|(other, own)| !own && other.as_ref() == Some(text));
     let own = rules.iter().enumerate().filter(|(_, (_, own))| *own);
     own.map(|(index, (text, _))| OwnRule {
-        chain: chain.clone(),
+        chain: chain.to_owned(),
         position: index + 1,
         text: text.clone().filter(|text| !of_others(text)),
     })
@@ -38,12 +36,15 @@ pub(crate) fn own_rules(chain: &Name, rules: &[(Option<String>, bool)]) -> Vec<O
 }
 
 /// A rule as the tools can be told it: all of it is understood, and a pod that names its interfaces as it likes does not write our text.
-pub(crate) fn tellable(text: String) -> Option<String> {
+pub(crate) fn tellable(rule: &LiveRule) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" -_./:,!=+".contains(&byte);
-    let read = save::rule(&text).ok().filter(|_| text.bytes().all(is_plain))?;
-    let understood = read.conditions.iter().all(|condition| matches!(condition, Condition::Known(_)))
-        && matches!(read.actions.as_slice(), [only] if !matches!(only, Action::Unknown(_)));
-    understood.then_some(text)
+    let is_understood = |rule: &LiveRule| {
+        rule.conditions.iter().all(|condition| condition.known().is_some())
+            && matches!(rule.actions.as_slice(), [only] if !matches!(only, Action::Unknown(_)))
+    };
+    let told = save::rule(&rule.text).ok().filter(is_understood)?;
+    let says_as_much = is_understood(rule) && told.conditions.len() == rule.conditions.len();
+    (says_as_much && rule.text.bytes().all(is_plain)).then(|| rule.text.clone())
 }
 
 /// What is ours in one table.
@@ -79,15 +80,15 @@ mod tests {
     fn a_rule_is_told_unless_another_reads_the_same() {
         let rules =
             [("-i x -j RETURN", false), ("-j ISTIO_OUTPUT", true), ("-i x -j RETURN", true), ("?", true)];
-        let rules = rules.map(|(text, own)| (tellable(text.to_owned()), own));
-        let found = own_rules(&Name::new(b"OUTPUT"), &rules);
+        let rules = rules.map(|(text, own)| (tellable(&save::rule(text).unwrap()), own));
+        let found = own_rules("OUTPUT", &rules);
         let found: Vec<_> = found.iter().map(|rule| (rule.position, rule.text.as_deref())).collect();
         assert_eq!(found, [(2, Some("-j ISTIO_OUTPUT")), (3, None), (4, None)]);
     }
 
     #[test]
     fn what_is_not_understood_whole_is_not_told() {
-        let told = |text: &str| tellable(text.to_owned()).is_some();
+        let told = |text: &str| save::rule(text).is_ok_and(|rule| tellable(&rule).is_some());
         assert!(told(
             "! -d 127.0.0.1/32 -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a/0xffffffff"
         ));

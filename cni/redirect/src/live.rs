@@ -9,12 +9,15 @@
 //! | [`json`] | `nft -j list ruleset` |
 //! | [`native`] | `nft list ruleset` |
 //!
-//! [`capture`] finds out which of them it is. [`compare`] says how what was found differs from what is wanted.
+//! [`capture`] finds out which of them it is. [`ours`] says which rules are ours, [`same`](mod@same) when one is a wanted one, and [`compare`]
+//! how all of it differs from what is wanted: planning, diagnosis and validation ask nobody else.
 
 pub mod capture;
 pub mod compare;
 pub mod json;
 pub mod native;
+pub mod ours;
+pub mod same;
 pub mod save;
 #[cfg(test)]
 mod testing;
@@ -124,6 +127,17 @@ pub enum Condition {
     Unknown(String),
 }
 
+impl Condition {
+    /// The condition, if we can judge it.
+    #[must_use]
+    pub fn known(&self) -> Option<&Match> {
+        match self {
+            Self::Known(known) => Some(known),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
 /// One thing that a rule does with a packet that meets its conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -168,6 +182,8 @@ pub struct LiveRule {
     pub text: String,
     /// How many packets met it, if that is known.
     pub packets: Option<u64>,
+    /// Its number, unique in its table and growing with time, if that is known.
+    pub handle: Option<u64>,
 }
 
 /// One chain.
@@ -179,6 +195,8 @@ pub struct LiveChain {
     pub entry: Option<Entry>,
     /// Its rules, in order.
     pub rules: Vec<LiveRule>,
+    /// Its number, unique in its table and growing with time, if that is known.
+    pub handle: Option<u64>,
 }
 
 /// One table.
@@ -216,7 +234,12 @@ impl LiveTable {
     fn chain(&mut self, name: &str) -> &mut LiveChain {
         let at = self.chains.iter().position(|chain| chain.name == name);
         let at = at.unwrap_or_else(|| {
-            self.chains.push(LiveChain { name: name.to_owned(), entry: None, rules: Vec::new() });
+            self.chains.push(LiveChain {
+                name: name.to_owned(),
+                entry: None,
+                rules: Vec::new(),
+                handle: None,
+            });
             self.chains.len() - 1
         });
         &mut self.chains[at]

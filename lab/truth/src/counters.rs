@@ -4,8 +4,8 @@
 use std::fmt;
 
 use netfilter::Backend;
-use netfilter::legacy::LegacyTable;
 use netfilter::snapshot::NfFamily;
+use redirect::live::{LiveFamily, LiveTable};
 use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset};
 use redirect::text;
 
@@ -98,17 +98,18 @@ pub fn read(backend: Backend) -> anyhow::Result<Vec<(Place, u64)>> {
 }
 
 /// The rules of a legacy table.
-fn legacy(table: &LegacyTable) -> Vec<(Place, u64)> {
+fn legacy(table: &LiveTable) -> Vec<(Place, u64)> {
+    let LiveFamily::Legacy(family) = table.family else { return Vec::new() };
     let mut rules = Vec::new();
     for chain in &table.chains {
         for (index, rule) in chain.rules.iter().enumerate() {
             let place = Place {
-                family: nf_family(table.family),
-                table: table.table.name().to_owned(),
-                chain: chain.name.to_string(),
+                family: nf_family(family),
+                table: table.name.clone(),
+                chain: chain.name.clone(),
                 position: index + 1,
             };
-            rules.push((place, rule.counter.packets));
+            rules.push((place, rule.packets.unwrap_or_default()));
         }
     }
     rules

@@ -188,7 +188,9 @@ fn live_rules(config: &Config) -> State {
         Ok(legacy) => legacy,
         Err(error) => return State::Unproven(chain(&error)),
     };
-    match differences_from(&netfilter::live(&snapshot, &legacy), config) {
+    let mut found = netfilter::live(&snapshot);
+    found.tables.extend(legacy.tables);
+    match differences_from(&found, config) {
         Err(error) => State::Unproven(error.to_string()),
         Ok(found) => match found.first() {
             None => State::Holds("they are what these settings make".to_owned()),

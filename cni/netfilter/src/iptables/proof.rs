@@ -7,10 +7,9 @@ use redirect::ruleset::{Family, Id, Match, Owner, Port, Ruleset};
 
 use super::decide::Purpose;
 use super::{IptablesError, Variant, state};
-use crate::legacy::{self, Legacy};
+use crate::legacy;
 use crate::read::read;
 use crate::residue::Residue;
-use crate::snapshot::Snapshot;
 
 /// Reads back what a variant's tables hold.
 ///
@@ -44,8 +43,8 @@ fn has_names(ruleset: &Ruleset) -> bool {
 
 fn live(variant: Variant) -> Result<LiveRules, IptablesError> {
     Ok(match variant {
-        Variant::Legacy => crate::live(&Snapshot::default(), &legacy::read()?),
-        Variant::Nft => crate::live(&read()?, &Legacy::default()),
+        Variant::Legacy => legacy::read()?,
+        Variant::Nft => crate::live(&read()?),
     })
 }
 

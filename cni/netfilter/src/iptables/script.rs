@@ -9,7 +9,6 @@ use redirect::text;
 
 use super::decide::Actions;
 use crate::residue::{OwnChain, Residue, TableResidue};
-use crate::snapshot::Name;
 
 /// The chain that drops everything. Its name makes it ours: should it stay behind, the next who applies removes it.
 const RAILS: &str = "ISTIO_GUARDRAILS";
@@ -101,8 +100,8 @@ fn remove(text: &mut String, own: &TableResidue, wanted: &[&str]) {
 }
 
 /// Whether a name is one word: a pod may name its chains as it likes, and must not write our text.
-fn is_plain(name: &Name) -> bool {
-    name.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
 #[cfg(test)]
@@ -117,11 +116,11 @@ mod tests {
 
     fn residue() -> Residue {
         let rule = |position, text: Option<&str>| OwnRule {
-            chain: Name::new(b"OUTPUT"),
+            chain: "OUTPUT".to_owned(),
             position,
             text: text.map(str::to_owned),
         };
-        let chain = |name: &str, held| OwnChain { name: Name::new(name.as_bytes()), held };
+        let chain = |name: &str, held| OwnChain { name: name.to_owned(), held };
         let tables = [Table::Filter, Table::Nat].map(|table| TableResidue {
             family: Family::V4,
             table,

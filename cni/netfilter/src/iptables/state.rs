@@ -5,8 +5,8 @@ use redirect::ruleset::{Family, Ruleset};
 
 use super::{IptablesError, Variant};
 use crate::compare::differences;
-use crate::describe::describe;
 use crate::legacy;
+use crate::live::rule;
 use crate::ours::Survey;
 use crate::read::read;
 use crate::residue::{OwnChain, Residue, TableResidue, own_rules, tellable};
@@ -46,11 +46,11 @@ fn nf_tables(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Residue, Iptables
             NfFamily::Ip6 => Family::V6,
             NfFamily::Inet => return None,
         };
-        let chain = |name: &Name| OwnChain { name: name.clone(), held: own.is_held(name) };
+        let chain = |name: &Name| OwnChain { name: name.to_string(), held: own.is_held(name) };
         let rules = own.built_in.iter().flat_map(|(chain, flags)| {
-            let text = |rule: &RuleState| tellable(describe(own.home.family, &rule.expressions));
+            let text = |state: &RuleState| tellable(&rule(own.home.family, state));
             let rules = chain.rules.iter().map(text).zip(flags.iter().copied());
-            own_rules(&chain.name, &rules.collect::<Vec<_>>())
+            own_rules(&chain.name.to_string(), &rules.collect::<Vec<_>>())
         });
         Some(TableResidue {
             family,

@@ -5,11 +5,10 @@
 //! entry with target `ERROR`, which holds its name, and ends with a `RETURN` that nobody wrote. A jump is the offset of the first
 //! entry of its chain. The table ends with an entry named `ERROR`.
 
-use redirect::ruleset::Family;
+use redirect::live::{Action, Condition, Entry as Called, LiveChain, LiveRule, Policy, save};
+use redirect::ruleset::{Dialect, Family, Table};
 
-use super::rule::{self, Verdict};
-use super::{Action, LegacyChain, LegacyRule, Policy};
-use crate::snapshot::{Counter, Name};
+use super::rule::{self, Verdict, lossy};
 
 /// Length of `struct ipt_getinfo`.
 pub(super) const INFO_LENGTH: usize = 32 + 4 + 20 + 20 + 4 + 4;
@@ -33,7 +32,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The text up to its NUL.
-pub(super) fn text(bytes: &[u8]) -> &[u8] {
+pub(super) fn name(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
@@ -104,7 +103,7 @@ pub(super) struct Entry<'a> {
     pub(super) matches: &'a [u8],
     /// The target with its head.
     pub(super) target: &'a [u8],
-    counter: Counter,
+    packets: u64,
 }
 
 impl<'a> Entry<'a> {
@@ -115,16 +114,15 @@ impl<'a> Entry<'a> {
         let entry = bytes.get(..usize::from(length))?;
         // Also a length of nothing ends here.
         let (head, matches) = (entry.get(..layout.length)?, entry.get(layout.length..target)?);
-        let counter =
-            Counter { packets: u64_at(head, layout.counters)?, bytes: u64_at(head, layout.counters + 8)? };
+        let packets = u64_at(head, layout.counters)?;
         let target = entry.get(target..).filter(|target| target.len() >= EXTENSION_HEADER)?;
-        Some(Self { offset, next: offset.checked_add(length.into())?, head, matches, target, counter })
+        Some(Self { offset, next: offset.checked_add(length.into())?, head, matches, target, packets })
     }
 
     /// The name behind target `ERROR`.
     fn chain_name(&self) -> Option<&'a [u8]> {
         let (header, info) = self.target.split_at_checked(EXTENSION_HEADER)?;
-        (text(header.get(2..31)?) == b"ERROR").then(|| text(info))
+        (name(header.get(2..31)?) == b"ERROR").then(|| name(info))
     }
 }
 
@@ -150,7 +148,7 @@ struct Open<'a> {
 }
 
 /// The chains of a table; `None` if the bytes are not one.
-pub(super) fn chains(family: Family, info: &Info, bytes: &[u8]) -> Option<Vec<LegacyChain>> {
+pub(super) fn chains((family, table): (Family, Table), info: &Info, bytes: &[u8]) -> Option<Vec<LiveChain>> {
     let mut open: Vec<Open<'_>> = Vec::new();
     for entry in entries(family, bytes)? {
         if let Some(name) = info.hook_at(&info.entry, entry.offset) {
@@ -170,7 +168,7 @@ pub(super) fn chains(family: Family, info: &Info, bytes: &[u8]) -> Option<Vec<Le
     // The mark of the table's end looks like a chain without anything.
     open.pop().filter(|end| end.name == b"ERROR" && end.entries.is_empty())?;
     let starts: Vec<(u32, &[u8])> = open.iter().map(|chain| (chain.start, chain.name)).collect();
-    open.into_iter().map(|chain| close(family, chain, &starts)).collect()
+    open.into_iter().map(|chain| close((family, table), chain, &starts)).collect()
 }
 
 fn policy(entry: &Entry<'_>) -> Option<Policy> {
@@ -181,28 +179,40 @@ fn policy(entry: &Entry<'_>) -> Option<Policy> {
     }
 }
 
-fn close(family: Family, mut chain: Open<'_>, starts: &[(u32, &[u8])]) -> Option<LegacyChain> {
+fn close(
+    (family, table): (Family, Table),
+    mut chain: Open<'_>,
+    starts: &[(u32, &[u8])],
+) -> Option<LiveChain> {
     if chain.policy.is_none() {
         chain.entries.pop()?;
     }
     let rules = chain.entries.iter().map(|entry| {
         let conditions = rule::conditions(family, entry)?;
-        let action = match rule::verdict(entry) {
-            Some(Verdict::Jump(next)) if next == entry.next => Action::Nothing,
+        let known: Vec<_> = conditions.iter().filter_map(Condition::known).cloned().collect();
+        let (actions, target) = match rule::verdict(entry) {
+            Some(Verdict::Jump(next)) if next == entry.next => (Vec::new(), String::new()),
             Some(Verdict::Jump(start)) => {
-                let (_, name) = starts.iter().find(|(known, _)| *known == start)?;
-                let name = Name::new(name);
-                if rule::is_goto(family, entry) { Action::Goto(name) } else { Action::Jump(name) }
+                let name = lossy(starts.iter().find(|(known, _)| *known == start)?.1);
+                if rule::is_goto(family, entry) {
+                    (vec![Action::Goto(name.clone())], format!("-g {name}"))
+                } else {
+                    (vec![Action::Jump(name.clone())], format!("-j {name}"))
+                }
             }
-            verdict => rule::action(verdict, entry)?,
+            verdict => rule::outcome(verdict, entry, &known)?,
         };
-        Some(LegacyRule { conditions, action, counter: entry.counter })
+        let text = rule::spell(&conditions, &known, target);
+        let packets = Some(entry.packets);
+        Some(LiveRule { conditions, actions, dialect: Dialect::Iptables, text, packets, handle: None })
     });
-    Some(LegacyChain {
-        name: Name::new(chain.name),
-        policy: chain.policy,
-        rules: rules.collect::<Option<_>>()?,
-    })
+    let rules = rules.collect::<Option<_>>()?;
+    let name = lossy(chain.name);
+    let entry = match chain.policy {
+        Some(policy) => Some(Called { policy, ..save::entry(table.name(), &name)? }),
+        None => None,
+    };
+    Some(LiveChain { name, entry, rules, handle: None })
 }
 
 #[cfg(test)]
@@ -250,26 +260,28 @@ mod tests {
     #[test]
     fn chains_policies_and_jumps_are_found() {
         let (info, bytes) = table();
-        let chains = chains(Family::V4, &info, &bytes).unwrap();
-        let shape: Vec<_> =
-            chains.iter().map(|chain| (chain.name.to_string(), chain.policy, chain.rules.len())).collect();
+        let chains = chains((Family::V4, Table::Filter), &info, &bytes).unwrap();
+        let shape: Vec<_> = chains
+            .iter()
+            .map(|chain| (chain.name.as_str(), chain.entry.map(|entry| entry.policy), chain.rules.len()))
+            .collect();
         let expected = [
             ("INPUT", Some(Policy::Accept), 1),
             ("FORWARD", Some(Policy::Drop), 0),
             ("OUTPUT", Some(Policy::Accept), 0),
             ("MINE", None, 0),
         ];
-        assert_eq!(shape, expected.map(|(name, policy, rules)| (name.to_owned(), policy, rules)));
+        assert_eq!(shape, expected);
         let rule = &chains[0].rules[0];
-        assert_eq!(rule.action, Action::Jump(Name::new(b"MINE")));
-        assert_eq!((rule.conditions.len(), rule.counter.packets), (0, 7));
+        assert_eq!(rule.actions, [Action::Jump("MINE".to_owned())]);
+        assert_eq!((rule.conditions.len(), rule.packets), (0, Some(7)));
     }
 
     #[test]
     fn a_table_that_was_cut_is_none() {
         let (info, bytes) = table();
         for length in 0..bytes.len() {
-            assert_eq!(chains(Family::V4, &info, &bytes[..length]), None, "{length}");
+            assert_eq!(chains((Family::V4, Table::Filter), &info, &bytes[..length]), None, "{length}");
         }
     }
 
@@ -278,7 +290,7 @@ mod tests {
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..600), head in any::<[u8; INFO_LENGTH]>()) {
             let info = Info::parse(&head).unwrap();
             for family in [Family::V4, Family::V6] {
-                let _ = chains(family, &info, &bytes);
+                let _ = chains((family, Table::Filter), &info, &bytes);
             }
         }
 
@@ -292,8 +304,8 @@ mod tests {
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
             }
-            let _ = chains(Family::V4, &info, &bytes);
-            let _ = chains(Family::V6, &info, &bytes[cut.index(bytes.len())..]);
+            let _ = chains((Family::V4, Table::Filter), &info, &bytes);
+            let _ = chains((Family::V6, Table::Filter), &info, &bytes[cut.index(bytes.len())..]);
         }
 
         #[test]
@@ -307,9 +319,9 @@ mod tests {
             for family in [Family::V4, Family::V6] {
                 let layout = Layout::of(family);
                 let head = vec![0; layout.length];
-                let entry = Entry { offset: 0, next: 1, head: &head, matches: &extension, target: &extension, counter: Counter::default() };
+                let entry = Entry { offset: 0, next: 1, head: &head, matches: &extension, target: &extension, packets: 0 };
                 prop_assert_eq!(rule::conditions(family, &entry).is_some(), true);
-                let _ = rule::action(rule::verdict(&entry), &entry);
+                let _ = rule::outcome(rule::verdict(&entry), &entry, &[]);
             }
         }
     }

@@ -4,11 +4,11 @@
 
 use std::net::IpAddr;
 
-use redirect::ruleset::{Cidr, CtStates, Family, Id, Match, Owner, Port, Protocol, Sense, Target};
+use redirect::live::{Action, Condition};
+use redirect::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense, Target};
+use redirect::text;
 
-use super::layout::{EXTENSION_HEADER, Entry, text, u16_at, u32_at};
-use super::{Action, Condition};
-use crate::snapshot::Name;
+use super::layout::{EXTENSION_HEADER, Entry, name, u16_at, u32_at};
 
 /// `IPT_INV_*`, `IP6T_INV_*`: which conditions of the head are negated.
 mod inverted {
@@ -76,25 +76,55 @@ pub(super) fn is_goto(family: Family, entry: &Entry<'_>) -> bool {
     entry.head.get(at).is_some_and(|flags| flags & bit != 0)
 }
 
-/// What an entry does that does not jump.
-pub(super) fn action(verdict: Option<Verdict>, entry: &Entry<'_>) -> Option<Action> {
-    Some(match verdict {
-        Some(Verdict::Accept) => Action::Known(Target::Accept),
-        Some(Verdict::Drop) => Action::Known(Target::Drop),
-        Some(Verdict::Return) => Action::Known(Target::Return),
-        Some(Verdict::Queue) => Action::Other(Name::new(b"QUEUE")),
+/// What an entry does that does not jump, and how `iptables -S` spells that behind conditions of which these are `known`.
+pub(super) fn outcome(
+    verdict: Option<Verdict>,
+    entry: &Entry<'_>,
+    known: &[Match],
+) -> Option<(Vec<Action>, String)> {
+    let other = |name: &str| {
+        let words = format!("-j {name}");
+        (vec![Action::Unknown(words.clone())], words)
+    };
+    let target = match verdict {
+        Some(Verdict::Accept) => Target::Accept,
+        Some(Verdict::Drop) => Target::Drop,
+        Some(Verdict::Return) => Target::Return,
+        Some(Verdict::Queue) => return Some(other("QUEUE")),
         Some(Verdict::Jump(_)) => return None,
         None => {
             let (name, revision, info) = extension(entry.target)?;
-            known_target(name, revision, info).map_or_else(|| Action::Other(Name::new(name)), Action::Known)
+            match known_target(name, revision, info) {
+                Some(target) => target,
+                None => return Some(other(&lossy(name))),
+            }
         }
-    })
+    };
+    Some((Action::of(&target, Dialect::Iptables), text::target(&target, known)))
+}
+
+pub(super) fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn unknown(name: &str) -> Condition {
+    Condition::Unknown(format!("-m {name}"))
+}
+
+/// The text of a rule as `iptables -S` lists it, but for what is unknown, which goes last.
+pub(super) fn spell(conditions: &[Condition], known: &[Match], target: String) -> String {
+    let unknown = conditions.iter().filter_map(|condition| match condition {
+        Condition::Known(_) => None,
+        Condition::Unknown(words) => Some(words.clone()),
+    });
+    let words = known.iter().map(text::condition).chain(unknown).chain([target]);
+    words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Name, revision and structure of a match or target.
 fn extension(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
     let (header, info) = bytes.split_at_checked(EXTENSION_HEADER)?;
-    Some((text(header.get(2..31)?), *header.get(31)?, info))
+    Some((name(header.get(2..31)?), *header.get(31)?, info))
 }
 
 /// All conditions of an entry.
@@ -108,7 +138,7 @@ pub(super) fn conditions(family: Family, entry: &Entry<'_>) -> Option<Vec<Condit
         let (name, revision, info) = extension(one)?;
         match known_match(name, revision, info) {
             Some(known) => found.extend(known.into_iter().map(Condition::Known)),
-            None => found.push(Condition::Other(Name::new(name))),
+            None => found.push(unknown(&lossy(name))),
         }
         rest = others;
     }
@@ -130,7 +160,7 @@ fn head(family: Family, bytes: &[u8], found: &mut Vec<Condition>) -> Option<()> 
         }
         let name = interface_name(name, mask);
         found.push(match (sense(bit), number) {
-            (Sense::Not, _) => Condition::Other(Name::new(b"! interface")),
+            (Sense::Not, _) => unknown("! interface"),
             (Sense::Is, 0) => Condition::Known(Match::InInterface(name.into())),
             (Sense::Is, _) => Condition::Known(Match::OutInterface(name.into())),
         });
@@ -139,7 +169,7 @@ fn head(family: Family, bytes: &[u8], found: &mut Vec<Condition>) -> Option<()> 
         (0, _) => None,
         (6, Sense::Is) => Some(Condition::Known(Match::Protocol(Protocol::Tcp))),
         (17, Sense::Is) => Some(Condition::Known(Match::Protocol(Protocol::Udp))),
-        _ => Some(Condition::Other(Name::new(b"protocol"))),
+        _ => Some(unknown("protocol")),
     };
     found.extend(protocol);
     for (number, bit) in [(0, inverted::SOURCE), (1, inverted::DESTINATION)] {
@@ -149,7 +179,7 @@ fn head(family: Family, bytes: &[u8], found: &mut Vec<Condition>) -> Option<()> 
             continue;
         }
         found.push(match (cidr(address, mask), number) {
-            (None, _) => Condition::Other(Name::new(b"address mask")),
+            (None, _) => unknown("address mask"),
             (Some(cidr), 0) => Condition::Known(Match::Source(sense(bit), cidr)),
             (Some(cidr), _) => Condition::Known(Match::Destination(sense(bit), cidr)),
         });
@@ -160,8 +190,8 @@ fn head(family: Family, bytes: &[u8], found: &mut Vec<Condition>) -> Option<()> 
 /// The name as it was written: one whose NUL is not compared stands for all that begin with it.
 fn interface_name(name: &[u8], mask: &[u8]) -> String {
     let compared = mask.iter().take_while(|byte| **byte != 0).count();
-    let whole = text(name);
-    let name = String::from_utf8_lossy(whole.get(..compared).unwrap_or(whole)).into_owned();
+    let whole = self::name(name);
+    let name = lossy(whole.get(..compared).unwrap_or(whole));
     if compared > whole.len() { name } else { name + "+" }
 }
 

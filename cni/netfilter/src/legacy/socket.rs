@@ -6,12 +6,13 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use redirect::live::LiveChain;
 use redirect::ruleset::{Family, Table};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
+use super::LegacyError;
 use super::layout::{self, INFO_LENGTH, Info};
-use super::{LegacyChain, LegacyError};
 
 /// `IPT_SO_GET_INFO`, `IP6T_SO_GET_INFO`
 const GET_INFO: c_int = 64;
@@ -27,7 +28,7 @@ const ATTEMPTS: u32 = 16;
 const LARGEST: usize = 64 << 20;
 
 /// The chains of a table. Makes it if it is not there.
-pub(super) fn chains(family: Family, table: Table) -> Result<Vec<LegacyChain>, LegacyError> {
+pub(super) fn chains(family: Family, table: Table) -> Result<Vec<LiveChain>, LegacyError> {
     let name = table.name();
     let failed = |errno| match errno {
         Errno::PERM => LegacyError::Permission { table: name },
@@ -43,7 +44,8 @@ pub(super) fn chains(family: Family, table: Table) -> Result<Vec<LegacyChain>, L
             Err(errno) => return Err(failed(errno)),
             Ok(bytes) => {
                 let entries = bytes.get(HEADER..).unwrap_or_default();
-                return layout::chains(family, &info, entries).ok_or(LegacyError::Malformed { table: name });
+                return layout::chains((family, table), &info, entries)
+                    .ok_or(LegacyError::Malformed { table: name });
             }
         }
     }

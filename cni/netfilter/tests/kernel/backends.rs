@@ -61,7 +61,7 @@ fn sets() -> (bool, bool, bool) {
             .collect(),
         ..held
     };
-    (has_rules_of_ours(&tables), native, legacy::ours::has_rules_of_ours(&legacy::read().unwrap()))
+    (has_rules_of_ours(&tables), native, legacy::read().unwrap().hold_ours())
 }
 
 fn one_set(world: World) {

@@ -2,11 +2,12 @@
 //! Rules through the iptables tools, and what the kernel then holds.
 
 use netfilter::iptables::{self, IptablesError, Problem, Variant};
-use netfilter::legacy::{self, Policy};
+use netfilter::legacy;
 use netfilter::program::Options;
 use netfilter::{Applied, compare, read};
 use redirect::generate::ruleset;
-use redirect::ruleset::{Family, Id, Match, Owner, Ruleset, Sense, Table};
+use redirect::live::{LiveFamily, Policy};
+use redirect::ruleset::{Family, Id, Match, Owner, Ruleset, Sense};
 use redirect::text;
 
 use crate::backends::{config, full};
@@ -37,7 +38,7 @@ fn read_back(world: World) {
             }
             assert_eq!(through(Variant::Legacy, &ruleset), Applied::Unchanged, "{name}");
             let held = legacy::read().unwrap();
-            assert!(legacy::ours::has_rules_of_ours(&held), "{name}");
+            assert!(held.hold_ours(), "{name}");
         });
     }
 }
@@ -49,10 +50,10 @@ fn makes_none(world: World) {
         tools::legacy(Family::V4, "-t filter -P OUTPUT DROP");
         tools::legacy(Family::V4, "-t nat -N MINE");
         let held = legacy::read().unwrap();
-        let filter = held.table(Family::V4, Table::Filter).unwrap();
-        assert_eq!(filter.chain("OUTPUT").unwrap().policy, Some(Policy::Drop));
-        let nat = held.table(Family::V4, Table::Nat).unwrap();
-        assert_eq!(nat.chain("MINE").unwrap().rules, vec![]);
+        let filter = held.find(LiveFamily::Legacy(Family::V4), "filter").unwrap();
+        assert_eq!(filter.find("OUTPUT").unwrap().entry.unwrap().policy, Policy::Drop);
+        let nat = held.find(LiveFamily::Legacy(Family::V4), "nat").unwrap();
+        assert_eq!(nat.find("MINE").unwrap().rules, vec![]);
         assert!(!legacy::ours::has_rules_of_others(&held), "neither policies nor chains are rules");
         assert_eq!(legacy::tables(Family::V6).unwrap(), Vec::<String>::new());
         tools::legacy(Family::V4, "-t nat -A MINE -p tcp -m time --timestart 01:00 -j ACCEPT");

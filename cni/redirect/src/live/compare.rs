@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How rules that were found differ from what a pod should have, in plain words. It knows rules by what they mean: spelling, host bits of
-//! a prefix and the order of conditions do not matter.
-//!
-//! Ours are the chains and tables with upstream's names, and in chains that the kernel calls the rules that are wanted or lead to ours.
-//! Rules of others are told where they can keep packets from ours.
-
-mod meaning;
+//! How rules that were found differ from what a pod should have, in plain words. It knows rules by what they mean ([`super::same`]) and
+//! ours among them by [`super::ours`]. Rules of others are told where they can keep packets from ours.
 
 use std::fmt;
 
 use crate::config::{Config, ConfigError};
 use crate::generate::ruleset;
-use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset, Table};
+use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset};
 use crate::text;
 
-use super::{Action, LiveChain, LiveFamily, LiveRule, LiveRules, LiveTable, Policy};
-use meaning::same;
+use super::ours::Ours;
+use super::same::same;
+use super::{LiveChain, LiveFamily, LiveRule, LiveRules, LiveTable, Policy};
 
 /// Where a chain is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,33 +76,6 @@ pub enum Difference {
     Foreign(RuleOf),
 }
 
-/// The names of our native tables.
-fn is_native(table: &LiveTable) -> bool {
-    table.family == LiveFamily::Inet && Table::ALL.iter().any(|known| table.name == known.native_name())
-}
-
-fn is_own_chain(table: &LiveTable, chain: &LiveChain) -> bool {
-    chain.entry.is_none() && (chain.name.starts_with("ISTIO_") || is_native(table))
-}
-
-fn leads_to_ours(rule: &LiveRule) -> bool {
-    rule.actions.iter().any(|action| match action {
-        Action::Jump(chain) | Action::Goto(chain) => chain.starts_with("ISTIO_"),
-        _ => false,
-    })
-}
-
-/// Whether a table holds rules of ours.
-fn holds_ours(table: &LiveTable) -> bool {
-    let mut chains = table.chains.iter();
-    if is_native(table) {
-        return chains.any(|chain| !chain.rules.is_empty());
-    }
-    chains.any(|chain| {
-        (is_own_chain(table, chain) && !chain.rules.is_empty()) || chain.rules.iter().any(leads_to_ours)
-    })
-}
-
 /// In which form rules of ours are there: the dialects of which anything was found, and legacy tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
@@ -149,7 +118,7 @@ impl Form {
 #[must_use]
 pub fn forms(rules: &LiveRules) -> Vec<Form> {
     let mut forms: Vec<Form> =
-        rules.tables.iter().filter(|table| holds_ours(table)).map(|table| Form::of(table.family)).collect();
+        rules.tables.iter().filter(|table| table.holds_ours()).map(|table| Form::of(table.family)).collect();
     forms.sort_unstable();
     forms.dedup();
     forms
@@ -168,11 +137,11 @@ pub fn differences_from(found: &LiveRules, config: &Config) -> Result<Vec<Differ
 /// All differences from `wanted`, which must be of `form`'s dialect; none means that the rules redirect as wanted.
 #[must_use]
 pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
-    if !found.tables.iter().any(holds_ours) {
+    if !found.hold_ours() {
         return vec![Difference::NoRules];
     }
     let mut differences = Vec::new();
-    for table in found.tables.iter().filter(|table| holds_ours(table) && Form::of(table.family) != form) {
+    for table in found.tables.iter().filter(|table| table.holds_ours() && Form::of(table.family) != form) {
         differences.push(Difference::SecondSet(table.family, table.name.clone()));
     }
     let families: &[Family] = if form == Form::Native { &[Family::V4] } else { &[Family::V4, Family::V6] };
@@ -181,7 +150,7 @@ pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Diffe
             Form::Native => wanted.inet_chains(),
             Form::Iptables | Form::Legacy => wanted.chains(*family),
         };
-        in_family(&mut differences, found, &chains, (form, form.family(*family)));
+        in_family(&mut differences, found, (&chains, &wanted.rules), (form, form.family(*family)));
     }
     differences
 }
@@ -189,7 +158,7 @@ pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Diffe
 fn in_family(
     out: &mut Vec<Difference>,
     found: &LiveRules,
-    wanted: &[ChainRules<'_>],
+    (wanted, rules): (&[ChainRules<'_>], &[Rule]),
     (form, family): (Form, LiveFamily),
 ) {
     let names = |chain: &ChainRules<'_>| match form {
@@ -203,12 +172,12 @@ fn in_family(
         let table = tables().find(|table| table.name == table_name);
         let held = table.and_then(|table| table.chains.iter().find(|found| found.name == chain_name));
         match (table, held) {
-            (Some(table), Some(held)) => in_chain(out, &place, (chain, form), (table, held)),
+            (Some(table), Some(held)) => in_chain(out, &place, (chain, rules, form), (table, held)),
             _ => out.push(Difference::MissingChain(place)),
         }
     }
     for table in tables() {
-        for held in table.chains.iter().filter(|held| is_own_chain(table, held)) {
+        for held in table.chains.iter().filter(|held| table.owns(held)) {
             if !wanted.iter().any(|chain| names(chain) == (table.name.as_str(), held.name.as_str())) {
                 let place = Place { family, table: table.name.clone(), chain: held.name.clone() };
                 out.push(Difference::UnexpectedChain(place));
@@ -220,7 +189,7 @@ fn in_family(
 fn in_chain(
     out: &mut Vec<Difference>,
     place: &Place,
-    (wanted, form): (&ChainRules<'_>, Form),
+    (wanted, rules, form): (&ChainRules<'_>, &[Rule], Form),
     (table, held): (&LiveTable, &LiveChain),
 ) {
     match held.entry {
@@ -229,10 +198,9 @@ fn in_chain(
         _ => {}
     }
     let rule_of = |position: usize, rule: String| RuleOf { place: place.clone(), position, rule };
-    let is_wanted = |rule: &LiveRule| wanted.rules.iter().any(|wanted| same(wanted, rule));
-    let is_ours = |rule: &LiveRule| {
-        is_own_chain(table, held) || is_native(table) || leads_to_ours(rule) || is_wanted(rule)
-    };
+    let ours = Ours::of(table, rules);
+    let is_ours =
+        |rule: &LiveRule| table.owns(held) || table.is_native() || ours.has(held, rule, &wanted.rules);
     let numbered = || held.rules.iter().enumerate().map(|(index, rule)| (index + 1, rule));
     let ours: Vec<(usize, &LiveRule)> = numbered().filter(|(_, rule)| is_ours(rule)).collect();
     let last = ours.last().map_or(0, |(position, _)| *position);

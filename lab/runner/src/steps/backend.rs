@@ -278,7 +278,7 @@ async fn one_set(world: &mut LabWorld, name: String) -> Step {
     })
     .await?;
     let mut found = forms(&snapshot);
-    found.extend(legacy::ours::has_rules_of_ours(&legacy).then_some(Form::Legacy));
+    found.extend(legacy.hold_ours().then_some(Form::Legacy));
     let wanted = match Backend::ALL.into_iter().find(|backend| backend.name() == name) {
         Some(Backend::IptablesLegacy) => Form::Legacy,
         Some(Backend::Nft) => Form::Native,

@@ -95,7 +95,12 @@ fn a_second_set_is_found() {
     found.tables.push(LiveTable {
         family: LiveFamily::Inet,
         name: "istio-proxy-nat".to_owned(),
-        chains: vec![LiveChain { name: chain.chain.native_name().to_owned(), entry: None, rules }],
+        chains: vec![LiveChain {
+            name: chain.chain.native_name().to_owned(),
+            entry: None,
+            rules,
+            handle: None,
+        }],
     });
     assert_eq!(forms(&found), [Form::Iptables, Form::Native]);
     let said = differences(&found, &wanted(), Form::Iptables);

@@ -17,6 +17,7 @@ pub(super) fn read(statements: &[Value]) -> LiveRule {
         dialect: Dialect::Nft,
         text: String::new(),
         packets: None,
+        handle: None,
     };
     let mut words = Vec::new();
     for statement in statements {

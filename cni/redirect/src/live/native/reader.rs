@@ -36,6 +36,7 @@ impl<'a> Reader<'a> {
                 dialect: Dialect::Nft,
                 text: text.trim().to_owned(),
                 packets: None,
+                handle: None,
             },
         }
     }

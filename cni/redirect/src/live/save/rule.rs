@@ -19,7 +19,7 @@ pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<
     let mut reader = RuleReader { words, conditions: Vec::new(), actions: Vec::new(), module: None };
     reader.run()?;
     let RuleReader { conditions, actions, .. } = reader;
-    Ok(LiveRule { conditions, actions, dialect: Dialect::Iptables, text, packets })
+    Ok(LiveRule { conditions, actions, dialect: Dialect::Iptables, text, packets, handle: None })
 }
 
 struct RuleReader {

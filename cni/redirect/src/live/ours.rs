@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which rules that were found are ours: this version's, an older one's, upstream's, or half of any of them.
+//!
+//! Ours are, in tables `filter`, `mangle`, `nat` and `raw` of iptables, in nf_tables or legacy:
+//!
+//! * every chain whose name begins with `ISTIO_`, known here or not, with all that is in it;
+//! * in the built-in chains
+//!   * every rule that jumps to such a chain;
+//!   * every rule that is a wanted rule of the same chain (so that half a rule set without any chain is recognised);
+//!   * in `mangle`, the TPROXY rules on marks 1337 and 1338, on the wanted marks or on those that our chains name: saving and
+//!     restoring the connection's mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
+//!   * `-i X -j RETURN` in `PREROUTING` together with `-o X -j RETURN` in `OUTPUT` (an excluded interface), and `-i X -j RETURN`
+//!     together with a jump of ours for `-i X` (a virtual interface), if they were made together with our chains: such rules are
+//!     also written by hand, before ours or behind them. Listings without handles do not say when a rule was made: there, an
+//!     excluded interface that is no longer wanted cannot be told from somebody else's, and stays;
+//!
+//! and the tables `inet istio-proxy-nat`, `-mangle`, `-raw` and `-filter` with all that is in them, whoever put it there (upstream
+//! empties them, too). Everything else belongs to others: one of these forms alone, rules in chains of other names even if they jump
+//! to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could be anybody's).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::ruleset::{Match, Rule, Sense, Table, Target};
+
+use super::same::same;
+use super::{Action, Condition, LiveChain, LiveFamily, LiveHook, LiveRule, LiveRules, LiveTable};
+
+/// What every name of a chain of ours begins with.
+const PREFIX: &str = "ISTIO_";
+/// Marks that upstream uses: inbound and outbound TPROXY.
+const MARKS: [u32; 2] = [1337, 1338];
+
+impl LiveRules {
+    /// The table of that family and name.
+    #[must_use]
+    pub fn find(&self, family: LiveFamily, name: &str) -> Option<&LiveTable> {
+        self.tables.iter().find(|table| table.family == family && table.name == name)
+    }
+
+    /// Whether there are redirection rules of any version and any back end.
+    #[must_use]
+    pub fn hold_ours(&self) -> bool {
+        self.tables.iter().any(LiveTable::holds_ours)
+    }
+}
+
+impl LiveTable {
+    /// The chain of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&LiveChain> {
+        self.chains.iter().find(|chain| chain.name == name)
+    }
+
+    /// Whether it is one of our native tables, which are ours as a whole.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.family == LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.native_name())
+    }
+
+    fn is_of_iptables(&self) -> bool {
+        self.family != LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.name())
+    }
+
+    /// Whether a chain of this table is ours, and not one that the kernel calls.
+    #[must_use]
+    pub fn owns(&self, chain: &LiveChain) -> bool {
+        chain.entry.is_none() && (self.is_native() || (self.is_of_iptables() && chain.is_ours()))
+    }
+
+    /// Whether rules of ours are here: a chain of ours with a rule in it, or a jump to one.
+    #[must_use]
+    pub fn holds_ours(&self) -> bool {
+        let holds = |chain: &LiveChain| {
+            let own = self.is_native() || chain.is_ours();
+            chain.rules.iter().any(|rule| own || rule.leads_to_ours())
+        };
+        (self.is_native() || self.is_of_iptables()) && self.chains.iter().any(holds)
+    }
+
+    /// Whether a rule that stays leads to a chain of ours: one in a chain of somebody else. (In built-in chains every jump to us is
+    /// ours.)
+    #[must_use]
+    pub fn is_held(&self, name: &str) -> bool {
+        let of_others = self.chains.iter().filter(|chain| !chain.is_ours() && !chain.is_built_in());
+        of_others.flat_map(|chain| &chain.rules).any(|rule| rule.leads_to() == Some(name))
+    }
+}
+
+impl LiveChain {
+    /// Whether its name makes it a chain of ours.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.name.starts_with(PREFIX)
+    }
+
+    /// Whether iptables calls it built-in.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        LiveHook::NAMES.iter().any(|(_, name)| self.name == *name)
+    }
+}
+
+impl LiveRule {
+    /// The chain that it jumps or goes to.
+    #[must_use]
+    pub fn leads_to(&self) -> Option<&str> {
+        self.actions.iter().find_map(|action| match action {
+            Action::Jump(chain) | Action::Goto(chain) => Some(chain.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Whether it jumps or goes to a chain of ours.
+    #[must_use]
+    pub fn leads_to_ours(&self) -> bool {
+        self.leads_to().is_some_and(|chain| chain.starts_with(PREFIX))
+    }
+
+    fn known(&self) -> impl Iterator<Item = &Match> {
+        self.conditions.iter().filter_map(Condition::known)
+    }
+
+    fn is_on_loopback(&self) -> bool {
+        self.known().any(|known| matches!(known, Match::OutInterface(name) if name == "lo"))
+    }
+
+    /// Its condition, if it has no other and returns.
+    fn returns_on(&self) -> Option<&Match> {
+        match (self.conditions.as_slice(), self.actions.as_slice()) {
+            ([Condition::Known(only)], [Action::Return]) => Some(only),
+            _ => None,
+        }
+    }
+}
+
+/// What tells rules of ours in the built-in chains of a table.
+pub struct Ours<'a> {
+    is_mangle: bool,
+    marks: Vec<u32>,
+    interfaces: Interfaces<'a>,
+}
+
+impl<'a> Ours<'a> {
+    /// In `table`, where `wanted` should be.
+    #[must_use]
+    pub fn of(table: &'a LiveTable, wanted: &[Rule]) -> Self {
+        let wanted = wanted.iter().flat_map(|rule| {
+            let set = match rule.target {
+                Target::SetMark(mark) | Target::Tproxy { mark, .. } => Some(mark),
+                _ => None,
+            };
+            rule.matches.iter().filter_map(asked_mark).chain(set)
+        });
+        let named = table.chains.iter().filter(|chain| chain.is_ours()).flat_map(|chain| &chain.rules);
+        let named = named.flat_map(|rule| {
+            let set = rule.actions.iter().filter_map(|action| match action {
+                Action::SetMark(mark) => Some(*mark),
+                _ => None,
+            });
+            rule.known().filter_map(asked_mark).chain(set)
+        });
+        Self {
+            is_mangle: table.name == Table::Mangle.name(),
+            marks: MARKS.into_iter().chain(wanted).chain(named).collect(),
+            interfaces: Interfaces::of(table),
+        }
+    }
+
+    /// Whether a rule of a built-in chain, which should hold `wanted`, is ours.
+    #[must_use]
+    pub fn has(&self, chain: &LiveChain, rule: &LiveRule, wanted: &[&Rule]) -> bool {
+        rule.leads_to_ours()
+            || wanted.iter().any(|wanted| same(wanted, rule))
+            || (self.is_mangle && self.is_tproxy(chain, rule))
+            || self.interfaces.are_of(chain, rule)
+    }
+
+    /// Whether a rule in a built-in chain of `mangle` is one of TPROXY's on one of the marks.
+    fn is_tproxy(&self, chain: &LiveChain, rule: &LiveRule) -> bool {
+        let ours = |mark: &u32| self.marks.contains(mark);
+        let marked = || rule.known().any(|known| matches!(known, Match::Mark(Sense::Is, mark) if ours(mark)));
+        let connection_marked =
+            || rule.known().any(|known| matches!(known, Match::ConnMark(mark) if ours(mark)));
+        let owned = || rule.known().any(|known| matches!(known, Match::Owner(..)));
+        match (chain.name.as_str(), rule.actions.as_slice()) {
+            ("PREROUTING", [Action::SaveMark]) => marked(),
+            ("OUTPUT", [Action::RestoreMark]) => connection_marked(),
+            ("OUTPUT", [Action::Return]) => marked() && rule.is_on_loopback(),
+            ("OUTPUT", [Action::SetMark(mark)]) => ours(mark) && rule.is_on_loopback() && owned(),
+            _ => false,
+        }
+    }
+}
+
+fn asked_mark(condition: &Match) -> Option<u32> {
+    match condition {
+        Match::Mark(_, mark) | Match::ConnMark(mark) => Some(*mark),
+        _ => None,
+    }
+}
+
+/// The interfaces that rules of a table name, and when our rules were made.
+struct Interfaces<'a> {
+    made: Range<u64>,
+    inbound: BTreeSet<&'a str>,
+    outbound: BTreeSet<&'a str>,
+    jumped: BTreeSet<&'a str>,
+}
+
+impl<'a> Interfaces<'a> {
+    fn of(table: &'a LiveTable) -> Self {
+        let made = made_with_our_chains(table);
+        let rules = |name: &str| table.find(name).into_iter().flat_map(|chain| &chain.rules);
+        let ours = |rule: &&LiveRule| rule.handle.is_some_and(|handle| made.contains(&handle));
+        let inbound = rules("PREROUTING").filter(ours).filter_map(|rule| in_interface(rule.returns_on()?));
+        let outbound = rules("OUTPUT").filter(ours).filter_map(|rule| out_interface(rule.returns_on()?));
+        let jumped = rules("PREROUTING").filter(|rule| rule.leads_to_ours());
+        let jumped = jumped.filter_map(|rule| rule.known().find_map(in_interface));
+        Self { inbound: inbound.collect(), outbound: outbound.collect(), jumped: jumped.collect(), made }
+    }
+
+    /// Whether a rule leaves one of them alone.
+    fn are_of(&self, chain: &LiveChain, rule: &LiveRule) -> bool {
+        if rule.handle.is_some_and(|handle| !self.made.contains(&handle)) {
+            return false;
+        }
+        let Some(only) = rule.returns_on() else { return false };
+        match chain.name.as_str() {
+            "PREROUTING" => in_interface(only)
+                .is_some_and(|name| self.outbound.contains(name) || self.jumped.contains(name)),
+            "OUTPUT" => out_interface(only).is_some_and(|name| self.inbound.contains(name)),
+            _ => false,
+        }
+    }
+}
+
+fn in_interface(condition: &Match) -> Option<&str> {
+    match condition {
+        Match::InInterface(name) => Some(name),
+        _ => None,
+    }
+}
+
+fn out_interface(condition: &Match) -> Option<&str> {
+    match condition {
+        Match::OutInterface(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The handles that were given out while our rules were written: chains come first, and the last rule is in one of them or jumps
+/// to one. A table's handles only grow.
+fn made_with_our_chains(table: &LiveTable) -> Range<u64> {
+    let first = table.chains.iter().filter(|chain| chain.is_ours()).filter_map(|chain| chain.handle).min();
+    let rules = table.chains.iter().flat_map(|chain| {
+        let own = chain.is_ours();
+        chain.rules.iter().filter(move |rule| own || rule.leads_to_ours())
+    });
+    let last = rules.filter_map(|rule| rule.handle).max();
+    first.zip(last).map_or(0..0, |(first, last)| first..last)
+}
