@@ -2,11 +2,11 @@
 //! What the place where rules are applied contributes: the addresses of the namespace, and the few settings that are
 //! read from the environment of the process that applies.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::go::PrefixError;
 use crate::list::{self, Selection};
-use crate::ruleset::{Cidr, Id};
+use crate::ruleset::{Cidr, Family, Id};
 
 /// Whether a pod asks for both families (`ISTIO_DUAL_STACK`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -55,6 +55,15 @@ fn counts(address: &IpAddr) -> bool {
         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.segments()[0] & 0xff0f == 0xff02,
     };
     !link_local && !address.is_loopback() && *address != INBOUND_V6.address
+}
+
+/// The address that REDIRECT writes into a packet of the pod itself.
+#[must_use]
+pub fn loopback(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::LOCALHOST.into(),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    }
 }
 
 /// The address from which the proxy opens inbound connections to the app, so that rules can tell them apart.

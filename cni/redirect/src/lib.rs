@@ -17,7 +17,6 @@
 //! | [`text`] | restore text, nft commands |
 //! | [`live`] | rules as somebody found them, read from what the tools print |
 //! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
-//! | [`flow`] | a connection: its packets at every hook that they meet |
 
 #![warn(missing_docs)]
 
@@ -26,7 +25,6 @@ pub mod command_line;
 pub mod config;
 pub mod dns;
 pub mod enrol;
-pub mod flow;
 pub mod generate;
 pub mod go;
 pub mod host;

@@ -71,7 +71,8 @@ pub fn zone(ruleset: &Ruleset, packet: &Packet) -> u16 {
 }
 
 /// Whether a prefix covers an address.
-pub(crate) fn is_within(address: std::net::IpAddr, cidr: Cidr) -> bool {
+#[must_use]
+pub fn is_within(address: std::net::IpAddr, cidr: Cidr) -> bool {
     conditions::in_range(Sense::Is, address, cidr)
 }
 

@@ -9,12 +9,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use redirect::Config;
 use redirect::config::DNS_PORT;
-use redirect::flow::{Owner, loopback};
+use redirect::host::loopback;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
 use redirect::ruleset::{
     Chain, Cidr, CtStates, Family, Id, Match, Owner as RuleOwner, Port, Protocol, Rule, Ruleset, Sense, Table,
 };
 
+use crate::flow::Owner;
 use crate::net::{self, Place, stranger};
 use crate::packet::{Kind, Spec};
 use crate::random::Random;

@@ -9,10 +9,11 @@ use std::time::Duration;
 use nix::sys::socket::{MsgFlags, SockProtocol, SockaddrStorage, recv, sendto};
 use redirect::Config;
 use redirect::config::DNS_PORT;
-use redirect::flow::{Owner, loopback};
+use redirect::host::loopback;
 use redirect::ruleset::Family;
 
 use crate::derive::{APP, proxy, proxy_ports};
+use crate::flow::Owner;
 use crate::net::{Net, Place};
 use crate::packet::{Kind, Spec};
 use crate::{segment, socket};

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 
 use netfilter::snapshot::NfFamily;
 use redirect::Config;
-use redirect::flow::{Course, End, Pod, Shape, follow};
 use redirect::packet::Outcome;
 use redirect::ruleset::{Dialect, Family, Ruleset};
 
 use crate::counters::{Place as RulePlace, nf_family};
 use crate::derive::{APP, proxy, proxy_ports};
 use crate::exchange::Seen;
+use crate::flow::{Course, End, Pod, Shape, follow};
 use crate::net::{self, Place};
 use crate::packet::{Kind, Spec};
 

@@ -13,7 +13,6 @@ use netfilter::apply::ApplyError;
 use netfilter::program::{Options, ProgramError, Request, program};
 use netfilter::{Backend, EncodeError, Wish, ground};
 use redirect::Config;
-use redirect::flow::Pod;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
 
@@ -24,6 +23,7 @@ use crate::derive;
 use crate::exchange::{self, Proxy, Seen};
 use crate::expect;
 use crate::findings::Findings;
+use crate::flow::Pod;
 use crate::forget;
 use crate::net::Net;
 use crate::packet::Spec;

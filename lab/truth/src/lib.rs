@@ -16,6 +16,7 @@
 //! | [`forget`] | an end to rules and connections of the configuration before |
 //! | [`exchange`] | sends a packet and sees who got it |
 //! | [`counters`] | the rules of a namespace with their counters |
+//! | [`flow`] | a connection: its packets at every hook that they meet |
 //! | [`expect`](mod@expect) | what the evaluator says |
 //! | [`binary`] | a configuration as a call of the production binary |
 //! | [`lane`] | a thread's work |
@@ -29,6 +30,7 @@ pub mod derive;
 pub mod exchange;
 pub mod expect;
 pub mod findings;
+pub mod flow;
 pub mod forget;
 pub mod lane;
 pub mod net;

@@ -13,12 +13,13 @@ use std::os::fd::AsRawFd as _;
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use nix::sched::{CloneFlags, setns, unshare};
-use redirect::flow::Link;
 use redirect::ruleset::{Cidr, Family};
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::packet_route::route::{RouteScope, RouteType};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
+
+use crate::flow::Link;
 
 /// The pod's interface to everything outside.
 pub const OUTSIDE: &str = "eth0";

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use redirect::flow::{Owner, Shape};
 use redirect::packet::{Connection, Hook, Layer4, Packet};
 use redirect::ruleset::Family;
 
+use crate::flow::{Owner, Shape};
 use crate::net::{self, Place};
 
 /// What kind of packet.

@@ -17,8 +17,9 @@ use nix::sys::socket::{
     listen, setsockopt, socket,
 };
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
-use redirect::flow::Owner;
 use redirect::ruleset::Family;
+
+use crate::flow::Owner;
 
 /// Makes files as somebody else.
 pub fn as_owner<T>(owner: Owner, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {

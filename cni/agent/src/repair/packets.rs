@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use netfilter::address::Address;
 use redirect::config::Config;
-use redirect::flow::loopback;
+use redirect::host::loopback;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
 use redirect::packet::{Connection, Hook, Layer4, Packet};
 use redirect::ruleset::{Family, Id, Port};

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Workload};
 use cucumber::{then, when};
-use redirect::flow::loopback;
+use redirect::host::loopback;
 use redirect::ruleset::Family;
 
 use crate::stop::{Step, Stop, expect_eq};

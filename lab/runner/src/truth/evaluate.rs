@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use anyhow::{Context as _, bail};
 use cluster::Transport;
 use protocol::pod::PodFacts;
-use redirect::flow::{self, Link, Owner, Shape, follow, loopback};
-use redirect::host::{Environment, Host, decide_addresses};
+use redirect::host::{Environment, Host, decide_addresses, loopback};
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
 use redirect::ruleset::{Cidr, Family, Ruleset};
 use redirect::{Enrolment, enrol, generate, text};
+use truth::flow::{self, Link, Owner, Shape, follow};
 
 use super::data::{PacketSpec, Peer, Sender, Way};
 use crate::pod::Pod;

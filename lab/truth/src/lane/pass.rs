@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use netfilter::Backend;
-use redirect::flow::Pod;
 use redirect::ruleset::Ruleset;
 
 use crate::counters::{self, Known, Place};
 use crate::data::Case;
 use crate::exchange::{self, Proxy};
 use crate::expect::{self, Expected};
+use crate::flow::Pod;
 use crate::packet::Spec;
 
 use super::Plan;

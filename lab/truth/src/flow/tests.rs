@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::config::{Config, Dns, Mode};
-use crate::generate::ruleset;
-use crate::list::{Selection, inbound_ports};
-use crate::ruleset::{Port, Table};
+use redirect::config::{Config, Dns, Mode};
+use redirect::generate::ruleset;
+use redirect::list::{Selection, inbound_ports};
+use redirect::ruleset::{Port, Table};
 
 const APP: Owner = Owner { uid: 1000, gid: 1000 };
 const PROXY: Owner = Owner { uid: 1337, gid: 1337 };

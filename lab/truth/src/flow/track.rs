@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::packet::Connection;
+use redirect::packet::Connection;
 
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

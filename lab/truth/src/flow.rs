@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of a connection: every packet of it at every hook that it meets, with what conntrack and routing make of it
-//! in between. [`crate::verdict::verdict`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
+//! in between. [`redirect::verdict::verdict`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
 //!
 //! It models what the kernel does between our rules: a packet to the pod itself is looped through `lo` and brings its conntrack
 //! entry along, an entry belongs to a zone, an answer leaves with the address that its question was sent to, and a marked
@@ -11,11 +11,12 @@ mod tests;
 mod track;
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
-use crate::packet::{Connection, Hook, Layer4, Outcome, Packet, Verdict};
-use crate::ruleset::{Cidr, Family, Ruleset, Target};
-use crate::verdict::verdict;
+use redirect::host::{INBOUND_V6, loopback};
+use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet, Verdict};
+use redirect::ruleset::{Cidr, Family, Ruleset, Target};
+use redirect::verdict::verdict;
 
 use track::{Direction, Tracker};
 
@@ -103,12 +104,12 @@ impl Pod {
         if self.is_local(destination) || self.routed_marks.contains(&(family, mark)) {
             return LO.into();
         }
-        let near = links().find(|link| crate::verdict::is_within(destination, link.address));
+        let near = links().find(|link| redirect::verdict::is_within(destination, link.address));
         near.or_else(|| links().next()).map_or(LO.into(), |link| link.name.clone())
     }
 
     fn is_local(&self, address: IpAddr) -> bool {
-        let helper = address == crate::host::INBOUND_V6.address;
+        let helper = address == INBOUND_V6.address;
         helper || address.is_loopback() || self.links.iter().any(|link| link.address.address == address)
     }
 
@@ -184,7 +185,7 @@ impl Walk<'_> {
 
     /// Judges a packet at its first hook: its zone decides which connection it belongs to.
     fn judge(&mut self, direction: Direction, packet: &mut Packet) -> Verdict {
-        let zone = if self.has_zones { crate::verdict::zone(self.rules, packet) } else { 0 };
+        let zone = if self.has_zones { redirect::verdict::zone(self.rules, packet) } else { 0 };
         (packet.connection, packet.connmark) = self.tracker.find(direction, zone);
         let judged = verdict(self.rules, packet);
         self.tracker.note(zone, judged.connmark);
@@ -320,15 +321,6 @@ fn swapped(layer4: Layer4, from: u16) -> Layer4 {
         Layer4::Tcp { source, .. } => Layer4::Tcp { source: from, destination: source },
         Layer4::Udp { source, .. } => Layer4::Udp { source: from, destination: source },
         Layer4::Other(protocol) => Layer4::Other(protocol),
-    }
-}
-
-/// The address that REDIRECT writes into a packet of the pod itself.
-#[must_use]
-pub fn loopback(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::LOCALHOST.into(),
-        Family::V6 => Ipv6Addr::LOCALHOST.into(),
     }
 }
 
