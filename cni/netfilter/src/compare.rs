@@ -209,7 +209,7 @@ fn unexpected(own: &OwnTable<'_>, wanted: Option<&WantedTable<'_>>, found: &mut 
     let wants =
         |chain: &ChainState| wanted.is_some_and(|wanted| wanted.chain(chain.name.as_bytes()).is_some());
     // Empty and jumped to by others, a chain does nothing and cannot be deleted.
-    let is_shell = |chain: &ChainState| chain.rules.is_empty() && own.is_held(&chain.name);
+    let is_shell = |chain: &ChainState| chain.rules.is_empty() && own.is_held(&chain.name.to_string());
     for chain in own.chains.iter().filter(|chain| !wants(chain) && !is_shell(chain)) {
         found.push(Difference::UnexpectedChain(state_place(own.state, chain)));
     }

@@ -7,10 +7,13 @@ mod native;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use redirect::ruleset::Dialect;
+
 use crate::expression::{Expression, parse};
 use crate::nft::{header, meta, operation, verdict};
 use crate::snapshot::NfFamily;
-use extension::{native, spell_match, spell_target};
+pub(crate) use extension::spell_match;
+use extension::{native, spell_target};
 
 /// The rule in the words of `iptables -S` or `nft list`, whichever lists tables of this family.
 #[must_use]
@@ -222,6 +225,14 @@ fn ipv6(address: Ipv6Addr) -> String {
             format!("::{}", Ipv4Addr::new(a, b, c, d))
         }
         _ => address.to_string(),
+    }
+}
+
+/// The name of an interface as rules of this dialect have it.
+pub(crate) fn interface_name(dialect: Dialect, value: &[u8]) -> String {
+    match dialect {
+        Dialect::Nft => native::name(value).trim_matches('"').to_owned(),
+        Dialect::Iptables => interface(value),
     }
 }
 

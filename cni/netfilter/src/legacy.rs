@@ -14,7 +14,7 @@
 
 mod layout;
 pub mod ours;
-mod rule;
+pub(crate) mod rule;
 mod socket;
 
 use std::io;

@@ -58,6 +58,7 @@ pub mod snapshot;
 pub mod start;
 pub mod step;
 
+mod decode;
 #[cfg(test)]
 mod fake;
 mod home;

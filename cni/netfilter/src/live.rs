@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What nf_tables holds in the form in which it is judged and compared ([`redirect::live`]); pure.
-//!
-//! A rule of nf_tables is first spelled ([`crate::describe`]) and then read like anybody's listing: there is one reader of rules.
 
-use redirect::live::{
-    ChainKind, Condition, Entry, LiveChain, LiveFamily, LiveHook, LiveRule, LiveRules, LiveTable, Policy,
-    native, save,
-};
-use redirect::ruleset::{Dialect, Family};
+use redirect::live::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRules, LiveTable, Policy};
+use redirect::ruleset::Family;
 
-use crate::describe::describe;
-use crate::snapshot::{ChainState, NfFamily, RuleState, Snapshot, TableState};
+use crate::decode::decode;
+use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 
 /// Everything that nf_tables holds.
 #[must_use]
@@ -18,7 +13,7 @@ pub fn live(snapshot: &Snapshot) -> LiveRules {
     LiveRules { tables: snapshot.tables.iter().map(table).collect() }
 }
 
-fn table(state: &TableState) -> LiveTable {
+pub(crate) fn table(state: &TableState) -> LiveTable {
     let family = match state.family {
         NfFamily::Ip => LiveFamily::One(Family::V4),
         NfFamily::Ip6 => LiveFamily::One(Family::V6),
@@ -49,30 +44,8 @@ fn chain(family: NfFamily, state: &ChainState, is_called: bool) -> LiveChain {
     LiveChain {
         name: state.name.to_string(),
         entry,
-        rules: state.rules.iter().map(|found| rule(family, found)).collect(),
+        rules: state.rules.iter().map(|found| decode(family, found)).collect(),
         handle: Some(state.handle),
-    }
-}
-
-pub(crate) fn rule(family: NfFamily, state: &RuleState) -> LiveRule {
-    let text = describe(family, &state.expressions);
-    let packets = state.counter.map(|counter| counter.packets);
-    let read = match family {
-        NfFamily::Inet => native::rule(&text),
-        NfFamily::Ip | NfFamily::Ip6 => save::rule(&text).unwrap_or_else(|_| unreadable(text)),
-    };
-    LiveRule { packets, handle: Some(state.handle), ..read }
-}
-
-/// A rule that no tool would list like that.
-fn unreadable(text: String) -> LiveRule {
-    LiveRule {
-        conditions: vec![Condition::Unknown(text.clone())],
-        actions: Vec::new(),
-        dialect: Dialect::Iptables,
-        text,
-        packets: None,
-        handle: None,
     }
 }
 
@@ -82,7 +55,7 @@ mod tests {
     use redirect::Config;
     use redirect::generate::ruleset;
     use redirect::live::compare::{Form, differences};
-    use redirect::ruleset::Ruleset;
+    use redirect::ruleset::{Dialect, Ruleset};
 
     use super::*;
     use crate::encode::batch;

@@ -118,7 +118,7 @@ fn delete_own(out: &mut Writer, own: &OwnTable<'_>) {
         out.name(attribute::RULE_TABLE, table);
         out.name(attribute::RULE_CHAIN, chain.name.as_bytes());
     }
-    for chain in own.chains.iter().filter(|chain| !own.is_held(&chain.name)) {
+    for chain in own.chains.iter().filter(|chain| !own.is_held(&chain.name.to_string())) {
         begin_message(out, message::DEL_CHAIN, 0, family);
         out.name(attribute::CHAIN_TABLE, table);
         out.name(attribute::CHAIN_NAME, chain.name.as_bytes());
@@ -137,7 +137,9 @@ fn create(
     }
     let stays = |chain: Chain| {
         own.is_some_and(|own| {
-            own.state.chain(chain.name()).is_some_and(|state| chain.is_builtin() || own.is_held(&state.name))
+            own.state
+                .chain(chain.name())
+                .is_some_and(|state| chain.is_builtin() || own.is_held(&state.name.to_string()))
         })
     };
     for chain in wanted.chains.iter().filter(|chain| !chain.chain.is_builtin() && !stays(chain.chain)) {

@@ -6,9 +6,9 @@ use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::ruleset::Dialect;
 
-use crate::describe::describe;
+use crate::decode::decode;
 use crate::fake::ordinary;
-use crate::snapshot::{Name, NfFamily, TableState};
+use crate::snapshot::{Name, NfFamily, RuleState, TableState};
 use crate::step::Step;
 use crate::wire::{Malformed, acknowledgement, attributes, messages, spans};
 use crate::{encode, expression, read};
@@ -51,8 +51,9 @@ fn read_list(list: &[u8]) {
     let _ = expression::jumps_to(list);
     let copy = list.to_vec();
     assert_eq!(expression::Meaning::of(list), expression::Meaning::of(&copy));
-    let _ = describe(NfFamily::Ip6, list);
-    let _ = describe(NfFamily::Inet, list);
+    let rule = RuleState { handle: 1, counter: None, expressions: list.to_vec(), userdata: Vec::new() };
+    let _ = decode(NfFamily::Ip6, &rule);
+    let _ = decode(NfFamily::Inet, &rule);
     let _ = expression::keys(list);
     let spelled = expression::spell_out::<Malformed>(list, |_| Ok(Some(vec![vec![0, 53], vec![1]])));
     if let Ok(Some(spelled)) = spelled {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A ruleset by table and chain, each rule with its expressions, ready to be compared with what the kernel holds.
 
-use redirect::ruleset::{Chain, ChainRules, Dialect, Match, Rule, Ruleset, Target};
+use redirect::ruleset::{Chain, ChainRules, Dialect, Rule, Ruleset};
 
 use crate::encode::{EncodeError, expressions};
 use crate::home::{Home, nf_family};
@@ -59,21 +59,6 @@ impl<'a> Wanted<'a> {
 
     pub(crate) fn table(&self, home: Home) -> Option<&WantedTable<'a>> {
         self.tables.iter().find(|wanted| wanted.home == home)
-    }
-
-    /// Every mark that a rule sets or asks for.
-    pub(crate) fn marks(&self) -> impl Iterator<Item = u32> {
-        self.ruleset.rules.iter().flat_map(|rule| {
-            let set = match rule.target {
-                Target::SetMark(mark) | Target::Tproxy { mark, .. } => Some(mark),
-                _ => None,
-            };
-            let asked = rule.matches.iter().filter_map(|condition| match condition {
-                Match::Mark(_, mark) | Match::ConnMark(mark) => Some(*mark),
-                _ => None,
-            });
-            asked.chain(set)
-        })
     }
 }
 

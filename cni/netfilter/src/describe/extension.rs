@@ -19,7 +19,7 @@ fn byte(info: &[u8], at: usize) -> u8 {
     info.get(at).copied().unwrap_or_default()
 }
 
-pub(super) fn spell_match(extension: Extension<'_>) -> String {
+pub(crate) fn spell_match(extension: Extension<'_>) -> String {
     let info = extension.info;
     match (extension.name, extension.revision) {
         (b"owner", 1) => owner(info),

@@ -265,7 +265,7 @@ fn mark(value: &[u8]) -> String {
 }
 
 /// A name is compared with all the bytes that it can have; fewer are a prefix.
-fn name(value: &[u8]) -> String {
+pub(super) fn name(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(crate::wire::text(value));
     match text.strip_suffix('*') {
         _ if value.len() < 16 => format!("\"{text}*\""),

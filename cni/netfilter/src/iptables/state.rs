@@ -6,11 +6,10 @@ use redirect::ruleset::{Family, Ruleset};
 use super::{IptablesError, Variant};
 use crate::compare::differences;
 use crate::legacy;
-use crate::live::rule;
 use crate::ours::Survey;
 use crate::read::read;
 use crate::residue::{OwnChain, Residue, TableResidue, own_rules, tellable};
-use crate::snapshot::{Name, NfFamily, RuleState, Snapshot};
+use crate::snapshot::{NfFamily, Snapshot};
 use crate::wanted::Wanted;
 
 /// What is ours, and whether it is what is wanted.
@@ -46,16 +45,16 @@ fn nf_tables(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Residue, Iptables
             NfFamily::Ip6 => Family::V6,
             NfFamily::Inet => return None,
         };
-        let chain = |name: &Name| OwnChain { name: name.to_string(), held: own.is_held(name) };
+        let chain = |name: String| OwnChain { held: own.is_held(&name), name };
         let rules = own.built_in.iter().flat_map(|(chain, flags)| {
-            let text = |state: &RuleState| tellable(&rule(own.home.family, state));
-            let rules = chain.rules.iter().map(text).zip(flags.iter().copied());
-            own_rules(&chain.name.to_string(), &rules.collect::<Vec<_>>())
+            let name = chain.name.to_string();
+            let rules = own.rules_of(&name).iter().map(tellable).zip(flags.iter().copied());
+            own_rules(&name, &rules.collect::<Vec<_>>())
         });
         Some(TableResidue {
             family,
             table: own.home.table,
-            chains: own.chains.iter().map(|state| chain(&state.name)).collect(),
+            chains: own.chains.iter().map(|state| chain(state.name.to_string())).collect(),
             rules: rules.collect(),
         })
     });

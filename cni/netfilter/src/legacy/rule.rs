@@ -213,7 +213,7 @@ fn not(inverted: bool) -> Sense {
 }
 
 /// The conditions of an extension that our rules use, too.
-fn known_match(name: &[u8], revision: u8, info: &[u8]) -> Option<Vec<Match>> {
+pub(crate) fn known_match(name: &[u8], revision: u8, info: &[u8]) -> Option<Vec<Match>> {
     match (name, revision) {
         // No option and no flags between the ports and what is negated.
         (b"tcp", 0) if info.get(8..11)? == [0; 3] => ports(info, *info.get(11)?),
@@ -285,7 +285,7 @@ fn conntrack(info: &[u8]) -> Option<Vec<Match>> {
 }
 
 /// The targets that our rules use, too.
-fn known_target(name: &[u8], revision: u8, info: &[u8]) -> Option<Target> {
+pub(crate) fn known_target(name: &[u8], revision: u8, info: &[u8]) -> Option<Target> {
     let port = |at: usize| u16_at(info, at).map(u16::from_be);
     match (name, revision, info.len()) {
         (b"REDIRECT", 0, 24) if port(16)? == port(18)? => Some(Target::Redirect { port: port(16)? }),
