@@ -5,7 +5,6 @@
 use redirect::ruleset::{Match, Rule};
 
 use super::begin_message;
-use super::rule::{TCP, protocol};
 use crate::home::Home;
 use crate::nft::{attribute, message};
 use crate::wire::{CREATE, Writer};
@@ -23,10 +22,10 @@ pub(super) fn create(out: &mut Writer, home: Home, wanted: &Rule) -> Vec<u32> {
         Match::DestinationPorts(_, ports) if ports.len() > 1 => Some(ports),
         _ => None,
     });
-    several.map(|ports| one(out, home, protocol(wanted), ports)).collect()
+    several.map(|ports| one(out, home, ports)).collect()
 }
 
-fn one(out: &mut Writer, home: Home, protocol: Option<u8>, ports: &[u16]) -> u32 {
+fn one(out: &mut Writer, home: Home, ports: &[u16]) -> u32 {
     begin_message(out, message::NEW_SET, CREATE, home.family.number());
     let id = out.sequence();
     out.name(attribute::SET_TABLE, home.table_name().as_bytes());
@@ -38,7 +37,7 @@ fn one(out: &mut Writer, home: Home, protocol: Option<u8>, ports: &[u16]) -> u32
     let description = out.nest(attribute::SET_DESCRIPTION);
     out.be32(attribute::SET_DESCRIPTION_SIZE, u32::try_from(ports.len()).unwrap_or(u32::MAX));
     out.close(description);
-    out.attribute(attribute::SET_USERDATA, userdata(protocol));
+    out.attribute(attribute::SET_USERDATA, userdata());
 
     begin_message(out, message::NEW_SET_ELEMENT, CREATE, home.family.number());
     out.name(attribute::ELEMENTS_TABLE, home.table_name().as_bytes());
@@ -56,24 +55,24 @@ fn one(out: &mut Writer, home: Home, protocol: Option<u8>, ports: &[u16]) -> u32
     id
 }
 
-/// What nft notes for itself, as type, length and value: the keys are in network order, and hold a header's destination port.
-fn userdata(protocol: Option<u8>) -> [u8; 28] {
+/// The byte order of the keys, without which nft lists them wrongly. nft adds an expression that has the type of the keys
+/// (`NFTNL_UDATA_SET_KEY_TYPEOF`): numbers of its source code, not of an interface; one that a node's nft cannot read crashes it
+/// (istio#58492). The type of the keys says enough.
+fn userdata() -> [u8; 6] {
     const BYTE_ORDER: u8 = 0;
-    const KEY: u8 = 3;
-    const KEY_LENGTH: u8 = 20;
     const BIG_ENDIAN: u32 = 2;
-    /// `EXPR_PAYLOAD`
-    const PAYLOAD: u32 = 7;
-    const UDP_HEADER: u32 = 6;
-    const TCP_HEADER: u32 = 8;
-    const DESTINATION_PORT: u32 = 2;
-    let header = if protocol == Some(TCP) { TCP_HEADER } else { UDP_HEADER };
-    let [o0, o1, o2, o3] = BIG_ENDIAN.to_ne_bytes();
-    let [e0, e1, e2, e3] = PAYLOAD.to_ne_bytes();
-    let [h0, h1, h2, h3] = header.to_ne_bytes();
-    let [p0, p1, p2, p3] = DESTINATION_PORT.to_ne_bytes();
-    [
-        BYTE_ORDER, 4, o0, o1, o2, o3, KEY, KEY_LENGTH, 0, 4, e0, e1, e2, e3, 1, 12, 0, 4, h0, h1, h2, h3, 1,
-        4, p0, p1, p2, p3,
-    ]
+    let [b0, b1, b2, b3] = BIG_ENDIAN.to_ne_bytes();
+    [BYTE_ORDER, 4, b0, b1, b2, b3]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_data_is_what_every_nft_reads_alike() {
+        let all = userdata();
+        assert_eq!(all[..2], [0, 4], "a byte order, in four bytes, and nothing after it");
+        assert_eq!(u32::from_ne_bytes([all[2], all[3], all[4], all[5]]), 2);
+    }
 }

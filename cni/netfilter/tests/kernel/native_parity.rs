@@ -40,7 +40,33 @@ pub(crate) const CASES: &[Case] = &[
             generated(world, &name, &ruleset);
         }
     }),
+    Case("other_versions_of_nft_list_the_sets_that_we_make", Needs::Tools, |world| {
+        for (name, ruleset) in rules::all_native() {
+            world.fresh(|| {
+                assert_eq!(apply(&world.allow(ruleset)).unwrap(), Applied::Created, "{name}");
+                // Versions differ in what else of a rule they spell out.
+                let sets = |rules: Vec<String>| -> Vec<String> {
+                    let set = |rule: String| Some(rule[rule.find(" dport ")?..=rule.find('}')?].to_owned());
+                    rules
+                        .into_iter()
+                        .filter(|rule| rule.contains("{ "))
+                        .map(|rule| set(rule).unwrap())
+                        .collect()
+                };
+                let wanted = sets(tools::listed_rules());
+                LISTED_SETS.fetch_add(wanted.len(), Ordering::Relaxed);
+                for other in tools::others() {
+                    let listed = sets(tools::rules_listed_by(&other));
+                    equal(&format!("{name}: sets, as {} lists them", other.display()), &listed, &wanted);
+                }
+            });
+        }
+        assert!(LISTED_SETS.load(Ordering::Relaxed) > 0, "no rule had a set");
+    }),
 ];
+
+/// How many rules with sets were listed.
+static LISTED_SETS: AtomicUsize = AtomicUsize::new(0);
 
 /// Everything that can be seen of a namespace.
 struct Seen {

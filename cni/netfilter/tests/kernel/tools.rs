@@ -2,6 +2,7 @@
 //! The real tools, run in the calling thread's namespace.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use redirect::ruleset::Family;
@@ -85,9 +86,20 @@ pub(crate) fn listing() -> Value {
     listing
 }
 
+/// Other versions of nft, which `ci/other-nft` fetches: programs, separated as in `PATH`.
+pub(crate) fn others() -> Vec<PathBuf> {
+    let all = std::env::var_os("NFT_OTHERS").unwrap_or_default();
+    std::env::split_paths(&all).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
 /// The rules of `nft --stateless list ruleset`, in order, without counters.
 pub(crate) fn listed_rules() -> Vec<String> {
-    let mut command = Command::new("nft");
+    rules_listed_by(Path::new("nft"))
+}
+
+/// The same by another program. That it crashes is a failure.
+pub(crate) fn rules_listed_by(nft: &Path) -> Vec<String> {
+    let mut command = Command::new(nft);
     command.args(["--stateless", "list", "ruleset"]);
     let text = output(command, "").unwrap();
     let is_rule = |line: &&str| !(line.is_empty() || line.ends_with(['{', '}']) || line.starts_with("type "));
