@@ -31,7 +31,7 @@ Feature: The pod's DNS can go through the proxy's agent
       | UDP       |
       | TCP       |
 
-  @ipv6 @mutant:dns-not-captured
+  @ipv6 @every-back-end @mutant:dns-not-captured
   Scenario: Both families of a dual-stack pod
     Given its addresses are IPv4 and IPv6
     And its proxy's environment has ISTIO_DUAL_STACK = "true"
@@ -39,6 +39,13 @@ Feature: The pod's DNS can go through the proxy's agent
     And UDP from "cart" to "resolver" port 53 over IPv6 passes 15053
     And TCP from "cart" to "resolver" port 53 passes 15053
     And TCP from "cart" to "resolver" port 53 over IPv6 passes 15053
+
+  @ipv6 @every-back-end @mutant:every-address-counts
+  Scenario: Of a pod whose first address is IPv4 nothing over IPv6
+    Given its addresses are IPv4 and IPv6
+    Then UDP from "cart" to "resolver" port 53 passes 15053
+    And UDP from "cart" to "resolver" port 53 over IPv6 is direct
+    And TCP from "cart" to "resolver" port 53 over IPv6 is direct
 
   @mutant:dns-loops
   Scenario Outline: The agent's own questions over <transport> are not caught again

@@ -19,12 +19,18 @@ Feature: What a pod of the mesh gets goes through its proxy
     Then TCP from "outside" to "cart" port 8080 over IPv6 passes 15006
     And TCP from "outside" to "cart" port 80 over IPv6 passes 15006
 
-  @ipv6 @mutant:no-ipv6
+  @ipv6 @every-back-end @mutant:no-ipv6
   Scenario: TCP over both families, as a dual-stack proxy asks for
     Given its addresses are IPv6 and IPv4
     And its proxy's environment has ISTIO_DUAL_STACK = "true"
     Then TCP from "outside" to "cart" port 8080 passes 15006
     And TCP from "outside" to "cart" port 8080 over IPv6 passes 15006
+
+  @ipv6 @every-back-end @mutant:every-address-counts
+  Scenario: The first address decides where nobody asks for both families
+    Given its addresses are IPv4 and IPv6
+    Then TCP from "outside" to "cart" port 8080 passes 15006
+    And TCP from "outside" to "cart" port 8080 over IPv6 is direct
 
   @mutant:redirect-udp
   Scenario: UDP is left alone

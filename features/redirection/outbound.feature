@@ -21,15 +21,14 @@ Feature: What a pod of the mesh sends goes through its proxy
     And TCP from "cart" to "outside" port 443 over IPv6 passes 15001
     And its namespace holds exactly the rules that it wants
 
-  @ipv6 @mutant:no-ipv6
+  @ipv6 @every-back-end @mutant:no-ipv6
   Scenario: TCP over both families, as a dual-stack proxy asks for
     Given its addresses are IPv4 and IPv6
     And its proxy's environment has ISTIO_DUAL_STACK = "true"
     Then TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "cart" to "outside" port 8080 over IPv6 passes 15001
-    And its namespace holds exactly the rules that it wants
 
-  @ipv6 @mutant:every-address-counts
+  @ipv6 @every-back-end @mutant:every-address-counts
   Scenario: The first address decides where nobody asks for both families
     Given its addresses are IPv4 and IPv6
     Then TCP from "cart" to "outside" port 8080 passes 15001

@@ -19,12 +19,18 @@ Feature: TPROXY keeps the client's address
     Given its addresses are IPv6
     Then TCP from "outside" to "cart" port 8080 over IPv6 passes 15006
 
-  @ipv6 @mutant:no-ipv6 @mutant:no-policy-routes
+  @ipv6 @every-back-end @mutant:no-ipv6 @mutant:no-policy-routes
   Scenario: Inbound in both families of a dual-stack pod
     Given its addresses are IPv4 and IPv6
     And its proxy's environment has ISTIO_DUAL_STACK = "true"
     Then TCP from "outside" to "cart" port 8080 passes 15006
     And TCP from "outside" to "cart" port 8080 over IPv6 passes 15006
+
+  @ipv6 @every-back-end @mutant:every-address-counts
+  Scenario: Inbound of a pod whose first address is IPv4: nothing over IPv6
+    Given its addresses are IPv4 and IPv6
+    Then TCP from "outside" to "cart" port 8080 passes 15006
+    And TCP from "outside" to "cart" port 8080 over IPv6 is direct
 
   @mutant:no-outbound-capture
   Scenario: Outbound traffic is caught as ever, by NAT

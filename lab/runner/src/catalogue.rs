@@ -9,6 +9,7 @@ use cucumber::feature::Ext as _;
 use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
 use cucumber::tag::Ext as _;
 
+use crate::back_ends;
 use crate::cli::Selection;
 use crate::mutants::Depth;
 use crate::probe::NEEDS;
@@ -26,7 +27,7 @@ const PLAYS: &str = "plays:";
 /// A selected scenario.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// `redirection/outbound:12`; with a defect `redirection/outbound:12@no-ipv6`
+    /// `redirection/outbound:12`; its second copy `redirection/outbound:12.2`; with a defect `redirection/outbound:12@no-ipv6`
     pub id: String,
     /// Directory of the feature.
     pub group: String,
@@ -106,23 +107,25 @@ impl Catalogue {
             if !below(&path, selection.feature.as_deref(), root)? {
                 continue;
             }
-            let mut feature = parse(&path)?;
+            let feature = parse(&path)?;
             if !feature.rules.is_empty() {
                 bail!("{}: the keyword Rule is not used here: one behaviour a file", path.display());
             }
-            let scenarios = std::mem::take(&mut feature.scenarios);
-            for scenario in scenarios {
-                let entry = entry(root, &path, &feature, &scenario)?;
-                unnamed.retain(|(place, _)| !place.names(&entry));
-                let wanted = tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
-                    && (places.is_empty() || places.iter().any(|place| place.names(&entry)));
-                if wanted {
-                    feature.scenarios.push(scenario);
-                    catalogue.entries.push(entry);
+            for (copy, mut feature) in back_ends::expand(feature).into_iter().enumerate() {
+                let scenarios = std::mem::take(&mut feature.scenarios);
+                for scenario in scenarios {
+                    let entry = entry(root, &path, &feature, (&scenario, copy))?;
+                    unnamed.retain(|(place, _)| !place.names(&entry));
+                    let wanted = tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
+                        && (places.is_empty() || places.iter().any(|place| place.names(&entry)));
+                    if wanted {
+                        feature.scenarios.push(scenario);
+                        catalogue.entries.push(entry);
+                    }
                 }
-            }
-            if !feature.scenarios.is_empty() {
-                catalogue.features.push(feature);
+                if !feature.scenarios.is_empty() {
+                    catalogue.features.push(feature);
+                }
             }
         }
         if let Some((_, text)) = unnamed.first() {
@@ -140,6 +143,7 @@ impl Catalogue {
         let mutant = feature.tags.iter().find_map(|tag| tag.strip_prefix(PLAYS));
         self.entries.iter().find(|entry| {
             entry.scenario.position == scenario.position
+                && entry.scenario.name == scenario.name
                 && path.ends_with(&entry.file)
                 && entry.mutant.as_deref() == mutant
         })
@@ -207,24 +211,33 @@ impl Catalogue {
 struct Place {
     file: String,
     line: usize,
+    copy: Option<usize>,
 }
 
 impl Place {
     /// True if this names the entry: by its own line, or by the line of the outline that its row belongs to.
     fn names(&self, entry: &Entry) -> bool {
-        let stem = entry.id.rsplit_once(':').map_or(entry.id.as_str(), |(stem, _)| stem);
+        let (stem, place) = entry.id.rsplit_once(':').unwrap_or((&entry.id, ""));
+        if let Some(copy) = self.copy {
+            return self.file() == stem && place == format!("{}.{copy}", self.line);
+        }
         let outline = entry.scenario.steps.first().map_or(0, |step| step.position.line.saturating_sub(1));
+        self.file() == stem && (self.line == entry.scenario.position.line || self.line == outline)
+    }
+
+    fn file(&self) -> &str {
         let file = self.file.trim_end_matches(".feature");
-        let file = file.strip_prefix("features/").unwrap_or(file);
-        file == stem && (self.line == entry.scenario.position.line || self.line == outline)
+        file.strip_prefix("features/").unwrap_or(file)
     }
 }
 
 fn parse_place(text: &str) -> anyhow::Result<Place> {
     let (file, line) =
         text.rsplit_once(':').with_context(|| format!("--only {text}: no `:LINE` at its end"))?;
-    let line = line.parse().with_context(|| format!("--only {text}: {line:?} is not a line"))?;
-    Ok(Place { file: file.to_owned(), line })
+    let (line, copy) = line.split_once('.').map_or((line, None), |(line, copy)| (line, Some(copy)));
+    let number =
+        |digits: &str| digits.parse().with_context(|| format!("--only {text}: {digits:?} is not a line"));
+    Ok(Place { file: file.to_owned(), line: number(line)?, copy: copy.map(number).transpose()? })
 }
 
 fn parse_tags(text: &str) -> anyhow::Result<TagOperation> {
@@ -268,7 +281,7 @@ fn entry(
     root: &Path,
     path: &Path,
     feature: &gherkin::Feature,
-    scenario: &gherkin::Scenario,
+    (scenario, copy): (&gherkin::Scenario, usize),
 ) -> anyhow::Result<Entry> {
     let file = path.strip_prefix(root)?.to_string_lossy().into_owned();
     let stem = file.trim_start_matches("features/").trim_end_matches(".feature");
@@ -276,9 +289,9 @@ fn entry(
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
         let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        if !known && tag != SERIAL && !tag.starts_with(MUTANT) {
+        if !known && tag != SERIAL && tag != back_ends::TAG && !tag.starts_with(MUTANT) {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, and names no defect",
+                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial or @every-back-end, and names no defect",
                 scenario.position.line
             );
         }
@@ -286,7 +299,8 @@ fn entry(
             tags.push(tag.clone());
         }
     }
-    let id = format!("{stem}:{}", scenario.position.line);
+    let line = scenario.position.line;
+    let id = if copy == 0 { format!("{stem}:{line}") } else { format!("{stem}:{line}.{copy}") };
     Ok(Entry {
         id,
         group,
@@ -378,6 +392,69 @@ Feature: A thing
         let first = everything.with_mutants(&names, Depth::OneScenario);
         let ids: Vec<_> = first.entries.iter().map(|entry| entry.id.as_str()).collect();
         assert_eq!(ids, ["group/thing:14", "group/thing:14@late"]);
+    }
+
+    #[test]
+    fn what_holds_on_every_back_end_is_played_on_each() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("features/group")).unwrap();
+        let text = "Feature: A thing\n\n  @every-back-end @mutant:late\n  Scenario: plain\n    Given x\n    Then y\n";
+        std::fs::write(root.path().join("features/group/thing.feature"), text).unwrap();
+        let read = |only: &[&str]| {
+            let only = only.iter().map(|&place| place.to_owned()).collect();
+            Catalogue::read(root.path(), &Selection { only, ..Selection::default() }).unwrap()
+        };
+        let all = read(&[]);
+        let ids: Vec<_> = all.entries.iter().map(|entry| entry.id.as_str()).collect();
+        let numbers = ["4", "4.1", "4.2", "4.3", "4.4", "4.5"].map(|number| format!("group/thing:{number}"));
+        assert_eq!(ids, numbers);
+        let found = all.features.iter().map(|feature| all.find(feature, &feature.scenarios[0]).unwrap());
+        assert_eq!(found.map(|entry| entry.id.as_str()).collect::<Vec<_>>(), numbers);
+        let steps =
+            |entry: &Entry| entry.scenario.steps.iter().map(|step| step.value.clone()).collect::<Vec<_>>();
+        assert_eq!(steps(&all.entries[0]), ["x", "y"]);
+        let last = &all.entries[5];
+        assert_eq!(last.needs().collect::<Vec<_>>(), ["fake-kernel", "iptables-tools"]);
+        assert_eq!(last.scenario.name, "plain (fallen back to iptables-legacy)");
+        let set = "its namespace holds one set of rules, that of iptables-legacy";
+        assert_eq!(steps(last), ["a node whose kernel lacks nf-tables", "x", "y", set]);
+        assert_eq!(read(&["group/thing:4.2"]).entries.len(), 1);
+        assert_eq!(read(&["group/thing:4"]).entries.len(), 6);
+    }
+
+    /// Pods of the mesh that have both families in the end, by the scenario's steps.
+    fn of_both_families(feature: &gherkin::Feature, scenario: &gherkin::Scenario) -> bool {
+        let background = feature.background.iter().flat_map(|background| &background.steps);
+        let mut meshed = false;
+        let mut both = false;
+        for step in background.chain(&scenario.steps) {
+            if step.value.starts_with("pod \"") {
+                meshed = step.value.ends_with("of the mesh");
+            }
+            if meshed && let Some(families) = step.value.strip_prefix("its addresses are ") {
+                both = families.contains(" and ");
+            }
+        }
+        both
+    }
+
+    #[test]
+    fn every_redirection_of_a_pod_of_both_families_is_played_on_every_back_end() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let selection = Selection { feature: Some("redirection".into()), ..Selection::default() };
+        let all = Catalogue::read(&root, &selection).unwrap();
+        let mut counted = 0;
+        for feature in &all.features {
+            // There an init container writes the rules, whatever the node's back end is: features/init/back-ends.feature.
+            let by_itself =
+                feature.path.as_ref().is_some_and(|path| path.ends_with("init-container.feature"));
+            for scenario in feature.scenarios.iter().filter(|scenario| of_both_families(feature, scenario)) {
+                let tagged = scenario.tags.iter().any(|tag| tag == back_ends::TAG);
+                assert!(tagged || by_itself, "{:?} lacks @{}", scenario.name, back_ends::TAG);
+                counted += usize::from(tagged);
+            }
+        }
+        assert!(counted >= 6 * 8, "{counted}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | [`locate`], [`sut`], [`elf`] | the workspace, the binaries under test |
 //! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
-//! | [`catalogue`], [`list`] | features found, parsed, selected, listed |
+//! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
 //! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
@@ -18,6 +18,7 @@
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
 //! | [`net`] | the sandbox' own network |
 
+pub mod back_ends;
 pub mod board;
 pub mod catalogue;
 pub mod chart;

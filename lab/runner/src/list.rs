@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cnilab list`: what there is to run, what it needs, and which defects it must catch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::catalogue::{Catalogue, Entry};
@@ -27,10 +27,11 @@ pub fn render(catalogue: &Catalogue, planted: &Places) -> String {
         let _ = writeln!(text, "mutant {name}: {scenarios} scenarios must catch it; planted in {places}");
     }
     let steps: usize = catalogue.entries.iter().map(|entry| entry.scenario.steps.len()).sum();
+    let files: BTreeSet<_> = catalogue.entries.iter().map(|entry| &entry.file).collect();
     let _ = writeln!(
         text,
         "{} features, {} scenarios, {steps} steps, {} named defects",
-        catalogue.features.len(),
+        files.len(),
         catalogue.entries.len(),
         mutants.len(),
     );

@@ -141,9 +141,11 @@ impl Outcome {
 
 /// Result of a scenario with a defect, compared with its control run. It stands in the records a second time, without one.
 fn trial(played: &Record, records: &[Record], named: Option<&str>) -> Option<Trial> {
-    let control = records
-        .iter()
-        .find(|record| record.mutant.is_none() && record.file == played.file && record.line == played.line)?;
+    let is_control = |record: &&Record| {
+        let place = |record: &Record| (record.file.clone(), record.line, record.name.clone());
+        record.mutant.is_none() && place(record) == place(played)
+    };
+    let control = records.iter().find(is_control)?;
     let catch = Catch::of(control, played, named);
     let told = if catch == Catch::RedAnyway { control } else { played };
     Some(Trial {
