@@ -55,3 +55,19 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     And it came up unredirected
     When the node agent is deployed
     Then it gets the label "example.com/unredirected" = "seen"
+
+  @mutant:repair-always-on
+  Scenario: Switched off, repair leaves pods alone; switched on again, it does not
+    Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_LABEL_PODS" is "true"
+    And it came up unredirected
+    When the node agent is deployed
+    Then it gets the label "cni.istio.io/uninitialized" = "true"
+    When its ConfigMap sets "REPAIR_ENABLED" to "false"
+    Then the node agent says "repair-enabled"
+    Given pod "basket" of the mesh
+    And its validation fails whatever its rules are
+    When it came up unredirected
+    And its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "late"
+    And its ConfigMap sets "REPAIR_ENABLED" to "true"
+    Then it gets the label "cni.istio.io/uninitialized" = "late"
