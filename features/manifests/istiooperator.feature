@@ -49,9 +49,40 @@ Feature: An IstioOperator is enough to install the agent
     Then the agent sees "/etc/cni/multus/net.d" as /host/etc/cni/net.d
     And its setting CNI_CONF_NAME is "istio-cni.conf"
     And there is a NetworkAttachmentDefinition "istio-cni" in namespace "default"
-    And it says "looked for in the namespace of each pod; the one that is rendered is default/istio-cni"
+    And it says "looked for in the namespace of each pod; the one that is rendered is default/istio-cni: write that here"
     When manifests are rendered with "--set provider=default"
     Then it ends with exit code 1 and says "k8s.v1.cni.cncf.io/networks: "istio-cni" contradicts provider: "default""
+
+  @mutant:openshift-unseen
+  Scenario: OpenShift, which the document does not name: the agent gets what it needs there
+    Given a mesh's document:
+      """
+      apiVersion: install.istio.io/v1alpha1
+      kind: IstioOperator
+      spec:
+        components:
+          cni:
+            enabled: true
+            namespace: kube-system
+        values:
+          sidecarInjectorWebhook:
+            injectedAnnotations:
+              k8s.v1.cni.cncf.io/networks: default/istio-cni
+          cni:
+            cniBinDir: /var/lib/cni/bin
+            cniConfDir: /etc/cni/multus/net.d
+            cniConfFileName: istio-cni.conf
+            chained: false
+      """
+    When manifests are rendered
+    Then it says "that is OpenShift, so it is installed for platform: "openshift""
+    And it does not say "looked for in the namespace of each pod"
+    And ClusterRole "istio-cni" has rules/3/resources = ["securitycontextconstraints"]
+    And ClusterRole "istio-cni" has rules/3/resourceNames = ["privileged"]
+    And there is a ServiceAccount "istio-cni" in namespace "kube-system"
+    And there is a NetworkAttachmentDefinition "istio-cni" in namespace "default"
+    And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/securityContext/seLinuxOptions/type = "spc_t"
+    And DaemonSet "istio-cni-node" has spec/template/spec/priorityClassName = "system-node-critical"
 
   @mutant:user-value-dropped
   Scenario: The agent apart from a canary's control plane

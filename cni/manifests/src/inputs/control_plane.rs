@@ -75,8 +75,8 @@ pub(super) fn annotations(value: Option<&Value>, place: &str, all: &mut Translat
     let names: Vec<_> = value.as_str().unwrap_or_default().split(',').map(str::trim).collect();
     if names.contains(&"istio-cni") {
         all.notes.push(Note::Warning(format!(
-            "{given}: looked for in the namespace of each pod; the one that is rendered is default/istio-cni, which the control plane \
-             names by itself if pilot.cni.provider is multus"
+            "{given}: looked for in the namespace of each pod; the one that is rendered is default/istio-cni: write that here, or leave \
+             it to the control plane (pilot.cni.provider=multus), or apply the NetworkAttachmentDefinition in each namespace with pods of the mesh"
         )));
     }
     if names.iter().any(|name| name.rsplit('/').next() == Some("istio-cni")) {

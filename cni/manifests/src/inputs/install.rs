@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{Translated, control_plane, helm, operator, servicemesh, set};
 use crate::document;
-use crate::layers::{get, overlay, put};
-use crate::mistake::{Mistake, Mistakes};
+use crate::layers::{Family, get, overlay, put};
+use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::Place;
 use crate::resolve::Context;
@@ -81,6 +81,9 @@ fn resolved(
     {
         put(&mut all.values, "provider", "multus".into());
     }
+    if place == operator::VALUES {
+        all.notes.extend(on_multus_directory(&mut all.values, context));
+    }
     let mut context = Context { place, ..context.clone() };
     let of_document = all.namespace.as_ref().and_then(|given| given.value.as_str());
     let of_document = of_document.or(is_mesh.then_some(servicemesh::NAMESPACE));
@@ -102,6 +105,25 @@ fn resolved(
 fn on_openshift(all: &Translated, context: &Context) -> bool {
     let named = get(&all.values, "platform").and_then(Value::as_str);
     context.platform.as_deref().or(named) == Some("openshift")
+}
+
+/// Documents for OpenShift name its directories and, as upstream's did, not the platform: that the agent needs a security context constraint
+/// and an `SELinux` type there follows from it.
+fn on_multus_directory(values: &mut Value, context: &Context) -> Option<Note> {
+    const PLATFORM: &str = "openshift";
+    let field = Family::Platform.field();
+    if context.platform.is_some() || get(values, field).is_some() || get(values, "global.platform").is_some()
+    {
+        return None;
+    }
+    let openshift = Family::Platform.layer(PLATFORM)?;
+    let same = |path: &str| get(values, path).is_some_and(|value| get(&openshift, path) == Some(value));
+    let given = Given::new(operator::VALUES.name("cniConfDir"), get(values, "cniConfDir")?.clone());
+    if !["cniBinDir", "cniConfDir"].into_iter().all(same) {
+        return None;
+    }
+    put(values, field, PLATFORM.into());
+    Some(Note::Plain(format!("{given}: that is OpenShift, so it is installed for platform: \"{PLATFORM}\"")))
 }
 
 fn documents(sources: &[Source]) -> Result<Vec<Translated>, Mistakes> {

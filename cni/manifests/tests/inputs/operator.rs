@@ -60,10 +60,18 @@ fn an_operator_for_openshift_of_former_releases() {
     let installation = from(&[&text], None).unwrap();
     let told = told(&installation);
     assert!(told[0].starts_with("warning: spec.values.sidecarInjectorWebhook.injectedAnnotations.k8s.v1.cni.cncf.io/networks: \"istio-cni\": "), "{told:?}");
-    assert_eq!(told[1], "note: set on the control plane: pilot.cni.enabled=true, pilot.cni.provider=multus");
+    let directory = "note: spec.values.cni.cniConfDir: \"/etc/cni/multus/net.d\": that is OpenShift";
+    assert!(told[1].starts_with(directory), "{told:?}");
+    assert_eq!(told[2], "note: set on the control plane: pilot.cni.enabled=true, pilot.cni.provider=multus");
     let values = rendered(installation);
     assert_eq!((values.provider, values.chained), (Provider::Multus, false));
-    assert_eq!(values.cni_conf_file_name, "istio-cni.conf");
+    assert_eq!(
+        (values.cni_conf_file_name.as_str(), values.platform.as_str()),
+        ("istio-cni.conf", "openshift")
+    );
+    let elsewhere = text.replace("/var/lib/cni/bin", "/opt/cni/bin");
+    assert_eq!(rendered(from(&[&elsewhere], None).unwrap()).platform, "", "one directory says nothing");
+    assert_eq!(rendered(from(&[&text], Some("k3s")).unwrap()).platform, "k3s", "the operator knows better");
     let wrong = text.replace("chained: false", "chained: false\n      provider: default");
     let error = refusal(&[&wrong], None);
     assert!(
