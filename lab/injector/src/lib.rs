@@ -5,6 +5,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`config`] | what a mesh says of all its pods |
+//! | `documents` | what a mesh's documents say of it |
 //! | [`traffic`] | what this pod says of its traffic, and the annotations that say it to the plugin |
 //! | [`containers`] | the containers that are added |
 //! | [`openshift`] | who the proxy is where a platform assigns users to namespaces |
@@ -14,6 +15,7 @@
 
 pub mod config;
 pub mod containers;
+mod documents;
 pub mod inject;
 mod networks;
 pub mod openshift;

@@ -29,6 +29,16 @@ pub struct HandedIn {
     image: Option<String>,
 }
 
+impl HandedIn {
+    /// The documents, read.
+    ///
+    /// # Errors
+    /// They are no YAML.
+    pub fn read(&self) -> Result<Vec<Value>, Stop> {
+        serde_saphyr::from_multiple(&self.documents.join("\n---\n")).map_err(Stop::harness)
+    }
+}
+
 fn hand_in(world: &mut LabWorld, option: &'static str, step: &gherkin::Step) -> Step {
     let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("the step has no document"))?;
     let handed = &mut world.handed_in;

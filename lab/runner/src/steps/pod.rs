@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use cluster::PodStart;
 use cucumber::{given, then, when};
-use injector::Programming;
+use injector::{Config, Programming};
 use protocol::pod::MIRROR_ANNOTATION;
 use serde_json::json;
 
 use super::agent::eventually;
 use crate::pod::{Pod, Proxy};
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect_eq};
 use crate::stopwatch::Stopwatch;
 use crate::tier::Families;
 use crate::world::LabWorld;
@@ -129,6 +129,26 @@ fn by_init(world: &mut LabWorld) -> Step {
 fn checked(world: &mut LabWorld) -> Step {
     world.it()?.programming = Some(Programming::Cni);
     Ok(())
+}
+
+/// The injector is installed from the same documents as the node agent.
+#[given("it is injected as that document says")]
+fn by_document(world: &mut LabWorld) -> Step {
+    let config = Config::of(&world.handed_in.read()?);
+    let pod = world.it()?;
+    pod.programming = Some(config.programming);
+    pod.mesh = config;
+    Ok(())
+}
+
+#[then(regex = r#"^its init container is "([^"]+)"$"#)]
+async fn init_container(world: &mut LabWorld, wanted: String) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    world.run_pod(&name).await?;
+    let object = world.cluster().await?.api().pod(&namespace, &name).unwrap_or_default();
+    let all = object["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
+    let names: Vec<_> = all.iter().map(|one| one["name"].as_str().unwrap_or_default()).collect();
+    expect_eq("the init containers", &names, &vec![wanted.as_str()])
 }
 
 /// Its app breaks its network, for example.
