@@ -145,7 +145,7 @@ pub(super) fn of_pod(
     let dual = Sourced { value: redirect.stack.value == Stack::Dual, source: redirect.stack.source };
     for (variable, switch, origin) in [
         (ProxyEnv::DnsCapture, &redirect.dns, Some(Origin::Dns)),
-        (ProxyEnv::DualStack, &dual, None),
+        (ProxyEnv::DualStack, &dual, Some(Origin::OtherFamily)),
         (ProxyEnv::InvalidDrop, &redirect.drop_invalid, Some(Origin::DropInvalid)),
     ] {
         add(variable.name(), switch.value.to_string(), switch.source, origin);
@@ -182,7 +182,7 @@ static FLAGS: [(&Flag, Option<Origin>); 19] = [
     (&flag::KUBE_VIRT_INTERFACES, Some(Origin::VirtualInterfaces)),
     (&flag::REDIRECT_DNS, Some(Origin::Dns)),
     (&flag::CAPTURE_ALL_DNS, None),
-    (&flag::DUAL_STACK, None),
+    (&flag::DUAL_STACK, Some(Origin::OtherFamily)),
     (&flag::DROP_INVALID, Some(Origin::DropInvalid)),
     (&flag::ENVOY_PORT, None),
     (&flag::INBOUND_CAPTURE_PORT, None),
