@@ -28,9 +28,8 @@
 //! | [`iptables`] | the back ends that use the iptables tools |
 //! | [`legacy`] | tables of legacy iptables, which nf_tables does not show |
 //! | [`arena`] | an allocator for a process that lives for a millisecond |
-//! | [`start`](mod@start) | its way to `main` |
 //!
-//! Everything except [`netns`], [`node_root`], [`arena`] and [`start`](mod@start) acts on the namespace of the calling thread.
+//! Everything except [`netns`], [`node_root`] and [`arena`] acts on the namespace of the calling thread.
 
 pub mod address;
 pub mod apply;
@@ -55,7 +54,6 @@ pub mod program;
 pub mod read;
 pub mod route;
 pub mod snapshot;
-pub mod start;
 pub mod step;
 
 mod decode;

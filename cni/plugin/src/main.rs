@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `istio-cni`, the CNI plugin that a container runtime calls: builds the real world and hands it to the library.
 
-#![no_main]
+use std::process::ExitCode;
 
 use netfilter::arena::Arena;
-use netfilter::start::Arguments;
 use plugin::agent::SocketAgent;
 use plugin::call::run;
 use plugin::clock::SystemClock;
@@ -12,20 +11,18 @@ use plugin::http::HttpApi;
 use plugin::kernel::RealKernel;
 use plugin::world::{Standard, World};
 
-/// Far more than an ADD with the agent up needs, and enough for most of one that asks the API server.
-const ARENA_SIZE: usize = 256 * 1024;
+/// More than an ADD needs that asks the API server. What is not used costs nothing.
+const ARENA_SIZE: usize = 1024 * 1024;
 
 #[global_allocator]
 static ALLOCATOR: Arena<ARENA_SIZE> = Arena::new();
 
-netfilter::start!(serve);
-
-fn serve(arguments: Arguments) -> u8 {
+fn main() -> ExitCode {
     plugin::panic::install();
     let clock = SystemClock::start();
-    run(World {
+    let exit = run(World {
         env: &|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
-        args: &|| arguments.words(),
+        args: &|| std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect(),
         stdin: &mut Standard(rustix::stdio::stdin()),
         stdout: &mut Standard(rustix::stdio::stdout()),
         stderr: &mut Standard(rustix::stdio::stderr()),
@@ -33,6 +30,6 @@ fn serve(arguments: Arguments) -> u8 {
         agent: &SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() },
         api: &HttpApi,
         kernel: &RealKernel,
-    })
-    .code()
+    });
+    ExitCode::from(exit.code())
 }
