@@ -18,6 +18,9 @@ use crate::kubeconfig::{Endpoint, Secret, Trust};
 /// The longest pod we read. etcd holds 1.5 MiB; JSON takes more room than what is stored.
 pub const MAX_BODY: u64 = 8 * 1024 * 1024;
 
+/// Room for one TLS record of the longest kind. Buffers are filled with zeros before they are used, each page of them a fault.
+const BUFFER: usize = 17 * 1024;
+
 /// A complete answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -79,6 +82,8 @@ impl Api for HttpApi {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_idle_connections(1)
+            .input_buffer_size(BUFFER)
+            .output_buffer_size(BUFFER)
             // The server is the node's own: a proxy for the internet, in the container runtime's environment, is not for it.
             .proxy(None);
         if endpoint.server.starts_with("https://") {
