@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Costs of a process besides time: its system calls, in order, and its peak resident memory. Taken with ptrace, so no tool has to be
-//! installed. A shell waits for a line, is seized, and then becomes the process under test: so that counting starts with the first system
-//! call after `execve`.
+//! Costs of a process besides time: its system calls, in order, its page faults and its peak resident memory. Taken with ptrace, so no tool
+//! has to be installed. A shell waits for a line, is seized, and then becomes the process under test: so that counting starts with the first
+//! system call after `execve`.
 
 use std::fs;
 use std::io::Write;
@@ -19,6 +19,8 @@ use nix::unistd::Pid;
 pub struct Cost {
     /// Numbers of the system calls, in order, without the `execve` that started it.
     pub calls: Vec<i64>,
+    /// Page faults, without those of the `execve` that started it.
+    pub faults: u64,
     /// Peak resident set, KiB (`VmHWM` when it exits).
     pub peak_kib: u64,
     /// Exit code.
@@ -58,6 +60,7 @@ fn follow(pid: Pid, binary: &Path) -> Result<Cost> {
     let mut cost = Cost::default();
     let mut started = false;
     let mut inside = false;
+    let mut before = 0;
     loop {
         let status = waitpid(pid, Some(WaitPidFlag::__WALL))?;
         match status {
@@ -65,10 +68,12 @@ fn follow(pid: Pid, binary: &Path) -> Result<Cost> {
                 // The shell's own execve may still be under way when it is seized.
                 started = fs::read_link(format!("/proc/{pid}/exe"))? == binary;
                 inside = started; // the stop that follows is the end of this execve
+                before = faults(pid)?;
                 resume(pid, started, None)?;
             }
             WaitStatus::PtraceEvent(_, _, event) if event == ptrace::Event::PTRACE_EVENT_EXIT as i32 => {
                 cost.peak_kib = peak_kib(pid)?;
+                cost.faults = faults(pid)?.saturating_sub(before);
                 ptrace::cont(pid, None)?;
             }
             WaitStatus::PtraceSyscall(_) => {
@@ -102,6 +107,13 @@ fn peak_kib(pid: Pid) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
     Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
+}
+
+/// Minor faults so far: field 10 of `proc_pid_stat(5)`, the eighth behind the name, which may hold anything but ends with `)`.
+fn faults(pid: Pid) -> Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
+    Ok(fields.split_whitespace().nth(7).context("no minor faults in stat")?.parse()?)
 }
 
 /// The name of a system call that the floor makes; the rest need none here.

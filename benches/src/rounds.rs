@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::bounds::{Bound, Judged};
 use crate::contender::SetUp;
 use crate::pod::PodNamespace;
 
@@ -75,6 +76,17 @@ impl Rounds {
     pub fn ratio(&self, contender: usize, other: usize) -> f64 {
         let pairs = self.samples[contender].iter().zip(&self.samples[other]);
         quantile(&sorted(pairs.map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect()), 0.5)
+    }
+
+    /// How a bound was kept; nothing where a contender of it did not take part. It goes by the rounds that nothing disturbed: the
+    /// tenth percentiles of both.
+    #[must_use]
+    pub fn judge(&self, bound: Bound) -> Option<Judged> {
+        let undisturbed = |name| {
+            let index = self.contenders.iter().position(|contender| contender.name() == name)?;
+            Some(quantile(&self.micros(index), 0.1))
+        };
+        Some(bound.judge(undisturbed(bound.contender)? / undisturbed(bound.other)?))
     }
 
     /// A table: times in microseconds and the ratio to the first contender, as medians over rounds.

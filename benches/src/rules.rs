@@ -10,12 +10,25 @@ use redirect::generate::ruleset;
 use redirect::host::{AddressFamilies, Environment, Host};
 use redirect::list::Selection;
 use redirect::ruleset::{Dialect, Port, Ruleset};
+use serde_json::json;
 
 /// A sidecar with default settings, IPv4 and IPv6.
 pub const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"cart","namespace":"shop","uid":"u",
 "labels":{"app":"cart"},"annotations":{"sidecar.istio.io/status":"{}"}},"spec":{"containers":[{"name":"app","image":"app"},
 {"name":"istio-proxy","image":"proxy","args":["proxy","sidecar"],"env":[{"name":"ISTIO_DUAL_STACK","value":"true"}],
 "securityContext":{"runAsUser":1337,"runAsGroup":1337}}]}}"#;
+
+/// The pod of [`POD`] as an API server has it: 15 kB, most of it for nobody but the server.
+pub fn stored_pod() -> Result<String> {
+    let mut pod: serde_json::Value = serde_json::from_str(POD)?;
+    let fields = |at: usize| {
+        let container = format!("k:{{\"name\":\"app-{at}\"}}");
+        json!({"f:spec": {"f:containers": {container: {".": {}, "f:image": {}, "f:env": {".": {}}, "f:terminationMessagePath": {}}}}})
+    };
+    let managed = (0..80).map(|at| json!({"manager": "kubelet", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields(at)}));
+    pod["metadata"]["managedFields"] = managed.collect();
+    Ok(pod.to_string())
+}
 
 /// The pod of [`POD`] with each list in its annotations as long as is accepted.
 pub fn worst_pod() -> Result<PodFacts> {
@@ -73,6 +86,14 @@ mod tests {
     use redirect::ruleset::Family;
 
     use super::*;
+
+    #[test]
+    fn a_stored_pod_is_the_same_pod_and_of_the_usual_size() {
+        let stored = stored_pod().unwrap();
+        assert!((12_000..20_000).contains(&stored.len()), "{}", stored.len());
+        let facts: PodFacts = serde_json::from_str(&stored).unwrap();
+        assert_eq!(facts, serde_json::from_str(POD).unwrap());
+    }
 
     #[test]
     fn a_ruleset_has_the_size_that_was_asked_for() {
