@@ -27,4 +27,4 @@ pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
 pub use error::{ApiError, Token, Unauthorized};
 pub use follow::{Change, Following, Lost};
 pub use resource::{NoNode, Resource};
-pub use token::Life;
+pub use token::TokenExpiry;

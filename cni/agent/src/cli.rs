@@ -14,7 +14,7 @@ use clap::{
 };
 
 use crate::manifests::Request;
-use crate::status::Output;
+use crate::status::StatusOutput;
 use crate::taint;
 use manifests::setting::Kind;
 use manifests::setting::{Change, From, Setting};
@@ -78,13 +78,13 @@ pub enum Command {
     Status {
         /// How it is told.
         #[arg(short = 'o', long, value_enum, default_value_t)]
-        output: Output,
+        output: StatusOutput,
     },
     /// Render the objects that install the agent, from values of the chart, from an IstioOperator or from a ServiceMesh.
     Manifests(Box<Request>),
     /// Mind the taint that keeps pods off nodes until the plugin is ready there, for all nodes of the cluster.
     #[command(after_help = TAINT_EXAMPLES)]
-    Taint(taint::Flags),
+    Taint(taint::TaintFlags),
     /// Print the version, as upstream's command does.
     Version,
     /// Wait until told to stop, as a pod that has nothing more to do.

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::metrics::Metrics;
-use book::{Book, Entry, Write};
+use book::{AggregatedEvent, Book, PendingWrite};
 
 /// Capacity of the queue to the API server. A survey after a start can find each of a node's pods broken.
 const QUEUE: usize = 256;
@@ -32,7 +32,7 @@ const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Du
 
 /// Why an event is recorded: what `kubectl get events` has in its column `REASON`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum EventReason {
     /// A broken pod was deleted; upstream's.
     DeleteBrokenPod,
     /// A broken pod could not be deleted. Upstream's name for it is the same; counted apart, so that what came of it is told at once.
@@ -71,7 +71,7 @@ pub enum Reason {
     NodeTaintFailed,
 }
 
-impl Reason {
+impl EventReason {
     /// Every reason.
     pub const ALL: [Self; 18] = [
         Self::DeleteBrokenPod,
@@ -187,7 +187,7 @@ impl About {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub about: About,
-    pub reason: Reason,
+    pub reason: EventReason,
     /// For a person; includes the remedy.
     pub message: String,
 }
@@ -201,7 +201,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Emits an event, or drops it if the queue is full.
-    pub fn record(&self, about: About, reason: Reason, message: impl Into<String>) {
+    pub fn record(&self, about: About, reason: EventReason, message: impl Into<String>) {
         if self.queue.try_send(Note { about, reason, message: message.into() }).is_err() {
             self.metrics.event_dropped();
         }
@@ -242,14 +242,14 @@ impl Writer {
         self.put_all(&client, &rest).await;
     }
 
-    async fn put_all(&mut self, client: &kube::Client, writes: &[Write]) {
+    async fn put_all(&mut self, client: &kube::Client, writes: &[PendingWrite]) {
         for write in writes {
             self.put(client, write).await;
         }
     }
 
     /// Next writes: of a new occurrence, or of a count that is due. `None` when nobody records any more.
-    async fn next(&mut self) -> Option<Vec<Write>> {
+    async fn next(&mut self) -> Option<Vec<PendingWrite>> {
         let note = match self.book.due() {
             None => self.queue.recv().await,
             Some(due) => match timeout_at(due, self.queue.recv()).await {
@@ -261,7 +261,7 @@ impl Writer {
         Some(self.book.note(note, Instant::now(), Timestamp::now()).into_iter().collect())
     }
 
-    async fn put(&mut self, client: &kube::Client, write: &Write) {
+    async fn put(&mut self, client: &kube::Client, write: &PendingWrite) {
         let mut waits = WAITS.iter();
         loop {
             let failure = match timeout(WRITE_LIMIT, self.put_once(client, write)).await {
@@ -280,10 +280,10 @@ impl Writer {
         }
     }
 
-    async fn put_once(&self, client: &kube::Client, write: &Write) -> Result<(), Failure> {
+    async fn put_once(&self, client: &kube::Client, write: &PendingWrite) -> Result<(), Failure> {
         let entry = write.entry();
         let api: Api<Event> = Api::namespaced(client.clone(), entry.note.about.namespace());
-        if let Write::Count(_) = write {
+        if let PendingWrite::Count(_) = write {
             let patch = json!({
                 "count": entry.count, "lastTimestamp": Time(entry.last), "message": entry.note.message,
             });
@@ -300,7 +300,7 @@ impl Writer {
         }
     }
 
-    fn event(&self, entry: &Entry) -> Event {
+    fn event(&self, entry: &AggregatedEvent) -> Event {
         let (about, reason) = (&entry.note.about, entry.note.reason);
         Event {
             metadata: ObjectMeta {

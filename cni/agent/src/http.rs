@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::{Missing, Readiness};
 use crate::settings::effective::Effective;
-use crate::settings::follow::Report;
+use crate::settings::follow::SettingsReport;
 
 /// Port of the kubelet's probes; upstream's.
 pub const HEALTH_PORT: u16 = 8000;
@@ -46,10 +46,10 @@ const HEADERS: usize = 64;
 const AGAIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct HttpState {
     pub metrics: Metrics,
     pub readiness: Readiness,
-    pub settings: watch::Receiver<Report>,
+    pub settings: watch::Receiver<SettingsReport>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct Ready {
 }
 
 /// Listens on `port`, on every address of the pod, and answers until `stop`. A port that is taken is tried again.
-pub async fn serve(port: u16, purpose: Purpose, told: Told, stop: CancellationToken) {
+pub async fn serve(port: u16, purpose: Purpose, told: HttpState, stop: CancellationToken) {
     let mut said = false;
     while !stop.is_cancelled() {
         match listen(port).await {
@@ -99,7 +99,7 @@ async fn listen(port: u16) -> io::Result<TcpListener> {
 }
 
 /// Answers on `listener` until `stop`. Connections that are open then end by their own limit.
-pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: Told, stop: CancellationToken) {
+pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: HttpState, stop: CancellationToken) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     while let Some(permit) = stop.run_until_cancelled(free.clone().acquire_owned()).await {
         match stop.run_until_cancelled(listener.accept()).await {
@@ -121,7 +121,7 @@ pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: Told, sto
     }
 }
 
-async fn answer_one(stream: TcpStream, asker: Asker, purpose: Purpose, told: Told) -> hyper::Result<()> {
+async fn answer_one(stream: TcpStream, asker: Asker, purpose: Purpose, told: HttpState) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let response = answer(purpose, asker, &request, &told);
         async move { Ok::<_, Infallible>(response) }
@@ -150,9 +150,9 @@ impl Asker {
     }
 }
 
-type Answer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
-fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, told: &Told) -> Answer {
+fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, told: &HttpState) -> HttpResponse {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -169,7 +169,7 @@ fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, told: &
     }
 }
 
-fn metrics(told: &Told, exposition: Exposition) -> Answer {
+fn metrics(told: &HttpState, exposition: Exposition) -> HttpResponse {
     told.metrics.readiness(&told.readiness.missing());
     match told.metrics.scrape(exposition) {
         Ok(text) => body(StatusCode::OK, exposition.content_type(), text),
@@ -177,7 +177,7 @@ fn metrics(told: &Told, exposition: Exposition) -> Answer {
     }
 }
 
-fn ready(missing: &Missing, accept: &str) -> Answer {
+fn ready(missing: &Missing, accept: &str) -> HttpResponse {
     let is_ready = missing.is_ready();
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if accept.contains("application/json") {
@@ -192,7 +192,7 @@ fn ready(missing: &Missing, accept: &str) -> Answer {
     plain(status, ["not ready\n".to_owned()].into_iter().chain(lines).collect::<String>())
 }
 
-fn settings(asker: Asker, report: &Report) -> Answer {
+fn settings(asker: Asker, report: &SettingsReport) -> HttpResponse {
     if asker == Asker::Far {
         return plain(StatusCode::FORBIDDEN, "only for processes of the agent's own network\n");
     }
@@ -200,11 +200,11 @@ fn settings(asker: Asker, report: &Report) -> Answer {
     body(StatusCode::OK, "application/json", json + "\n")
 }
 
-fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
+fn plain(status: StatusCode, text: impl Into<String>) -> HttpResponse {
     body(status, "text/plain; charset=utf-8", text.into())
 }
 
-fn body(status: StatusCode, content_type: &'static str, text: String) -> Answer {
+fn body(status: StatusCode, content_type: &'static str, text: String) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

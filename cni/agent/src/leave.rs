@@ -18,7 +18,7 @@ mod fits;
 mod own;
 mod watch;
 
-pub use decide::{Answer, Decision, Observations, Reason, Watched, decide};
+pub use decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, Watched, decide};
 pub use fits::misfit;
-pub use own::{OwnFacts, Source, follow};
+pub use own::{OwnFacts, OwnPodSource, follow};
 pub use watch::Leave;

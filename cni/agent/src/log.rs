@@ -40,7 +40,7 @@ pub enum Target {
 
 /// Options of the log.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct LogOptions {
     /// `--log_output_level`
     pub levels: Levels,
     /// `--log_as_json`
@@ -68,8 +68,8 @@ struct Shared {
 ///
 /// # Errors
 /// [`InitError`]
-pub fn init(options: Options) -> Result<Log, InitError> {
-    let Options { levels, format, target } = options;
+pub fn init(options: LogOptions) -> Result<Log, InitError> {
+    let LogOptions { levels, format, target } = options;
     let log = Log(Arc::new(Shared { levels: RwLock::new(levels), format, target }));
     tracing::subscriber::set_global_default(log.clone()).map_err(|_| InitError)?;
     Ok(log)

@@ -59,7 +59,7 @@ pub struct Request {
     pub kube_version: Option<String>,
     /// How the objects are written.
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    pub output: Output,
+    pub output: ManifestsOutput,
     /// Render what cleans the nodes of a cluster that an uninstall left behind, instead: a DaemonSet that purges each node once, and what it
     /// needs, in kube-system unless --namespace says otherwise. Delete it when its rollout is complete.
     #[arg(long, conflicts_with = "show_values")]
@@ -71,7 +71,7 @@ pub struct Request {
 
 /// How objects are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Output {
+pub enum ManifestsOutput {
     /// One document each.
     #[default]
     Yaml,
@@ -182,12 +182,14 @@ fn text(request: &Request, values: &Values) -> String {
         (false, false) => render(values),
     };
     match (request.output, request.show_values) {
-        (Output::Yaml, true) => objects.iter().map(yaml::write).collect(),
-        (Output::Yaml, false) => {
+        (ManifestsOutput::Yaml, true) => objects.iter().map(yaml::write).collect(),
+        (ManifestsOutput::Yaml, false) => {
             objects.iter().map(|object| format!("---\n{}", yaml::write(object))).collect()
         }
-        (Output::Json, true) => objects.iter().map(pretty).collect(),
-        (Output::Json, false) => pretty(&json!({ "apiVersion": "v1", "kind": "List", "items": objects })),
+        (ManifestsOutput::Json, true) => objects.iter().map(pretty).collect(),
+        (ManifestsOutput::Json, false) => {
+            pretty(&json!({ "apiVersion": "v1", "kind": "List", "items": objects }))
+        }
     }
 }
 
@@ -227,7 +229,8 @@ mod tests {
         let (code_of, text, told) = ran(&Request { release: "x".to_owned(), ..named() });
         assert_eq!((code_of, told.as_str()), (code(0), ""));
         let documents = ::manifests::document::read("out", &text).unwrap();
-        let (_, list, _) = ran(&Request { release: "x".to_owned(), output: Output::Json, ..named() });
+        let (_, list, _) =
+            ran(&Request { release: "x".to_owned(), output: ManifestsOutput::Json, ..named() });
         let list: Value = serde_json::from_str(&list).unwrap();
         assert_eq!(list["items"], Value::from(documents));
         assert!(list["items"].as_array().unwrap().iter().any(|object| object["kind"] == "DaemonSet"));

@@ -7,5 +7,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Health, Pods, Tidings, Told};
-pub use model::{ContainerStatus, NodeMetadata, NodePod, NodeSpec, PodIp, State, Status, Terminated};
+pub use cache::{Health, PodEvent, PodEvents, Pods};
+pub use model::{
+    ContainerState, ContainerStatus, NodeMetadata, NodePod, NodeSpec, PodIp, PodStatus, Terminated,
+};

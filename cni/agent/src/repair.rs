@@ -11,9 +11,10 @@
 //! | [`cache`], [`process`] | who says whose a namespace is |
 //! | [`gather`](mod@gather) | all namespaces of the node |
 //! | [`ask`], [`child`], [`inside`] | the process that enters namespaces, and how it is asked |
-//! | [`worker`], [`hands`] | what drives all of it; what it asks of the API server |
+//! | [`worker`], [`actions`] | what drives all of it; what it asks of the API server |
 //! | [`probe`], [`packets`] | the proof that traffic is redirected |
 
+pub mod actions;
 pub mod ask;
 pub mod cache;
 pub mod child;
@@ -21,7 +22,6 @@ pub mod decide;
 pub mod detect;
 pub mod find;
 pub mod gather;
-pub mod hands;
 pub mod inside;
 pub mod packets;
 pub mod probe;

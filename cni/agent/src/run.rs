@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command};
 use crate::files;
-use crate::http::{self, Purpose, Told};
-use crate::install::claim::{Claim, Standing};
-use crate::install::task::{self, Context};
-use crate::install::uninstall::{Binary, uninstall};
+use crate::http::{self, HttpState, Purpose};
+use crate::install::claim::{Claim, InstallerRole};
+use crate::install::task::{self, InstallContext};
+use crate::install::uninstall::{BinaryRemoval, uninstall};
 use crate::leave::Decision;
 use crate::log::{self, Format, Log};
 use crate::manifests;
@@ -30,7 +30,7 @@ use crate::repair;
 use crate::serve::Sockets;
 use crate::serve::lookup::Lookup;
 use crate::settings::follow::Live;
-use crate::settings::layers::Process;
+use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{self, Loaded, Network, Settings};
 use crate::{status, taint};
 
@@ -50,9 +50,9 @@ pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::Idle) = cli.command {
         return idle().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    let binary = if cli.keep_used_binary { Binary::WhileUnused } else { Binary::Always };
+    let binary = if cli.keep_used_binary { BinaryRemoval::WhileUnused } else { BinaryRemoval::Always };
     let (purging, bin_dirs) = (cli.purge, cli.cni_bin_dir);
-    let loaded = settings::load(cli.flags.0, &Process);
+    let loaded = settings::load(cli.flags.0, &ProcessEnvironment);
     if let Some(Command::Status { output }) = cli.command {
         // A closed pipe is no error.
         return status::run(&loaded, output, &mut io::stdout()).unwrap_or(ExitCode::FAILURE);
@@ -99,7 +99,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let (readiness, metrics) = (Readiness::default(), Metrics::default());
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
-    let told = Told { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
+    let told = HttpState { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
     servers.spawn(http::serve(http::HEALTH_PORT, Purpose::Health, told.clone(), stop.clone()));
     if let Some(port) = settings.monitoring_port {
         servers.spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));
@@ -120,7 +120,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let told = (&readiness, &metrics, &events);
     let own_taint = cluster::own_taint(&receiver, client.as_ref(), told, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
-    let context = Context { settings: receiver.clone(), readiness, metrics, events };
+    let context = InstallContext { settings: receiver.clone(), readiness, metrics, events };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
     let recording = tokio::spawn(backend::find_out(settings.clone()));
     tokio::select! {
@@ -155,7 +155,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
 
 /// True if a later agent of this node is the installer.
 fn is_left(claim: Option<&mut Claim>) -> bool {
-    let left = claim.is_some_and(|claim| claim.stand() != Standing::Installs);
+    let left = claim.is_some_and(|claim| claim.stand() != InstallerRole::Installs);
     if left {
         tracing::info!(target: "install", "another agent of this node installs: what is installed is left to it");
     }
@@ -176,7 +176,7 @@ fn tell_doubts(loaded: &Loaded) {
 fn begin_log(loaded: &Loaded) -> io::Result<Log> {
     let format = if loaded.settings.log.json { Format::Json } else { Format::Text };
     let options =
-        log::Options { levels: loaded.settings.log.levels.clone(), format, ..log::Options::default() };
+        log::LogOptions { levels: loaded.settings.log.levels.clone(), format, ..log::LogOptions::default() };
     log::init(options).map_err(io::Error::other)
 }
 
@@ -197,7 +197,9 @@ fn make_run_dir(settings: &Settings) {
 
 /// Uninstalls.
 async fn take_back(settings: Arc<Settings>) {
-    let Ok(summary) = spawn_blocking(move || uninstall(&settings, Binary::WhileUnused)).await else { return };
+    let Ok(summary) = spawn_blocking(move || uninstall(&settings, BinaryRemoval::WhileUnused)).await else {
+        return;
+    };
     for done in &summary.done {
         tracing::info!(target: "install", what = done, "removed");
     }

@@ -39,7 +39,7 @@ pub use logs::LogSettings;
 pub use mistake::Mistake;
 pub use own::{Network, OwnPod};
 pub use places::Places;
-pub use repair::{Policy, RepairSettings};
+pub use repair::{RepairPolicy, RepairSettings};
 
 /// Every setting. Those of a group change together; which of them can change while the agent runs, the group says.
 #[derive(Debug, Clone, PartialEq, Eq)]

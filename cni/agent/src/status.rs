@@ -17,7 +17,7 @@ use crate::settings::{Loaded, Origin};
 
 /// How it is told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Output {
+pub enum StatusOutput {
     /// For a person.
     #[default]
     Text,
@@ -147,7 +147,7 @@ struct Finding {
 ///
 /// # Errors
 /// `out` cannot be written to.
-pub fn run(loaded: &Loaded, output: Output, out: &mut dyn Write) -> io::Result<ExitCode> {
+pub fn run(loaded: &Loaded, output: StatusOutput, out: &mut dyn Write) -> io::Result<ExitCode> {
     let seen = gather::gather(loaded);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let findings = decide::decide(&seen, now);

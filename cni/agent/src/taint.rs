@@ -34,16 +34,16 @@
 //! | [`decide`] | which node gets or loses the taint, and when it is tried again |
 //! | [`lease`], `elect` | who leads: decided; asked for |
 //! | [`options`], `run` | the command line; the process |
-//! | `follow`, `minder`, `hands` | what is heard; what follows of it; one patch |
+//! | `follow`, `controller`, `actions` | what is heard; what follows of it; one patch |
 //! | `own` | the variant in the agent |
 
+mod actions;
+mod controller;
 pub mod decide;
 mod elect;
 mod follow;
-mod hands;
 pub mod lease;
 pub mod life;
-mod minder;
 pub mod model;
 pub mod options;
 mod own;
@@ -52,7 +52,7 @@ mod run;
 pub mod taints;
 
 pub use lease::Lead;
-pub use options::{Flags, Mode};
+pub use options::{TaintFlags, TaintMode};
 pub use own::OwnTaint;
 pub use run::main;
 pub use taints::Deed;

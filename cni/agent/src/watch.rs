@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct WatchedDirectory {
     pub directory: PathBuf,
     /// The names in it that matter.
     pub names: Names,
@@ -76,7 +76,7 @@ impl Watcher {
 
     /// Watches these places from now on, and what has to be watched for each of them to come back. To be called before each look: what happens
     /// after it is told.
-    pub fn arm(&mut self, places: &[Place]) {
+    pub fn arm(&mut self, places: &[WatchedDirectory]) {
         let mut wanted: BTreeMap<i32, Vec<Names>> = BTreeMap::new();
         let behind = places.iter().flat_map(links::behind);
         for place in places.iter().cloned().chain(behind) {
@@ -182,7 +182,7 @@ mod tests {
     /// Far longer than an event takes.
     const LONG: Duration = Duration::from_secs(10);
 
-    async fn tells(watcher: &mut Watcher, places: &[Place], what: &str, change: impl FnOnce()) {
+    async fn tells(watcher: &mut Watcher, places: &[WatchedDirectory], what: &str, change: impl FnOnce()) {
         watcher.arm(places);
         change();
         assert!(timeout(LONG, watcher.changed()).await.is_ok(), "nobody told: {what}");
@@ -192,7 +192,7 @@ mod tests {
     async fn a_directory_is_followed_through_everything_that_happens_to_it() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("etc/cni/net.d");
-        let places = [Place { directory: directory.clone(), names: Names::All }];
+        let places = [WatchedDirectory { directory: directory.clone(), names: Names::All }];
         let mut watcher = Watcher::new().unwrap();
         tells(&mut watcher, &places, "made from far above", || fs::create_dir_all(&directory).unwrap()).await;
         tells(&mut watcher, &places, "a file", || fs::write(directory.join("a"), "1").unwrap()).await;
@@ -225,7 +225,7 @@ mod tests {
         fs::write(at("else/v1/deep/a"), "1").unwrap();
         symlink("../else/./now/deep/a", at("net.d/a")).unwrap();
         for names in [Names::All, Names::One("a".to_owned())] {
-            let places = [Place { directory: at("net.d"), names }];
+            let places = [WatchedDirectory { directory: at("net.d"), names }];
             let mut watcher = Watcher::new().unwrap();
             tells(&mut watcher, &places, "in place", || fs::write(at("net.d/a"), "2").unwrap()).await;
             tells(&mut watcher, &places, "replaced", || {
@@ -249,7 +249,7 @@ mod tests {
         symlink("a", at("net.d/b")).unwrap();
         fs::remove_file(at("net.d/a")).unwrap();
         symlink("b", at("net.d/a")).unwrap();
-        let places = [Place { directory: at("net.d"), names: Names::All }];
+        let places = [WatchedDirectory { directory: at("net.d"), names: Names::All }];
         tells(&mut Watcher::new().unwrap(), &places, "a link to itself", || {
             fs::remove_file(at("net.d/b")).unwrap();
         })
@@ -262,8 +262,8 @@ mod tests {
         let account = root.path().join("account");
         fs::create_dir_all(account.join("v1")).unwrap();
         let places = [
-            Place { directory: account.clone(), names: Names::All },
-            Place { directory: root.path().to_owned(), names: Names::One("wanted".to_owned()) },
+            WatchedDirectory { directory: account.clone(), names: Names::All },
+            WatchedDirectory { directory: root.path().to_owned(), names: Names::One("wanted".to_owned()) },
         ];
         let mut watcher = Watcher::new().unwrap();
         tells(&mut watcher, &places, "..data", || {
@@ -287,7 +287,7 @@ mod tests {
     async fn a_change_that_is_whole_is_told_at_once_and_half_of_one_is_not() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
-        let places = [Place { directory: root.path().to_owned(), names: Names::Configurations }];
+        let places = [WatchedDirectory { directory: root.path().to_owned(), names: Names::Configurations }];
         let mut watcher = Watcher::new().unwrap();
         watcher.arm(&places);
         fs::write(at("a.conflist.new"), "of no runtime").unwrap();

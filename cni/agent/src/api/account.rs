@@ -101,7 +101,7 @@ impl Account {
     pub(super) fn token(&self, refused: &HeaderValue) -> Token {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let text = refused.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-        judged(text.and_then(token::Life::of), self.accepted.load(Ordering::Relaxed), now)
+        judged(text.and_then(token::TokenExpiry::of), self.accepted.load(Ordering::Relaxed), now)
     }
 
     fn read(&self) -> Result<HeaderValue, AccountError> {
@@ -119,9 +119,9 @@ impl Account {
 }
 
 /// A token that is no JWT does not say when it expires; one without `exp` never does.
-fn judged(life: Option<token::Life>, accepted: bool, now: Duration) -> Token {
+fn judged(life: Option<token::TokenExpiry>, accepted: bool, now: Duration) -> Token {
     match life {
-        Some(token::Life::Until(end)) if now + SKEW >= end => Token::Expired,
+        Some(token::TokenExpiry::Until(end)) if now + SKEW >= end => Token::Expired,
         Some(_) if accepted => Token::Proven,
         _ => Token::Unproven,
     }
@@ -134,14 +134,14 @@ mod tests {
     #[test]
     fn a_refused_token_is_judged_by_its_past_and_by_its_own_end() {
         let second = Duration::from_secs;
-        let until = |end| Some(token::Life::Until(second(end)));
+        let until = |end| Some(token::TokenExpiry::Until(second(end)));
         for (life, accepted, want) in [
             (until(1000), true, Token::Proven),
             (until(1000), false, Token::Unproven),
             (until(560), true, Token::Expired),
             (until(400), false, Token::Expired),
-            (Some(token::Life::Endless), true, Token::Proven),
-            (Some(token::Life::Endless), false, Token::Unproven),
+            (Some(token::TokenExpiry::Endless), true, Token::Proven),
+            (Some(token::TokenExpiry::Endless), false, Token::Unproven),
             (None, true, Token::Unproven),
         ] {
             assert_eq!(judged(life, accepted, second(500)), want, "{life:?} {accepted}");

@@ -20,9 +20,9 @@ use super::client::{Client, REQUEST_LIMIT, within};
 use super::error::ApiError;
 use super::list::{Cutter, Frame};
 use super::resource::{Freshness, Resource};
-use super::watch::{Event, Kind, Lines};
+use super::watch::{EventType, Lines, WatchEvent};
 use crate::metrics::RestartReason;
-use course::{Course, Dice, Next, Outcome, Step};
+use course::{Dice, FollowCourse, FollowStep, Next, StepOutcome};
 
 /// Deadline of a list, all its pages together, or of a watch's initial events.
 const LIST_LIMIT: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl Following {
         cancel: &CancellationToken,
     ) {
         let start = Instant::now();
-        let mut course = Course::new(self.seed);
+        let mut course = FollowCourse::new(self.seed);
         let mut dice = Dice::new(self.seed.wrapping_add(1));
         let mut next = course.first();
         loop {
@@ -90,12 +90,12 @@ impl Following {
             course.begin(start.elapsed());
             let time = dice.between(WATCH_TIME[0], WATCH_TIME[1]);
             let outcome = match &next.step {
-                Step::List(freshness) => self.list(freshness, sink).await,
-                Step::Stream(freshness) => {
+                FollowStep::List(freshness) => self.list(freshness, sink).await,
+                FollowStep::Stream(freshness) => {
                     let request = self.resource.stream(freshness, time);
                     self.watch(request, Some(BTreeMap::new()), &mut course, sink).await
                 }
-                Step::Watch { from } => {
+                FollowStep::Watch { from } => {
                     self.watch(self.resource.watch(from, time), None, &mut course, sink).await
                 }
             };
@@ -107,11 +107,11 @@ impl Following {
         }
     }
 
-    fn tell<T>(&self, outcome: &Outcome, next: &Next, sink: &mut impl FnMut(Change<T>)) {
+    fn tell<T>(&self, outcome: &StepOutcome, next: &Next, sink: &mut impl FnMut(Change<T>)) {
         let Some(reason) = outcome.reason() else { return };
         let (resource, again_in) = (self.resource.name, next.after);
         let error = match outcome {
-            Outcome::Failed(error) => {
+            StepOutcome::Failed(error) => {
                 tracing::warn!(target: "cni-agent", resource, reason = reason.name(), ?again_in, "failed to {error}");
                 Some(error.clone())
             }
@@ -127,13 +127,13 @@ impl Following {
         &self,
         freshness: &Freshness,
         sink: &mut impl FnMut(Change<T>),
-    ) -> Outcome {
+    ) -> StepOutcome {
         match within(LIST_LIMIT, self.pages(freshness)).await {
             Ok((all, version)) => {
                 self.tell_all(all, &version, sink);
-                Outcome::Listed { version }
+                StepOutcome::Listed { version }
             }
-            Err(error) => Outcome::Failed(error),
+            Err(error) => StepOutcome::Failed(error),
         }
     }
 
@@ -182,12 +182,12 @@ impl Following {
         &self,
         request: Result<Request<Vec<u8>>, ApiError>,
         initial: Option<Initial<T>>,
-        course: &mut Course,
+        course: &mut FollowCourse,
         sink: &mut impl FnMut(Change<T>),
-    ) -> Outcome {
+    ) -> StepOutcome {
         match self.events(request, initial, course, sink).await {
             Ok(outcome) => outcome,
-            Err(error) => Outcome::Failed(error),
+            Err(error) => StepOutcome::Failed(error),
         }
     }
 
@@ -195,9 +195,9 @@ impl Following {
         &self,
         request: Result<Request<Vec<u8>>, ApiError>,
         mut initial: Option<Initial<T>>,
-        course: &mut Course,
+        course: &mut FollowCourse,
         sink: &mut impl FnMut(Change<T>),
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<StepOutcome, ApiError> {
         let answer = within(REQUEST_LIMIT, self.client.open(request?)).await?;
         if initial.is_none() {
             sink(Change::Alive);
@@ -209,7 +209,7 @@ impl Following {
             while let Some(line) = lines.next() {
                 // Only whole events count: bytes that drip in are no sign of life.
                 heard = Instant::now();
-                let event = Event::parse(&line)?;
+                let event = WatchEvent::parse(&line)?;
                 match &mut initial {
                     Some(all) if event.ends_initial => {
                         let all = std::mem::take(all).into_values().collect();
@@ -229,36 +229,36 @@ impl Following {
                 limit = limit.min(LIST_LIMIT.saturating_sub(start.elapsed()));
             }
             let Ok(frame) = tokio::time::timeout(limit, body.frame()).await else {
-                return Ok(Outcome::Stalled);
+                return Ok(StepOutcome::Stalled);
             };
             match frame {
                 Some(Ok(frame)) => lines.take(frame.data_ref().map_or(&[], |piece| piece))?,
-                None if !lines.is_cut() => return Ok(Outcome::Ended),
-                None | Some(Err(_)) => return Ok(Outcome::Broken),
+                None if !lines.is_cut() => return Ok(StepOutcome::Ended),
+                None | Some(Err(_)) => return Ok(StepOutcome::Broken),
             }
         }
     }
 
     /// Takes in one of the initial events. What changes meanwhile may be among them.
-    fn gather<T: DeserializeOwned>(&self, event: Event<'_>, all: &mut Initial<T>) {
+    fn gather<T: DeserializeOwned>(&self, event: WatchEvent<'_>, all: &mut Initial<T>) {
         match event.kind {
-            Kind::Set => {
+            EventType::Set => {
                 if let Some(object) = self.read(event.object.as_bytes()) {
                     all.insert(event.key, object);
                 }
             }
-            Kind::Removed => drop(all.remove(&event.key)),
-            Kind::Bookmark => {}
+            EventType::Removed => drop(all.remove(&event.key)),
+            EventType::Bookmark => {}
         }
     }
 
-    fn hear<T: DeserializeOwned>(&self, event: &Event<'_>, sink: &mut impl FnMut(Change<T>)) {
+    fn hear<T: DeserializeOwned>(&self, event: &WatchEvent<'_>, sink: &mut impl FnMut(Change<T>)) {
         match event.kind {
-            Kind::Bookmark => sink(Change::Alive),
-            Kind::Set => {
+            EventType::Bookmark => sink(Change::Alive),
+            EventType::Set => {
                 self.read(event.object.as_bytes()).into_iter().for_each(|object| sink(Change::Set(object)))
             }
-            Kind::Removed => {
+            EventType::Removed => {
                 self.read(event.object.as_bytes())
                     .into_iter()
                     .for_each(|object| sink(Change::Removed(object)));

@@ -17,7 +17,7 @@ use super::{Client, Token};
 type Piece = Result<Bytes, std::io::Error>;
 
 /// Scripted response.
-pub(crate) struct Answer {
+pub(crate) struct Scripted {
     /// Substring of the request's path that it answers.
     path: &'static str,
     code: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
     body: BoxStream<'static, Piece>,
 }
 
-impl Answer {
+impl Scripted {
     pub(crate) fn new(code: u16, body: impl Into<Bytes>) -> Self {
         let body = stream::iter([Ok(body.into())]).boxed();
         Self { path: "", code, headers: Vec::new(), token: Token::default(), body }
@@ -71,7 +71,7 @@ const NO_STREAMS: &str =
 struct State {
     /// Serves streaming lists; otherwise they are rejected without using a response or being recorded.
     streams: bool,
-    answers: VecDeque<Answer>,
+    answers: VecDeque<Scripted>,
     asked: Vec<String>,
 }
 
@@ -80,20 +80,20 @@ struct State {
 pub(crate) struct Script(Arc<Mutex<State>>);
 
 impl Script {
-    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Scripted>) -> Self {
         let script = Self::default();
         script.0.lock().unwrap().answers.extend(answers);
         script
     }
 
     /// Server with streaming lists.
-    pub(crate) fn streaming(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn streaming(answers: impl IntoIterator<Item = Scripted>) -> Self {
         let script = Self::new(answers);
         script.0.lock().unwrap().streams = true;
         script
     }
 
-    pub(crate) fn push(&self, answer: Answer) {
+    pub(crate) fn push(&self, answer: Scripted) {
         self.0.lock().unwrap().answers.push_back(answer);
     }
 
@@ -108,7 +108,7 @@ impl Script {
             let answer = {
                 let (mut state, uri) = (state.lock().unwrap(), request.uri().to_string());
                 if uri.contains("sendInitialEvents") && !state.streams {
-                    Some(Answer::new(422, NO_STREAMS))
+                    Some(Scripted::new(422, NO_STREAMS))
                 } else {
                     let found = state.answers.iter().position(|answer| uri.contains(answer.path));
                     state.asked.push(uri);

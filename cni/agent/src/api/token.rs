@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// Expiry of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum TokenExpiry {
     /// `exp`, since 1970.
     Until(Duration),
     /// No `exp`: tokens in Secrets.
     Endless,
 }
 
-impl Life {
+impl TokenExpiry {
     /// Decodes a token; `None` if it is no JWT.
     #[must_use]
     pub fn of(token: &str) -> Option<Self> {
@@ -33,11 +33,11 @@ mod tests {
     #[test]
     fn the_end_is_in_the_claims() {
         let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
-        assert_eq!(Life::of(&token(r#"{"exp":7}"#)), Some(Life::Until(Duration::from_secs(7))));
-        assert_eq!(Life::of(&token(r#"{"sub":"x"}"#)), Some(Life::Endless));
+        assert_eq!(TokenExpiry::of(&token(r#"{"exp":7}"#)), Some(TokenExpiry::Until(Duration::from_secs(7))));
+        assert_eq!(TokenExpiry::of(&token(r#"{"sub":"x"}"#)), Some(TokenExpiry::Endless));
         for other in ["", "opaque", "a.b.c", "a.!.c"] {
-            assert_eq!(Life::of(other), None, "{other}");
+            assert_eq!(TokenExpiry::of(other), None, "{other}");
         }
-        assert_eq!(Life::of(&token("7")), None);
+        assert_eq!(TokenExpiry::of(&token("7")), None);
     }
 }

@@ -48,15 +48,15 @@ impl Lines {
 
 /// Type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EventType {
     Set,
     Removed,
     Bookmark,
 }
 
 #[derive(Debug)]
-pub(super) struct Event<'a> {
-    pub(super) kind: Kind,
+pub(super) struct WatchEvent<'a> {
+    pub(super) kind: EventType,
     /// Resource version after it.
     pub(super) version: String,
     /// Namespace and name of the object.
@@ -98,16 +98,16 @@ struct Annotations {
     initial_events_end: String,
 }
 
-impl<'a> Event<'a> {
+impl<'a> WatchEvent<'a> {
     /// Parses a line; an `ERROR` event is an error here, too.
     pub(super) fn parse(line: &'a [u8]) -> Result<Self, ApiError> {
         let malformed = |error: serde_json::Error| ApiError::Malformed(error.to_string());
         let raw: Raw<'a> = serde_json::from_slice(line).map_err(malformed)?;
         let object = raw.object.get();
         let kind = match raw.kind.as_str() {
-            "ADDED" | "MODIFIED" => Kind::Set,
-            "DELETED" => Kind::Removed,
-            "BOOKMARK" => Kind::Bookmark,
+            "ADDED" | "MODIFIED" => EventType::Set,
+            "DELETED" => EventType::Removed,
+            "BOOKMARK" => EventType::Bookmark,
             "ERROR" => {
                 return Err(ApiError::of_status(serde_json::from_str::<Status>(object).map_err(malformed)?));
             }
@@ -116,7 +116,7 @@ impl<'a> Event<'a> {
         let Metadata { resource_version: version, namespace, name, annotations } =
             serde_json::from_str::<Object>(object).map_err(malformed)?.metadata;
         let ends_initial =
-            kind == Kind::Bookmark && annotations.unwrap_or_default().initial_events_end == "true";
+            kind == EventType::Bookmark && annotations.unwrap_or_default().initial_events_end == "true";
         Ok(Self { kind, version, key: (namespace, name), ends_initial, object })
     }
 }
@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn an_event_has_a_kind_and_a_version() {
         for (name, kind) in [
-            ("ADDED", Kind::Set),
-            ("MODIFIED", Kind::Set),
-            ("DELETED", Kind::Removed),
-            ("BOOKMARK", Kind::Bookmark),
+            ("ADDED", EventType::Set),
+            ("MODIFIED", EventType::Set),
+            ("DELETED", EventType::Removed),
+            ("BOOKMARK", EventType::Bookmark),
         ] {
             let line =
                 format!(r#"{{"object":{{"metadata":{{"resourceVersion":"7","x":[]}}}},"type":"{name}"}}"#);
-            let event = Event::parse(line.as_bytes()).unwrap();
+            let event = WatchEvent::parse(line.as_bytes()).unwrap();
             assert_eq!((event.kind, event.version.as_str()), (kind, "7"));
             assert!(event.object.starts_with("{\"metadata\""));
         }
@@ -173,13 +173,13 @@ mod tests {
         ] {
             let metadata = format!(r#"{{"resourceVersion":"7","annotations":{annotations}}}"#);
             let line = format!(r#"{{"type":"{kind}","object":{{"metadata":{metadata}}}}}"#);
-            assert_eq!(Event::parse(line.as_bytes()).unwrap().ends_initial, ends, "{line}");
+            assert_eq!(WatchEvent::parse(line.as_bytes()).unwrap().ends_initial, ends, "{line}");
         }
     }
 
     #[test]
     fn errors_are_sorted_and_nonsense_is_malformed() {
-        let name = |text: &str| Event::parse(text.as_bytes()).unwrap_err().name();
+        let name = |text: &str| WatchEvent::parse(text.as_bytes()).unwrap_err().name();
         assert_eq!(name(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#), "gone");
         assert_eq!(name(r#"{"type":"ERROR","object":{"kind":"Status","code":500}}"#), "server_error");
         for bad in ["", "{}", "not JSON", r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED","object":{}}"#]

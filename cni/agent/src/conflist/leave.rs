@@ -3,7 +3,7 @@
 
 use super::copy;
 use super::document::Document;
-use super::plan::{Mode, Step};
+use super::plan::{FileMode, Step};
 use super::scan::Snapshot;
 use super::splice;
 use crate::settings::ChainSettings;
@@ -25,7 +25,7 @@ pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<
         Document::List(_) if document.others().is_empty() || goes(chain, now, name, &document) => remove(),
         Document::List(list) => {
             let text = splice::with_entry(list, None);
-            Some(Step::Write { name: name.to_owned(), text, mode: Mode::Of(name.to_owned()) })
+            Some(Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })
         }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::document::{Document, Invalid, Plugin};
-use super::scan::{Refused, Snapshot, list_name};
+use super::scan::{Snapshot, Unusable, list_name};
 use super::splice;
 use crate::settings::ChainSettings;
 
@@ -33,7 +33,7 @@ pub enum Step {
     Write {
         name: String,
         text: String,
-        mode: Mode,
+        mode: FileMode,
     },
     Remove {
         name: String,
@@ -42,7 +42,7 @@ pub enum Step {
 
 /// Mode of a written file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mode {
+pub enum FileMode {
     /// Mode of an existing file, which is preserved.
     Of(String),
     Ours,
@@ -119,7 +119,7 @@ impl Wish<'_> {
     fn merged(&self, now: &Snapshot, name: &str, entry: &Value) -> Result<String, Stopped> {
         let refused = |why| nothing(NotRight::Refused { name: name.to_owned(), why });
         let Some(text) = now.text(name) else {
-            return Err(refused(now.valid(name).err().unwrap_or(Refused::Absent)));
+            return Err(refused(now.valid(name).err().unwrap_or(Unusable::Absent)));
         };
         let document = Document::parse(text).map_err(|why| refused(why.into()))?;
         if document.others().is_empty() {
@@ -134,7 +134,7 @@ impl Wish<'_> {
             }
         };
         let Document::List(list) = Document::parse(&merged).map_err(|why| refused(why.into()))? else {
-            return Err(refused(Refused::Name));
+            return Err(refused(Unusable::Name));
         };
         list.check().map_err(|why| refused(why.into()))?;
         let is_able = |plugin: &Plugin<'_>| plugin.kind.as_ref().is_some_and(|kind| self.able.contains(kind));

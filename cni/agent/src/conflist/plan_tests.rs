@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::copy::OWNED;
 use super::leave;
-use super::plan::{Mode, NotRight, Step, Wish};
+use super::plan::{FileMode, NotRight, Step, Wish};
 use super::scan::{Content, Snapshot};
 use crate::settings::ChainSettings;
 
@@ -62,7 +62,7 @@ fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
 pub(super) fn take(now: &mut Snapshot, step: &Step) {
     match step {
         Step::Write { name, text, mode } => {
-            if let Mode::Of(like) = mode {
+            if let FileMode::Of(like) = mode {
                 assert!(now.files.contains_key(like), "the mode of {like}, which is not there");
             }
             now.files.insert(name.clone(), Content::Text(text.clone()));

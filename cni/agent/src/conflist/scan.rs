@@ -56,14 +56,14 @@ pub fn list_name(name: &str) -> Option<String> {
 ///
 /// # Errors
 /// They do not.
-pub fn taken<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Refused> {
+pub fn taken<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Unusable> {
     let document = Document::parse(text)?;
     match (Form::of(name), &document) {
         (Some(Form::List), Document::List(list)) => list.check()?,
         (Some(Form::List), Document::Single(_)) => return Err(Invalid::Plugins.into()),
         (Some(Form::Single), Document::List(_)) => return Err(Invalid::Type.into()),
         (Some(Form::Single), Document::Single(members)) => members.check()?,
-        (None, _) => return Err(Refused::Name),
+        (None, _) => return Err(Unusable::Name),
     }
     Ok(document)
 }
@@ -81,11 +81,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// They do not.
-    pub fn valid<'a>(&'a self, name: &str) -> Result<Document<'a>, Refused> {
+    pub fn valid<'a>(&'a self, name: &str) -> Result<Document<'a>, Unusable> {
         let text = match self.files.get(name) {
-            None => return Err(Refused::Absent),
+            None => return Err(Unusable::Absent),
             Some(Content::Unreadable(why) | Content::Denied(why)) => {
-                return Err(Refused::Unreadable(why.clone()));
+                return Err(Unusable::Unreadable(why.clone()));
             }
             Some(Content::Text(text)) => text,
         };
@@ -113,14 +113,14 @@ impl Snapshot {
     }
 
     /// The files that runtimes do not take although their names say that they should, with the reason of each.
-    pub fn refused(&self) -> impl Iterator<Item = (&str, Refused)> {
+    pub fn refused(&self) -> impl Iterator<Item = (&str, Unusable)> {
         self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).err()?)))
     }
 }
 
 /// Why a file is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum Unusable {
     /// It does not exist.
     #[error("it is not there")]
     Absent,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{About, Note, Reason};
+use super::{About, EventReason, Note};
 
 /// A count is written this often at most: a pod in a crash loop has a status update every few seconds.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ pub(super) const MOST: usize = 1024;
 
 /// Aggregated event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct AggregatedEvent {
     /// Latest occurrence.
     pub(super) note: Note,
     pub(super) name: String,
@@ -31,15 +31,15 @@ pub(super) struct Entry {
 
 /// Pending write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Write {
+pub(super) enum PendingWrite {
     /// POST of a new event.
-    New(Entry),
+    New(AggregatedEvent),
     /// PATCH of the count of an old one.
-    Count(Entry),
+    Count(AggregatedEvent),
 }
 
-impl Write {
-    pub(super) fn entry(&self) -> &Entry {
+impl PendingWrite {
+    pub(super) fn entry(&self) -> &AggregatedEvent {
         match self {
             Self::New(entry) | Self::Count(entry) => entry,
         }
@@ -48,7 +48,7 @@ impl Write {
 
 #[derive(Debug)]
 struct Kept {
-    entry: Entry,
+    entry: AggregatedEvent,
     written: Instant,
     heard: Instant,
     waits: bool,
@@ -56,11 +56,11 @@ struct Kept {
 
 /// Aggregation cache.
 #[derive(Debug, Default)]
-pub(super) struct Book(HashMap<(About, Reason), Kept>);
+pub(super) struct Book(HashMap<(About, EventReason), Kept>);
 
 impl Book {
     /// Adds an occurrence at `now`, which is `wall` by the wall clock.
-    pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<Write> {
+    pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<PendingWrite> {
         let key = (note.about.clone(), note.reason);
         let known = self.0.get_mut(&key).filter(|kept| now - kept.heard < FORGET);
         let Some(kept) = known else {
@@ -75,7 +75,13 @@ impl Book {
         (now - kept.written >= WINDOW).then(|| kept.write(now))
     }
 
-    fn begin(&mut self, key: (About, Reason), note: Note, now: Instant, wall: Timestamp) -> Write {
+    fn begin(
+        &mut self,
+        key: (About, EventReason),
+        note: Note,
+        now: Instant,
+        wall: Timestamp,
+    ) -> PendingWrite {
         self.0.retain(|_, kept| now - kept.heard < FORGET);
         if self.0.len() >= MOST {
             let oldest = self.0.iter().min_by_key(|(_, kept)| kept.heard).map(|(key, _)| key.clone());
@@ -83,9 +89,9 @@ impl Book {
         }
         // As client-go names them: unique in a namespace, and recognisable. The reason tells two of one moment apart.
         let name = format!("{}.{:x}{:02x}", note.about.name(), wall.as_nanosecond(), note.reason as u8);
-        let entry = Entry { note, name, count: 1, first: wall, last: wall };
+        let entry = AggregatedEvent { note, name, count: 1, first: wall, last: wall };
         self.0.insert(key, Kept { entry: entry.clone(), written: now, heard: now, waits: false });
-        Write::New(entry)
+        PendingWrite::New(entry)
     }
 
     /// When the next count is due.
@@ -94,22 +100,22 @@ impl Book {
     }
 
     /// Counts that are due.
-    pub(super) fn flush(&mut self, now: Instant) -> Vec<Write> {
+    pub(super) fn flush(&mut self, now: Instant) -> Vec<PendingWrite> {
         let waiting = self.0.values_mut().filter(|kept| kept.waits && now - kept.written >= WINDOW);
         waiting.map(|kept| kept.write(now)).collect()
     }
 
     /// All pending counts, at the end.
-    pub(super) fn rest(&mut self) -> Vec<Write> {
+    pub(super) fn rest(&mut self) -> Vec<PendingWrite> {
         let waiting = self.0.values_mut().filter(|kept| kept.waits);
         waiting.map(|kept| kept.write(kept.written)).collect()
     }
 }
 
 impl Kept {
-    fn write(&mut self, now: Instant) -> Write {
+    fn write(&mut self, now: Instant) -> PendingWrite {
         self.written = now;
         self.waits = false;
-        Write::Count(self.entry.clone())
+        PendingWrite::Count(self.entry.clone())
     }
 }

@@ -17,7 +17,7 @@ fn pod(name: &str) -> About {
 }
 
 fn note(name: &str, message: &str) -> Note {
-    Note { about: pod(name), reason: Reason::RepairFailed, message: message.to_owned() }
+    Note { about: pod(name), reason: EventReason::RepairFailed, message: message.to_owned() }
 }
 
 fn wall(second: i64) -> Timestamp {
@@ -33,8 +33,8 @@ fn a_crash_loop_is_one_event_and_a_write_a_window() {
         writes.extend(book.note(note("cart", &format!("try {second}")), now, wall(second.cast_signed())));
     }
     assert_eq!(writes.len(), 6, "one new, then one a window: {writes:#?}");
-    let Write::New(first) = &writes[0] else { panic!("{writes:?}") };
-    let Write::Count(last) = &writes[5] else { panic!("{writes:?}") };
+    let PendingWrite::New(first) = &writes[0] else { panic!("{writes:?}") };
+    let PendingWrite::Count(last) = &writes[5] else { panic!("{writes:?}") };
     assert_eq!((first.count, last.count), (1, 51));
     assert_eq!(first.name, last.name);
     assert_eq!((last.first, last.last), (wall(0), wall(50)));
@@ -49,17 +49,20 @@ fn a_crash_loop_is_one_event_and_a_write_a_window() {
 #[test]
 fn other_pods_reasons_and_hours_are_other_events() {
     let (mut book, start) = (Book::default(), Instant::now());
-    let other = Note { reason: Reason::UnredirectedPod, ..note("cart", "m") };
+    let other = Note { reason: EventReason::UnredirectedPod, ..note("cart", "m") };
     let mut same_name = note("cart", "m");
     same_name.about =
         About::Pod { namespace: "shop".to_owned(), name: "cart".to_owned(), uid: "u-2".to_owned() };
     let mut names = std::collections::BTreeSet::new();
     for (index, note) in [note("cart", "m"), note("till", "m"), other, same_name].into_iter().enumerate() {
         let write = book.note(note, start, wall(index as i64)).unwrap();
-        assert!(matches!(write, Write::New(_)) && names.insert(write.entry().name.clone()), "{write:?}");
+        assert!(
+            matches!(write, PendingWrite::New(_)) && names.insert(write.entry().name.clone()),
+            "{write:?}"
+        );
     }
     let later = book.note(note("cart", "m"), start + FORGET, wall(3600)).unwrap();
-    assert!(matches!(later, Write::New(_)) && names.insert(later.entry().name.clone()), "{later:?}");
+    assert!(matches!(later, PendingWrite::New(_)) && names.insert(later.entry().name.clone()), "{later:?}");
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_clock_set_back_ends_no_event_before_it_began_and_memory_is_bounded() {
         book.note(note(&format!("p{index}"), "m"), start + WINDOW * 2, wall(200));
     }
     let again = book.note(note("cart", "m"), start + WINDOW * 3, wall(300)).unwrap();
-    assert!(matches!(again, Write::New(_)), "the oldest made place");
+    assert!(matches!(again, PendingWrite::New(_)), "the oldest made place");
 }
 
 /// Recorded requests, and scripted responses; then 201.
@@ -123,8 +126,8 @@ fn dropped(metrics: &Metrics) -> String {
 async fn what_is_written_is_an_event_as_upstreams_about_that_very_pod() {
     let (script, metrics) = (Script::default(), Metrics::default());
     let (recorder, writer) = channel(metrics.clone(), "node-1");
-    recorder.record(pod("cart"), Reason::DeleteBrokenPod, "pod detected as broken, deleted");
-    recorder.record(pod("cart"), Reason::DeleteBrokenPod, "pod detected as broken, deleted");
+    recorder.record(pod("cart"), EventReason::DeleteBrokenPod, "pod detected as broken, deleted");
+    recorder.record(pod("cart"), EventReason::DeleteBrokenPod, "pod detected as broken, deleted");
     let task = tokio::spawn(writer.run(script.client()));
     // Time passes by itself when nothing else is left to do: the window of the second occurrence ends.
     timeout(WINDOW * 2, std::future::pending::<()>()).await.unwrap_err();
@@ -157,7 +160,7 @@ async fn a_server_that_fails_is_asked_again_and_one_that_forbids_is_not() {
         let (script, metrics) = (Script::default(), Metrics::default());
         script.answers.lock().unwrap().clone_from(&answers);
         let (recorder, writer) = channel(metrics.clone(), "node-1");
-        recorder.record(pod("cart"), Reason::UnredirectedPod, "m");
+        recorder.record(pod("cart"), EventReason::UnredirectedPod, "m");
         drop(recorder);
         writer.run(script.client()).await;
         assert_eq!((script.asked().len(), dropped(&metrics).as_str()), (tries, lost), "{answers:?}");
@@ -169,7 +172,7 @@ async fn counts_that_wait_are_written_at_once_when_nobody_records_any_more() {
     let (script, begin) = (Script::default(), Instant::now());
     let (recorder, writer) = channel(Metrics::default(), "node-1");
     for name in ["cart", "cart", "till"] {
-        recorder.record(pod(name), Reason::UnredirectedPod, "m");
+        recorder.record(pod(name), EventReason::UnredirectedPod, "m");
     }
     drop(recorder);
     writer.run(script.client()).await;
@@ -187,7 +190,7 @@ async fn a_full_queue_drops_and_counts_and_nobody_waits() {
     let metrics = Metrics::default();
     let (recorder, _writer) = channel(metrics.clone(), "node-1");
     for index in 0..QUEUE + 3 {
-        recorder.record(pod(&format!("p{index}")), Reason::UnredirectedPod, "m");
+        recorder.record(pod(&format!("p{index}")), EventReason::UnredirectedPod, "m");
     }
     assert_eq!(dropped(&metrics), "3");
 }
@@ -195,8 +198,8 @@ async fn a_full_queue_drops_and_counts_and_nobody_waits() {
 #[test]
 fn what_came_of_it_is_told_at_once_after_failures() {
     let (mut book, start) = (Book::default(), Instant::now());
-    let failed = Note { reason: Reason::DeleteFailed, ..note("cart", "failed to delete it") };
-    let done = Note { reason: Reason::DeleteBrokenPod, ..note("cart", "deleted") };
+    let failed = Note { reason: EventReason::DeleteFailed, ..note("cart", "failed to delete it") };
+    let done = Note { reason: EventReason::DeleteBrokenPod, ..note("cart", "deleted") };
     assert!(book.note(failed.clone(), start, wall(0)).is_some());
     assert!(book.note(failed, start, wall(1)).is_none(), "it counts");
     assert_eq!(book.note(done, start, wall(1)).unwrap().entry().note.message, "deleted");
@@ -204,8 +207,8 @@ fn what_came_of_it_is_told_at_once_after_failures() {
 
 #[test]
 fn reasons_have_names_that_differ_and_upstreams_are_upstreams() {
-    let names: std::collections::BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
-    assert_eq!(names.len(), Reason::ALL.len() - 2, "what failed is called as what did not");
+    let names: std::collections::BTreeSet<_> = EventReason::ALL.iter().map(|reason| reason.name()).collect();
+    assert_eq!(names.len(), EventReason::ALL.len() - 2, "what failed is called as what did not");
     assert!(names.contains("DeleteBrokenPod") && names.contains("LabelBrokenPod"));
     let node = About::Node("node-1".to_owned());
     assert_eq!((node.namespace(), node.reference().uid.as_deref()), ("default", Some("node-1")));

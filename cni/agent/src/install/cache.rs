@@ -18,7 +18,7 @@ use netfilter::NodeRoot;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::sandboxes::{self, By, Entry, Namespace, Uses};
+use super::sandboxes::{self, By, CachedFile, Namespace, Uses};
 use crate::conflist::OUR_TYPE;
 use crate::files::{self, Doing, FileError};
 use crate::settings::Places;
@@ -60,7 +60,7 @@ pub fn uses(places: &Places) -> Result<Uses, FileError> {
     Ok(sandboxes::uses(&entries, |path| sight.look(path), uptime(&places.proc_dir)))
 }
 
-fn read(directory: &Path, by: By, entries: &mut Vec<Entry>) -> Result<(), FileError> {
+fn read(directory: &Path, by: By, entries: &mut Vec<CachedFile>) -> Result<(), FileError> {
     let failed = |cause| Doing::List.failed(directory, cause);
     let listed = match fs::read_dir(directory) {
         Ok(listed) => listed,
@@ -89,17 +89,18 @@ fn read(directory: &Path, by: By, entries: &mut Vec<Entry>) -> Result<(), FileEr
 }
 
 /// A file's entry. One that is of no known form counts if it has our name anywhere.
-fn parse(name: &str, content: &[u8], by: By, age: Duration) -> Entry {
-    let unknown = || Entry { sandbox: name.to_owned(), by, names_us: has_name(content), netns: None, age };
+fn parse(name: &str, content: &[u8], by: By, age: Duration) -> CachedFile {
+    let unknown =
+        || CachedFile { sandbox: name.to_owned(), by, names_us: has_name(content), netns: None, age };
     if by == By::Multus {
         let delegates = serde_json::from_slice::<Vec<Value>>(content);
         let names_us = delegates.ok().map(|all| all.iter().any(is_delegate_of_ours));
-        return Entry { names_us: names_us.unwrap_or_else(|| has_name(content)), ..unknown() };
+        return CachedFile { names_us: names_us.unwrap_or_else(|| has_name(content)), ..unknown() };
     }
     let Ok(cached) = serde_json::from_slice::<Cached>(content) else { return unknown() };
     let config = BASE64.decode(&cached.config).ok().filter(|config| !config.is_empty());
     let sandbox = Some(cached.container_id).filter(|id| !id.is_empty()).unwrap_or_else(|| name.to_owned());
-    Entry {
+    CachedFile {
         sandbox,
         by,
         names_us: has_name(config.as_deref().unwrap_or(content)),
@@ -131,7 +132,7 @@ struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    fn of(places: &'a Places, entries: &[Entry]) -> Self {
+    fn of(places: &'a Places, entries: &[CachedFile]) -> Self {
         let seen =
             |path: &&PathBuf| path.file_name().is_some_and(|name| places.netns_dir.join(name).exists());
         let found = entries.iter().filter_map(|entry| entry.netns.as_ref()).filter(seen);

@@ -40,7 +40,7 @@ enum Found {
 
 /// An agent's role on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum InstallerRole {
     /// It is the installer.
     Installs,
     /// Another agent is.
@@ -48,11 +48,11 @@ pub enum Standing {
 }
 
 /// `None`: the lock file is to be taken. An agent that starts takes it from whoever holds it; later it takes only one that is free.
-fn decide(has_claimed: bool, found: Found) -> Option<Standing> {
+fn decide(has_claimed: bool, found: Found) -> Option<InstallerRole> {
     match (has_claimed, found) {
         (false, _) | (true, Found::Free) => None,
-        (true, Found::Own) => Some(Standing::Installs),
-        (true, Found::Held(who)) => Some(Standing::Yields(who)),
+        (true, Found::Own) => Some(InstallerRole::Installs),
+        (true, Found::Held(who)) => Some(InstallerRole::Yields(who)),
     }
 }
 
@@ -76,7 +76,7 @@ impl Claim {
 
     /// The agent's role, and its claim where that is due. A lock file that cannot be made keeps nobody from installing: two agents at
     /// once are rare.
-    pub fn stand(&mut self) -> Standing {
+    pub fn stand(&mut self) -> InstallerRole {
         if let Some(standing) = decide(self.claimed, self.find()) {
             return standing;
         }
@@ -87,7 +87,7 @@ impl Claim {
             }
         }
         self.claimed = true;
-        Standing::Installs
+        InstallerRole::Installs
     }
 
     fn find(&self) -> Found {
@@ -143,23 +143,29 @@ mod tests {
             assert_eq!(decide(false, found), None);
         }
         assert_eq!(decide(true, Found::Free), None);
-        assert_eq!(decide(true, Found::Own), Some(Standing::Installs));
-        assert_eq!(decide(true, held()), Some(Standing::Yields(who("new"))));
+        assert_eq!(decide(true, Found::Own), Some(InstallerRole::Installs));
+        assert_eq!(decide(true, held()), Some(InstallerRole::Yields(who("new"))));
     }
 
     #[test]
     fn of_two_the_later_one_installs_and_the_earlier_one_again_when_that_one_ends() {
         let dir = tempfile::tempdir().unwrap();
         let (mut old, mut new) = (Claim::new(dir.path(), "old"), Claim::new(dir.path(), "new"));
-        assert_eq!(old.stand(), Standing::Installs);
-        assert_eq!(new.stand(), Standing::Installs);
+        assert_eq!(old.stand(), InstallerRole::Installs);
+        assert_eq!(new.stand(), InstallerRole::Installs);
         for _ in 0..3 {
-            assert_eq!((old.stand(), new.stand()), (Standing::Yields(who("new")), Standing::Installs));
+            assert_eq!(
+                (old.stand(), new.stand()),
+                (InstallerRole::Yields(who("new")), InstallerRole::Installs)
+            );
         }
         drop(new);
-        assert_eq!(old.stand(), Standing::Installs);
+        assert_eq!(old.stand(), InstallerRole::Installs);
         let mut third = Claim::new(dir.path(), "third");
-        assert_eq!((third.stand(), old.stand()), (Standing::Installs, Standing::Yields(who("third"))));
+        assert_eq!(
+            (third.stand(), old.stand()),
+            (InstallerRole::Installs, InstallerRole::Yields(who("third")))
+        );
     }
 
     #[test]
@@ -167,13 +173,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run_dir = dir.path().join("run");
         let mut one = Claim::new(&run_dir, "one");
-        assert_eq!(one.stand(), Standing::Installs, "the directory is made");
+        assert_eq!(one.stand(), InstallerRole::Installs, "the directory is made");
         fs::remove_dir_all(&run_dir).unwrap();
-        assert_eq!(one.stand(), Standing::Installs);
+        assert_eq!(one.stand(), InstallerRole::Installs);
         assert!(run_dir.join(CLAIM).exists());
         fs::remove_file(run_dir.join(CLAIM)).unwrap();
         fs::write(run_dir.join(CLAIM), "of a process that was killed").unwrap();
-        assert_eq!(one.stand(), Standing::Installs);
-        assert_eq!(one.stand(), Standing::Installs);
+        assert_eq!(one.stand(), InstallerRole::Installs);
+        assert_eq!(one.stand(), InstallerRole::Installs);
     }
 }

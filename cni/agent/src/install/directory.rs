@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use crate::conflist::plan::{Mode, Step};
+use crate::conflist::plan::{FileMode, Step};
 use crate::conflist::scan::{Content, Form, Snapshot};
 use crate::files::{self, Doing, FileError};
 
@@ -107,8 +107,8 @@ pub fn apply(directory: &Path, step: &Step, ours: u32) -> Result<(), FileError> 
     match step {
         Step::Write { name, text, mode } => {
             let mode = match mode {
-                Mode::Ours => ours,
-                Mode::Of(like) => {
+                FileMode::Ours => ours,
+                FileMode::Of(like) => {
                     let like = directory.join(like);
                     files::mode_of(&like).map_err(|cause| Doing::Read.failed(&like, cause))?
                 }

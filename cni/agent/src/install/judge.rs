@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fight::{self, Fight, Rival};
-use super::pass::{ConflistError, Report, Touch};
-use super::task::Context;
+use super::pass::{ConflistError, PassReport, Touch};
+use super::task::InstallContext;
 use crate::conflist::plan::Step;
-use crate::events::{About, Reason};
+use crate::events::{About, EventReason};
 use crate::metrics::InstallResult;
 use crate::readiness::Part;
 use crate::settings::Settings;
@@ -25,7 +25,7 @@ const LATE: Duration = NET;
 pub struct Look {
     /// Settings of the pass.
     pub settings: Arc<Settings>,
-    pub report: Report,
+    pub report: PassReport,
     /// Start of the pass.
     pub begun: Instant,
     /// When the first of the changes that led to it was heard of; its beginning if it was due.
@@ -79,7 +79,7 @@ impl Judge {
     }
 
     /// Publishes the result of a pass; returns the delay of the next one.
-    pub fn judge(&mut self, look: &Look, context: &Context) -> Duration {
+    pub fn judge(&mut self, look: &Look, context: &InstallContext) -> Duration {
         let (report, readiness) = (&look.report, &context.readiness);
         match &report.binaries {
             Ok(_) => readiness.right(Part::Binaries),
@@ -99,7 +99,7 @@ impl Judge {
     }
 
     /// Records a heal, if our entry was reverted.
-    fn heal(&mut self, look: &Look, context: &Context) {
+    fn heal(&mut self, look: &Look, context: &InstallContext) {
         let Look { settings, report, begun, since } = look;
         self.rival = report.rival;
         if let (Ok(file), Some(before), false) = (&report.conflist, &self.right, report.steps.is_empty())
@@ -117,7 +117,7 @@ impl Judge {
         }
     }
 
-    fn count(&mut self, report: &Report, context: &Context) {
+    fn count(&mut self, report: &PassReport, context: &InstallContext) {
         let (result, failure) = outcome(report);
         let changed = !report.steps.is_empty()
             || matches!(report.binaries, Ok(true))
@@ -140,7 +140,7 @@ impl Judge {
     }
 
     /// After a failure sooner and then later; and when a fight's wait is over.
-    fn next(&mut self, report: &Report, begun: Instant) -> Duration {
+    fn next(&mut self, report: &PassReport, begun: Instant) -> Duration {
         let broken = report.binaries.is_err()
             || report.kubeconfig.is_err()
             || matches!(report.conflist, Err(ConflistError::File(_) | ConflistError::Restless));
@@ -153,18 +153,18 @@ impl Judge {
     }
 }
 
-fn tell_fight(file: &str, rival: Rival, context: &Context) {
+fn tell_fight(file: &str, rival: Rival, context: &InstallContext) {
     let why = fight::reason(file, rival);
     tracing::warn!(target: "install", file, "{why}");
     context.metrics.fight();
     let node = context.settings.borrow().own.node.clone();
     if !node.is_empty() {
-        context.events.record(About::Node(node), Reason::CniConfigFight, why);
+        context.events.record(About::Node(node), EventReason::CniConfigFight, why);
     }
 }
 
 /// Metric label, and the error's text.
-fn outcome(report: &Report) -> (InstallResult, Option<String>) {
+fn outcome(report: &PassReport) -> (InstallResult, Option<String>) {
     if let Err(error) = &report.binaries {
         return (InstallResult::CopyBinariesFailure, Some(format!("failed to {error}")));
     }

@@ -6,31 +6,31 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 use super::*;
-use crate::conflist::plan::{Mode, NotRight};
+use crate::conflist::plan::{FileMode, NotRight};
 use crate::events;
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::Readiness;
 use crate::settings;
 
-struct Told {
+struct Bench {
     judge: Judge,
-    context: Context,
+    context: InstallContext,
     now: Instant,
     looks: i32,
 }
 
-impl Told {
+impl Bench {
     fn new() -> Self {
         let settings = Arc::new(settings::load(BTreeMap::new(), &BTreeMap::new()).settings);
         let metrics = Metrics::default();
         let (events, _writer) = events::channel(metrics.clone(), "n1");
         let (_, settings) = watch::channel(settings);
-        let context = Context { settings, readiness: Readiness::default(), metrics, events };
+        let context = InstallContext { settings, readiness: Readiness::default(), metrics, events };
         Self { judge: Judge::default(), context, now: Instant::now(), looks: 0 }
     }
 
     /// A look that went by these excluded namespaces and took these steps, a moment after the last one.
-    fn look(&mut self, excluded: &str, report: Report) {
+    fn look(&mut self, excluded: &str, report: PassReport) {
         self.now += Duration::from_millis(50);
         let mut settings = self.context.settings.borrow().as_ref().clone();
         settings.entry.exclude_namespaces = vec![excluded.to_owned()];
@@ -50,9 +50,9 @@ impl Told {
     }
 }
 
-fn right(wrote: bool) -> Report {
-    let write = || Step::Write { name: "10.conflist".to_owned(), text: String::new(), mode: Mode::Ours };
-    Report {
+fn right(wrote: bool) -> PassReport {
+    let write = || Step::Write { name: "10.conflist".to_owned(), text: String::new(), mode: FileMode::Ours };
+    PassReport {
         binaries: Ok(false),
         kubeconfig: Ok(false),
         conflist: Ok("10.conflist".to_owned()),
@@ -63,7 +63,7 @@ fn right(wrote: bool) -> Report {
 
 #[test]
 fn what_the_settings_change_is_no_heal_and_no_fight() {
-    let mut told = Told::new();
+    let mut told = Bench::new();
     for excluded in ["a", "b", "c", "d", "e", "f", "g"] {
         told.look(excluded, right(true));
         told.look(excluded, right(false));
@@ -74,7 +74,7 @@ fn what_the_settings_change_is_no_heal_and_no_fight() {
 
 #[test]
 fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
-    let mut told = Told::new();
+    let mut told = Bench::new();
     told.look("a", right(true));
     for _ in 0..4 {
         told.look("a", right(true));
@@ -90,24 +90,24 @@ fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
 #[test]
 fn each_process_tells_once_that_it_is_installed_and_again_when_it_is_again() {
     let success = |count: u32| format!("istio_cni_installs_total{{result=\"SUCCESS\"}} {count}");
-    let mut told = Told::new();
+    let mut told = Bench::new();
     for _ in 0..3 {
         told.look("a", right(false));
         told.has(&[&success(1)]);
     }
     let lost = ConflistError::NotRight(NotRight::NoPrimary);
-    told.look("a", Report { conflist: Err(lost), ..right(false) });
+    told.look("a", PassReport { conflist: Err(lost), ..right(false) });
     told.look("a", right(false));
     told.has(&[&success(2)]);
 }
 
 #[test]
 fn a_failure_is_counted_at_each_look() {
-    let mut told = Told::new();
+    let mut told = Bench::new();
     for count in 1..4 {
         told.look(
             "a",
-            Report { conflist: Err(ConflistError::NotRight(NotRight::NoPrimary)), ..right(false) },
+            PassReport { conflist: Err(ConflistError::NotRight(NotRight::NoPrimary)), ..right(false) },
         );
         told.has(&[&format!("istio_cni_installs_total{{result=\"CREATE_CNI_CONFIG_FAILURE\"}} {count}")]);
     }

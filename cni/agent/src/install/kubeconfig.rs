@@ -8,7 +8,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::KUBECONFIG;
-use crate::api::Life;
+use crate::api::TokenExpiry;
 use crate::files::{self, Doing, FileError};
 use crate::settings::{KubeconfigSettings, Settings};
 
@@ -59,9 +59,9 @@ pub fn token_expires(settings: &Settings) -> Option<u64> {
 /// When a service account's token expires; `None` for one that does not say. Its signature is the API server's to check.
 #[must_use]
 pub fn expiry(token: &str) -> Option<u64> {
-    match Life::of(token)? {
-        Life::Until(end) => Some(end.as_secs()),
-        Life::Endless => None,
+    match TokenExpiry::of(token)? {
+        TokenExpiry::Until(end) => Some(end.as_secs()),
+        TokenExpiry::Endless => None,
     }
 }
 

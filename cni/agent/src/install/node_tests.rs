@@ -10,10 +10,10 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::claim::{Claim, Standing};
+use super::claim::{Claim, InstallerRole};
 use super::kubeconfig;
-use super::pass::{ConflistError, Installer, Report, Touch};
-use super::uninstall::{Binary, uninstall};
+use super::pass::{ConflistError, Installer, PassReport, Touch};
+use super::uninstall::{BinaryRemoval, uninstall};
 use crate::conflist::plan::NotRight;
 use crate::files;
 use crate::settings::{self, Settings};
@@ -66,7 +66,7 @@ impl Node {
         fs::read_to_string(self.at(name)).unwrap()
     }
 
-    fn pass(&mut self) -> Report {
+    fn pass(&mut self) -> PassReport {
         self.installer.pass(&self.settings, &Touch::Now)
     }
 
@@ -187,7 +187,7 @@ fn a_primary_behind_a_link_is_changed_where_it_is() {
     assert!(node.pass().conflist.is_ok());
     assert!(node.at("net.d/10.conflist").is_symlink());
     assert!(node.text("real").contains("istio-cni"));
-    uninstall(&node.settings, Binary::WhileUnused);
+    uninstall(&node.settings, BinaryRemoval::WhileUnused);
     assert!(node.at("net.d/10.conflist").is_symlink());
     assert_eq!(node.text("real"), PRIMARY);
 }
@@ -220,11 +220,11 @@ fn leaving_leaves_the_node_as_it_was() {
     for name in ["run/agent.sock", "run/backend", "run/istio-cni.log", "bin/istio-cni.tmp.1", "bin/other"] {
         node.write(name, "");
     }
-    let summary = uninstall(&node.settings, Binary::WhileUnused);
+    let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
     assert!(summary.errors.is_empty() && summary.kept.is_empty(), "{summary:?}");
     fs::remove_file(node.at("bin/other")).unwrap();
     assert_eq!((node.files(), node.text("net.d/10.conflist")), (before, PRIMARY.to_owned()));
-    assert!(uninstall(&node.settings, Binary::Always).done.is_empty(), "nothing is left to remove");
+    assert!(uninstall(&node.settings, BinaryRemoval::Always).done.is_empty(), "nothing is left to remove");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn what_cilium_set_aside_is_no_way_back() {
     assert_eq!(node.pass().conflist.unwrap(), "02-istio-cni.conflist");
     let ours = "net.d/02-istio-cni.conflist";
     fs::rename(node.at(ours), node.at(&format!("{ours}.cilium_bak"))).unwrap();
-    let summary = uninstall(&node.settings, Binary::WhileUnused);
+    let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
     assert!(summary.errors.is_empty() && summary.kept.is_empty(), "{summary:?}");
     assert_eq!(node.files(), ["net.d/05-cilium.conflist", "net.d/10.conflist.cilium_bak"]);
     assert_eq!(node.text("net.d/10.conflist.cilium_bak"), PRIMARY);
@@ -248,10 +248,10 @@ fn the_binary_stays_while_a_del_needs_it() {
     let mut node = Node::new();
     node.pass();
     node.write("cache/results/n-1-eth0", r#"{"plugins":[{"type":"istio-cni"}]}"#);
-    let summary = uninstall(&node.settings, Binary::WhileUnused);
+    let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
     assert!(summary.kept[0].contains("1 pods"), "{summary:?}");
     assert!(node.at("bin/istio-cni").exists() && !node.text("net.d/10.conflist").contains("istio-cni"));
-    uninstall(&node.settings, Binary::Always);
+    uninstall(&node.settings, BinaryRemoval::Always);
     assert!(!node.at("bin/istio-cni").exists());
 }
 
@@ -273,10 +273,10 @@ fn two_agents_of_two_versions_do_not_heal_each_other() {
     let (mut first, mut second) = (Claim::new(&old.at("run"), "old"), Claim::new(&old.at("run"), "new"));
     let mut new = Installer::default();
     let looks = |claim: &mut Claim, installer: &mut Installer, settings: &Settings| {
-        (claim.stand() == Standing::Installs).then(|| installer.pass(settings, &Touch::Now))
+        (claim.stand() == InstallerRole::Installs).then(|| installer.pass(settings, &Touch::Now))
     };
     let wrote =
-        |report: &Report| matches!((&report.binaries, &report.kubeconfig), (Ok(true), _) | (_, Ok(true)));
+        |report: &PassReport| matches!((&report.binaries, &report.kubeconfig), (Ok(true), _) | (_, Ok(true)));
     assert!(looks(&mut first, &mut old.installer, &old.settings).is_some_and(|report| wrote(&report)));
     assert!(looks(&mut second, &mut new, &settings).is_some_and(|report| wrote(&report)));
     for _ in 0..3 {

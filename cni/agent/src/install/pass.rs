@@ -51,7 +51,7 @@ pub enum Touch {
 
 /// Report of a pass.
 #[derive(Debug)]
-pub struct Report {
+pub struct PassReport {
     /// True if a binary was written.
     pub binaries: Result<bool, FileError>,
     /// True if the credentials were written.
@@ -77,12 +77,12 @@ pub struct Installer {
 
 impl Installer {
     /// Reconciles the node.
-    pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> Report {
+    pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> PassReport {
         let binaries = binaries::install(&settings.places, &mut self.known);
         let kubeconfig = credentials(settings);
         let mut steps = Vec::new();
         let conflist = self.conflist(settings, touch, &mut steps);
-        Report { binaries, kubeconfig, conflist, steps, rival: self.rival }
+        PassReport { binaries, kubeconfig, conflist, steps, rival: self.rival }
     }
 
     fn conflist(

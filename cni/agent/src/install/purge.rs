@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::directories::{self, BIN_DIRS, Directories, NET_DIRS, RUNTIME_CONFIGS};
 
-use super::uninstall::{Binary, Summary, uninstall_from};
+use super::uninstall::{BinaryRemoval, Summary, uninstall_from};
 use crate::settings::{Places, Settings};
 
 /// Mounts of a container of the agent.
@@ -75,7 +75,7 @@ impl Sites {
 
     /// Removes everything of ours from them.
     #[must_use]
-    pub fn purge(&self, settings: &Settings, binary: Binary) -> Purged {
+    pub fn purge(&self, settings: &Settings, binary: BinaryRemoval) -> Purged {
         let split = |all: &[PathBuf]| all.iter().cloned().partition(|path: &PathBuf| path.is_dir());
         let (net_dirs, no_net): (Vec<_>, Vec<_>) = split(&self.net_dirs);
         let (bin_dirs, no_bin): (Vec<_>, Vec<_>) = split(&self.bin_dirs);
@@ -150,7 +150,8 @@ mod tests {
         }
 
         fn purge(&self, given: &Given) -> Purged {
-            Sites::find(&self.settings.places, given, self.root.path()).purge(&self.settings, Binary::Always)
+            Sites::find(&self.settings.places, given, self.root.path())
+                .purge(&self.settings, BinaryRemoval::Always)
         }
 
         fn has(&self, path: &str) -> bool {

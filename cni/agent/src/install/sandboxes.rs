@@ -33,7 +33,7 @@ pub enum By {
 
 /// A cached file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CachedFile {
     /// The sandbox that it is of; what is of no known form is one of its own.
     pub sandbox: String,
     /// Writer.
@@ -65,8 +65,8 @@ pub struct Uses {
 }
 
 /// Counts them. `uptime` is the node's; unknown, every file may be of before its start.
-pub fn uses(entries: &[Entry], look: impl Fn(&Path) -> Namespace, uptime: Option<Duration>) -> Uses {
-    let mut sandboxes: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+pub fn uses(entries: &[CachedFile], look: impl Fn(&Path) -> Namespace, uptime: Option<Duration>) -> Uses {
+    let mut sandboxes: BTreeMap<&str, Vec<&CachedFile>> = BTreeMap::new();
     for entry in entries {
         sandboxes.entry(&entry.sandbox).or_default().push(entry);
     }
@@ -81,7 +81,7 @@ pub fn uses(entries: &[Entry], look: impl Fn(&Path) -> Namespace, uptime: Option
     uses
 }
 
-fn is_live(files: &[&Entry], look: impl Fn(&Path) -> Namespace, uptime: Option<Duration>) -> bool {
+fn is_live(files: &[&CachedFile], look: impl Fn(&Path) -> Namespace, uptime: Option<Duration>) -> bool {
     let age = files.iter().map(|file| file.age).min().unwrap_or_default();
     let namespaces: Vec<Namespace> =
         files.iter().filter_map(|file| file.netns.as_deref()).map(look).collect();
@@ -102,13 +102,13 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    fn entry(by: By, netns: &str, age: Duration) -> Entry {
+    fn entry(by: By, netns: &str, age: Duration) -> CachedFile {
         let netns = Some(PathBuf::from(netns)).filter(|path| !path.as_os_str().is_empty());
-        Entry { sandbox: "c".to_owned(), by, names_us: true, netns, age }
+        CachedFile { sandbox: "c".to_owned(), by, names_us: true, netns, age }
     }
 
     /// True if the sandbox of these files counts on a node with this uptime.
-    fn lives(files: &[Entry], uptime: Option<Duration>) -> bool {
+    fn lives(files: &[CachedFile], uptime: Option<Duration>) -> bool {
         let look = |path: &Path| match path.to_str() {
             Some("/run/netns/there") => Namespace::There,
             Some("/run/netns/gone") => Namespace::Gone,
@@ -142,7 +142,7 @@ mod tests {
     fn what_multus_attached_goes_by_the_sandbox() {
         let attached = entry(By::Multus, "", DAY);
         for (netns, want) in [("/run/netns/there", true), ("/run/netns/gone", false)] {
-            let runtime = Entry { names_us: false, ..entry(By::Library, netns, DAY) };
+            let runtime = CachedFile { names_us: false, ..entry(By::Library, netns, DAY) };
             assert_eq!(lives(&[attached.clone(), runtime], Some(DAY * 7)), want, "{netns}");
         }
         assert!(!lives(&[attached], Some(DAY * 7)), "nothing of the sandbox is left");
@@ -153,7 +153,7 @@ mod tests {
     fn a_sandbox_counts_once_and_only_if_a_file_of_it_names_us() {
         let ours = entry(By::Multus, "", MINUTE);
         let result = entry(By::Library, "/run/netns/there", MINUTE);
-        let other = Entry { sandbox: "d".to_owned(), names_us: false, ..result.clone() };
+        let other = CachedFile { sandbox: "d".to_owned(), names_us: false, ..result.clone() };
         let found = uses(&[ours, result, other], |_| Namespace::There, None);
         assert_eq!(found, Uses { live: 1, stale: 0 });
     }

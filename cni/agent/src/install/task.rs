@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::claim::{CLAIM, Claim, Standing, Who};
+use super::claim::{CLAIM, Claim, InstallerRole, Who};
 use super::judge::{self, Judge, Look};
 use super::pass::Installer;
 use super::{KUBECONFIG, directory, kubeconfig};
@@ -18,11 +18,11 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
-use crate::watch::{Names, Place, Watcher};
+use crate::watch::{Names, WatchedDirectory, Watcher};
 
 /// Dependencies of the installation.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct InstallContext {
     pub settings: watch::Receiver<Arc<Settings>>,
     pub readiness: Readiness,
     /// Metrics.
@@ -42,7 +42,7 @@ pub struct Orphaned(pub PathBuf);
 ///
 /// # Errors
 /// There is nothing more that this process could do.
-pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim, Orphaned> {
+pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result<Claim, Orphaned> {
     let mut watcher = Watcher::new()
         .inspect_err(|error| tracing::error!(target: "install", %error, "failed to watch directories; looking every 10 s"))
         .ok();
@@ -63,13 +63,13 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim,
         if turn.is_ours() {
             let begun = Instant::now();
             let touch = judge.touch(begun);
-            let (mut hands, by) = (std::mem::take(&mut installer), settings.clone());
+            let (mut pass, by) = (std::mem::take(&mut installer), settings.clone());
             let looked = spawn_blocking(move || {
-                let report = hands.pass(&by, &touch);
-                (hands, report, kubeconfig::token_expires(&by))
+                let report = pass.pass(&by, &touch);
+                (pass, report, kubeconfig::token_expires(&by))
             });
-            let Ok((hands, report, expires)) = looked.await else { continue };
-            installer = hands;
+            let Ok((pass, report, expires)) = looked.await else { continue };
+            installer = pass;
             context.metrics.token_expires(expires);
             let look = Look { settings, report, begun, since: since.unwrap_or(begun) };
             wait = judge.judge(&look, &context);
@@ -97,38 +97,38 @@ pub async fn run(mut context: Context, stop: CancellationToken) -> Result<Claim,
 /// Installer or standby, and the last log line on it.
 struct Turn {
     claim: Claim,
-    said: Standing,
+    said: InstallerRole,
 }
 
 impl Turn {
     fn new(settings: &Settings) -> Self {
         let claim = Claim::new(&settings.places.run_dir, &settings.own.name);
-        Self { claim, said: Standing::Installs }
+        Self { claim, said: InstallerRole::Installs }
     }
 
     fn is_ours(&mut self) -> bool {
         let standing = self.claim.stand();
         if standing != self.said {
             match &standing {
-                Standing::Yields(Who { version, pod }) => {
+                InstallerRole::Yields(Who { version, pod }) => {
                     tracing::info!(target: "install", pod, version, "another agent of this node started later: it installs from now on, and this one leaves the node alone");
                 }
-                Standing::Installs => {
+                InstallerRole::Installs => {
                     tracing::info!(target: "install", "the other agent ended: this one installs again")
                 }
             }
             self.said = standing;
         }
-        self.said == Standing::Installs
+        self.said == InstallerRole::Installs
     }
 }
 
 /// Directories to watch.
-fn places(settings: &Settings) -> Vec<Place> {
-    let place = |directory: &Path, names: Names| Place { directory: directory.to_owned(), names };
+fn places(settings: &Settings) -> Vec<WatchedDirectory> {
+    let place = |directory: &Path, names: Names| WatchedDirectory { directory: directory.to_owned(), names };
     let one = |name: &str| Names::One(name.to_owned());
     let given = &settings.places;
-    let mut places: Vec<Place> =
+    let mut places: Vec<WatchedDirectory> =
         given.target_dirs.iter().map(|directory| place(directory, one(super::BINARY))).collect();
     places.push(place(&given.net_dir, Names::Configurations));
     places.push(place(&given.account_dir, Names::All));

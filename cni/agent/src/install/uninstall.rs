@@ -31,7 +31,7 @@ const RUN_FILES: [&str; 10] = [
 
 /// Removal of the binary where a cached result still names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Binary {
+pub enum BinaryRemoval {
     /// Keep it as long as a DEL needs it.
     WhileUnused,
     /// Remove it in any case: by hand, after the node was drained.
@@ -49,12 +49,12 @@ pub struct Summary {
 }
 
 /// Removes everything of ours from the node.
-pub fn uninstall(settings: &Settings, binary: Binary) -> Summary {
+pub fn uninstall(settings: &Settings, binary: BinaryRemoval) -> Summary {
     uninstall_from(settings, std::slice::from_ref(&settings.places.net_dir), binary)
 }
 
 /// The same over several configuration directories.
-pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: Binary) -> Summary {
+pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: BinaryRemoval) -> Summary {
     let mut summary = Summary::default();
     let mut named = false;
     for net_dir in net_dirs {
@@ -70,7 +70,7 @@ pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: Binary)
         absent_is_fine(error, &mut summary);
     }
     match (named, binary) {
-        (true, Binary::WhileUnused) => {
+        (true, BinaryRemoval::WhileUnused) => {
             summary
                 .kept
                 .push(format!("{BINARY}: a configuration that could not be changed may still name it"));
@@ -134,9 +134,9 @@ fn absent_is_fine(error: FileError, summary: &mut Summary) -> bool {
     !absent
 }
 
-fn binaries(settings: &Settings, binary: Binary, summary: &mut Summary) {
+fn binaries(settings: &Settings, binary: BinaryRemoval, summary: &mut Summary) {
     let places = &settings.places;
-    if binary == Binary::WhileUnused {
+    if binary == BinaryRemoval::WhileUnused {
         let why = match cache::uses(places) {
             Ok(Uses { live: 0, .. }) => None,
             Ok(Uses { live, .. }) => Some(format!(

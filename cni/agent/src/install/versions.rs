@@ -23,7 +23,7 @@ const LARGEST: u64 = 64 << 10;
 pub struct Versions(BTreeMap<PathBuf, (Stamp, bool)>);
 
 #[derive(Deserialize)]
-struct Answer {
+struct VersionReply {
     #[serde(default, rename = "supportedVersions")]
     supported: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl Versions {
 }
 
 /// Asks a plugin for its `VERSION`; `None` if it does not answer in time.
-fn ask(path: &Path) -> Option<Answer> {
+fn ask(path: &Path) -> Option<VersionReply> {
     let mut command = Command::new(path);
     command.env_clear().env("CNI_COMMAND", "VERSION");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

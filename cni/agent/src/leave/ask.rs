@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PodSpec};
 use tokio::time::timeout;
 
-use super::decide::Answer;
+use super::decide::DaemonSetAnswer;
 use super::fits::misfit;
 use crate::api::{ApiError, Client};
 use crate::settings::OwnPod;
@@ -20,7 +20,7 @@ const LAST_WAIT: Duration = Duration::from_secs(15);
 const REQUEST: Duration = Duration::from_millis(1500);
 
 /// Retries until the answer is conclusive.
-pub(super) async fn until_told(client: &Client, own: &OwnPod) -> Answer {
+pub(super) async fn until_told(client: &Client, own: &OwnPod) -> DaemonSetAnswer {
     let mut wait = FIRST_WAIT;
     loop {
         let answer = once(client, own, REQUEST).await;
@@ -38,12 +38,12 @@ pub(super) async fn pause(time: Duration) {
 }
 
 /// Asks once; each request has the deadline `limit`.
-pub(super) async fn once(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
+pub(super) async fn once(client: &Client, own: &OwnPod, limit: Duration) -> DaemonSetAnswer {
     // Objects of the API are large, and nearly all of the time nobody asks.
     Box::pin(ask(client, own, limit)).await
 }
 
-async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
+async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> DaemonSetAnswer {
     let OwnPod { namespace, daemonset, .. } = own;
     let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemonset}");
     let daemonset: DaemonSet = match client.get(&path, limit).await {
@@ -51,7 +51,7 @@ async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
         Err(error) => return of_error(&error),
     };
     if daemonset.metadata.deletion_timestamp.is_some() {
-        return Answer::Deleting;
+        return DaemonSetAnswer::Deleting;
     }
     let template = daemonset.spec.template.spec.unwrap_or_default();
     let (unwanted, namespace) =
@@ -60,37 +60,42 @@ async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> Answer {
 }
 
 /// Why the DaemonSet wants no pod on this node. What is not known of the node is no reason to take its redirection away.
-async fn unwanted(client: &Client, own: &OwnPod, template: &PodSpec, limit: Duration) -> Option<Answer> {
+async fn unwanted(
+    client: &Client,
+    own: &OwnPod,
+    template: &PodSpec,
+    limit: Duration,
+) -> Option<DaemonSetAnswer> {
     if own.node.is_empty() {
         return None;
     }
     let node: Node = client.get(&format!("/api/v1/nodes/{}", own.node), limit).await.ok()?;
-    misfit(template, &node).map(Answer::Unwanted)
+    misfit(template, &node).map(DaemonSetAnswer::Unwanted)
 }
 
 /// The namespace of a DaemonSet that is there. Since Kubernetes 1.33 its deletion takes pods first and waits for their end before it takes
 /// anything else, so that nothing but its own state tells it from an eviction.
-async fn stays(client: &Client, name: &str, limit: Duration) -> Answer {
+async fn stays(client: &Client, name: &str, limit: Duration) -> DaemonSetAnswer {
     let namespace: Namespace = match client.get(&format!("/api/v1/namespaces/{name}"), limit).await {
         Ok(namespace) => namespace,
         // A role of before this question was asked.
-        Err(ApiError::Forbidden(_)) => return Answer::Unconfirmed,
-        Err(ApiError::NotFound(_)) => return Answer::NamespaceDeleting,
+        Err(ApiError::Forbidden(_)) => return DaemonSetAnswer::Unconfirmed,
+        Err(ApiError::NotFound(_)) => return DaemonSetAnswer::NamespaceDeleting,
         Err(error) => return of_error(&error),
     };
     let phase = namespace.status.and_then(|status| status.phase);
     if namespace.metadata.deletion_timestamp.is_some() || phase.as_deref() == Some("Terminating") {
-        return Answer::NamespaceDeleting;
+        return DaemonSetAnswer::NamespaceDeleting;
     }
-    Answer::Wanted
+    DaemonSetAnswer::Wanted
 }
 
-fn of_error(error: &ApiError) -> Answer {
+fn of_error(error: &ApiError) -> DaemonSetAnswer {
     match error {
-        ApiError::NotFound(_) => Answer::Gone,
-        ApiError::Forbidden(_) => Answer::Forbidden,
-        ApiError::Unauthorized(error) => Answer::Unauthorized(error.token),
-        silent => Answer::Silent(format!("failed to {silent}")),
+        ApiError::NotFound(_) => DaemonSetAnswer::Gone,
+        ApiError::Forbidden(_) => DaemonSetAnswer::Forbidden,
+        ApiError::Unauthorized(error) => DaemonSetAnswer::Unauthorized(error.token),
+        silent => DaemonSetAnswer::Silent(format!("failed to {silent}")),
     }
 }
 
@@ -100,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::api::Token;
-    use crate::api::testing::{Answer as Reply, Script};
+    use crate::api::testing::{Script, Scripted as Reply};
 
     fn own() -> OwnPod {
         let text = str::to_owned;
@@ -129,7 +134,7 @@ mod tests {
         Reply::new(200, json!({"metadata": {"name": "mesh"}, "status": {"phase": phase}}).to_string())
     }
 
-    async fn of(replies: Vec<Reply>) -> (Answer, usize) {
+    async fn of(replies: Vec<Reply>) -> (DaemonSetAnswer, usize) {
         let script = Script::new(replies);
         let answer = once(&script.client(), &own(), REQUEST).await;
         (answer, script.asked().len())
@@ -137,28 +142,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_answer_of_the_server_has_its_meaning() {
-        for (code, want) in [(404, Answer::Gone), (403, Answer::Forbidden)] {
+        for (code, want) in [(404, DaemonSetAnswer::Gone), (403, DaemonSetAnswer::Forbidden)] {
             assert_eq!(of(vec![Reply::new(code, "")]).await, (want, 1));
         }
         let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
-        assert_eq!(of(vec![Reply::new(200, deleting)]).await, (Answer::Deleting, 1));
+        assert_eq!(of(vec![Reply::new(200, deleting)]).await, (DaemonSetAnswer::Deleting, 1));
         for token in [Token::Proven, Token::Expired, Token::Unproven] {
-            assert_eq!(of(vec![Reply::refusing(token)]).await, (Answer::Unauthorized(token), 1));
+            assert_eq!(of(vec![Reply::refusing(token)]).await, (DaemonSetAnswer::Unauthorized(token), 1));
         }
         for code in [500, 503, 429] {
-            assert!(matches!(of(vec![Reply::new(code, "")]).await, (Answer::Silent(_), 1)), "{code}");
+            assert!(
+                matches!(of(vec![Reply::new(code, "")]).await, (DaemonSetAnswer::Silent(_), 1)),
+                "{code}"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_node_says_whether_it_is_still_wanted() {
         let pool = json!({"pool": "mesh"});
-        assert_eq!(of(vec![daemonset(&pool), node(&pool), namespace("Active")]).await, (Answer::Wanted, 3));
+        assert_eq!(
+            of(vec![daemonset(&pool), node(&pool), namespace("Active")]).await,
+            (DaemonSetAnswer::Wanted, 3)
+        );
         let (answer, _) = of(vec![daemonset(&pool), node(&json!({})), namespace("Active")]).await;
-        assert!(matches!(answer, Answer::Unwanted(why) if why.contains("pool=mesh")));
+        assert!(matches!(answer, DaemonSetAnswer::Unwanted(why) if why.contains("pool=mesh")));
         assert_eq!(
             of(vec![daemonset(&pool), Reply::new(500, ""), namespace("Active")]).await,
-            (Answer::Wanted, 3)
+            (DaemonSetAnswer::Wanted, 3)
         );
     }
 
@@ -166,13 +177,13 @@ mod tests {
     async fn the_namespace_says_whether_the_daemonset_stays() {
         let any = json!({});
         let of = async |reply: Reply| of(vec![daemonset(&any), node(&any), reply]).await.0;
-        assert_eq!(of(namespace("Terminating")).await, Answer::NamespaceDeleting);
+        assert_eq!(of(namespace("Terminating")).await, DaemonSetAnswer::NamespaceDeleting);
         let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
-        assert_eq!(of(Reply::new(200, deleted)).await, Answer::NamespaceDeleting);
-        assert_eq!(of(Reply::new(404, "")).await, Answer::NamespaceDeleting);
-        assert_eq!(of(Reply::new(403, "")).await, Answer::Unconfirmed);
-        assert!(matches!(of(Reply::new(503, "")).await, Answer::Silent(_)));
-        assert_eq!(of(Reply::refusing(Token::Proven)).await, Answer::Unauthorized(Token::Proven));
+        assert_eq!(of(Reply::new(200, deleted)).await, DaemonSetAnswer::NamespaceDeleting);
+        assert_eq!(of(Reply::new(404, "")).await, DaemonSetAnswer::NamespaceDeleting);
+        assert_eq!(of(Reply::new(403, "")).await, DaemonSetAnswer::Unconfirmed);
+        assert!(matches!(of(Reply::new(503, "")).await, DaemonSetAnswer::Silent(_)));
+        assert_eq!(of(Reply::refusing(Token::Proven)).await, DaemonSetAnswer::Unauthorized(Token::Proven));
     }
 
     #[tokio::test(start_paused = true)]
@@ -180,7 +191,7 @@ mod tests {
         let silences =
             || [Reply::new(503, ""), Reply::refusing(Token::Unproven), Reply::refusing(Token::Expired)];
         let script = Script::new(silences().into_iter().chain([Reply::new(404, "")]));
-        assert_eq!(until_told(&script.client(), &own()).await, Answer::Gone);
+        assert_eq!(until_told(&script.client(), &own()).await, DaemonSetAnswer::Gone);
         assert_eq!(script.asked().len(), 4);
     }
 }

@@ -21,7 +21,7 @@ pub(super) const SILENT_FOR: Duration = Duration::from_secs(4);
 
 /// Result of asking for the DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum DaemonSetAnswer {
     /// It is there, wants a pod on this node, and its namespace stays.
     Wanted,
     /// It is there and wants a pod on this node; whether its namespace stays may not be asked.
@@ -42,7 +42,7 @@ pub enum Answer {
     Silent(String),
 }
 
-impl Answer {
+impl DaemonSetAnswer {
     /// 401 or 403: rights or account are gone, if it lasts.
     fn is_refusal(&self) -> bool {
         match self {
@@ -91,11 +91,11 @@ pub struct Observations {
     /// The agent knows which pod it is (`POD_NAME`).
     pub knows_itself: bool,
     /// Answer at the start, if there was one.
-    pub start: Option<Answer>,
+    pub start: Option<DaemonSetAnswer>,
     /// Latest state of the watch.
     pub watched: Watched,
     /// The answers since the agent's pod is being deleted or the agent was told to stop, oldest first, and when they came.
-    pub answers: Vec<(Duration, Answer)>,
+    pub answers: Vec<(Duration, DaemonSetAnswer)>,
     /// Time since the first request.
     pub asked_for: Duration,
     /// The last request before the deadline.
@@ -104,7 +104,7 @@ pub struct Observations {
 
 /// Reason of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum LeaveReason {
     /// Requested by the operator.
     Always,
     /// The agent does not know which pod it is.
@@ -135,11 +135,11 @@ pub enum Reason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Keep them: the next agent takes them over.
-    Keep(Reason),
-    Uninstall(Reason),
+    Keep(LeaveReason),
+    Uninstall(LeaveReason),
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for LeaveReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Always => f.write_str("AMBIENT_DISABLE_SAFE_UPGRADE asks for it"),
@@ -170,17 +170,17 @@ impl fmt::Display for Reason {
 #[must_use]
 pub fn decide(seen: &Observations) -> Option<Decision> {
     if seen.always_uninstall {
-        return Some(Decision::Uninstall(Reason::Always));
+        return Some(Decision::Uninstall(LeaveReason::Always));
     }
     if !seen.knows_itself {
-        return Some(Decision::Uninstall(Reason::Stranger));
+        return Some(Decision::Uninstall(LeaveReason::Stranger));
     }
     let last = seen.answers.last().map(|(_, answer)| answer);
     if let Some(decision) = last.and_then(|answer| by_answer(answer, seen)) {
         return Some(decision);
     }
     match seen.watched {
-        Watched::Deleting => return Some(Decision::Uninstall(Reason::Deleting)),
+        Watched::Deleting => return Some(Decision::Uninstall(LeaveReason::Deleting)),
         Watched::Gone => return Some(Decision::Uninstall(gone(seen))),
         Watched::Unknown | Watched::There { .. } => {}
     }
@@ -190,17 +190,17 @@ pub fn decide(seen: &Observations) -> Option<Decision> {
         return Some(decision);
     }
     let told = latest.find(|answer| !answer.is_silence());
-    if told.is_some_and(Answer::is_refusal) && lasts(seen) {
+    if told.is_some_and(DaemonSetAnswer::is_refusal) && lasts(seen) {
         return Some(refused(told, seen));
     }
-    let waits = last.is_none_or(Answer::is_refusal) || seen.asked_for < SILENT_FOR;
+    let waits = last.is_none_or(DaemonSetAnswer::is_refusal) || seen.asked_for < SILENT_FOR;
     (seen.last || !waits).then(|| by_silence(told, seen))
 }
 
 /// True if denials have lasted long enough.
 fn lasts(seen: &Observations) -> bool {
     let refused_for = refused_for(&seen.answers);
-    if seen.last || seen.start == Some(Answer::Forbidden) {
+    if seen.last || seen.start == Some(DaemonSetAnswer::Forbidden) {
         return refused_for >= REFUSED_AT_LEAST;
     }
     // A watch that is open tells of a deletion: as long as there is time, its word is waited for.
@@ -208,52 +208,56 @@ fn lasts(seen: &Observations) -> bool {
 }
 
 /// Decision of a conclusive answer.
-fn by_answer(answer: &Answer, seen: &Observations) -> Option<Decision> {
+fn by_answer(answer: &DaemonSetAnswer, seen: &Observations) -> Option<Decision> {
     Some(match answer {
-        Answer::Wanted => Decision::Keep(Reason::Wanted),
-        Answer::Unwanted(why) => Decision::Uninstall(Reason::Unwanted(why.clone())),
-        Answer::Deleting => Decision::Uninstall(Reason::Deleting),
-        Answer::NamespaceDeleting => Decision::Uninstall(Reason::NamespaceDeleting),
-        Answer::Gone => Decision::Uninstall(gone(seen)),
-        Answer::Unconfirmed | Answer::Forbidden | Answer::Unauthorized(_) | Answer::Silent(_) => return None,
+        DaemonSetAnswer::Wanted => Decision::Keep(LeaveReason::Wanted),
+        DaemonSetAnswer::Unwanted(why) => Decision::Uninstall(LeaveReason::Unwanted(why.clone())),
+        DaemonSetAnswer::Deleting => Decision::Uninstall(LeaveReason::Deleting),
+        DaemonSetAnswer::NamespaceDeleting => Decision::Uninstall(LeaveReason::NamespaceDeleting),
+        DaemonSetAnswer::Gone => Decision::Uninstall(gone(seen)),
+        DaemonSetAnswer::Unconfirmed
+        | DaemonSetAnswer::Forbidden
+        | DaemonSetAnswer::Unauthorized(_)
+        | DaemonSetAnswer::Silent(_) => return None,
     })
 }
 
-fn gone(seen: &Observations) -> Reason {
-    let was_there = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start).any(Answer::has_seen_it);
-    if was_there || seen.watched == Watched::Deleting { Reason::Gone } else { Reason::NeverThere }
+fn gone(seen: &Observations) -> LeaveReason {
+    let was_there =
+        seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start).any(DaemonSetAnswer::has_seen_it);
+    if was_there || seen.watched == Watched::Deleting { LeaveReason::Gone } else { LeaveReason::NeverThere }
 }
 
-fn refused(told: Option<&Answer>, seen: &Observations) -> Decision {
+fn refused(told: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
     let before = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start);
-    let known = before.clone().any(|one| one.has_seen_it() || *one == Answer::Gone)
+    let known = before.clone().any(|one| one.has_seen_it() || *one == DaemonSetAnswer::Gone)
         || matches!(seen.watched, Watched::There { .. });
     match told {
-        Some(Answer::Unauthorized(_)) => Decision::Uninstall(Reason::AccountGone),
-        _ if known => Decision::Uninstall(Reason::RightsGone),
-        _ => Decision::Uninstall(Reason::NeverAllowed),
+        Some(DaemonSetAnswer::Unauthorized(_)) => Decision::Uninstall(LeaveReason::AccountGone),
+        _ if known => Decision::Uninstall(LeaveReason::RightsGone),
+        _ => Decision::Uninstall(LeaveReason::NeverAllowed),
     }
 }
 
 /// Duration of the trailing denials.
-fn refused_for(answers: &[(Duration, Answer)]) -> Duration {
+fn refused_for(answers: &[(Duration, DaemonSetAnswer)]) -> Duration {
     let told = answers.iter().rev().filter(|(_, answer)| !answer.is_silence());
     let mut run = told.take_while(|(_, answer)| answer.is_refusal()).map(|(at, _)| *at);
     let Some(newest) = run.next() else { return Duration::ZERO };
     newest.saturating_sub(run.last().unwrap_or(newest))
 }
 
-fn by_silence(told: Option<&Answer>, seen: &Observations) -> Decision {
-    if matches!(told, Some(Answer::Wanted | Answer::Unconfirmed)) {
-        return Decision::Keep(Reason::Wanted);
+fn by_silence(told: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
+    if matches!(told, Some(DaemonSetAnswer::Wanted | DaemonSetAnswer::Unconfirmed)) {
+        return Decision::Keep(LeaveReason::Wanted);
     }
     let why = match seen.answers.last() {
-        Some((_, Answer::Silent(why))) => why.clone(),
-        Some((_, Answer::Unauthorized(token))) => format!("401, and {token}"),
+        Some((_, DaemonSetAnswer::Silent(why))) => why.clone(),
+        Some((_, DaemonSetAnswer::Unauthorized(token))) => format!("401, and {token}"),
         Some(_) => "it was refused, but not for long enough".to_owned(),
         None => "it was not asked".to_owned(),
     };
-    Decision::Keep(Reason::Silent(why))
+    Decision::Keep(LeaveReason::Silent(why))
 }
 
 fn is_uninstall(decision: &Decision) -> bool {

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Change, Client, Following, Resource};
-use crate::pods::{NodePod, Pods, Told};
+use crate::pods::{NodePod, PodEvent, Pods};
 use crate::settings::OwnPod;
 
 /// The agent's own pod, as the API shows it.
@@ -33,7 +33,7 @@ impl OwnFacts {
 
 /// Source of the agent's own pod.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum OwnPodSource {
     /// The watched pods of the node.
     Node(Pods),
     /// A watch of its own.
@@ -41,15 +41,20 @@ pub enum Source {
 }
 
 /// Tells what becomes of the own pod until it is cancelled. Nothing, if nobody said which pod it is.
-pub async fn follow(source: Source, own: OwnPod, facts: watch::Sender<OwnFacts>, cancel: CancellationToken) {
+pub async fn follow(
+    source: OwnPodSource,
+    own: OwnPod,
+    facts: watch::Sender<OwnFacts>,
+    cancel: CancellationToken,
+) {
     if own.name.is_empty() || own.namespace.is_empty() {
         return;
     }
     match source {
-        Source::Node(pods) => {
+        OwnPodSource::Node(pods) => {
             cancel.run_until_cancelled(among(&pods, &own, &facts)).await;
         }
-        Source::Name(client) => by_name(client, &own, &facts, &cancel).await,
+        OwnPodSource::Name(client) => by_name(client, &own, &facts, &cancel).await,
     }
 }
 
@@ -70,14 +75,14 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
             tell(facts, told);
         }
         told = match changes.next().await {
-            Some(Told::Set(pod)) if is_own(&pod) => Some(OwnFacts::of(&pod)),
-            Some(Told::Removed(pod)) if is_own(&pod) => Some(OwnFacts::of_removed(&pod)),
+            Some(PodEvent::Set(pod)) if is_own(&pod) => Some(OwnFacts::of(&pod)),
+            Some(PodEvent::Removed(pod)) if is_own(&pod) => Some(OwnFacts::of_removed(&pod)),
             // Its end fell into a gap of the watch. A list is never older than what was told before.
-            Some(Told::All) => listed().or_else(|| {
+            Some(PodEvent::All) => listed().or_else(|| {
                 let held = *facts.borrow();
                 held.host_network.map(|_| OwnFacts { deleting: true, ..held })
             }),
-            Some(Told::Set(_) | Told::Removed(_)) => None,
+            Some(PodEvent::Set(_) | PodEvent::Removed(_)) => None,
             None => return,
         };
     }
@@ -119,7 +124,7 @@ mod tests {
     async fn told(changes: Vec<Change<NodePod>>) -> OwnFacts {
         let pods = Pods::default();
         let (facts, heard) = watch::channel(OwnFacts::default());
-        let follow = follow(Source::Node(pods.clone()), own(), facts, CancellationToken::new());
+        let follow = follow(OwnPodSource::Node(pods.clone()), own(), facts, CancellationToken::new());
         let hear = async move {
             for change in changes {
                 pods.hear(change);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, FIRST_WAIT, once, until_told};
 use super::daemonset::{self, Seen};
-use super::decide::{Answer, Decision, Observations, Reason, decide};
+use super::decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, decide};
 use super::own::OwnFacts;
 use crate::api::Client;
 use crate::settings::OwnPod;
@@ -30,8 +30,8 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Answers {
-    start: Option<Answer>,
-    later: Vec<(Duration, Answer)>,
+    start: Option<DaemonSetAnswer>,
+    later: Vec<(Duration, DaemonSetAnswer)>,
 }
 
 /// Decides between uninstall and upgrade when the agent stops.
@@ -134,7 +134,8 @@ impl Leave {
 
     fn decide_unasked(&self, always_uninstall: bool) -> Decision {
         let seen = Observations { last: true, ..self.observations(always_uninstall) };
-        decide(&seen).unwrap_or_else(|| Decision::Keep(Reason::Silent("there is nobody to ask".to_owned())))
+        decide(&seen)
+            .unwrap_or_else(|| Decision::Keep(LeaveReason::Silent("there is nobody to ask".to_owned())))
     }
 
     fn observations(&self, always_uninstall: bool) -> Observations {
@@ -153,11 +154,11 @@ impl Leave {
         !self.own.name.is_empty() && !self.own.namespace.is_empty()
     }
 
-    fn log_start(&self, answer: &Answer) {
+    fn log_start(&self, answer: &DaemonSetAnswer) {
         let (namespace, daemonset) = (&self.own.namespace, &self.own.daemonset);
         let reason = match answer {
-            Answer::Gone => Reason::NeverThere,
-            Answer::Forbidden => Reason::NeverAllowed,
+            DaemonSetAnswer::Gone => LeaveReason::NeverThere,
+            DaemonSetAnswer::Forbidden => LeaveReason::NeverAllowed,
             _ => {
                 return tracing::debug!(target: "cni-agent", namespace, daemonset, ?answer, "asked for the DaemonSet");
             }

@@ -24,12 +24,12 @@ const DELETED_LIFE: Duration = Duration::from_secs(30);
 /// Maximum number of pods fetched by a GET: a node has far fewer.
 const ASKED_LIMIT: usize = 1024;
 
-/// Tidings that a slow reader may be behind before it has to look at everything.
+/// PodEvents that a slow reader may be behind before it has to look at everything.
 const BEHIND_LIMIT: usize = 256;
 
 /// Event of the cache.
 #[derive(Debug, Clone)]
-pub enum Told {
+pub enum PodEvent {
     /// A pod was added or modified.
     Set(Arc<NodePod>),
     /// A pod was deleted.
@@ -58,15 +58,15 @@ fn key_of(pod: &NodePod) -> String {
     key(&pod.metadata.facts.namespace, &pod.metadata.facts.name)
 }
 
-struct Asked {
+struct Fetched {
     pod: Arc<NodePod>,
     until: Instant,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     watched: HashMap<String, Arc<NodePod>>,
-    asked: HashMap<String, Asked>,
+    asked: HashMap<String, Fetched>,
     synced: bool,
     live: bool,
     heard: Option<Instant>,
@@ -75,13 +75,13 @@ struct State {
 /// Pods of the node: cheap to clone, clones share the cache.
 #[derive(Clone)]
 pub struct Pods {
-    state: Arc<Mutex<State>>,
-    tidings: broadcast::Sender<Told>,
+    state: Arc<Mutex<CacheState>>,
+    events: broadcast::Sender<PodEvent>,
 }
 
 impl Default for Pods {
     fn default() -> Self {
-        Self { state: Arc::default(), tidings: broadcast::Sender::new(BEHIND_LIMIT) }
+        Self { state: Arc::default(), events: broadcast::Sender::new(BEHIND_LIMIT) }
     }
 }
 
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Pods {
 }
 
 impl Pods {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,25 +120,25 @@ impl Pods {
                 state.watched = all.into_iter().map(|pod| (key_of(&pod), Arc::new(pod))).collect();
                 state.asked.clear();
                 state.synced = true;
-                Told::All
+                PodEvent::All
             }
             Change::Set(pod) => {
                 let (key, pod) = (key_of(&pod), Arc::new(pod));
                 state.asked.remove(&key);
                 state.watched.insert(key, Arc::clone(&pod));
-                Told::Set(pod)
+                PodEvent::Set(pod)
             }
             Change::Removed(pod) => {
                 let key = key_of(&pod);
                 state.asked.remove(&key);
                 state.watched.remove(&key);
-                Told::Removed(Arc::new(pod))
+                PodEvent::Removed(Arc::new(pod))
             }
             Change::Alive | Change::Lost(_) => return,
         };
         drop(state);
         // Nobody need listen.
-        let _ = self.tidings.send(told);
+        let _ = self.events.send(told);
     }
 
     /// The pod of that name and `uid`; an empty uid matches none.
@@ -158,7 +158,7 @@ impl Pods {
             state.asked.retain(|_, asked| asked.until > now);
         }
         if state.asked.len() < ASKED_LIMIT {
-            state.asked.insert(key_of(&pod), Asked { pod, until: now + ASKED_LIFE });
+            state.asked.insert(key_of(&pod), Fetched { pod, until: now + ASKED_LIFE });
         }
     }
 
@@ -182,21 +182,21 @@ impl Pods {
     }
 
     #[must_use]
-    pub fn subscribe(&self) -> Tidings {
-        Tidings(self.tidings.subscribe())
+    pub fn subscribe(&self) -> PodEvents {
+        PodEvents(self.events.subscribe())
     }
 }
 
 /// A subscription. A reader that is too slow is told to look at everything, and never holds anybody up.
 #[derive(Debug)]
-pub struct Tidings(broadcast::Receiver<Told>);
+pub struct PodEvents(broadcast::Receiver<PodEvent>);
 
-impl Tidings {
+impl PodEvents {
     /// Next event; `None` when the cache is dropped.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<PodEvent> {
         match self.0.recv().await {
             Ok(told) => Some(told),
-            Err(RecvError::Lagged(_)) => Some(Told::All),
+            Err(RecvError::Lagged(_)) => Some(PodEvent::All),
             Err(RecvError::Closed) => None,
         }
     }
@@ -301,19 +301,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_reader_is_told_to_look_at_everything() {
         let pods = Pods::default();
-        let mut tidings = pods.subscribe();
+        let mut events = pods.subscribe();
         pods.hear(Change::Set(pod("cart", "u-1")));
         pods.hear(Change::Removed(pod("cart", "u-1")));
-        assert!(matches!(tidings.next().await, Some(Told::Set(_))));
-        assert!(matches!(tidings.next().await, Some(Told::Removed(_))));
+        assert!(matches!(events.next().await, Some(PodEvent::Set(_))));
+        assert!(matches!(events.next().await, Some(PodEvent::Removed(_))));
         for _ in 0..=BEHIND_LIMIT {
             pods.hear(Change::Set(pod("cart", "u-1")));
         }
-        assert!(matches!(tidings.next().await, Some(Told::All)));
-        assert!(matches!(tidings.next().await, Some(Told::Set(_))));
+        assert!(matches!(events.next().await, Some(PodEvent::All)));
+        assert!(matches!(events.next().await, Some(PodEvent::Set(_))));
         drop(pods);
         let mut last = 0;
-        while tidings.next().await.is_some() {
+        while events.next().await.is_some() {
             last += 1;
         }
         assert_eq!(last, BEHIND_LIMIT - 1);

@@ -16,7 +16,7 @@ const PROXY: &str = "istio-proxy";
 pub struct NodePod {
     pub metadata: NodeMetadata,
     pub spec: NodeSpec,
-    pub status: Status,
+    pub status: PodStatus,
     /// [`Self::facts`] as compact JSON: what the plugin is told. Written when the pod becomes known, since its ADD is what must not wait.
     pub told: Box<str>,
 }
@@ -64,7 +64,7 @@ struct Rest {
     #[serde(default)]
     spec: RestOfSpec,
     #[serde(default)]
-    status: Option<Status>,
+    status: Option<PodStatus>,
 }
 
 #[derive(Default, Deserialize)]
@@ -140,7 +140,7 @@ fn is_read(key: &str) -> bool {
 /// Subset of `status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`
     pub phase: String,
     pub nominated_node_name: String,
@@ -161,15 +161,15 @@ pub struct PodIp {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     pub name: String,
-    pub state: State,
-    pub last_state: State,
+    pub state: ContainerState,
+    pub last_state: ContainerState,
     pub restart_count: i32,
 }
 
 /// State; only `terminated` is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct ContainerState {
     pub terminated: Option<Terminated>,
 }
 
@@ -253,6 +253,6 @@ mod tests {
     fn a_pod_without_status_is_a_pod() {
         let pod: NodePod =
             serde_json::from_value(json!({"metadata": {"name": "a"}, "status": null})).unwrap();
-        assert_eq!(pod.status, Status::default());
+        assert_eq!(pod.status, PodStatus::default());
     }
 }

@@ -30,23 +30,23 @@ pub struct BackendWanted {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ChildRequest {
     pub task: Task,
     /// Places to search for namespaces.
     pub grounds: Grounds,
     pub backend: BackendWanted,
-    pub pods: Vec<Asked>,
+    pub pods: Vec<TargetPod>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct TargetPod {
     /// Decide its rules.
     pub facts: PodFacts,
     /// Addresses, the primary first.
     pub addresses: Vec<IpAddr>,
 }
 
-impl Asked {
+impl TargetPod {
     /// Identity, as sandboxes are labelled with it.
     #[must_use]
     pub fn identity(&self) -> Identity {
@@ -119,7 +119,7 @@ impl fmt::Display for Proven {
 /// Result for one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum PodOutcome {
     /// Its namespace was not found.
     NotFound(NotFound),
     /// It is not enrolled.
@@ -145,6 +145,6 @@ pub enum Outcome {
 
 /// One outcome for each pod, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    pub outcomes: Vec<Outcome>,
+pub struct ChildReply {
+    pub outcomes: Vec<PodOutcome>,
 }

@@ -14,7 +14,7 @@ const LIMIT: u64 = 1024 * 1024;
 
 /// Entry of the result cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CachedResult {
     /// Its pod.
     pub named: Named,
     /// Path of the netns on the node; older versions of libcni do not record it.
@@ -59,7 +59,7 @@ struct OldIp {
 
 /// Parses an entry; `None` if malformed, or not of a pod.
 #[must_use]
-pub fn parse(text: &[u8], written: SystemTime) -> Option<Entry> {
+pub fn parse(text: &[u8], written: SystemTime) -> Option<CachedResult> {
     let raw: Raw = serde_json::from_slice(text).ok()?;
     let mut named = Named::default();
     for (key, value) in raw.cni_args.unwrap_or_default() {
@@ -76,15 +76,15 @@ pub fn parse(text: &[u8], written: SystemTime) -> Option<Entry> {
     let addresses = texts.chain(old).filter_map(|text| text.split('/').next()?.parse().ok()).collect();
     let is_of_a_pod = !named.name.is_empty() && !named.namespace.is_empty();
     let netns = Some(PathBuf::from(raw.netns)).filter(|path| !path.as_os_str().is_empty());
-    is_of_a_pod.then_some(Entry { named, netns, addresses, written })
+    is_of_a_pod.then_some(CachedResult { named, netns, addresses, written })
 }
 
 /// All entries below `dir` (as `/var/lib/cni`), the newest first. What cannot be read is not there: an entry that vanishes is a pod that
 /// went, and the cache is one witness of several.
 #[must_use]
-pub fn read(dir: &Path) -> Vec<Entry> {
+pub fn read(dir: &Path) -> Vec<CachedResult> {
     let files = std::fs::read_dir(dir.join("results")).into_iter().flatten().flatten();
-    let mut entries: Vec<Entry> = files
+    let mut entries: Vec<CachedResult> = files
         .filter_map(|file| {
             let about = file.metadata().ok().filter(|about| about.is_file() && about.len() <= LIMIT)?;
             let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn parsed(value: &serde_json::Value) -> Option<Entry> {
+    fn parsed(value: &serde_json::Value) -> Option<CachedResult> {
         parse(value.to_string().as_bytes(), SystemTime::UNIX_EPOCH)
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let addresses = ["10.9.0.2", "fd00::2"].map(|text| text.parse().unwrap()).to_vec();
         let netns = Some(PathBuf::from("/var/run/netns/cni-1"));
         let written = SystemTime::UNIX_EPOCH;
-        assert_eq!(entry, Some(Entry { named: named.clone(), netns, addresses, written }));
+        assert_eq!(entry, Some(CachedResult { named: named.clone(), netns, addresses, written }));
 
         let older = parsed(&json!({"cniArgs": args, "result": {"ip4": {"ip": "10.9.0.2/24"}}})).unwrap();
         assert_eq!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::ask::{Answer, Request};
+use super::ask::{ChildReply, ChildRequest};
 use super::inside::COMMAND;
 
 /// Size limit of an answer: far more than one about a full node has.
@@ -45,7 +45,7 @@ impl Program {
     ///
     /// # Errors
     /// There is no answer.
-    pub async fn ask(&self, request: &Request, deadline: Duration) -> Result<Answer, ChildError> {
+    pub async fn ask(&self, request: &ChildRequest, deadline: Duration) -> Result<ChildReply, ChildError> {
         let text = serde_json::to_vec(request)?;
         let mut command = Command::new(&self.0);
         command.arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -80,14 +80,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
-    use super::super::ask::{BackendWanted, Outcome, Task};
+    use super::super::ask::{BackendWanted, PodOutcome, Task};
     use super::super::gather::Grounds;
     use super::*;
 
-    fn request() -> Request {
+    fn request() -> ChildRequest {
         let [netns_dir, node_netns_dir, cache_dir, proc_dir] = ["/n", "/o", "/c", "/p"].map(PathBuf::from);
         let grounds = Grounds { netns_dir, node_netns_dir, cache_dir, proc_dir };
-        Request { task: Task::Look, grounds, backend: BackendWanted::default(), pods: Vec::new() }
+        ChildRequest { task: Task::Look, grounds, backend: BackendWanted::default(), pods: Vec::new() }
     }
 
     fn program(dir: &Path, script: &str) -> Program {
@@ -104,10 +104,10 @@ mod tests {
         let script =
             format!("echo \"$@\" >{0}; cat >>{0}; echo '{{\"outcomes\":[\"right\"]}}'", said.display());
         let answer = program(dir.path(), &script).ask(&request(), Duration::from_secs(60)).await.unwrap();
-        assert_eq!(answer.outcomes, [Outcome::Right]);
+        assert_eq!(answer.outcomes, [PodOutcome::Right]);
         let said = fs::read_to_string(said).unwrap();
         let text = said.strip_prefix("in-pod\n").unwrap();
-        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request());
+        assert_eq!(serde_json::from_str::<ChildRequest>(text).unwrap(), request());
     }
 
     #[tokio::test]

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::ask::{Outcome, Proven, Written};
-use super::detect::{Broken, Future, Rules, Scope, detect, is_validated, scope};
+use super::ask::{PodOutcome, Proven, Written};
+use super::detect::{Broken, Lifecycle, Rules, Scope, detect, is_validated, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
-use crate::settings::Policy;
+use crate::settings::RepairPolicy;
 
 use owners::{Owners, When};
 pub use pace::Pace;
@@ -32,7 +32,7 @@ use survey::Survey;
 pub type Time = Duration;
 
 #[derive(Debug)]
-pub enum Event {
+pub enum RepairEvent {
     /// A pod was added or modified.
     Pod(Arc<NodePod>),
     /// The pod of this UID was deleted.
@@ -42,7 +42,7 @@ pub enum Event {
     /// Result of the action on the pod of this UID, at this time by the node's clock.
     Done(String, Done, Timestamp),
     /// Results of a survey, by UID; `None` if it failed as a whole.
-    Looked(Vec<(String, Option<Outcome>)>),
+    Looked(Vec<(String, Option<PodOutcome>)>),
     Tick,
 }
 
@@ -50,7 +50,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     /// Outcome from the child process.
-    Repaired(Outcome),
+    Repaired(PodOutcome),
     /// The API server accepted the request.
     Accepted,
     /// The pod is gone, or replaced by another one.
@@ -59,15 +59,15 @@ pub enum Done {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Acts on a pod; ends with [`Event::Done`].
-    Do(Policy, Arc<NodePod>),
-    /// Surveys the rules of these pods; ends with [`Event::Looked`].
+pub enum RepairAction {
+    /// Acts on a pod; ends with [`RepairEvent::Done`].
+    Do(RepairPolicy, Arc<NodePod>),
+    /// Surveys the rules of these pods; ends with [`RepairEvent::Looked`].
     Look(Vec<Arc<NodePod>>),
     /// Emits an event on a pod.
     Tell(Arc<NodePod>, News),
     /// An action on a pod ended, so long after it was found broken.
-    Ended(Policy, RepairResult, Duration),
+    Ended(RepairPolicy, RepairResult, Duration),
     /// A pod that was found broken is proven to redirect, and was not before.
     Exposed(Arc<NodePod>),
     Unrepairable(Unrepairable),
@@ -88,7 +88,7 @@ pub enum News {
     RightBefore(String),
     /// A run of its validation that began with right rules failed: the proofs.
     FailsOtherwise(String),
-    Failed(Policy, String),
+    Failed(RepairPolicy, String),
     Deleted,
     /// It is not deleted yet, since that many pods of its owner were before it, one after the other: when it is.
     Spared(u32, Duration),
@@ -160,26 +160,32 @@ impl Tracked {
     }
 
     /// It is not deleted before `at`; its owner hears of it once that is no short time any more.
-    fn spare(&mut self, at: Time, generations: u32, now: Time, out: &mut Vec<Action>) {
+    fn spare(&mut self, at: Time, generations: u32, now: Time, out: &mut Vec<RepairAction>) {
         self.due = Some(at);
         if generations >= owners::PATIENCE && !self.told.contains(&Once::Spared) {
             self.told.push(Once::Spared);
             let news = News::Spared(generations, at.saturating_sub(now));
-            out.push(Action::Tell(Arc::clone(&self.pod), news));
+            out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
         }
     }
 
-    fn repaired(&mut self, written: Written, result: RepairResult, proofs: String, out: &mut Vec<Action>) {
+    fn repaired(
+        &mut self,
+        written: Written,
+        result: RepairResult,
+        proofs: String,
+        out: &mut Vec<RepairAction>,
+    ) {
         let once = match self.right {
             // The run that led here began afterwards.
             Some(_) => Once::FailsOtherwise,
             None => Once::RightBefore,
         };
-        let mut tell = |news| out.push(Action::Tell(Arc::clone(&self.pod), news));
+        let mut tell = |news| out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
         match written {
             Written::Created | Written::Replaced if result == RepairResult::Success => {
                 tell(News::Repaired(proofs));
-                out.push(Action::Exposed(Arc::clone(&self.pod)));
+                out.push(RepairAction::Exposed(Arc::clone(&self.pod)));
             }
             Written::Created | Written::Replaced => tell(News::Unproven(proofs)),
             Written::Unchanged if self.told.contains(&once) => {}
@@ -199,7 +205,7 @@ impl Tracked {
 #[derive(Debug)]
 struct Busy {
     pod: Arc<NodePod>,
-    policy: Policy,
+    policy: RepairPolicy,
     since: Time,
     seen: Time,
 }
@@ -230,28 +236,28 @@ impl Controller {
     }
 
     /// Processes an event; returns actions.
-    pub fn decide(&mut self, event: Event, now: Time) -> Vec<Action> {
+    pub fn decide(&mut self, event: RepairEvent, now: Time) -> Vec<RepairAction> {
         let mut out = Vec::new();
         match event {
-            Event::Pod(pod) => self.observe(pod, now, &mut out),
-            Event::Gone(uid) => {
+            RepairEvent::Pod(pod) => self.observe(pod, now, &mut out),
+            RepairEvent::Gone(uid) => {
                 self.pods.remove(&uid);
             }
-            Event::Rules(rules) => self.go_by(*rules, now, &mut out),
-            Event::Done(uid, done, at) => self.done(&uid, done, (now, at), &mut out),
-            Event::Looked(outcomes) => self.looked(outcomes, now, &mut out),
-            Event::Tick => {}
+            RepairEvent::Rules(rules) => self.go_by(*rules, now, &mut out),
+            RepairEvent::Done(uid, done, at) => self.done(&uid, done, (now, at), &mut out),
+            RepairEvent::Looked(outcomes) => self.looked(outcomes, now, &mut out),
+            RepairEvent::Tick => {}
         }
         self.start(now, &mut out);
         self.look(now, &mut out);
         let unredirected = self.pods.values().filter(|known| known.survey.is_unredirected()).count();
         if std::mem::replace(&mut self.unredirected, unredirected) != unredirected {
-            out.push(Action::Unredirected(unredirected));
+            out.push(RepairAction::Unredirected(unredirected));
         }
         out
     }
 
-    /// Deadline of the next [`Event::Tick`].
+    /// Deadline of the next [`RepairEvent::Tick`].
     #[must_use]
     pub fn wake(&self) -> Option<Time> {
         let due = self.pods.values().filter_map(|known| known.due).min().filter(|_| self.busy.is_none());
@@ -260,7 +266,7 @@ impl Controller {
     }
 
     /// Takes other rules. At the start they change several times, as the API server says what is allowed.
-    fn go_by(&mut self, rules: Rules, now: Time, out: &mut Vec<Action>) {
+    fn go_by(&mut self, rules: Rules, now: Time, out: &mut Vec<RepairAction>) {
         let (new, old) = (&rules.settings, &self.rules.settings);
         let is_same = (&new.policies, new.fallback, &new.label) == (&old.policies, old.fallback, &old.label);
         self.rules = rules;
@@ -276,7 +282,7 @@ impl Controller {
         }
     }
 
-    fn observe(&mut self, pod: Arc<NodePod>, now: Time, out: &mut Vec<Action>) {
+    fn observe(&mut self, pod: Arc<NodePod>, now: Time, out: &mut Vec<RepairAction>) {
         let uid = pod.metadata.facts.uid.clone();
         let scope = scope(&pod, &self.rules);
         let broken = if scope == Scope::Out { None } else { detect(&pod, &self.rules) };
@@ -308,31 +314,31 @@ impl Controller {
             let is_busy = self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid));
             known.due = (!is_busy && !is_done).then(|| now + after(known.attempts));
         }
-        if self.policy() == Some(Policy::Label) {
+        if self.policy() == Some(RepairPolicy::Label) {
             self.count_skipped(&uid, out);
         }
     }
 
     /// The first policy that is on.
-    fn policy(&self) -> Option<Policy> {
-        let order = [Policy::Repair, Policy::Delete, Policy::Label];
+    fn policy(&self) -> Option<RepairPolicy> {
+        let order = [RepairPolicy::Repair, RepairPolicy::Delete, RepairPolicy::Label];
         let policies = &self.rules.settings.policies;
         order.into_iter().find(|policy| policies.contains(policy))
     }
 
     /// A pod that has the label already is counted each time that it is seen, as upstream does.
-    fn count_skipped(&mut self, uid: &str, out: &mut Vec<Action>) {
+    fn count_skipped(&mut self, uid: &str, out: &mut Vec<RepairAction>) {
         let key = &self.rules.settings.label.0;
         if let Some(known) = self.pods.get_mut(uid)
             && known.pod.metadata.facts.labels.contains_key(key)
         {
             known.due = None;
-            out.push(Action::Ended(Policy::Label, RepairResult::Skip, Duration::ZERO));
+            out.push(RepairAction::Ended(RepairPolicy::Label, RepairResult::Skip, Duration::ZERO));
         }
     }
 
     /// Starts the next action, if one is due.
-    fn start(&mut self, now: Time, out: &mut Vec<Action>) {
+    fn start(&mut self, now: Time, out: &mut Vec<RepairAction>) {
         while self.busy.is_none() {
             let waiting =
                 self.pods.iter().filter_map(|(uid, known)| Some((known.due.filter(|due| *due <= now)?, uid)));
@@ -344,42 +350,42 @@ impl Controller {
         }
     }
 
-    fn act(&mut self, uid: &str, now: Time, out: &mut Vec<Action>) {
+    fn act(&mut self, uid: &str, now: Time, out: &mut Vec<RepairAction>) {
         let policy = self.policy();
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
-        let future = known.broken.as_ref().map_or(Future::Again, |broken| broken.future);
-        let impossible = known.impossible.clone().filter(|_| policy == Some(Policy::Repair));
+        let lifecycle = known.broken.as_ref().map_or(Lifecycle::Again, |broken| broken.lifecycle);
+        let impossible = known.impossible.clone().filter(|_| policy == Some(RepairPolicy::Repair));
         if let Some(why) = impossible {
             return self.give_up(uid, Unrepairable::InvalidPod, &why, now, out);
         }
-        match (policy, future) {
+        match (policy, lifecycle) {
             (None, _) => {
                 if known.broken.is_some() && !known.told.contains(&Once::Broken) {
                     known.told.push(Once::Broken);
-                    out.push(Action::Tell(Arc::clone(&known.pod), News::Broken));
+                    out.push(RepairAction::Tell(Arc::clone(&known.pod), News::Broken));
                 }
             }
-            (Some(Policy::Repair), Future::StartsOnce) => {
+            (Some(RepairPolicy::Repair), Lifecycle::StartsOnce) => {
                 let why = "its containers are started once only (restartPolicy: Never)";
                 self.give_up(uid, Unrepairable::RestartPolicyNever, why, now, out);
             }
-            (Some(Policy::Repair), Future::Finished) => {
+            (Some(RepairPolicy::Repair), Lifecycle::Finished) => {
                 self.give_up(uid, Unrepairable::Finished, "it is over", now, out);
             }
             (Some(policy), _) => self.begin(policy, uid, now, out),
         }
     }
 
-    fn begin(&mut self, policy: Policy, uid: &str, now: Time, out: &mut Vec<Action>) {
+    fn begin(&mut self, policy: RepairPolicy, uid: &str, now: Time, out: &mut Vec<RepairAction>) {
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
-        if policy == Policy::Label
+        if policy == RepairPolicy::Label
             && known.pod.metadata.facts.labels.contains_key(&self.rules.settings.label.0)
         {
             return;
         }
-        if policy == Policy::Delete
+        if policy == RepairPolicy::Delete
             && let When::Later { at, generations } = self.owners.when(known.owner(), known.seen, now)
         {
             known.spare(at, generations, now, out);
@@ -388,76 +394,83 @@ impl Controller {
         self.pace.take(now);
         let (pod, since, seen) = (Arc::clone(&known.pod), known.since, known.seen);
         self.busy = Some(Busy { pod, policy, since, seen });
-        out.push(Action::Do(policy, Arc::clone(&known.pod)));
+        out.push(RepairAction::Do(policy, Arc::clone(&known.pod)));
     }
 
     /// Repair is no use: the owner is told once, and the operator's fallback is taken.
-    fn give_up(&mut self, uid: &str, reason: Unrepairable, why: &str, now: Time, out: &mut Vec<Action>) {
+    fn give_up(
+        &mut self,
+        uid: &str,
+        reason: Unrepairable,
+        why: &str,
+        now: Time,
+        out: &mut Vec<RepairAction>,
+    ) {
         let fallback = self.rules.settings.fallback;
         let Some(known) = self.pods.get_mut(uid) else { return };
         if !known.told.contains(&Once::Unrepairable(true)) {
             known.told.push(Once::Unrepairable(true));
-            out.push(Action::Unrepairable(reason));
-            out.push(Action::Tell(Arc::clone(&known.pod), News::Unrepairable(why.to_owned())));
+            out.push(RepairAction::Unrepairable(reason));
+            out.push(RepairAction::Tell(Arc::clone(&known.pod), News::Unrepairable(why.to_owned())));
         }
-        if let Some(policy @ (Policy::Delete | Policy::Label)) = fallback {
+        if let Some(policy @ (RepairPolicy::Delete | RepairPolicy::Label)) = fallback {
             self.begin(policy, uid, now, out);
         }
     }
 
-    fn done(&mut self, uid: &str, done: Done, (now, at): (Time, Timestamp), out: &mut Vec<Action>) {
+    fn done(&mut self, uid: &str, done: Done, (now, at): (Time, Timestamp), out: &mut Vec<RepairAction>) {
         let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
         let Busy { pod, policy, since, seen } = busy;
         let took = now.saturating_sub(since);
         if done == Done::Accepted {
-            if policy == Policy::Delete {
+            if policy == RepairPolicy::Delete {
                 self.owners.deleted(&pod.metadata.controller, seen, now);
             }
-            out.push(Action::Ended(policy, RepairResult::Success, took));
-            let news = if policy == Policy::Label { News::Labelled } else { News::Deleted };
-            return out.push(Action::Tell(pod, news));
+            out.push(RepairAction::Ended(policy, RepairResult::Success, took));
+            let news = if policy == RepairPolicy::Label { News::Labelled } else { News::Deleted };
+            return out.push(RepairAction::Tell(pod, news));
         }
         let Some(known) = self.pods.get_mut(uid) else { return };
         let failed = match done {
-            Done::Repaired(Outcome::Proven { written, backend, families }) => {
+            Done::Repaired(PodOutcome::Proven { written, backend, families }) => {
                 let result = match families.iter().all(Proven::is_by_packet) {
                     true => RepairResult::Success,
                     false => RepairResult::Unproven,
                 };
                 let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
-                out.push(Action::Ended(policy, result, took));
+                out.push(RepairAction::Ended(policy, result, took));
                 known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
-            Done::Accepted | Done::Vanished | Done::Repaired(Outcome::NotEnrolled(_)) => return,
+            Done::Accepted | Done::Vanished | Done::Repaired(PodOutcome::NotEnrolled(_)) => return,
             Done::Repaired(outcome) => failure(&outcome),
             Done::Failed(why) => (Unrepairable::RulesRefused, why),
         };
         let (reason, why) = failed;
-        out.push(Action::Ended(policy, RepairResult::Fail, took));
+        out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
         known.attempts += 1;
         known.due = Some(now + after(known.attempts));
-        if policy != Policy::Repair || known.attempts == 1 {
-            out.push(Action::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
+        if policy != RepairPolicy::Repair || known.attempts == 1 {
+            out.push(RepairAction::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
         }
-        let is_enough = policy == Policy::Repair && known.attempts == PATIENCE;
+        let is_enough = policy == RepairPolicy::Repair && known.attempts == PATIENCE;
         if is_enough && !known.told.contains(&Once::Unrepairable(false)) {
-            out.push(Action::Unrepairable(reason));
-            out.push(Action::Tell(pod, News::Unrepairable(why)));
+            out.push(RepairAction::Unrepairable(reason));
+            out.push(RepairAction::Tell(pod, News::Unrepairable(why)));
             known.told.push(Once::Unrepairable(false));
         }
     }
 }
 
 /// Why a repair was not verified.
-fn failure(outcome: &Outcome) -> (Unrepairable, String) {
+fn failure(outcome: &PodOutcome) -> (Unrepairable, String) {
     match outcome {
-        Outcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),
-        Outcome::Unproven { why, .. } => {
+        PodOutcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),
+        PodOutcome::Unproven { why, .. } => {
             (Unrepairable::NotProven, format!("rules were written, and are not proven: {why}"))
         }
-        Outcome::Failed(why) => (Unrepairable::RulesRefused, why.clone()),
+        PodOutcome::Failed(why) => (Unrepairable::RulesRefused, why.clone()),
         other => (Unrepairable::RulesRefused, format!("unexpected answer {other:?}")),
     }
 }

@@ -73,7 +73,7 @@ fn is_excluded(facts: &PodFacts, rules: &Rules) -> bool {
 
 /// Identity of a failed run of the validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct ValidationRun {
     /// `restartCount`
     pub restarts: i32,
     pub started: Option<String>,
@@ -82,7 +82,7 @@ pub struct Run {
 
 /// Lifecycle of a broken pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Future {
+pub enum Lifecycle {
     /// Its validation is restarted.
     Again,
     /// Its containers are never restarted.
@@ -94,9 +94,9 @@ pub enum Future {
 /// Pod that failed validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    pub run: Run,
+    pub run: ValidationRun,
     /// Its lifecycle.
-    pub future: Future,
+    pub lifecycle: Lifecycle,
 }
 
 /// Reads the result of the pod's validation.
@@ -109,19 +109,19 @@ pub fn detect(pod: &NodePod, rules: &Rules) -> Option<Broken> {
     }
     let starts_once = pod.spec.restart_policy == "Never";
     let is_over = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
-    let future = match (starts_once, is_over) {
-        (true, _) => Future::StartsOnce,
-        (false, true) => Future::Finished,
-        (false, false) => Future::Again,
+    let lifecycle = match (starts_once, is_over) {
+        (true, _) => Lifecycle::StartsOnce,
+        (false, true) => Lifecycle::Finished,
+        (false, false) => Lifecycle::Again,
     };
     validations(pod, rules).find_map(|container| {
-        let failure = failure(container, future, rules)?;
-        let run = Run {
+        let failure = failure(container, lifecycle, rules)?;
+        let run = ValidationRun {
             restarts: container.restart_count,
             started: failure.started_at.clone(),
             finished: failure.finished_at.clone(),
         };
-        Some(Broken { run, future })
+        Some(Broken { run, lifecycle })
     })
 }
 
@@ -142,12 +142,16 @@ fn has_passed(ended: &Terminated) -> bool {
     ended.reason == "Completed" || ended.exit_code == 0
 }
 
-fn failure<'a>(container: &'a ContainerStatus, future: Future, rules: &Rules) -> Option<&'a Terminated> {
+fn failure<'a>(
+    container: &'a ContainerStatus,
+    lifecycle: Lifecycle,
+    rules: &Rules,
+) -> Option<&'a Terminated> {
     let now = container.state.terminated.as_ref();
     if now.is_some_and(has_passed) {
         return None;
     }
-    let first_counts = future == Future::StartsOnce;
+    let first_counts = lifecycle == Lifecycle::StartsOnce;
     let failure = container.last_state.terminated.as_ref().or(now.filter(|_| first_counts))?;
     let repair = &rules.settings;
     let message = repair.termination_message.trim();

@@ -10,7 +10,7 @@ use netfilter::address::Rtnetlink;
 use netfilter::{Netns, NetnsError, NetnsId, NodeRoot};
 use serde::{Deserialize, Serialize};
 
-use super::cache::{self, Entry};
+use super::cache::{self, CachedResult};
 use super::find::{Candidate, Sandbox};
 use super::process::{self, Process};
 
@@ -45,7 +45,7 @@ pub fn gather(grounds: &Grounds) -> Result<Gathered, NetnsError> {
 
     let mut found: BTreeMap<NetnsId, (Netns, Option<Process>)> = BTreeMap::new();
     let entries = cache::read(&grounds.cache_dir);
-    let mut by_path: BTreeMap<NetnsId, Entry> = BTreeMap::new();
+    let mut by_path: BTreeMap<NetnsId, CachedResult> = BTreeMap::new();
     let root = NodeRoot::open(&grounds.proc_dir);
     for entry in &entries {
         let named = entry.netns.as_deref();
@@ -110,7 +110,7 @@ fn open(grounds: &Grounds, root: Option<&NodeRoot>, path: &Path) -> Option<Netns
 }
 
 /// The newest entry without a path that has one of these addresses: how older libraries left it.
-fn by_address<'a>(entries: &'a [Entry], addresses: &[IpAddr]) -> Option<&'a Entry> {
+fn by_address<'a>(entries: &'a [CachedResult], addresses: &[IpAddr]) -> Option<&'a CachedResult> {
     let mut without_path = entries.iter().filter(|entry| entry.netns.is_none());
     without_path.find(|entry| entry.addresses.iter().any(|address| addresses.contains(address)))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process that enters namespaces for the agent: `install-cni in-pod`. It reads a [`Request`], finds each pod's namespace, works in it
+//! The process that enters namespaces for the agent: `install-cni in-pod`. It reads a [`ChildRequest`], finds each pod's namespace, works in it
 //! and answers. It has one thread and ends with its work, so that the agent never is in a pod's namespace, and a namespace that hangs
 //! costs no more than this process.
 
@@ -17,7 +17,7 @@ use redirect::host::Environment;
 use redirect::live::compare::Difference;
 use redirect::{Enrolment, enrol};
 
-use super::ask::{Answer, Asked, BackendWanted, Outcome, Request, Task, Written};
+use super::ask::{BackendWanted, ChildReply, ChildRequest, PodOutcome, TargetPod, Task, Written};
 use super::find;
 use super::gather::{Gathered, gather};
 use super::probe;
@@ -29,7 +29,7 @@ pub const COMMAND: &str = "in-pod";
 pub fn main() -> ExitCode {
     let mut text = Vec::new();
     let read = std::io::stdin().read_to_end(&mut text);
-    let Some(request) = read.ok().and_then(|_| serde_json::from_slice::<Request>(&text).ok()) else {
+    let Some(request) = read.ok().and_then(|_| serde_json::from_slice::<ChildRequest>(&text).ok()) else {
         return ExitCode::from(64);
     };
     let answer = serve(&request);
@@ -39,28 +39,28 @@ pub fn main() -> ExitCode {
 
 /// Runs the task. The calling thread ends in one of the namespaces.
 #[must_use]
-pub fn serve(request: &Request) -> Answer {
+pub fn serve(request: &ChildRequest) -> ChildReply {
     let outcomes = match gather(&request.grounds) {
         Ok(gathered) => request.pods.iter().map(|pod| one(request, pod, &gathered)).collect(),
-        Err(error) => request.pods.iter().map(|_| Outcome::Failed(error.to_string())).collect(),
+        Err(error) => request.pods.iter().map(|_| PodOutcome::Failed(error.to_string())).collect(),
     };
-    Answer { outcomes }
+    ChildReply { outcomes }
 }
 
-fn one(request: &Request, pod: &Asked, gathered: &Gathered) -> Outcome {
+fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutcome {
     let at = match find::find(&pod.identity(), &pod.addresses, &gathered.candidates) {
         Ok(at) => at,
-        Err(why) => return Outcome::NotFound(why),
+        Err(why) => return PodOutcome::NotFound(why),
     };
     let redirect = match enrol(&pod.facts) {
         Ok(Enrolment::Enrol(redirect)) => redirect,
-        Ok(Enrolment::Skip(reason)) => return Outcome::NotEnrolled(reason.to_string()),
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Ok(Enrolment::Skip(reason)) => return PodOutcome::NotEnrolled(reason.to_string()),
+        Err(error) => return PodOutcome::Failed(error.to_string()),
     };
     let Some(netns) = gathered.namespaces.get(at) else {
-        return Outcome::Failed("find the namespace".to_owned());
+        return PodOutcome::Failed("find the namespace".to_owned());
     };
-    let work = || -> Result<Outcome, Failure> {
+    let work = || -> Result<PodOutcome, Failure> {
         netns.enter_for_good()?;
         let mut rtnetlink = Rtnetlink::open()?;
         let addresses = rtnetlink.list()?;
@@ -71,7 +71,7 @@ fn one(request: &Request, pod: &Asked, gathered: &Gathered) -> Outcome {
             Task::Repair => repair(&mut rtnetlink, &config, &addresses, &request.backend),
         }
     };
-    work().unwrap_or_else(|error| Outcome::Failed(error.to_string()))
+    work().unwrap_or_else(|error| PodOutcome::Failed(error.to_string()))
 }
 
 /// Why a namespace cannot be used.
@@ -101,15 +101,15 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-fn compare(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<Outcome, Failure> {
+fn compare(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<PodOutcome, Failure> {
     let addresses: Vec<_> = rtnetlink.list()?.into_iter().map(|address| address.ip).collect();
     let has_routes = |routes| Ok(rtnetlink.has_policy_routes(routes)?);
     let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
     // Foreign rules may or may not keep packets from ours; the probe knows.
     lacks.retain(|lack| !matches!(lack, Lack::Rules(Difference::Foreign(_))));
     Ok(match lacks.as_slice() {
-        [] => Outcome::Right,
-        lacks => Outcome::Wrong(lacks.iter().map(ToString::to_string).collect()),
+        [] => PodOutcome::Right,
+        lacks => PodOutcome::Wrong(lacks.iter().map(ToString::to_string).collect()),
     })
 }
 
@@ -118,7 +118,7 @@ fn repair(
     config: &Config,
     addresses: &[Address],
     backend: &BackendWanted,
-) -> Result<Outcome, Failure> {
+) -> Result<PodOutcome, Failure> {
     let (wish, recorded) = wanted(backend);
     let request = program::Request { config: config.clone(), wish, recorded, options: Options::default() };
     let programmed = program::program(rtnetlink, request)?;
@@ -128,14 +128,14 @@ fn repair(
         Applied::Unchanged => Written::Unchanged,
     };
     let backend = programmed.choice.backend.to_string();
-    if let Outcome::Wrong(lacks) = compare(rtnetlink, config)? {
-        return Ok(Outcome::Unproven { written, why: lacks.join("; ") });
+    if let PodOutcome::Wrong(lacks) = compare(rtnetlink, config)? {
+        return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") });
     }
     // Users and groups of rules and of the probe are the pod's.
     owner::enter()?;
     Ok(match probe::prove(config, addresses) {
-        Ok(families) => Outcome::Proven { written, backend, families },
-        Err(unproven) => Outcome::Unproven { written, why: chain(&unproven) },
+        Ok(families) => PodOutcome::Proven { written, backend, families },
+        Err(unproven) => PodOutcome::Unproven { written, why: chain(&unproven) },
     })
 }
 

@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::{Asked, BackendWanted, Outcome, Request, Task};
+use super::actions;
+use super::ask::{BackendWanted, ChildRequest, PodOutcome, TargetPod, Task};
 use super::child::Program;
-use super::decide::{Action, Controller, Done, Event, News, Pace};
+use super::decide::{Controller, Done, News, Pace, RepairAction, RepairEvent};
 use super::detect::Rules;
 use super::gather::Grounds;
-use super::hands;
 use crate::api::Client;
-use crate::events::{About, Reason, Recorder};
+use crate::events::{About, EventReason, Recorder};
 use crate::metrics::{Metrics, RepairType};
-use crate::pods::{NodePod, Pods, Told};
-use crate::settings::{Policy, Settings};
+use crate::pods::{NodePod, PodEvent, Pods};
+use crate::settings::{RepairPolicy, Settings};
 
 /// The longest that a repair may take: the iptables tools, where they are used, end before.
 const REPAIR_LIMIT: Duration = Duration::from_secs(15);
@@ -34,7 +34,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
 /// Dependencies of repair.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct RepairContext {
     pub settings: watch::Receiver<Arc<Settings>>,
     pub pods: Pods,
     pub client: Client,
@@ -44,11 +44,11 @@ pub struct Context {
     pub program: Program,
 }
 
-pub async fn run(context: Context, stop: CancellationToken) {
+pub async fn run(context: RepairContext, stop: CancellationToken) {
     let _ = stop.run_until_cancelled(work(context)).await;
 }
 
-async fn work(mut context: Context) {
+async fn work(mut context: RepairContext) {
     let rules = loop {
         let settings = context.settings.borrow_and_update().clone();
         match context.rules(&settings) {
@@ -68,7 +68,7 @@ async fn work(mut context: Context) {
     worker.run().await;
 }
 
-impl Context {
+impl RepairContext {
     /// The rules that settings make. Those that cannot be read leave what was, at the start nothing.
     fn rules(&self, settings: &Settings) -> Option<Rules> {
         let refused = match Rules::read(settings) {
@@ -77,17 +77,17 @@ impl Context {
         };
         tracing::error!(target: "cni-repair", "{refused}");
         let node = About::Node(settings.repair.node_name.clone());
-        self.events.record(node, Reason::SettingRefused, refused);
+        self.events.record(node, EventReason::SettingRefused, refused);
         None
     }
 }
 
 struct Worker {
-    context: Context,
+    context: RepairContext,
     controller: Controller,
     rules: Rules,
     start: Instant,
-    work: JoinSet<Event>,
+    work: JoinSet<RepairEvent>,
     /// UIDs known to the controller.
     seen: BTreeSet<String>,
 }
@@ -107,9 +107,9 @@ impl Worker {
             };
             tokio::select! {
                 told = tidings.next() => match told {
-                    Some(Told::Set(pod)) => self.set(pod),
-                    Some(Told::Removed(pod)) => self.hear(Event::Gone(pod.metadata.facts.uid.clone())),
-                    Some(Told::All) => self.everything(),
+                    Some(PodEvent::Set(pod)) => self.set(pod),
+                    Some(PodEvent::Removed(pod)) => self.hear(RepairEvent::Gone(pod.metadata.facts.uid.clone())),
+                    Some(PodEvent::All) => self.everything(),
                     None => return,
                 },
                 Some(event) = self.work.join_next() => {
@@ -117,7 +117,7 @@ impl Worker {
                     if let Ok(event) = event { self.hear(event); }
                 }
                 Ok(()) = settings.changed() => self.changed(&settings.borrow_and_update().clone()),
-                () = asleep => self.hear(Event::Tick),
+                () = asleep => self.hear(RepairEvent::Tick),
             }
         }
     }
@@ -125,13 +125,13 @@ impl Worker {
     fn changed(&mut self, settings: &Settings) {
         if let Some(rules) = self.context.rules(settings).filter(|rules| *rules != self.rules) {
             self.rules = rules.clone();
-            self.hear(Event::Rules(Box::new(rules)));
+            self.hear(RepairEvent::Rules(Box::new(rules)));
         }
     }
 
     fn set(&mut self, pod: Arc<NodePod>) {
         self.seen.insert(pod.metadata.facts.uid.clone());
-        self.hear(Event::Pod(pod));
+        self.hear(RepairEvent::Pod(pod));
     }
 
     /// Resync: sends all pods to the controller, and deletions of those that are gone.
@@ -139,12 +139,12 @@ impl Worker {
         let pods = self.context.pods.all();
         let uids: BTreeSet<String> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
         let gone = std::mem::replace(&mut self.seen, uids.clone());
-        gone.into_iter().filter(|uid| !uids.contains(uid)).for_each(|uid| self.hear(Event::Gone(uid)));
-        pods.into_iter().for_each(|pod| self.hear(Event::Pod(pod)));
+        gone.into_iter().filter(|uid| !uids.contains(uid)).for_each(|uid| self.hear(RepairEvent::Gone(uid)));
+        pods.into_iter().for_each(|pod| self.hear(RepairEvent::Pod(pod)));
     }
 
-    fn hear(&mut self, event: Event) {
-        if let Event::Gone(uid) = &event {
+    fn hear(&mut self, event: RepairEvent) {
+        if let RepairEvent::Gone(uid) = &event {
             self.seen.remove(uid);
         }
         for action in self.controller.decide(event, self.start.elapsed()) {
@@ -152,31 +152,33 @@ impl Worker {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: RepairAction) {
         let metrics = &self.context.metrics;
         match action {
-            Action::Do(policy, pod) => {
+            RepairAction::Do(policy, pod) => {
                 let uid = pod.metadata.facts.uid.clone();
                 let work = AssertUnwindSafe(act(self.context.clone(), policy, pod)).catch_unwind();
                 let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
                 self.work.spawn(async move {
                     let done = work.await.unwrap_or_else(defect);
-                    Event::Done(uid, done, Timestamp::now())
+                    RepairEvent::Done(uid, done, Timestamp::now())
                 });
             }
-            Action::Look(pods) => {
+            RepairAction::Look(pods) => {
                 let uids: Vec<_> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
                 let work = AssertUnwindSafe(look(self.context.clone(), pods)).catch_unwind();
                 self.work.spawn(async move {
                     let outcomes = work.await.unwrap_or_default().into_iter().map(Some);
-                    Event::Looked(uids.into_iter().zip(outcomes.chain(std::iter::repeat(None))).collect())
+                    RepairEvent::Looked(
+                        uids.into_iter().zip(outcomes.chain(std::iter::repeat(None))).collect(),
+                    )
                 });
             }
-            Action::Tell(pod, news) => self.tell(&pod, news),
-            Action::Ended(policy, result, took) => metrics.repaired(kind(policy), result, took),
-            Action::Exposed(pod) => metrics.redirected(age(&pod)),
-            Action::Unrepairable(reason) => metrics.unrepairable(reason),
-            Action::Unredirected(pods) => metrics.unredirected(pods),
+            RepairAction::Tell(pod, news) => self.tell(&pod, news),
+            RepairAction::Ended(policy, result, took) => metrics.repaired(kind(policy), result, took),
+            RepairAction::Exposed(pod) => metrics.redirected(age(&pod)),
+            RepairAction::Unrepairable(reason) => metrics.unrepairable(reason),
+            RepairAction::Unredirected(pods) => metrics.unredirected(pods),
         }
     }
 
@@ -193,11 +195,11 @@ impl Worker {
     }
 }
 
-fn kind(policy: Policy) -> RepairType {
+fn kind(policy: RepairPolicy) -> RepairType {
     match policy {
-        Policy::Repair => RepairType::Repair,
-        Policy::Delete => RepairType::Delete,
-        Policy::Label => RepairType::Label,
+        RepairPolicy::Repair => RepairType::Repair,
+        RepairPolicy::Delete => RepairType::Delete,
+        RepairPolicy::Label => RepairType::Label,
     }
 }
 
@@ -208,78 +210,78 @@ fn age(pod: &NodePod) -> Duration {
     start.and_then(|start| SystemTime::now().duration_since(start).ok()).unwrap_or_default()
 }
 
+const NO_POLICY: &str =
+    "pod detected as broken: its traffic is not redirected, and no repair policy is on; delete it";
+
 /// Reason and message of a pod's event. Upstream's events have upstream's words.
-fn message(news: News) -> (Reason, String) {
+fn message(news: News) -> (EventReason, String) {
     match news {
-        News::Broken => (
-            Reason::UnredirectedPod,
-            "pod detected as broken: its traffic is not redirected, and no repair policy is on; delete it"
-                .to_owned(),
-        ),
+        News::Broken => (EventReason::UnredirectedPod, NO_POLICY.to_owned()),
         News::Repaired(proofs) => {
-            (Reason::RepairedBrokenPod, format!("pod detected as broken, repaired: {proofs}"))
+            (EventReason::RepairedBrokenPod, format!("pod detected as broken, repaired: {proofs}"))
         }
         News::Unproven(known) => (
-            Reason::RepairUnproven,
+            EventReason::RepairUnproven,
             format!("pod detected as broken, rules written, which no packet could prove: {known}"),
         ),
         News::RightBefore(proofs) => (
-            Reason::AlreadyRedirected,
+            EventReason::AlreadyRedirected,
             format!(
                 "pod detected as broken, but its redirection works: {proofs}; if its validation fails once more, that has another reason"
             ),
         ),
         News::FailsOtherwise(proofs) => (
-            Reason::AlreadyRedirected,
+            EventReason::AlreadyRedirected,
             format!(
                 "pod detected as broken, but its redirection works, and did when its validation began: {proofs}; see why its validation fails"
             ),
         ),
-        News::Failed(Policy::Repair, why) => {
-            (Reason::RepairFailed, format!("pod detected as broken, not repaired yet, tried again: {why}"))
+        News::Failed(RepairPolicy::Repair, why) => (
+            EventReason::RepairFailed,
+            format!("pod detected as broken, not repaired yet, tried again: {why}"),
+        ),
+        News::Failed(RepairPolicy::Delete, why) => {
+            (EventReason::DeleteFailed, format!("pod detected as broken, but failed to delete it: {why}"))
         }
-        News::Failed(Policy::Delete, why) => {
-            (Reason::DeleteFailed, format!("pod detected as broken, but failed to delete it: {why}"))
+        News::Failed(RepairPolicy::Label, why) => {
+            (EventReason::LabelFailed, format!("pod detected as broken, but failed to label it: {why}"))
         }
-        News::Failed(Policy::Label, why) => {
-            (Reason::LabelFailed, format!("pod detected as broken, but failed to label it: {why}"))
-        }
-        News::Deleted => (Reason::DeleteBrokenPod, "pod detected as broken, deleted".to_owned()),
+        News::Deleted => (EventReason::DeleteBrokenPod, "pod detected as broken, deleted".to_owned()),
         News::Spared(pods, wait) => (
-            Reason::DeletionDelayed,
+            EventReason::DeletionDelayed,
             format!(
                 "pod detected as broken, not deleted for the next {} s: {pods} times pods of its controller were deleted on this node, and those made in their place are broken as well; see why their validation fails",
                 wait.as_secs()
             ),
         ),
-        News::Labelled => (Reason::LabelBrokenPod, "pod detected as broken, labeled".to_owned()),
+        News::Labelled => (EventReason::LabelBrokenPod, "pod detected as broken, labeled".to_owned()),
         News::Unrepairable(why) => (
-            Reason::UnrepairableBrokenPod,
+            EventReason::UnrepairableBrokenPod,
             format!("pod detected as broken, and cannot be repaired in place: {why}; delete it"),
         ),
         News::Unredirected(differences) => (
-            Reason::UnredirectedPod,
+            EventReason::UnredirectedPod,
             format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),
         ),
         News::Restored => (
-            Reason::RedirectionRestored,
+            EventReason::RedirectionRestored,
             "traffic of this pod is redirected again as it should be".to_owned(),
         ),
         News::Unseen(why) => (
-            Reason::RedirectionUnknown,
+            EventReason::RedirectionUnknown,
             format!("it is not known whether traffic of this pod is redirected: {why}"),
         ),
     }
 }
 
-async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Done {
+async fn act(context: RepairContext, policy: RepairPolicy, pod: Arc<NodePod>) -> Done {
     match policy {
-        Policy::Delete => hands::delete(&context.client, &pod).await,
-        Policy::Label => {
+        RepairPolicy::Delete => actions::delete(&context.client, &pod).await,
+        RepairPolicy::Label => {
             let label = context.settings.borrow().repair.label.clone();
-            hands::label(&context.client, &pod, &label).await
+            actions::label(&context.client, &pod, &label).await
         }
-        Policy::Repair => {
+        RepairPolicy::Repair => {
             let request = request(&context.settings.borrow(), Task::Repair, &[Arc::clone(&pod)]);
             match context
                 .program
@@ -296,7 +298,7 @@ async fn act(context: Context, policy: Policy, pod: Arc<NodePod>) -> Done {
 }
 
 /// Surveys pods; outcomes in order, as far as it came.
-async fn look(context: Context, pods: Vec<Arc<NodePod>>) -> Vec<Outcome> {
+async fn look(context: RepairContext, pods: Vec<Arc<NodePod>>) -> Vec<PodOutcome> {
     let request = request(&context.settings.borrow(), Task::Look, &pods);
     match context.program.ask(&request, LOOK_LIMIT).await {
         Ok(answer) => answer.outcomes,
@@ -307,13 +309,13 @@ async fn look(context: Context, pods: Vec<Arc<NodePod>>) -> Vec<Outcome> {
     }
 }
 
-fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> Request {
+fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> ChildRequest {
     let places = &settings.places;
     let wish = match settings.entry.wish() {
         netfilter::Wish::Auto => "auto".to_owned(),
         netfilter::Wish::Only(backend) => backend.to_string(),
     };
-    Request {
+    ChildRequest {
         task,
         grounds: Grounds {
             netns_dir: places.netns_dir.clone(),
@@ -322,6 +324,6 @@ fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> Request {
             proc_dir: places.proc_dir.clone(),
         },
         backend: BackendWanted { wish, record: places.run_dir.join(BACKEND_RECORD) },
-        pods: pods.iter().map(|pod| Asked { facts: pod.facts(), addresses: pod.addresses() }).collect(),
+        pods: pods.iter().map(|pod| TargetPod { facts: pod.facts(), addresses: pod.addresses() }).collect(),
     }
 }

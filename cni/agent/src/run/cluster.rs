@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Client, Following, Resource, Server};
 use crate::events::{self, Recorder, Writing};
-use crate::leave::{self, Leave, OwnFacts, Source};
+use crate::leave::{self, Leave, OwnFacts, OwnPodSource};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 use crate::readiness::Readiness;
@@ -70,16 +70,16 @@ pub(super) fn follow(
     let (facts, followed) = watch::channel(OwnFacts::default());
     let writing = writer.begin(client.clone().into());
     let source = if Resource::pods_of(&own.node).is_ok() {
-        Source::Node(pods.clone())
+        OwnPodSource::Node(pods.clone())
     } else {
-        Source::Name(client.clone())
+        OwnPodSource::Name(client.clone())
     };
     tasks.spawn(leave::follow(source, own, facts, stop.clone()));
     let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(own, end).await });
     let (following, end) = (leave.clone(), stop.clone());
     tasks.spawn(async move { following.follow(end).await });
-    let repair = worker::Context {
+    let repair = worker::RepairContext {
         settings: live.settings(),
         pods,
         client: client.clone(),

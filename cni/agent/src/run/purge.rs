@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::install::purge::{Given, Purged, Sites};
-use crate::install::uninstall::Binary;
+use crate::install::uninstall::BinaryRemoval;
 use crate::settings::{Loaded, Origin};
 use manifests::table;
 
 /// Removes everything of ours.
-pub(super) fn run(loaded: &Loaded, bin_dirs: Vec<PathBuf>, binary: Binary) -> ExitCode {
+pub(super) fn run(loaded: &Loaded, bin_dirs: Vec<PathBuf>, binary: BinaryRemoval) -> ExitCode {
     let named = loaded.values.get(&table::NET_DIR).filter(|value| value.origin != Origin::Default);
     let given = Given { net_dir: named.map(|value| value.text.clone().into()), bin_dirs };
     let sites = Sites::find(&loaded.settings.places, &given, Path::new("/"));

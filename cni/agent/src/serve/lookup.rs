@@ -39,7 +39,7 @@ enum Outcome {
 }
 
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum LookupResult {
     Found(Arc<NodePod>),
     /// No such pod, or another one of that name.
     Unknown,
@@ -78,18 +78,18 @@ impl Lookup {
         &self.0.metrics
     }
 
-    pub async fn pod(&self, key: &PodKey) -> Answer {
+    pub async fn pod(&self, key: &PodKey) -> LookupResult {
         let known = self.0.pods.find(&key.namespace, &key.name, &key.uid);
         if let Some(pod) = known {
             self.0.metrics.cache(CacheResult::Hit);
-            return Answer::Found(pod);
+            return LookupResult::Found(pod);
         }
         if !is_name(&key.namespace) || !is_name(&key.name) {
-            return Answer::Failed;
+            return LookupResult::Failed;
         }
         // Neither cache nor an answer that others wait for already can be told from a deleted namesake's: the plugin reads it itself.
         if key.uid.is_empty() {
-            return Answer::Unknown;
+            return LookupResult::Unknown;
         }
         let (mut flight, joined) = self.flight(key);
         let outcome = match flight.wait_for(Option::is_some).await {
@@ -103,9 +103,9 @@ impl Lookup {
             _ => CacheResult::Miss,
         });
         match outcome {
-            Outcome::Told(pod) | Outcome::Asked(pod) => Answer::Found(pod),
-            Outcome::Unknown => Answer::Unknown,
-            Outcome::Failed => Answer::Failed,
+            Outcome::Told(pod) | Outcome::Asked(pod) => LookupResult::Found(pod),
+            Outcome::Unknown => LookupResult::Unknown,
+            Outcome::Failed => LookupResult::Failed,
         }
     }
 
@@ -172,7 +172,7 @@ impl Lookup {
 
     /// Waits briefly for the watch to deliver the pod.
     async fn told(&self, which: &Which) -> Option<Arc<NodePod>> {
-        let mut tidings = self.0.pods.subscribe();
+        let mut events = self.0.pods.subscribe();
         // It may have come in between the question and the subscription.
         if let Some(pod) = self.cached(which) {
             return Some(pod);
@@ -183,7 +183,7 @@ impl Lookup {
         }
         let told = async {
             loop {
-                tidings.next().await?;
+                events.next().await?;
                 if let Some(pod) = self.cached(which) {
                     return Some(pod);
                 }

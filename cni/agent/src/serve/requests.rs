@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::fairness::{Desk, Share};
-use super::lookup::{Answer, Lookup};
+use super::lookup::{Lookup, LookupResult};
 use super::peer::Peer;
 use crate::metrics::{AddPhase, AddResult};
 
@@ -139,9 +139,9 @@ async fn reply(line: &[u8], lookup: &Lookup) -> Result<(Vec<u8>, Option<AddResul
     };
     let (response, timed) = match &request.kind {
         RequestKind::Pod(key) => match lookup.pod(key).await {
-            Answer::Found(pod) => return Ok((found_line(&request, &pod.told), Some(AddResult::Found))),
-            Answer::Unknown => (Response::Unknown, Some(AddResult::Unknown)),
-            Answer::Failed => (Response::Unknown, Some(AddResult::Failed)),
+            LookupResult::Found(pod) => return Ok((found_line(&request, &pod.told), Some(AddResult::Found))),
+            LookupResult::Unknown => (Response::Unknown, Some(AddResult::Unknown)),
+            LookupResult::Failed => (Response::Unknown, Some(AddResult::Failed)),
         },
         RequestKind::Deleted(key) => {
             lookup.deleted(key);

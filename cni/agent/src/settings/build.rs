@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::kind::{self, Problem};
-use super::layers::{Origin, Value, Values};
+use super::layers::{Origin, SettingValue, Values};
 use super::mistake::{Instead, Mistake};
 use super::{Settings, template};
 use manifests::setting::{Kind, Setting};
@@ -18,7 +18,7 @@ pub type TemplateText = Option<Result<String, String>>;
 
 /// Facts found on the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct NodeFacts {
     pub hostname: String,
     /// Namespace of the service account; empty if unknown.
     pub account_namespace: String,
@@ -29,7 +29,7 @@ pub struct Found {
 
 /// Builds the settings, and collects malformed values.
 #[must_use]
-pub fn build(values: &Values, found: &Found) -> (Settings, Vec<Mistake>) {
+pub fn build(values: &Values, found: &NodeFacts) -> (Settings, Vec<Mistake>) {
     let mut reader = Reader { values, mistakes: vec![] };
     let own = reader.own(found);
     let log = reader.logs();
@@ -59,8 +59,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    pub(super) fn value(&self, key: &'static Setting) -> Value {
-        let default = || Value { text: key.default.to_owned(), origin: Origin::Default };
+    pub(super) fn value(&self, key: &'static Setting) -> SettingValue {
+        let default = || SettingValue { text: key.default.to_owned(), origin: Origin::Default };
         self.values.get(key).cloned().unwrap_or_else(default)
     }
 
@@ -106,7 +106,7 @@ impl Reader<'_> {
     }
 
     /// The template with its placeholders replaced; the file's wins over the text.
-    fn template(&mut self, settings: &Settings, found: &Found) -> String {
+    fn template(&mut self, settings: &Settings, found: &NodeFacts) -> String {
         let file = found.template_file.as_ref();
         let key: &'static Setting = if file.is_some() { &table::TEMPLATE_FILE } else { &table::TEMPLATE };
         let text = match file.cloned() {

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::settings::Policy;
+use crate::settings::RepairPolicy;
 use crate::settings::layers::Layers;
 
 fn settings_of(pairs: &[(&str, &str)]) -> (Settings, Vec<Mistake>) {
     let environment: BTreeMap<String, String> =
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    build(&Layers::new(BTreeMap::new(), &environment).values(), &Found::default())
+    build(&Layers::new(BTreeMap::new(), &environment).values(), &NodeFacts::default())
 }
 
 fn of(pairs: &[(&str, &str)]) -> Settings {
@@ -62,7 +62,7 @@ fn what_is_no_truth_value_is_false_as_upstream_has_it_and_is_told() {
 #[test]
 fn a_flag_that_is_no_value_stops_our_entry() {
     let flags = BTreeMap::from([(&table::CHAINED, "nope".to_owned())]);
-    let (settings, mistakes) = build(&Layers::new(flags, &BTreeMap::new()).values(), &Found::default());
+    let (settings, mistakes) = build(&Layers::new(flags, &BTreeMap::new()).values(), &NodeFacts::default());
     assert!(mistakes[0].blocks());
     assert!(
         settings.blocked[0].starts_with(r#"--chained-cni-plugin="nope" is not usable"#),
@@ -107,13 +107,13 @@ fn numbers_that_are_none_leave_the_default() {
 #[test]
 fn policies_are_in_the_order_in_which_they_count() {
     let all = [("REPAIR_LABEL_PODS", "true"), ("REPAIR_DELETE_PODS", "true"), ("REPAIR_REPAIR_PODS", "true")];
-    assert_eq!(of(&all).repair.policies, [Policy::Repair, Policy::Delete, Policy::Label]);
-    assert_eq!(of(&all[..2]).repair.policies, [Policy::Delete, Policy::Label]);
+    assert_eq!(of(&all).repair.policies, [RepairPolicy::Repair, RepairPolicy::Delete, RepairPolicy::Label]);
+    assert_eq!(of(&all[..2]).repair.policies, [RepairPolicy::Delete, RepairPolicy::Label]);
 }
 
 #[test]
 fn the_agents_namespace_is_the_accounts_if_nobody_says() {
-    let found = Found { account_namespace: "mesh".to_owned(), ..Found::default() };
+    let found = NodeFacts { account_namespace: "mesh".to_owned(), ..NodeFacts::default() };
     for variable in [None, Some("")] {
         let environment: BTreeMap<String, String> =
             variable.map(|value| ("POD_NAMESPACE".to_owned(), value.to_owned())).into_iter().collect();
@@ -151,7 +151,7 @@ fn a_template_is_filled_in_and_its_file_wins() {
     let environment: BTreeMap<String, String> =
         said.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let values = Layers::new(BTreeMap::new(), &environment).values();
-    let mut found = Found { hostname: "h".to_owned(), ..Found::default() };
+    let mut found = NodeFacts { hostname: "h".to_owned(), ..NodeFacts::default() };
     assert_eq!(build(&values, &found).0.chain.template, template("/r/istio-cni-kubeconfig on h"));
     found.template_file = Some(Ok(template("file")));
     assert_eq!(build(&values, &found).0.chain.template, template("file"));

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::kind::{self, Problem};
-use super::layers::{Origin, Value, Values};
+use super::layers::{Origin, SettingValue, Values};
 use manifests::setting::{Change, Setting};
 use manifests::table;
 
@@ -95,11 +95,11 @@ impl fmt::Display for Refusal {
 
 /// A rejected change: the old value stays in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedChange {
     /// The key.
     pub key: &'static Setting,
     /// What is said.
-    pub wanted: Value,
+    pub wanted: SettingValue,
     /// Reason.
     pub why: Refusal,
 }
@@ -110,7 +110,7 @@ pub struct Changes {
     /// Keys that have another value now.
     pub applied: Vec<&'static Setting>,
     /// Keys that keep their value although another one is said.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RejectedChange>,
     /// Values in effect.
     pub values: Values,
 }
@@ -132,9 +132,9 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
         let refusal = if same && !lost { None } else { refusal(key, wanted, abilities) };
         match refusal {
             Some(why) => {
-                changes.refused.push(Refused { key, wanted: wanted.clone(), why });
+                changes.refused.push(RejectedChange { key, wanted: wanted.clone(), why });
                 if same {
-                    let off = Value { text: key.default.to_owned(), origin: Origin::Default };
+                    let off = SettingValue { text: key.default.to_owned(), origin: Origin::Default };
                     changes.values.insert(key, off);
                     changes.applied.push(key);
                 }
@@ -149,7 +149,7 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
     changes
 }
 
-fn refusal(key: &'static Setting, wanted: &Value, abilities: Abilities) -> Option<Refusal> {
+fn refusal(key: &'static Setting, wanted: &SettingValue, abilities: Abilities) -> Option<Refusal> {
     match key.change {
         Change::Unread => return None,
         Change::Mount => return Some(Refusal::Mount),
@@ -186,7 +186,7 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
             Some(held) => changes.values.insert(key, held.clone()),
             None => changes.values.remove(key),
         };
-        changes.refused.push(Refused { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
+        changes.refused.push(RejectedChange { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
     }
 }
 

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::follow::Report;
-use super::layers::{Value, Values};
+use super::follow::SettingsReport;
+use super::layers::{SettingValue, Values};
 use manifests::table;
 
 /// Settings in effect of a running agent. Keys are named as in the `ConfigMap`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effective {
     /// Value in effect for each key.
-    pub values: BTreeMap<String, Value>,
+    pub values: BTreeMap<String, SettingValue>,
     /// Rejected changes.
     #[serde(default)]
     pub refused: Vec<NotApplied>,
@@ -24,13 +24,13 @@ pub struct Effective {
 pub struct NotApplied {
     pub key: String,
     /// New value and its origin.
-    pub wanted: Value,
+    pub wanted: SettingValue,
     /// Reason, for a person.
     pub why: String,
 }
 
-impl From<&Report> for Effective {
-    fn from(report: &Report) -> Self {
+impl From<&SettingsReport> for Effective {
+    fn from(report: &SettingsReport) -> Self {
         let refused = report.refused.iter().map(|one| NotApplied {
             key: one.key.variable(),
             wanted: one.wanted.clone(),
@@ -54,16 +54,20 @@ impl Effective {
 mod tests {
     use super::*;
     use crate::settings::Origin;
-    use crate::settings::change::{Refusal, Refused};
+    use crate::settings::change::{Refusal, RejectedChange};
 
     #[test]
     fn what_is_told_is_what_is_read() {
-        let value = |text: &str, origin| Value { text: text.to_owned(), origin };
+        let value = |text: &str, origin| SettingValue { text: text.to_owned(), origin };
         let held = value("kube-system", Origin::ConfigMap);
         let wanted = value("/elsewhere", Origin::ConfigMap);
-        let report = Report {
+        let report = SettingsReport {
             values: Values::from([(&table::EXCLUDE_NAMESPACES, held)]),
-            refused: vec![Refused { key: &table::NET_DIR, wanted: wanted.clone(), why: Refusal::Mount }],
+            refused: vec![RejectedChange {
+                key: &table::NET_DIR,
+                wanted: wanted.clone(),
+                why: Refusal::Mount,
+            }],
         };
         let text = serde_json::to_string(&Effective::from(&report)).unwrap();
         let read: Effective = serde_json::from_str(&text).unwrap();

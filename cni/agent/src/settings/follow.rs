@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Settings;
-use super::build::{Found, TemplateText, build};
-use super::change::{Abilities, Able, Need, Refusal, Refused, decide, needs};
-use super::layers::{Data, Layers, Origin, Value, Values};
+use super::build::{NodeFacts, TemplateText, build};
+use super::change::{Abilities, Able, Need, Refusal, RejectedChange, decide, needs};
+use super::layers::{Data, Layers, Origin, SettingValue, Values};
 use super::load::Loaded;
 use crate::api::{Change, Client, Following, Resource};
-use crate::events::{About, Reason, Recorder};
+use crate::events::{About, EventReason, Recorder};
 use crate::leave::OwnFacts;
 use crate::metrics::{Metrics, SettingKey, Watched};
 use manifests::setting::Setting;
@@ -35,23 +35,23 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Settings as shown to a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct SettingsReport {
     /// Values in effect, with their origins.
     pub values: Values,
     /// Rejected changes.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RejectedChange>,
 }
 
 /// Live settings.
 #[derive(Debug)]
 pub struct Live {
     layers: Layers,
-    found: Found,
+    found: NodeFacts,
     abilities: Abilities,
     /// Values as logged: those of the start, and each logged change. A value held back until the pod's abilities are known is no change.
     logged: Values,
     settings: watch::Sender<Arc<Settings>>,
-    report: watch::Sender<Report>,
+    report: watch::Sender<SettingsReport>,
 }
 
 impl Live {
@@ -61,14 +61,14 @@ impl Live {
     pub fn new(loaded: Loaded) -> Self {
         let Loaded { layers, found, mut values, .. } = loaded;
         let logged = values.clone();
-        let held_back = |text: &str| Value { text: text.to_owned(), origin: Origin::Default };
+        let held_back = |text: &str| SettingValue { text: text.to_owned(), origin: Origin::Default };
         if !found.gated {
             values.insert(&table::STATUS_GATE, held_back(table::STATUS_GATE.default));
         }
         values.insert(&table::REPAIR, held_back("false"));
         values.insert(&table::REPAIR_FALLBACK, held_back(table::REPAIR_FALLBACK.default));
         let (settings, _) = build(&values, &found);
-        let report = Report { values, refused: vec![] };
+        let report = SettingsReport { values, refused: vec![] };
         let mut live = Self {
             layers,
             found,
@@ -89,7 +89,7 @@ impl Live {
 
     /// Values, origins and rejections.
     #[must_use]
-    pub fn report(&self) -> watch::Receiver<Report> {
+    pub fn report(&self) -> watch::Receiver<SettingsReport> {
         self.report.subscribe()
     }
 
@@ -119,7 +119,7 @@ impl Live {
     }
 
     /// Applies what can be applied. What is refused and was not refused before is returned.
-    pub fn decide(&mut self) -> Vec<Refused> {
+    pub fn decide(&mut self) -> Vec<RejectedChange> {
         let before = self.report.borrow().refused.clone();
         let applied = self.apply();
         let changed = self.changed(&applied);
@@ -150,7 +150,7 @@ impl Live {
             let (settings, _) = build(&changes.values, &self.found);
             self.settings.send_replace(Arc::new(settings));
         }
-        self.report.send_replace(Report { values: changes.values, refused: changes.refused });
+        self.report.send_replace(SettingsReport { values: changes.values, refused: changes.refused });
         changes.applied
     }
 }
@@ -241,7 +241,7 @@ impl Follower {
         unsure
     }
 
-    fn tell(&self, Refused { key, wanted, why }: &Refused) {
+    fn tell(&self, RejectedChange { key, wanted, why }: &RejectedChange) {
         if matches!(why, Refusal::Lacks(Need::HostNetwork, Able::Unknown)) {
             return;
         }
@@ -251,7 +251,7 @@ impl Follower {
         let node = self.live.settings.borrow().own.node.clone();
         if !node.is_empty() {
             let message = format!("{variable}={value:?} from {} is not applied: {why}", wanted.origin);
-            self.recorder.record(About::Node(node), Reason::SettingRefused, message);
+            self.recorder.record(About::Node(node), EventReason::SettingRefused, message);
         }
     }
 }

@@ -7,7 +7,7 @@ use netfilter::Wish;
 use protocol::netconf::LogLevel;
 use redirect::go;
 
-use super::{Policy, selectors, template};
+use super::{RepairPolicy, selectors, template};
 use crate::log::{Levels, LevelsError};
 
 /// Why a text is no value: what is allowed.
@@ -121,11 +121,11 @@ pub(super) fn backend(text: &str) -> Result<Wish, Problem> {
 }
 
 /// `MILLRACE_REPAIR_FALLBACK`
-pub(super) fn fallback(text: &str) -> Result<Option<Policy>, Problem> {
+pub(super) fn fallback(text: &str) -> Result<Option<RepairPolicy>, Problem> {
     match text {
         "" | "none" => Ok(None),
-        "delete" => Ok(Some(Policy::Delete)),
-        "label" => Ok(Some(Policy::Label)),
+        "delete" => Ok(Some(RepairPolicy::Delete)),
+        "label" => Ok(Some(RepairPolicy::Label)),
         _ => Err(one_of(&table::REPAIR_FALLBACK)),
     }
 }
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_fallback_is_no_repair() {
-        assert_eq!(fallback("delete"), Ok(Some(Policy::Delete)));
-        assert_eq!(fallback("label"), Ok(Some(Policy::Label)));
+        assert_eq!(fallback("delete"), Ok(Some(RepairPolicy::Delete)));
+        assert_eq!(fallback("label"), Ok(Some(RepairPolicy::Label)));
         assert_eq!((fallback(""), fallback("none")), (Ok(None), Ok(None)));
         assert_eq!(fallback("repair"), Err(Problem::OneOf(&["none", "delete", "label"])));
     }

@@ -16,9 +16,9 @@ pub trait Environment {
 
 /// Environment of this process. Non-UTF-8 counts as unset.
 #[derive(Debug, Clone, Copy)]
-pub struct Process;
+pub struct ProcessEnvironment;
 
-impl Environment for Process {
+impl Environment for ProcessEnvironment {
     fn get(&self, variable: &str) -> Option<String> {
         std::env::var(variable).ok()
     }
@@ -53,13 +53,13 @@ impl fmt::Display for Origin {
 
 /// A value as text, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Value {
+pub struct SettingValue {
     pub text: String,
     pub origin: Origin,
 }
 
 /// A value for each key.
-pub type Values = BTreeMap<&'static Setting, Value>;
+pub type Values = BTreeMap<&'static Setting, SettingValue>;
 
 pub type Data = BTreeMap<String, String>;
 
@@ -102,8 +102,8 @@ impl Layers {
         table::keys().map(|key| (key, self.value(key))).collect()
     }
 
-    fn value(&self, key: &'static Setting) -> Value {
-        let of = |origin| move |text: &str| Value { text: text.to_owned(), origin };
+    fn value(&self, key: &'static Setting) -> SettingValue {
+        let of = |origin| move |text: &str| SettingValue { text: text.to_owned(), origin };
         let flag = || self.flags.get(key).map(String::as_str).map(of(Origin::Flag));
         let config_map = || {
             let data = self.config_map.as_ref().filter(|_| key.from == From::Anyone)?;

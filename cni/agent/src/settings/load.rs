@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::build::{ACCOUNT_DIR, Found, TemplateText, build};
+use super::build::{ACCOUNT_DIR, NodeFacts, TemplateText, build};
 use super::layers::{Environment, Layers, Values};
 use super::{Mistake, Settings};
 use crate::conflist::entry;
@@ -22,7 +22,7 @@ pub struct Loaded {
     pub mistakes: Vec<Mistake>,
     /// Layers, for the watched `ConfigMap` to join.
     pub layers: Layers,
-    pub found: Found,
+    pub found: NodeFacts,
 }
 
 /// Reads the settings. Nothing that is wrong with them ends it: it is in [`Loaded::mistakes`].
@@ -36,10 +36,10 @@ pub fn load(flags: BTreeMap<&'static Setting, String>, environment: &dyn Environ
 }
 
 /// Gathers facts that the settings depend on.
-fn find(values: &Values) -> Found {
+fn find(values: &Values) -> NodeFacts {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let net_dir = values.get(&&table::NET_DIR).map_or(table::NET_DIR.default, |value| value.text.as_str());
-    Found {
+    NodeFacts {
         hostname: text("/proc/sys/kernel/hostname"),
         account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
         gated: directory::read(Path::new(net_dir)).is_ok_and(|now| entry::is_gated(&now)),

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::kind::Problem;
-use super::layers::{Origin, Value};
+use super::layers::{Origin, SettingValue};
 use manifests::setting::Setting;
 
 /// Substitute for a malformed value.
@@ -22,7 +22,7 @@ pub struct Mistake {
     /// The key.
     pub key: &'static Setting,
     /// What was said.
-    pub value: Value,
+    pub value: SettingValue,
     /// Description of allowed values.
     pub problem: Problem,
     /// Substitute.

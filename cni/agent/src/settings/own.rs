@@ -10,7 +10,7 @@ use manifests::setting::Setting;
 use manifests::table;
 use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
 
-use super::build::{Found, Reader};
+use super::build::{NodeFacts, Reader};
 
 /// Identity of the agent's own pod; empty where unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl OwnPod {
 }
 
 impl Reader<'_> {
-    pub(super) fn own(&self, found: &Found) -> OwnPod {
+    pub(super) fn own(&self, found: &NodeFacts) -> OwnPod {
         let said = |keys: &[&'static Setting]| {
             keys.iter().map(|key| self.text(key)).find(|text| !text.is_empty()).unwrap_or_default()
         };

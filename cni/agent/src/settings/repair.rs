@@ -10,7 +10,7 @@ use super::{OwnPod, kind};
 
 /// Policy for a broken pod; the first that is on, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum RepairPolicy {
     /// `REPAIR_REPAIR_PODS`
     Repair,
     /// `REPAIR_DELETE_PODS`
@@ -25,9 +25,9 @@ pub struct RepairSettings {
     /// `REPAIR_ENABLED`
     pub enabled: bool,
     /// Policies that are on; the first counts.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<RepairPolicy>,
     /// Fallback for a pod that cannot be repaired: a policy, or `None` for the event alone (`MILLRACE_REPAIR_FALLBACK`).
-    pub fallback: Option<Policy>,
+    pub fallback: Option<RepairPolicy>,
     /// Apply the policy to unredirected pods without a failed validation container (`MILLRACE_REPAIR_UNREDIRECTED`).
     pub act_on_unredirected: bool,
     /// `REPAIR_NODE_NAME`, else [`OwnPod::node`]; empty if nobody says: no pod is looked at.
@@ -53,9 +53,9 @@ pub struct RepairSettings {
 impl Reader<'_> {
     pub(super) fn repair(&mut self, own: &OwnPod) -> RepairSettings {
         let modes = [
-            (&table::REPAIR_PODS, Policy::Repair),
-            (&table::DELETE_PODS, Policy::Delete),
-            (&table::LABEL_PODS, Policy::Label),
+            (&table::REPAIR_PODS, RepairPolicy::Repair),
+            (&table::DELETE_PODS, RepairPolicy::Delete),
+            (&table::LABEL_PODS, RepairPolicy::Label),
         ];
         let node_name = Some(self.text(&table::REPAIR_NODE)).filter(|name| !name.is_empty());
         RepairSettings {

@@ -5,16 +5,16 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::{Agent, Content, Finding, JudgedBy, Output, Seen};
+use super::{Agent, Content, Finding, JudgedBy, Seen, StatusOutput};
 
 pub(super) fn print(
     seen: &Seen,
     findings: &[Finding],
     now: u64,
-    output: Output,
+    output: StatusOutput,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if output == Output::Json {
+    if output == StatusOutput::Json {
         let whole = json!({ "version": env!("CARGO_PKG_VERSION"), "seen": seen, "wrong": findings });
         return writeln!(out, "{whole:#}");
     }

@@ -99,9 +99,12 @@ fn the_token_is_never_told() {
     std::fs::write(&path, format!("{}}}", json(&secret))).unwrap();
     let broken = Seen { credentials: gather::credentials(&path), ..well() };
     assert!(broken.credentials.problem.is_some());
-    for (seen, output) in
-        [(&seen, Output::Text), (&seen, Output::Json), (&broken, Output::Text), (&broken, Output::Json)]
-    {
+    for (seen, output) in [
+        (&seen, StatusOutput::Text),
+        (&seen, StatusOutput::Json),
+        (&broken, StatusOutput::Text),
+        (&broken, StatusOutput::Json),
+    ] {
         let mut out = Vec::new();
         print::print(seen, &decide::decide(seen, 1000), 1000, output, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -154,7 +157,7 @@ fn text_begins_with_what_is_there_and_ends_with_what_is_wrong() {
     let mut seen = well();
     let text = |seen: &Seen| {
         let mut out = Vec::new();
-        print::print(seen, &decide::decide(seen, 1000), 1000, Output::Text, &mut out).unwrap();
+        print::print(seen, &decide::decide(seen, 1000), 1000, StatusOutput::Text, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     assert!(
@@ -173,7 +176,7 @@ fn text_begins_with_what_is_there_and_ends_with_what_is_wrong() {
 #[test]
 fn the_running_agents_settings_count_for_more_than_ones_own() {
     use crate::settings::effective::NotApplied;
-    use crate::settings::layers::Value;
+    use crate::settings::layers::SettingValue;
     use crate::settings::{Origin, load};
     use manifests::table;
 
@@ -181,7 +184,7 @@ fn the_running_agents_settings_count_for_more_than_ones_own() {
     let loaded = load(std::collections::BTreeMap::new(), &own);
     let alone = gather::judgement(&loaded, None);
     assert_eq!((alone.judged_by, &alone.settings), (JudgedBy::Surroundings, &loaded.settings));
-    let value = |text: &str| Value { text: text.to_owned(), origin: Origin::ConfigMap };
+    let value = |text: &str| SettingValue { text: text.to_owned(), origin: Origin::ConfigMap };
     let mut values: std::collections::BTreeMap<_, _> =
         loaded.values.iter().map(|(key, value)| (key.variable(), value.clone())).collect();
     values.insert(table::EXCLUDE_NAMESPACES.variable(), value("new"));

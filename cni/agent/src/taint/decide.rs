@@ -12,22 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::lease::Lead;
-use super::life::{Began, Life};
+use super::life::{Began, NodeLife};
 use super::model::{Node, Pod};
 use super::rules::Rule;
 use super::taints::{Deed, has, patch};
 pub(super) use attempts::wait;
 use attempts::{Attempts, Ending};
-pub use event::{Action, Event, Outcome, Policy, Source};
-use standing::Standing;
+pub use event::{PatchOutcome, RuleRef, TaintAction, TaintEvent, TaintPolicy};
+use standing::NodeReadiness;
 
 #[derive(Debug)]
-pub struct State {
-    policy: Policy,
+pub struct TaintState {
+    policy: TaintPolicy,
     key: String,
     lead: Lead,
     nodes: Option<BTreeMap<String, Node>>,
-    lives: BTreeMap<String, Life>,
+    lives: BTreeMap<String, NodeLife>,
     attempts: BTreeMap<String, Attempts>,
     set: u64,
     rules: Vec<Rule>,
@@ -35,10 +35,10 @@ pub struct State {
     pods: Vec<Option<BTreeMap<String, BTreeMap<String, Pod>>>>,
 }
 
-impl State {
+impl TaintState {
     /// Knows nothing yet, and does nothing until it knows everything: no node is tainted because its pods were not listed yet.
     #[must_use]
-    pub fn new(policy: Policy, key: &str) -> Self {
+    pub fn new(policy: TaintPolicy, key: &str) -> Self {
         Self {
             policy,
             key: key.to_owned(),
@@ -53,7 +53,7 @@ impl State {
     }
 
     /// Processes an event; returns actions.
-    pub fn decide(&mut self, event: Event, now: Duration) -> Vec<Action> {
+    pub fn decide(&mut self, event: TaintEvent, now: Duration) -> Vec<TaintAction> {
         let knew = self.knows_all();
         let touched = self.note(event, now);
         if !self.knows_all() {
@@ -112,32 +112,32 @@ impl State {
         self.nodes.iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
-    fn note(&mut self, event: Event, now: Duration) -> Touched {
+    fn note(&mut self, event: TaintEvent, now: Duration) -> Touched {
         match event {
-            Event::Nodes(nodes) => {
+            TaintEvent::Nodes(nodes) => {
                 self.nodes = Some(nodes.into_iter().map(|node| (node.name.clone(), node)).collect());
                 let there = self.names();
                 self.lives.retain(|name, _| there.contains(name));
                 self.attempts.retain(|name, _| there.contains(name));
                 Touched::All
             }
-            Event::Node(node) => self.set_node(node),
-            Event::NodeGone(name) => self.drop_node(&name),
-            Event::Rules(set, rules) => {
+            TaintEvent::Node(node) => self.set_node(node),
+            TaintEvent::NodeGone(name) => self.drop_node(&name),
+            TaintEvent::Rules(set, rules) => {
                 (self.set, self.pods) = (set, rules.iter().map(|_| None).collect());
                 self.rules = rules;
                 Touched::All
             }
-            Event::Pods(source, pods) => self.set_pods(source, pods),
-            Event::Pod(source, pod) => self.set_pod(source, pod, Keep::Yes),
-            Event::PodGone(source, pod) => self.set_pod(source, pod, Keep::No),
-            Event::Lead(lead) => {
+            TaintEvent::Pods(source, pods) => self.set_pods(source, pods),
+            TaintEvent::Pod(source, pod) => self.set_pod(source, pod, Keep::Yes),
+            TaintEvent::PodGone(source, pod) => self.set_pod(source, pod, Keep::No),
+            TaintEvent::Lead(lead) => {
                 self.lead = lead;
                 self.attempts.clear();
                 Touched::All
             }
-            Event::Ended(name, outcome) => self.ended(name, outcome, now),
-            Event::Tick => {
+            TaintEvent::Ended(name, outcome) => self.ended(name, outcome, now),
+            TaintEvent::Tick => {
                 let passed = |due: Option<Duration>| due.is_some_and(|due| due <= now);
                 for one in self.attempts.values_mut().filter(|one| passed(one.due)) {
                     one.due = None;
@@ -162,7 +162,7 @@ impl State {
         Touched::Some(BTreeSet::new())
     }
 
-    fn set_pods(&mut self, Source { set, rule }: Source, pods: Vec<Pod>) -> Touched {
+    fn set_pods(&mut self, RuleRef { set, rule }: RuleRef, pods: Vec<Pod>) -> Touched {
         if let Some(place) = self.pods.get_mut(rule).filter(|_| set == self.set) {
             let mut all: BTreeMap<String, BTreeMap<_, _>> = BTreeMap::new();
             pods.into_iter().for_each(|pod| {
@@ -173,7 +173,7 @@ impl State {
         Touched::All
     }
 
-    fn set_pod(&mut self, Source { set, rule }: Source, pod: Pod, keep: Keep) -> Touched {
+    fn set_pod(&mut self, RuleRef { set, rule }: RuleRef, pod: Pod, keep: Keep) -> Touched {
         let node = pod.node.clone();
         let place = self.pods.get_mut(rule).filter(|_| set == self.set);
         if let Some(all) = place.and_then(Option::as_mut) {
@@ -186,18 +186,18 @@ impl State {
         Touched::one(node)
     }
 
-    fn ended(&mut self, name: String, outcome: Outcome, now: Duration) -> Touched {
+    fn ended(&mut self, name: String, outcome: PatchOutcome, now: Duration) -> Touched {
         let how = match outcome {
-            Outcome::Gone => return self.drop_node(&name),
-            Outcome::Done(node) => {
+            PatchOutcome::Gone => return self.drop_node(&name),
+            PatchOutcome::Done(node) => {
                 self.set_node(node);
                 Ending::Well
             }
-            Outcome::Conflict(node) => {
+            PatchOutcome::Conflict(node) => {
                 self.set_node(node);
                 Ending::Badly
             }
-            Outcome::Failed => Ending::Badly,
+            PatchOutcome::Failed => Ending::Badly,
         };
         self.attempts.entry(name.clone()).or_default().ended(how, now);
         Touched::one(name)
@@ -216,20 +216,20 @@ impl State {
                         Some(_) => Began::Registered,
                     };
                     let here = self.pods.iter().flatten().filter_map(|all| all.get(name));
-                    let life = Life::new(node, began, here.flat_map(BTreeMap::values), now);
+                    let life = NodeLife::new(node, began, here.flat_map(BTreeMap::values), now);
                     self.lives.insert(name.clone(), life);
                 }
             }
         }
     }
 
-    fn act(&mut self, name: &str, now: Duration) -> Option<Action> {
+    fn act(&mut self, name: &str, now: Duration) -> Option<TaintAction> {
         let node = self.nodes.as_ref()?.get(name)?;
         let tainted = has(node.taints.as_deref(), &self.key);
         let standing = self.standing(node, now);
         let deed = match (&standing, tainted, self.policy) {
-            (Standing::Ready, true, _) => Deed::Remove,
-            (Standing::Unready(_), false, Policy::Both) => Deed::Add,
+            (NodeReadiness::Ready, true, _) => Deed::Remove,
+            (NodeReadiness::Unready(_), false, TaintPolicy::Both) => Deed::Add,
             _ => return self.leave(name, standing, tainted),
         };
         let attempts = self.attempts.entry(name.to_owned()).or_default();
@@ -238,16 +238,16 @@ impl State {
         }
         (attempts.busy, attempts.told) = (true, None);
         let why = match standing {
-            Standing::Ready => "everything that it needs is ready".to_owned(),
-            Standing::Unsure(why) | Standing::Unready(why) => why,
+            NodeReadiness::Ready => "everything that it needs is ready".to_owned(),
+            NodeReadiness::Unsure(why) | NodeReadiness::Unready(why) => why,
         };
         let patch = patch(node.taints.as_deref(), &self.key, deed);
-        Some(Action::Patch { node: name.to_owned(), deed, patch, why })
+        Some(TaintAction::Patch { node: name.to_owned(), deed, patch, why })
     }
 
-    fn leave(&mut self, name: &str, standing: Standing, tainted: bool) -> Option<Action> {
+    fn leave(&mut self, name: &str, standing: NodeReadiness, tainted: bool) -> Option<TaintAction> {
         let why = match standing {
-            Standing::Unsure(why) | Standing::Unready(why) if tainted => Some(why),
+            NodeReadiness::Unsure(why) | NodeReadiness::Unready(why) if tainted => Some(why),
             _ => None,
         };
         let attempts = self.attempts.entry(name.to_owned()).or_default();
@@ -257,7 +257,7 @@ impl State {
             return None;
         }
         attempts.told.clone_from(&why);
-        Some(Action::Leave { node: name.to_owned(), why: why? })
+        Some(TaintAction::Leave { node: name.to_owned(), why: why? })
     }
 }
 

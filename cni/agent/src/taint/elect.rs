@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{Election, Timing, Write};
-use super::options::Place;
+use super::lease::{Election, LeaseWrite, Timing};
+use super::options::NamespacedName;
 use crate::api::{ApiError, Client, REQUEST_LIMIT};
 
 /// Deadline of releasing the lease: the process is about to end.
@@ -21,7 +21,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Elector {
     client: Client,
-    place: Place,
+    place: NamespacedName,
     election: Election,
     timing: Timing,
     start: Instant,
@@ -34,7 +34,7 @@ impl Elector {
     /// A candidate, and the end of its leadership, if it leads.
     pub(super) fn new(
         client: Client,
-        place: Place,
+        place: NamespacedName,
         identity: &str,
         timing: Timing,
     ) -> (Self, watch::Receiver<Option<Instant>>) {
@@ -72,9 +72,9 @@ impl Elector {
         let write =
             self.election.decide(lease.as_ref(), &self.place.name, self.start.elapsed(), Timestamp::now());
         let written = match write {
-            Write::Nothing => return Ok(()),
-            Write::Create(lease) => self.write(Method::POST, &lease).await,
-            Write::Replace(lease) => self.write(Method::PUT, &lease).await,
+            LeaseWrite::Nothing => return Ok(()),
+            LeaseWrite::Create(lease) => self.write(Method::POST, &lease).await,
+            LeaseWrite::Replace(lease) => self.write(Method::PUT, &lease).await,
         };
         match written {
             Ok(()) => self.election.written(began),
@@ -91,7 +91,7 @@ impl Elector {
     }
 
     fn path(&self) -> String {
-        let Place { namespace, .. } = &self.place;
+        let NamespacedName { namespace, .. } = &self.place;
         format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
     }
 
@@ -127,7 +127,7 @@ impl Elector {
     fn tell(&mut self, error: Option<ApiError>) {
         let text = error.map(|error| error.to_string());
         if let Some(text) = text.as_ref().filter(|text| self.told.as_ref() != Some(text)) {
-            let Place { namespace, name } = &self.place;
+            let NamespacedName { namespace, name } = &self.place;
             tracing::warn!(target: "taint", lease = format!("{namespace}/{name}"), "failed to keep or take the lease: failed to {text}");
         }
         self.told = text;
@@ -137,15 +137,15 @@ impl Elector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::testing::{Answer, Script};
+    use crate::api::testing::{Script, Scripted};
 
     fn elector(script: &Script) -> (Elector, watch::Receiver<Option<Instant>>) {
-        let place = Place { namespace: "mesh".to_owned(), name: "lock".to_owned() };
+        let place = NamespacedName { namespace: "mesh".to_owned(), name: "lock".to_owned() };
         Elector::new(script.client(), place, "me", Timing::default())
     }
 
-    fn lease(holder: &str) -> Answer {
-        Answer::new(
+    fn lease(holder: &str) -> Scripted {
+        Scripted::new(
             200,
             format!(r#"{{"metadata": {{"name": "lock"}}, "spec": {{"holderIdentity": "{holder}"}}}}"#),
         )
@@ -153,8 +153,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_that_cannot_renew_leads_until_its_time_is_up_and_no_longer() {
-        let script =
-            Script::new([Answer::new(404, ""), lease("me"), Answer::new(500, ""), Answer::new(403, "")]);
+        let script = Script::new([
+            Scripted::new(404, ""),
+            lease("me"),
+            Scripted::new(500, ""),
+            Scripted::new(403, ""),
+        ]);
         let (elector, mut leads) = elector(&script);
         let (begin, resign) = (Instant::now(), CancellationToken::new());
         let task = tokio::spawn(elector.run(resign.clone()));
@@ -170,7 +174,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_resigns_gives_the_lease_back() {
-        let script = Script::new([Answer::new(404, ""), lease("me"), lease("me"), lease("")]);
+        let script = Script::new([Scripted::new(404, ""), lease("me"), lease("me"), lease("")]);
         let (elector, mut leads) = elector(&script);
         let resign = CancellationToken::new();
         let task = tokio::spawn(elector.run(resign.clone()));
@@ -184,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_conflict_means_that_another_one_leads() {
-        let script = Script::new([Answer::new(404, ""), Answer::new(409, "")]);
+        let script = Script::new([Scripted::new(404, ""), Scripted::new(409, "")]);
         let (elector, leads) = elector(&script);
         let task = tokio::spawn(elector.run(CancellationToken::new()));
         while script.asked().len() < 2 {

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{Event, Source};
-use super::minder::Minder;
+use super::controller::TaintController;
+use super::decide::{RuleRef, TaintEvent};
 use super::model::{Node, Pod};
-use super::options::{Needs, Place};
+use super::options::{NamespacedName, Needs};
 use super::rules::{self, Rule};
 use super::run::RunError;
 use crate::api::{Change, Client, Following, Lost, Resource};
@@ -24,7 +24,7 @@ use crate::readiness::{Part, Readiness};
 /// Watches that feed the controller.
 #[derive(Clone)]
 pub(super) struct Followers {
-    pub(super) minder: Arc<Minder>,
+    pub(super) controller: Arc<TaintController>,
     pub(super) client: Client,
     pub(super) readiness: Readiness,
     /// First failure, for a run without retries.
@@ -58,20 +58,20 @@ impl Followers {
     async fn nodes(self) {
         let sink = |change: Change<Node>| {
             let event = match change {
-                Change::All(nodes) => Event::Nodes(nodes),
-                Change::Set(node) => Event::Node(node),
-                Change::Removed(node) => Event::NodeGone(node.name),
+                Change::All(nodes) => TaintEvent::Nodes(nodes),
+                Change::Set(node) => TaintEvent::Node(node),
+                Change::Removed(node) => TaintEvent::NodeGone(node.name),
                 Change::Alive => return self.readiness.right(Part::Nodes),
                 Change::Lost(lost) => return self.lost(Part::Nodes, Watched::Nodes, lost),
             };
-            self.minder.hear(event);
+            self.controller.hear(event);
             self.readiness.right(Part::Nodes);
         };
         self.following(Resource::nodes()).run(sink, &self.stop).await;
     }
 
-    async fn map(self, place: Place, held: Arc<Mutex<Held>>) {
-        let Place { namespace, name } = &place;
+    async fn map(self, place: NamespacedName, held: Arc<Mutex<Held>>) {
+        let NamespacedName { namespace, name } = &place;
         let sink = |change: Change<ConfigMap>| {
             let map = match change {
                 Change::All(maps) => maps.into_iter().next(),
@@ -109,26 +109,26 @@ impl Followers {
         }
         held.pods.cancel();
         *held = Held { set: held.set + 1, rules: Some(rules.clone()), pods: self.stop.child_token() };
-        self.minder.hear(Event::Rules(held.set, rules.clone()));
+        self.controller.hear(TaintEvent::Rules(held.set, rules.clone()));
         if rules.is_empty() {
             self.readiness.right(Part::Pods);
         }
         for (place, rule) in rules.into_iter().enumerate() {
-            let source = Source { set: held.set, rule: place };
+            let source = RuleRef { set: held.set, rule: place };
             tokio::spawn(self.clone().pods(source, rule, held.pods.clone()));
         }
     }
 
-    async fn pods(self, source: Source, rule: Rule, stop: CancellationToken) {
+    async fn pods(self, source: RuleRef, rule: Rule, stop: CancellationToken) {
         let sink = |change: Change<Pod>| {
             let event = match change {
-                Change::All(pods) => Event::Pods(source, pods),
-                Change::Set(pod) => Event::Pod(source, pod),
-                Change::Removed(pod) => Event::PodGone(source, pod),
+                Change::All(pods) => TaintEvent::Pods(source, pods),
+                Change::Set(pod) => TaintEvent::Pod(source, pod),
+                Change::Removed(pod) => TaintEvent::PodGone(source, pod),
                 Change::Alive => return self.known(),
                 Change::Lost(lost) => return self.lost(Part::Pods, Watched::Pods, lost),
             };
-            self.minder.hear(event);
+            self.controller.hear(event);
             self.known();
         };
         let resource = Resource::pods(&rule.namespace, &rule.labels, &rule.fields);
@@ -136,7 +136,7 @@ impl Followers {
     }
 
     fn known(&self) {
-        let state = self.minder.state();
+        let state = self.controller.state();
         // The nodes are another part: whether they come before the pods or after them is chance.
         if state.knows_pods() {
             self.readiness.right(Part::Pods);
@@ -149,7 +149,7 @@ impl Followers {
     }
 
     fn lost(&self, part: Part, watched: Watched, lost: Lost) {
-        self.minder.metrics.watch_restarted(watched, lost.reason);
+        self.controller.metrics.watch_restarted(watched, lost.reason);
         if let Some(error) = lost.error {
             self.readiness.wrong(part, format!("failed to {error}"));
             let _ = self.failed.try_send(RunError::Follow { what: part.name(), error });

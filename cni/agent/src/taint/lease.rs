@@ -44,7 +44,7 @@ struct Record {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Write {
+pub enum LeaseWrite {
     /// Nothing: another candidate leads.
     Nothing,
     /// Creates the lease.
@@ -70,11 +70,17 @@ impl Election {
     }
 
     /// Decides after the lease was read at `now`; `None` if it does not exist.
-    pub fn decide(&mut self, lease: Option<&Value>, name: &str, now: Duration, wall: Timestamp) -> Write {
+    pub fn decide(
+        &mut self,
+        lease: Option<&Value>,
+        name: &str,
+        now: Duration,
+        wall: Timestamp,
+    ) -> LeaseWrite {
         let Some(lease) = lease else {
             let object =
                 json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}});
-            return Write::Create(self.held(object, Holder::Us { anew: true }, wall));
+            return LeaseWrite::Create(self.held(object, Holder::Us { anew: true }, wall));
         };
         let record = record(lease);
         if self.seen.as_ref().is_none_or(|(seen, _)| *seen != record) {
@@ -87,9 +93,9 @@ impl Election {
         let free = record.holder.is_empty() || now.saturating_sub(since) >= duration;
         if !ours && !free {
             self.until = None;
-            return Write::Nothing;
+            return LeaseWrite::Nothing;
         }
-        Write::Replace(self.held(lease.clone(), Holder::Us { anew: !ours }, wall))
+        LeaseWrite::Replace(self.held(lease.clone(), Holder::Us { anew: !ours }, wall))
     }
 
     /// A write that was begun at `began` succeeded.
@@ -172,17 +178,17 @@ mod tests {
         Election::new(name, Timing::default())
     }
 
-    fn lease(write: Write) -> Value {
+    fn lease(write: LeaseWrite) -> Value {
         match write {
-            Write::Create(lease) | Write::Replace(lease) => lease,
-            Write::Nothing => panic!("nothing is written"),
+            LeaseWrite::Create(lease) | LeaseWrite::Replace(lease) => lease,
+            LeaseWrite::Nothing => panic!("nothing is written"),
         }
     }
 
     #[test]
     fn the_first_one_makes_the_lease_and_keeps_it() {
         let mut a = candidate("a");
-        let Write::Create(made) = a.decide(None, "lock", seconds(0), wall()) else { panic!() };
+        let LeaseWrite::Create(made) = a.decide(None, "lock", seconds(0), wall()) else { panic!() };
         let spec = json!({
             "holderIdentity": "a", "leaseDurationSeconds": 60, "leaseTransitions": 0,
             "acquireTime": "2026-01-01T00:00:00.500000Z", "renewTime": "2026-01-01T00:00:00.500000Z",
@@ -201,11 +207,11 @@ mod tests {
     fn another_one_waits_for_the_whole_duration_by_its_own_clock() {
         let (mut a, mut b) = (candidate("a"), candidate("b"));
         let held = lease(a.decide(None, "lock", seconds(0), wall()));
-        assert_eq!(b.decide(Some(&held), "lock", seconds(100), wall()), Write::Nothing);
-        assert_eq!(b.decide(Some(&held), "lock", seconds(159), wall()), Write::Nothing);
+        assert_eq!(b.decide(Some(&held), "lock", seconds(100), wall()), LeaseWrite::Nothing);
+        assert_eq!(b.decide(Some(&held), "lock", seconds(159), wall()), LeaseWrite::Nothing);
         let renewed =
             lease(a.decide(Some(&held), "lock", seconds(5), "2026-01-01T00:00:05Z".parse().unwrap()));
-        assert_eq!(b.decide(Some(&renewed), "lock", seconds(160), wall()), Write::Nothing);
+        assert_eq!(b.decide(Some(&renewed), "lock", seconds(160), wall()), LeaseWrite::Nothing);
         let taken = lease(b.decide(Some(&renewed), "lock", seconds(220), wall()));
         assert_eq!(taken["spec"]["holderIdentity"], "b");
         assert_eq!(taken["spec"]["leaseTransitions"], 1);
@@ -216,7 +222,7 @@ mod tests {
         let (mut a, mut b) = (candidate("a"), candidate("b"));
         let held = lease(b.decide(None, "lock", seconds(0), wall()));
         a.written(seconds(0));
-        assert_eq!(a.decide(Some(&held), "lock", seconds(1), wall()), Write::Nothing);
+        assert_eq!(a.decide(Some(&held), "lock", seconds(1), wall()), LeaseWrite::Nothing);
         assert_eq!(a.until(), None);
         a.written(seconds(0));
         a.beaten();

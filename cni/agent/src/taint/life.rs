@@ -43,7 +43,7 @@ pub enum Began {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
+pub struct NodeLife {
     uid: String,
     boot: String,
     began: Began,
@@ -53,7 +53,7 @@ pub struct Life {
     ready_since: Option<Duration>,
 }
 
-impl Life {
+impl NodeLife {
     /// A life that begins, or that we begin to see, with these pods on the node.
     #[must_use]
     pub fn new<'a>(node: &Node, began: Began, pods: impl Iterator<Item = &'a Pod>, now: Duration) -> Self {
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn what_was_ready_before_the_reboot_is_not_believed_until_it_says_so_again() {
         let (before, after) = (node("u", "b1", 2), node("u", "b2", 20));
-        let life = Life::new(&before, Began::Unseen, std::iter::empty(), START);
+        let life = NodeLife::new(&before, Began::Unseen, std::iter::empty(), START);
         assert_eq!(life.judge(&pod(10, 0), &before, START), Belief::Sure);
         assert!(!life.is_of(&after));
-        let life = Life::new(&after, Began::Rebooted, [pod(10, 0)].iter(), START);
+        let life = NodeLife::new(&after, Began::Rebooted, [pod(10, 0)].iter(), START);
         assert_eq!(life.judge(&pod(10, 0), &after, START), Belief::Stale);
         assert_eq!(life.judge(&pod(10, 1), &after, START), Belief::Sure, "a container began anew");
         assert_eq!(life.judge(&pod(30, 0), &after, START), Belief::Sure);
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_life_that_began_before_we_looked_is_a_matter_of_times() {
         let (ready, rebooted) = (node("u", "b", 5), node("u", "b", 50));
-        let life = Life::new(&ready, Began::Unseen, [pod(10, 0)].iter(), START);
+        let life = NodeLife::new(&ready, Began::Unseen, [pod(10, 0)].iter(), START);
         assert_eq!(life.judge(&pod(10, 0), &ready, START), Belief::Sure);
         assert_eq!(life.judge(&pod(10, 0), &rebooted, START), Belief::Unsure);
         let unknown = Node { said_since: None, created: None, ..ready };
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_node_that_registers_finds_the_pods_of_the_former_one() {
         let mut late = node("u", "b", 30);
-        let life = Life::new(&late, Began::Registered, [pod(10, 0)].iter(), START);
+        let life = NodeLife::new(&late, Began::Registered, [pod(10, 0)].iter(), START);
         assert_eq!(life.judge(&pod(10, 0), &late, START), Belief::Sure, "told of in another order");
         late.created = at(20);
         assert_eq!(life.judge(&pod(10, 0), &late, START), Belief::Stale);
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_kubelet_that_had_the_time_to_look_is_believed() {
         let mut rebooted = node("u", "b2", 20);
-        let mut life = Life::new(&rebooted, Began::Rebooted, [pod(10, 0)].iter(), START);
+        let mut life = NodeLife::new(&rebooted, Began::Rebooted, [pod(10, 0)].iter(), START);
         assert_eq!(life.judge(&pod(10, 0), &rebooted, START + SETTLED), Belief::Sure);
         rebooted.ready = false;
         life.see(&rebooted, START + SETTLED / 2);
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_node_that_registers_anew_is_another_and_one_that_tells_its_boot_late_is_not() {
         let mut fresh = node("u", "", 2);
-        let mut life = Life::new(&fresh, Began::Registered, std::iter::empty(), START);
+        let mut life = NodeLife::new(&fresh, Began::Registered, std::iter::empty(), START);
         fresh.boot = "b".to_owned();
         assert!(life.is_of(&fresh));
         life.see(&fresh, START);
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_pod_told_of_before_its_node_is_believed_when_the_node_tells_its_boot_late() {
         let mut fresh = node("u", "", 2);
-        let life = Life::new(&fresh, Began::Registered, [pod(10, 0)].iter(), START);
+        let life = NodeLife::new(&fresh, Began::Registered, [pod(10, 0)].iter(), START);
         fresh.boot = "b".to_owned();
         assert!(life.is_of(&fresh));
         assert_eq!(life.judge(&pod(10, 0), &fresh, START), Belief::Sure);

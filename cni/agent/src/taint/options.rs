@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::decide::Policy;
+use super::decide::TaintPolicy;
 use super::lease::Timing;
 use super::rules::Rule;
 use crate::settings::layers::Environment;
-pub use flags::Flags;
+pub use flags::TaintFlags;
 use flags::boolean;
 
 /// Label of the agent's pods; upstream's is fixed as well.
@@ -21,14 +21,14 @@ const NOWHERE: &str = "kube-system";
 
 /// How taints are minded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum TaintMode {
     /// Nodes have the taint NodeReadiness:NoSchedule while pods that they need are not ready there, as told by a ConfigMap.
     Readiness,
     /// Nodes that were made with the taint cni.istio.io/not-ready lose it once the agent's pod is ready there, and never get it back.
     Untaint,
 }
 
-impl Mode {
+impl TaintMode {
     /// Name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -49,10 +49,10 @@ impl Mode {
 
     /// Policy for a node that is not ready.
     #[must_use]
-    pub fn policy(self) -> Policy {
+    pub fn policy(self) -> TaintPolicy {
         match self {
-            Self::Readiness => Policy::Both,
-            Self::Untaint => Policy::OnlyRemove,
+            Self::Readiness => TaintPolicy::Both,
+            Self::Untaint => TaintPolicy::OnlyRemove,
         }
     }
 
@@ -66,7 +66,7 @@ impl Mode {
 
 /// Namespaced name of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct NamespacedName {
     pub namespace: String,
     pub name: String,
 }
@@ -75,14 +75,14 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Needs {
     /// In a `ConfigMap`.
-    Map(Place),
+    Map(NamespacedName),
     /// Fixed.
     Fixed(Vec<Rule>),
 }
 
 /// Lifetime of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum RunKind {
     /// For ever, with leader election.
     Daemon,
     /// Until every node was reconciled once.
@@ -90,14 +90,14 @@ pub enum Course {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct TaintOptions {
     /// Mode.
-    pub mode: Mode,
-    pub course: Course,
+    pub mode: TaintMode,
+    pub course: RunKind,
     pub taint: String,
     /// Required pods.
     pub needs: Needs,
-    pub lease: Place,
+    pub lease: NamespacedName,
     pub timing: Timing,
 }
 
@@ -121,12 +121,12 @@ pub enum OptionsError {
     Daemon(String),
 }
 
-impl Options {
+impl TaintOptions {
     /// Merges flags and environment, in the namespace `own` (empty if unknown).
     ///
     /// # Errors
     /// See [`OptionsError`].
-    pub fn new(flags: &Flags, environment: &dyn Environment, own: &str) -> Result<Self, OptionsError> {
+    pub fn new(flags: &TaintFlags, environment: &dyn Environment, own: &str) -> Result<Self, OptionsError> {
         let own = if own.is_empty() { NOWHERE } else { own };
         let mode = flags.mode;
         let said = |flag: &Option<String>, variable: &str| {
@@ -140,12 +140,12 @@ impl Options {
             (None, Some(text)) => boolean(&text).map_err(|_| OptionsError::Daemon(text))?,
         };
         let needs = match mode {
-            Mode::Readiness => Needs::Map(Place {
+            TaintMode::Readiness => Needs::Map(NamespacedName {
                 namespace: or_own(said(&flags.configmap_namespace, "TAINT_CONFIGMAP-NAMESPACE")),
                 name: said(&flags.configmap_name, "TAINT_CONFIGMAP-NAME")
                     .unwrap_or_else(|| "istio-cni-taint-configmap".to_owned()),
             }),
-            Mode::Untaint => Needs::Fixed(vec![Rule {
+            TaintMode::Untaint => Needs::Fixed(vec![Rule {
                 name: "istio-cni".to_owned(),
                 namespace: or_own(flags.cni_namespace.clone()),
                 labels: AGENT.to_owned(),
@@ -154,10 +154,10 @@ impl Options {
         };
         Ok(Self {
             mode,
-            course: if daemon { Course::Daemon } else { Course::Once },
+            course: if daemon { RunKind::Daemon } else { RunKind::Once },
             taint: flags.taint_name.clone().unwrap_or_else(|| mode.taint().to_owned()),
             needs,
-            lease: Place {
+            lease: NamespacedName {
                 namespace: or_own(flags.lease_namespace.clone()),
                 name: flags.lease_name.clone().unwrap_or_else(|| mode.lease().to_owned()),
             },
@@ -166,7 +166,7 @@ impl Options {
     }
 }
 
-fn timing(flags: &Flags) -> Result<Timing, OptionsError> {
+fn timing(flags: &TaintFlags) -> Result<Timing, OptionsError> {
     let (duration, renew, retry) = (flags.lease_duration, flags.lease_renew, flags.lease_retry);
     if duration > renew && renew > retry && !retry.is_zero() && duration >= Duration::from_secs(1) {
         // Nothing finer than seconds can be written into a lease.
@@ -186,18 +186,18 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        flags: Flags,
+        flags: TaintFlags,
     }
 
-    fn options(words: &[&str], environment: &[(&str, &str)]) -> Result<Options, OptionsError> {
+    fn options(words: &[&str], environment: &[(&str, &str)]) -> Result<TaintOptions, OptionsError> {
         let line = Line::try_parse_from(["taint"].iter().chain(words)).unwrap();
         let environment: BTreeMap<String, String> =
             environment.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        Options::new(&line.flags, &environment, "mesh")
+        TaintOptions::new(&line.flags, &environment, "mesh")
     }
 
-    fn place(namespace: &str, name: &str) -> Place {
-        Place { namespace: namespace.to_owned(), name: name.to_owned() }
+    fn place(namespace: &str, name: &str) -> NamespacedName {
+        NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             (place("mesh", "istio-taint-lock"), Timing::default())
         );
         let untaint = options(&["--mode", "untaint", "--cni-namespace", "cni"], &[]).unwrap();
-        assert_eq!((untaint.taint.as_str(), untaint.course), ("cni.istio.io/not-ready", Course::Daemon));
+        assert_eq!((untaint.taint.as_str(), untaint.course), ("cni.istio.io/not-ready", RunKind::Daemon));
         assert_eq!(untaint.lease, place("mesh", "istio-node-untaint"));
         let Needs::Fixed(rules) = untaint.needs else { panic!() };
         assert_eq!((rules[0].namespace.as_str(), rules[0].fields.as_str()), ("cni", "status.phase!=Failed"));
@@ -224,9 +224,9 @@ mod tests {
             ("TAINT_CONFIGMAP-NAMESPACE", "kube-system"),
         ];
         let read = options(&["--mode=readiness"], &old).unwrap();
-        assert_eq!((read.needs, read.course), (Needs::Map(place("kube-system", "single")), Course::Once));
+        assert_eq!((read.needs, read.course), (Needs::Map(place("kube-system", "single")), RunKind::Once));
         let read = options(&["--mode=readiness", "--run-as-daemon", "--configmap-name=x"], &old).unwrap();
-        assert_eq!((read.needs, read.course), (Needs::Map(place("kube-system", "x")), Course::Daemon));
+        assert_eq!((read.needs, read.course), (Needs::Map(place("kube-system", "x")), RunKind::Daemon));
         let error = options(&["--mode=readiness"], &[("TAINT_RUN-AS-DAEMON", "maybe")]).unwrap_err();
         assert!(error.to_string().contains("\"maybe\""), "{error}");
     }

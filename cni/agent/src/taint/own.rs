@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{Outcome, wait};
-use super::hands::Change as TaintChange;
+use super::actions::TaintChange;
+use super::decide::{PatchOutcome, wait};
 use super::model::Node;
 use super::taints::{Deed, has, patch};
 use crate::api::{Change, Client, Following, REQUEST_LIMIT, Resource};
@@ -50,7 +50,7 @@ struct Seen {
 
 /// Schedule of the taint. Pure: the time is an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Course {
+struct TaintSchedule {
     wrong_since: Option<Duration>,
     settings: Option<u64>,
     /// Last change of the settings.
@@ -61,7 +61,7 @@ struct Course {
     due: Option<Duration>,
 }
 
-impl Course {
+impl TaintSchedule {
     fn decide(&mut self, Seen { tainted, right, settings }: Seen, now: Duration) -> Next {
         if self.settings.replace(settings).is_some_and(|before| before != settings) {
             self.changed = Some(now);
@@ -94,8 +94,8 @@ impl Course {
         Next::Wait(until)
     }
 
-    fn ended(&mut self, outcome: &Outcome, now: Duration) {
-        let failed = matches!(outcome, Outcome::Failed | Outcome::Conflict(_));
+    fn ended(&mut self, outcome: &PatchOutcome, now: Duration) {
+        let failed = matches!(outcome, PatchOutcome::Failed | PatchOutcome::Conflict(_));
         self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
         self.due = wait(self.failures).filter(|_| failed).map(|wait| now.saturating_add(wait));
     }
@@ -132,7 +132,8 @@ impl OwnTaint {
     }
 
     async fn mind(&self, mut told: watch::Receiver<Option<Node>>) {
-        let (start, mut course, mut missing) = (Instant::now(), Course::default(), self.readiness.changes());
+        let (start, mut course, mut missing) =
+            (Instant::now(), TaintSchedule::default(), self.readiness.changes());
         // Node of the last response, if newer than the watch.
         let mut answered: Option<Node> = None;
         let mut wanted = Wanted::new(&self.settings);
@@ -163,7 +164,7 @@ impl OwnTaint {
                 Next::Do(deed) => {
                     let outcome = self.make(&node, deed, why(deed)).await;
                     course.ended(&outcome, start.elapsed());
-                    if let Outcome::Done(node) | Outcome::Conflict(node) = outcome {
+                    if let PatchOutcome::Done(node) | PatchOutcome::Conflict(node) = outcome {
                         answered = Some(node);
                     }
                     continue;
@@ -181,7 +182,7 @@ impl OwnTaint {
         }
     }
 
-    async fn make(&self, node: &Node, deed: Deed, why: &str) -> Outcome {
+    async fn make(&self, node: &Node, deed: Deed, why: &str) -> PatchOutcome {
         let patch = patch(node.taints.as_deref(), &self.key, deed);
         let (taint, why) = (self.key.clone(), why.to_owned());
         let change = TaintChange { node: self.node.clone(), taint, deed, patch, why };
@@ -198,7 +199,7 @@ impl OwnTaint {
                     return;
                 }
                 match self.make(now, Deed::Add, "the plugin is uninstalled").await {
-                    Outcome::Conflict(fresh) => node = Ok(fresh),
+                    PatchOutcome::Conflict(fresh) => node = Ok(fresh),
                     _ => return,
                 }
             }
@@ -262,7 +263,7 @@ mod tests {
     #[test]
     fn what_a_setting_breaks_on_all_nodes_at_once_taints_none() {
         let other = |seen: Seen| Seen { settings: 1, ..seen };
-        let mut course = Course::default();
+        let mut course = TaintSchedule::default();
         assert_eq!(course.decide(CLEAN_RIGHT, seconds(0)), Next::Wait(None));
         assert_eq!(course.decide(other(CLEAN_RIGHT), seconds(9)), Next::Wait(None), "nobody has looked yet");
         assert_eq!(course.decide(other(CLEAN_WRONG), seconds(10)), Next::Wait(None));
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_changed_setting_with_which_all_is_right_is_none_that_broke_anything() {
-        let mut course = Course::default();
+        let mut course = TaintSchedule::default();
         course.decide(CLEAN_RIGHT, seconds(0));
         assert_eq!(course.decide(Seen { settings: 1, ..CLEAN_RIGHT }, seconds(1)), Next::Wait(None));
         let lost = Seen { settings: 1, ..CLEAN_WRONG };
@@ -296,10 +297,10 @@ mod tests {
 
     #[test]
     fn the_taint_goes_when_all_is_right_and_comes_back_after_the_grace() {
-        let mut course = Course::default();
+        let mut course = TaintSchedule::default();
         assert_eq!(course.decide(TAINTED_WRONG, seconds(0)), Next::Wait(None));
         assert_eq!(course.decide(TAINTED_RIGHT, seconds(50)), Next::Do(Deed::Remove));
-        course.ended(&Outcome::Gone, seconds(50));
+        course.ended(&PatchOutcome::Gone, seconds(50));
         assert_eq!(course.decide(CLEAN_RIGHT, seconds(51)), Next::Wait(None));
         assert_eq!(course.decide(CLEAN_WRONG, seconds(60)), Next::Wait(Some(seconds(90))));
         assert_eq!(course.decide(CLEAN_RIGHT, seconds(80)), Next::Wait(None), "healed in time");
@@ -309,20 +310,20 @@ mod tests {
 
     #[test]
     fn a_start_without_a_taint_has_the_grace_to_become_right() {
-        let mut course = Course::default();
+        let mut course = TaintSchedule::default();
         assert_eq!(course.decide(CLEAN_WRONG, seconds(0)), Next::Wait(Some(GRACE)));
         assert_eq!(course.decide(CLEAN_WRONG, GRACE), Next::Do(Deed::Add));
     }
 
     #[test]
     fn what_failed_is_tried_again_later_unless_it_is_not_needed_any_more() {
-        let mut course = Course::default();
+        let mut course = TaintSchedule::default();
         assert_eq!(course.decide(TAINTED_RIGHT, seconds(0)), Next::Do(Deed::Remove));
-        course.ended(&Outcome::Failed, seconds(1));
+        course.ended(&PatchOutcome::Failed, seconds(1));
         let due = seconds(1) + Duration::from_millis(100);
         assert_eq!(course.decide(TAINTED_RIGHT, seconds(1)), Next::Wait(Some(due)));
         assert_eq!(course.decide(TAINTED_RIGHT, due), Next::Do(Deed::Remove));
-        course.ended(&Outcome::Failed, due);
+        course.ended(&PatchOutcome::Failed, due);
         assert_eq!(course.decide(CLEAN_RIGHT, due), Next::Wait(None));
         assert_eq!(course.decide(TAINTED_RIGHT, due), Next::Do(Deed::Remove), "and then it begins anew");
     }

@@ -13,20 +13,20 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::decide::State;
+use super::controller::TaintController;
+use super::decide::TaintState;
 use super::elect::Elector;
 use super::follow::Followers;
-use super::minder::Minder;
-use super::options::{Course, Flags, Options, OptionsError, Place};
+use super::options::{NamespacedName, OptionsError, RunKind, TaintFlags, TaintOptions};
 use super::rules::RuleError;
 use crate::api::{ApiError, Client, REQUEST_LIMIT, Server, SetupError};
 use crate::events;
-use crate::http::{self, Purpose, Told};
+use crate::http::{self, HttpState, Purpose};
 use crate::log::{self, Format};
 use crate::metrics::Metrics;
 use crate::readiness::{Part, Readiness};
 use crate::settings::follow::Live;
-use crate::settings::layers::Process;
+use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{Loaded, Settings};
 
 const FAILED: u8 = 1;
@@ -45,10 +45,10 @@ pub(super) enum RunError {
     Options(#[from] OptionsError),
     /// Malformed `ConfigMap`.
     #[error("follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
-    Rules { place: Place, error: Box<RuleError> },
+    Rules { place: NamespacedName, error: Box<RuleError> },
     /// It does not exist.
     #[error("find ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]
-    NoMap(Place),
+    NoMap(NamespacedName),
     #[error("read {what}: failed to {error}")]
     Follow { what: &'static str, error: ApiError },
     /// No address of the API server.
@@ -74,8 +74,9 @@ impl RunError {
 }
 
 #[must_use]
-pub fn main(flags: &Flags, loaded: Loaded) -> ExitCode {
-    let done = Options::new(flags, &Process, &loaded.settings.own.namespace).map_err(RunError::from);
+pub fn main(flags: &TaintFlags, loaded: Loaded) -> ExitCode {
+    let done =
+        TaintOptions::new(flags, &ProcessEnvironment, &loaded.settings.own.namespace).map_err(RunError::from);
     let done = done.and_then(|options| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(controller(options, loaded))
@@ -89,11 +90,11 @@ pub fn main(flags: &Flags, loaded: Loaded) -> ExitCode {
     }
 }
 
-async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
+async fn controller(options: TaintOptions, loaded: Loaded) -> Result<(), RunError> {
     let settings = loaded.settings.clone();
     let identity = identity(&settings, &loaded.found.hostname);
     let format = if settings.log.json { Format::Json } else { Format::Text };
-    log::init(log::Options { levels: settings.log.levels.clone(), format, ..log::Options::default() })
+    log::init(log::LogOptions { levels: settings.log.levels.clone(), format, ..log::LogOptions::default() })
         .map_err(io::Error::other)?;
     tracing::info!(target: "taint", mode = options.mode.name(), taint = options.taint, identity, "minding taints of nodes");
     let client = Client::new(&Server::of(&settings.kubeconfig, &settings.places))?;
@@ -101,28 +102,29 @@ async fn controller(options: Options, loaded: Loaded) -> Result<(), RunError> {
     let stop = CancellationToken::new();
     let (recorder, writer) = events::channel(metrics.clone(), &identity);
     let writing = writer.begin(client.clone().into());
-    let state = State::new(options.mode.policy(), &options.taint);
+    let state = TaintState::new(options.mode.policy(), &options.taint);
     let limit = REQUEST_LIMIT.min(options.timing.duration.saturating_sub(options.timing.renew));
-    let minder = Minder::new(state, &options.taint, client.clone(), limit, (metrics.clone(), recorder));
+    let controller =
+        TaintController::new(state, &options.taint, client.clone(), limit, (metrics.clone(), recorder));
     let (failed, failures) = mpsc::channel(1);
     let followers = Followers {
-        minder: minder.clone(),
+        controller: controller.clone(),
         client: client.clone(),
         readiness: readiness.clone(),
         failed,
         stop: stop.clone(),
     };
     followers.begin(&options.needs);
-    tokio::spawn(minder.clone().keep_time(stop.clone()));
+    tokio::spawn(controller.clone().keep_time(stop.clone()));
     let done = match options.course {
-        Course::Once => once(&minder, failures).await,
-        Course::Daemon => {
+        RunKind::Once => once(&controller, failures).await,
+        RunKind::Daemon => {
             serve(loaded, (metrics, readiness), &stop);
-            daemon(&minder, Elector::new(client, options.lease, &identity, options.timing)).await
+            daemon(&controller, Elector::new(client, options.lease, &identity, options.timing)).await
         }
     };
     stop.cancel();
-    drop(minder);
+    drop(controller);
     writing.finish().await;
     done
 }
@@ -135,7 +137,7 @@ fn identity(settings: &Settings, hostname: &str) -> String {
 
 fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &CancellationToken) {
     let monitoring = loaded.settings.monitoring_port;
-    let told = Told { metrics, readiness, settings: Live::new(loaded).report() };
+    let told = HttpState { metrics, readiness, settings: Live::new(loaded).report() };
     tokio::spawn(http::serve(http::HEALTH_PORT, Purpose::Health, told.clone(), stop.clone()));
     if let Some(port) = monitoring {
         tokio::spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));
@@ -144,29 +146,29 @@ fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &Canc
 
 /// Leads whenever it holds the lease, until cancelled.
 async fn daemon(
-    minder: &Arc<Minder>,
+    controller: &Arc<TaintController>,
     (elector, leads): (Elector, watch::Receiver<Option<Instant>>),
 ) -> Result<(), RunError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let resign = CancellationToken::new();
     let election = tokio::spawn(elector.run(resign.clone()));
     tokio::select! {
-        () = lead(minder, leads) => {}
+        () = lead(controller, leads) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     tracing::info!(target: "taint", "told to stop");
-    minder.lead(None);
-    let _ = timeout(REST_LIMIT, minder.rest()).await;
+    controller.lead(None);
+    let _ = timeout(REST_LIMIT, controller.rest()).await;
     resign.cancel();
     let _ = election.await;
     Ok(())
 }
 
-async fn lead(minder: &Arc<Minder>, mut leads: watch::Receiver<Option<Instant>>) {
+async fn lead(controller: &Arc<TaintController>, mut leads: watch::Receiver<Option<Instant>>) {
     loop {
         let until = leads.borrow_and_update().filter(|until| Instant::now() < *until);
-        minder.lead(until);
+        controller.lead(until);
         let changed = match until {
             Some(until) => timeout_at(until, leads.changed()).await,
             None => Ok(leads.changed().await),
@@ -178,13 +180,16 @@ async fn lead(minder: &Arc<Minder>, mut leads: watch::Receiver<Option<Instant>>)
 }
 
 /// Puts every node right, and ends. Nobody else is asked: what two write at once is tested by each patch.
-async fn once(minder: &Arc<Minder>, mut failures: mpsc::Receiver<RunError>) -> Result<(), RunError> {
-    minder.lead(Some(Instant::now() + ONCE_LIMIT));
+async fn once(
+    controller: &Arc<TaintController>,
+    mut failures: mpsc::Receiver<RunError>,
+) -> Result<(), RunError> {
+    controller.lead(Some(Instant::now() + ONCE_LIMIT));
     let through = async {
         loop {
-            let news = minder.news.notified();
+            let news = controller.news.notified();
             let (knows_all, through, failing) = {
-                let state = minder.state();
+                let state = controller.state();
                 let failing = state.failing().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
                 (state.knows_all(), state.is_through(), failing)
             };

@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Names, Place};
+use super::{Names, WatchedDirectory};
 
 /// The kernel's limit (MAXSYMLINKS).
 const MOST: usize = 40;
 
 /// The names behind the links of a place, be there something under them or not.
-pub(super) fn behind(place: &Place) -> Vec<Place> {
+pub(super) fn behind(place: &WatchedDirectory) -> Vec<WatchedDirectory> {
     let paths: Vec<PathBuf> = match &place.names {
         Names::One(name) => vec![place.directory.join(name)],
         names => fs::read_dir(&place.directory)
@@ -27,7 +27,7 @@ pub(super) fn behind(place: &Place) -> Vec<Place> {
 }
 
 /// Symbolic links on the way to a path's target, and the target.
-fn way(path: &Path) -> Vec<Place> {
+fn way(path: &Path) -> Vec<WatchedDirectory> {
     let mut rest = parts(path);
     let (mut at, mut found) = (PathBuf::new(), Vec::new());
     while let Some(part) = rest.pop_front() {
@@ -53,7 +53,7 @@ fn parts(path: &Path) -> VecDeque<OsString> {
     path.iter().filter(|part| *part != ".").map(ToOwned::to_owned).collect()
 }
 
-fn place(path: &Path) -> Option<Place> {
+fn place(path: &Path) -> Option<WatchedDirectory> {
     let name = path.file_name()?.to_string_lossy().into_owned();
-    Some(Place { directory: path.parent()?.to_owned(), names: Names::One(name) })
+    Some(WatchedDirectory { directory: path.parent()?.to_owned(), names: Names::One(name) })
 }

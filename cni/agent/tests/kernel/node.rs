@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::repair::ask::{Asked, BackendWanted, Evidence, Outcome, Request, Task};
+use agent::repair::ask::{BackendWanted, ChildRequest, Evidence, PodOutcome, TargetPod, Task};
 use agent::repair::child::Program;
 use agent::repair::gather::Grounds;
 use futures::TryStreamExt as _;
@@ -92,9 +92,9 @@ impl Node {
     }
 
     /// Request for pod `cart` of UID `u-1`.
-    pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> Outcome {
+    pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> PodOutcome {
         let path = |name: &str| self.dir.path().join(name);
-        let request = Request {
+        let request = ChildRequest {
             task,
             grounds: Grounds {
                 netns_dir: path("netns"),
@@ -103,7 +103,7 @@ impl Node {
                 proc_dir: self.proc_dir.clone(),
             },
             backend: BackendWanted { wish: self.backend.to_owned(), record: path("run/backend") },
-            pods: vec![Asked {
+            pods: vec![TargetPod {
                 facts: serde_json::from_value(cart(annotations)).unwrap(),
                 addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
             }],
@@ -193,8 +193,8 @@ pub(crate) fn is_untouched(file: &Path) -> bool {
 }
 
 /// Families proven by a packet, if the outcome is a repair.
-pub(crate) fn proven(outcome: &Outcome) -> Vec<&str> {
-    let Outcome::Proven { families, .. } = outcome else { panic!("{outcome:?}") };
+pub(crate) fn proven(outcome: &PodOutcome) -> Vec<&str> {
+    let PodOutcome::Proven { families, .. } = outcome else { panic!("{outcome:?}") };
     let by_packet =
         families.iter().filter(|one| matches!(one.evidence, Evidence::Packet { port: 15001, .. }));
     by_packet.map(|one| one.family.as_str()).collect()

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use agent::repair::ask::{Evidence, Outcome, Task, Written};
+use agent::repair::ask::{Evidence, PodOutcome, Task, Written};
 use netfilter::Applied;
 use netfilter::address::Rtnetlink;
 use netfilter::route::PolicyRoutes;
@@ -35,8 +35,8 @@ fn ready(mut node: Node) -> (Node, PathBuf) {
     (node, file)
 }
 
-fn written(outcome: &Outcome) -> Written {
-    let Outcome::Proven { written, .. } = outcome else { panic!("{outcome:?}") };
+fn written(outcome: &PodOutcome) -> Written {
+    let PodOutcome::Proven { written, .. } = outcome else { panic!("{outcome:?}") };
     *written
 }
 
@@ -54,12 +54,12 @@ fn lose_redirect(file: &Path) {
 
 fn both_families() {
     let (node, _) = ready(Node::new());
-    assert!(matches!(node.ask(Task::Look, &DUAL, &json!({})), Outcome::Wrong(_)));
+    assert!(matches!(node.ask(Task::Look, &DUAL, &json!({})), PodOutcome::Wrong(_)));
     let begun = Instant::now();
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
     println!("    written and proven in {:?}", begun.elapsed());
     assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Created));
-    assert_eq!(node.ask(Task::Look, &DUAL, &json!({})), Outcome::Right);
+    assert_eq!(node.ask(Task::Look, &DUAL, &json!({})), PodOutcome::Right);
     let again = node.ask(Task::Repair, &DUAL, &json!({}));
     assert_eq!((proven(&again), written(&again)), (vec!["IPv4", "IPv6"], Written::Unchanged));
 }
@@ -73,13 +73,13 @@ fn tproxy() {
     let routes = PolicyRoutes { mark: 1337, table: 133, ipv6: false };
     inside(&file, move || Rtnetlink::open().unwrap().remove_policy_routes(routes).unwrap());
     let outcome = node.ask(Task::Look, &DUAL, &mode);
-    assert!(matches!(&outcome, Outcome::Wrong(_)), "{outcome:?}");
+    assert!(matches!(&outcome, PodOutcome::Wrong(_)), "{outcome:?}");
 }
 
 fn native() {
     let (node, _) = ready(Node::with_backend("nft"));
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
-    let Outcome::Proven { backend, .. } = &outcome else { panic!("{outcome:?}") };
+    let PodOutcome::Proven { backend, .. } = &outcome else { panic!("{outcome:?}") };
     assert_eq!((backend.as_str(), proven(&outcome)), ("nft", vec!["IPv4", "IPv6"]));
 }
 
@@ -87,7 +87,7 @@ fn bypassed() {
     let (node, file) = ready(Node::new());
     inside(&file, || stranger::untrack().unwrap());
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
-    let Outcome::Unproven { why, .. } = &outcome else { panic!("{outcome:?}") };
+    let PodOutcome::Unproven { why, .. } = &outcome else { panic!("{outcome:?}") };
     assert!(why.contains("did not meet the rule"), "{why}");
     inside(&file, || stranger::track().unwrap());
     assert_eq!(proven(&node.ask(Task::Repair, &DUAL, &json!({}))), ["IPv4", "IPv6"]);
@@ -98,7 +98,7 @@ fn missing() {
     node.ask(Task::Repair, &DUAL, &json!({}));
     lose_redirect(&file);
     let outcome = node.ask(Task::Look, &DUAL, &json!({}));
-    let Outcome::Wrong(lacks) = &outcome else { panic!("{outcome:?}") };
+    let PodOutcome::Wrong(lacks) = &outcome else { panic!("{outcome:?}") };
     assert!(lacks.iter().all(|lack| lack.contains("ISTIO_REDIRECT")), "{lacks:?}");
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
     assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Replaced));
@@ -111,7 +111,7 @@ fn unreachable() {
     inside(&file, lose_route);
     let none: Value = json!({"traffic.sidecar.istio.io/includeOutboundIPRanges": "192.0.2.0/24"});
     let outcome = node.ask(Task::Repair, &["10.9.0.2"], &none);
-    let Outcome::Proven { families, .. } = &outcome else { panic!("{outcome:?}") };
+    let PodOutcome::Proven { families, .. } = &outcome else { panic!("{outcome:?}") };
     let [one] = families.as_slice() else { panic!("{families:?}") };
     assert!(matches!(one.evidence, Evidence::Packet { port: 15006, .. }), "{one:?}");
 }

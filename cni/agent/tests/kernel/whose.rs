@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use agent::repair::ask::{Outcome, Task};
+use agent::repair::ask::{PodOutcome, Task};
 use agent::repair::find::NotFound;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ fn stranger() {
     let file = node.namespace("cni-1", &["10.9.0.2/24"]);
     let _stranger = Stranger::enter(&file);
     let outcome = node.ask(Task::Repair, &["10.9.0.2"], &json!({}));
-    assert_eq!(outcome, Outcome::NotFound(NotFound::Untold));
+    assert_eq!(outcome, PodOutcome::NotFound(NotFound::Untold));
     assert!(is_untouched(&file));
     // The cache tells, whatever process came first.
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
@@ -104,7 +104,7 @@ fn one_address() {
     node.cached(("till", "u-2"), &json!({"netns": "/var/run/netns/cni-2"}));
     assert_eq!(
         node.ask(Task::Repair, &["10.9.0.2"], &json!({})),
-        Outcome::NotFound(NotFound::Untold),
+        PodOutcome::NotFound(NotFound::Untold),
         "its own is not known"
     );
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
@@ -117,6 +117,6 @@ fn former() {
     let file = node.namespace("cni-1", &["10.9.0.2/24"]);
     node.cached(("cart", "u-0"), &json!({"netns": "/var/run/netns/cni-1"}));
     let outcome = node.ask(Task::Repair, &["10.9.0.2"], &json!({}));
-    assert_eq!(outcome, Outcome::NotFound(NotFound::OtherPod));
+    assert_eq!(outcome, PodOutcome::NotFound(NotFound::OtherPod));
     assert!(is_untouched(&file));
 }

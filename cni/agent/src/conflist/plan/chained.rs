@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::elsewhere::delegates;
-use super::{Mode, NotRight, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
+use super::{FileMode, NotRight, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
 use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
@@ -22,7 +22,7 @@ impl Wish<'_> {
         let text = self.merged(now, &primary, &entry).map_err(|(_, why)| (steps.clone(), why))?;
         let target = self.target(now, &primary)?;
         if now.text(&target) != Some(&text) {
-            let mode = Mode::Of(primary.clone());
+            let mode = FileMode::Of(primary.clone());
             // First the new one: at any moment a runtime finds the old file or the new one.
             steps.insert(0, Step::Write { name: target.clone(), text, mode });
         }

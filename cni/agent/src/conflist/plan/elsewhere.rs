@@ -2,7 +2,7 @@
 //! Stale entries of ours in other files: of another mode, another name, another installer. These steps come after the one that writes the
 //! new entry, so that pods are redirected at every moment.
 
-use super::{Mode, Step, Wish};
+use super::{FileMode, Step, Wish};
 use crate::conflist::document::Document;
 use crate::conflist::scan::Snapshot;
 use crate::conflist::{copy, leave};
@@ -39,7 +39,7 @@ impl Wish<'_> {
     fn update(&self, now: &Snapshot, name: &str) -> Option<Step> {
         let text = self.merged(now, name, self.entry).ok()?;
         let differs = now.text(name) != Some(text.as_str());
-        differs.then(|| Step::Write { name: name.to_owned(), text, mode: Mode::Of(name.to_owned()) })
+        differs.then(|| Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a directory is not right, and what ends that.
 
-use crate::conflist::scan::Refused;
+use crate::conflist::scan::Unusable;
 
 /// Why pods are not set up through our plugin, and there is nothing that we may do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum NotRight {
     Waiting(String),
     /// The file of `CNI_CONF_NAME` is invalid.
     #[error("{name}: {why}; correct it")]
-    Refused { name: String, why: Refused },
+    Refused { name: String, why: Unusable },
     /// Permission denied: the order of files is not known.
     #[error("failed to {0}")]
     Denied(String),

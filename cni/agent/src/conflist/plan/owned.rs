@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A list of our own that repeats the primary's, which is the primary's alone.
 
-use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
+use super::{FileMode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
 use crate::conflist::copy::{self, OWNED};
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name};
@@ -32,7 +32,7 @@ impl Wish<'_> {
             return Err(nothing(NotRight::Foreign(ours.to_owned())));
         }
         let is_there = now.text(ours).is_some_and(|is| is == text);
-        let write = Step::Write { name: ours.to_owned(), text, mode: Mode::Ours };
+        let write = Step::Write { name: ours.to_owned(), text, mode: FileMode::Ours };
         let mut steps = if is_there && self.has_our_mode(now, ours) { Vec::new() } else { vec![write] };
         let preempts = |(name, document): &(&str, Document<'_>)| {
             *name < ours && !copy::is_copy(self.chain, name, document)

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Mode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
+use super::{FileMode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
 use crate::conflist::document::Document;
 use crate::conflist::scan::{Snapshot, list_name, taken};
 
@@ -30,7 +30,7 @@ impl Wish<'_> {
         if now.files.contains_key(name) && !ours {
             return Err(nothing(NotRight::Foreign(name.to_owned())));
         }
-        let write = Step::Write { name: name.to_owned(), text, mode: Mode::Ours };
+        let write = Step::Write { name: name.to_owned(), text, mode: FileMode::Ours };
         steps.insert(0, write);
         Ok(Plan { steps, then: Ok(name.to_owned()) })
     }

@@ -4,7 +4,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::super::detect::Run;
+use super::super::detect::ValidationRun;
 
 /// Number of runs that can have begun before the rules were correct and be reported afterwards: the one in progress, and one that the watch
 /// had not reported. Bounds what a clock that was put back can hide.
@@ -20,13 +20,13 @@ pub(super) struct Right {
 }
 
 impl Right {
-    pub(super) fn new(since: Timestamp, run: Option<&Run>) -> Self {
+    pub(super) fn new(since: Timestamp, run: Option<&ValidationRun>) -> Self {
         Self { since, restarts: run.map_or(0, |run| run.restarts) }
     }
 
     /// True unless the run certainly began before that, with other rules. The API tells seconds: a run that began in the very second says
     /// nothing either.
-    pub(super) fn may_come_after(&self, run: &Run) -> bool {
+    pub(super) fn may_come_after(&self, run: &ValidationRun) -> bool {
         let began = run.started.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
         let is_one_of_them = run.restarts.saturating_sub(self.restarts) <= BEGUN_BEFORE;
         is_one_of_them && began.is_some_and(|began| began.as_second() <= self.since.as_second())
@@ -37,8 +37,8 @@ impl Right {
 mod tests {
     use super::*;
 
-    fn run(restarts: i32, started: Option<&str>) -> Run {
-        Run { restarts, started: started.map(str::to_owned), finished: None }
+    fn run(restarts: i32, started: Option<&str>) -> ValidationRun {
+        ValidationRun { restarts, started: started.map(str::to_owned), finished: None }
     }
 
     #[test]

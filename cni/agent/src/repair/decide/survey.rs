@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::after;
-use super::{Action, Controller, News, Outcome, Time};
+use super::{Controller, News, PodOutcome, RepairAction, Time};
 use crate::pods::NodePod;
 
 /// Debounce: pods come in crowds; one process surveys all that came meanwhile.
@@ -71,14 +71,14 @@ impl Survey {
     }
 
     /// Takes the outcome of a survey; returns an event.
-    fn looked(&mut self, outcome: Option<Outcome>, now: Time) -> Option<News> {
+    fn looked(&mut self, outcome: Option<PodOutcome>, now: Time) -> Option<News> {
         match outcome {
-            Some(Outcome::Right) => {
+            Some(PodOutcome::Right) => {
                 let was_unredirected = self.is_unredirected();
                 self.is_right();
                 return was_unredirected.then_some(News::Restored);
             }
-            Some(Outcome::Wrong(differences)) => {
+            Some(PodOutcome::Wrong(differences)) => {
                 let before = self.seen;
                 let (seen, wait) = match before {
                     Seen::Nothing | Seen::Right => (Seen::Suspect, AGAIN),
@@ -87,7 +87,7 @@ impl Survey {
                 (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
                 return (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)));
             }
-            Some(Outcome::NotEnrolled(_)) => self.due = None,
+            Some(PodOutcome::NotEnrolled(_)) => self.due = None,
             other => {
                 self.attempts += 1;
                 self.due = Some(now + after(self.attempts));
@@ -107,10 +107,10 @@ fn summary(differences: &[String]) -> String {
 }
 
 /// Why a survey failed.
-fn reason(outcome: Option<Outcome>) -> String {
+fn reason(outcome: Option<PodOutcome>) -> String {
     match outcome {
-        Some(Outcome::NotFound(why)) => why.to_string(),
-        Some(Outcome::Failed(why)) => why,
+        Some(PodOutcome::NotFound(why)) => why.to_string(),
+        Some(PodOutcome::Failed(why)) => why,
         Some(other) => format!("unexpected answer {other:?}"),
         None => "the process in the namespace did not answer; the agent's log says why".to_owned(),
     }
@@ -118,7 +118,7 @@ fn reason(outcome: Option<Outcome>) -> String {
 
 impl Controller {
     /// Surveys pods that are due, one batch at a time.
-    pub(super) fn look(&mut self, now: Time, out: &mut Vec<Action>) {
+    pub(super) fn look(&mut self, now: Time, out: &mut Vec<RepairAction>) {
         if self.looking {
             return;
         }
@@ -132,15 +132,15 @@ impl Controller {
             .collect();
         if !pods.is_empty() {
             self.looking = true;
-            out.push(Action::Look(pods));
+            out.push(RepairAction::Look(pods));
         }
     }
 
     pub(super) fn looked(
         &mut self,
-        outcomes: Vec<(String, Option<Outcome>)>,
+        outcomes: Vec<(String, Option<PodOutcome>)>,
         now: Time,
-        out: &mut Vec<Action>,
+        out: &mut Vec<RepairAction>,
     ) {
         self.looking = false;
         for (uid, outcome) in outcomes {
@@ -155,7 +155,7 @@ impl Controller {
                 known.since = now;
                 known.due = Some(now);
             }
-            out.push(Action::Tell(Arc::clone(&known.pod), news));
+            out.push(RepairAction::Tell(Arc::clone(&known.pod), news));
         }
     }
 }

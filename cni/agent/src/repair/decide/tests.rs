@@ -11,7 +11,7 @@ use crate::settings::{RepairSettings, Settings};
 
 mod unredirected;
 
-fn settings(policies: &[Policy]) -> Settings {
+fn settings(policies: &[RepairPolicy]) -> Settings {
     let environment = [
         ("REPAIR_NODE_NAME", "n-1"),
         ("REPAIR_INIT_CONTAINER_EXIT_CODE", "126"),
@@ -25,13 +25,13 @@ fn settings(policies: &[Policy]) -> Settings {
     settings
 }
 
-fn changed(policies: &[Policy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {
+fn changed(policies: &[RepairPolicy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {
     let mut settings = settings(policies);
     change(&mut settings.repair);
     Box::new(Rules::read(&settings).unwrap())
 }
 
-fn rules(policies: &[Policy]) -> Rules {
+fn rules(policies: &[RepairPolicy]) -> Rules {
     *changed(policies, |_| {})
 }
 
@@ -61,15 +61,15 @@ fn pod(uid: &str, restarts: i32) -> Value {
     })
 }
 
-fn event(pod: &Value) -> Event {
-    Event::Pod(Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+fn event(pod: &Value) -> RepairEvent {
+    RepairEvent::Pod(Arc::new(serde_json::from_value(pod.clone()).unwrap()))
 }
 
 /// Controller with a textual interface.
 struct Play(Controller);
 
 impl Play {
-    fn new(policies: &[Policy]) -> Self {
+    fn new(policies: &[RepairPolicy]) -> Self {
         Self::with(rules(policies))
     }
 
@@ -77,17 +77,17 @@ impl Play {
         Self(Controller::new(rules, Pace::default()))
     }
 
-    fn at(&mut self, seconds: u64, event: Event) -> Vec<String> {
+    fn at(&mut self, seconds: u64, event: RepairEvent) -> Vec<String> {
         self.0.decide(event, Time::from_secs(seconds)).into_iter().map(|action| words(&action)).collect()
     }
 
     /// The same without surveys.
-    fn acts(&mut self, seconds: u64, event: Event) -> Vec<String> {
+    fn acts(&mut self, seconds: u64, event: RepairEvent) -> Vec<String> {
         self.at(seconds, event).into_iter().filter(|one| !one.starts_with("look at ")).collect()
     }
 
     fn done(&mut self, seconds: u64, uid: &str, done: Done) -> Vec<String> {
-        self.at(seconds, Event::Done(uid.to_owned(), done, clock(seconds)))
+        self.at(seconds, RepairEvent::Done(uid.to_owned(), done, clock(seconds)))
     }
 }
 
@@ -114,37 +114,37 @@ fn name(pod: &NodePod) -> &str {
     &pod.metadata.facts.uid
 }
 
-fn words(action: &Action) -> String {
+fn words(action: &RepairAction) -> String {
     match action {
-        Action::Do(policy, pod) => format!("{policy:?} {}", name(pod)),
-        Action::Look(pods) => {
+        RepairAction::Do(policy, pod) => format!("{policy:?} {}", name(pod)),
+        RepairAction::Look(pods) => {
             format!("look at {}", pods.iter().map(|pod| name(pod)).collect::<Vec<_>>().join(" "))
         }
-        Action::Tell(pod, news) => format!("tell {}: {news:?}", name(pod)),
-        Action::Ended(policy, result, took) => {
+        RepairAction::Tell(pod, news) => format!("tell {}: {news:?}", name(pod)),
+        RepairAction::Ended(policy, result, took) => {
             format!("{policy:?} {} after {}s", result.name(), took.as_secs())
         }
-        Action::Exposed(pod) => format!("{} redirects", name(pod)),
-        Action::Unrepairable(reason) => format!("unrepairable: {}", reason.name()),
-        Action::Unredirected(pods) => format!("unredirected: {pods}"),
+        RepairAction::Exposed(pod) => format!("{} redirects", name(pod)),
+        RepairAction::Unrepairable(reason) => format!("unrepairable: {}", reason.name()),
+        RepairAction::Unredirected(pods) => format!("unredirected: {pods}"),
     }
 }
 
 fn proven(written: Written) -> Done {
     let evidence = Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 };
     let families = vec![Proven { family: "IPv4".into(), evidence }];
-    Done::Repaired(Outcome::Proven { written, backend: "nft-compat".into(), families })
+    Done::Repaired(PodOutcome::Proven { written, backend: "nft-compat".into(), families })
 }
 
 fn no_namespace() -> Done {
-    Done::Repaired(Outcome::NotFound(NotFound::NoCandidate))
+    Done::Repaired(PodOutcome::NotFound(NotFound::NoCandidate))
 }
 
 const NOTHING: [&str; 0] = [];
 
 #[test]
 fn the_first_policy_of_repair_delete_label_counts_in_all_combinations() {
-    use Policy::{Delete, Label, Repair};
+    use RepairPolicy::{Delete, Label, Repair};
     for (policies, expected) in [
         (vec![], "tell a: Broken"),
         (vec![Label], "Label a"),
@@ -163,7 +163,7 @@ fn the_first_policy_of_repair_delete_label_counts_in_all_combinations() {
 
 #[test]
 fn the_first_failure_is_none_and_the_second_run_tells() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&pod("a", 0))), NOTHING);
     assert_eq!(play.at(0, event(&pod("a", 1))), ["Repair a"]);
 }
@@ -190,21 +190,22 @@ fn who_is_not_broken_or_not_ours_is_left_alone() {
         let mut pod = pod("a", 1);
         let (parent, key) = path.rsplit_once('/').unwrap();
         pod.pointer_mut(parent).unwrap()[key] = value.clone();
-        let mut play = Play::new(&[Policy::Delete]);
+        let mut play = Play::new(&[RepairPolicy::Delete]);
         assert_eq!(play.at(0, event(&pod)), NOTHING, "{path} = {value}");
     }
-    let mut off = Play::with(*changed(&[Policy::Delete], |repair| repair.enabled = false));
+    let mut off = Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.enabled = false));
     assert_eq!(off.at(0, event(&pod("a", 1))), NOTHING);
     let mut selected =
-        Play::with(*changed(&[Policy::Delete], |repair| repair.label_selectors = "app=x".into()));
+        Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.label_selectors = "app=x".into()));
     assert_eq!(selected.at(0, event(&pod("a", 1))), NOTHING);
-    let mut said = Play::with(*changed(&[Policy::Delete], |repair| repair.termination_message = "no".into()));
+    let mut said =
+        Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.termination_message = "no".into()));
     assert_eq!(said.at(0, event(&pod("a", 1))), NOTHING);
 }
 
 #[test]
 fn a_proven_repair_is_told_and_done_once_until_validation_fails_again() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&pod("a", 1)));
     let told = play.done(1, "a", proven(Written::Created));
     let proofs = "back end nft-compat; IPv4: a packet to 192.0.2.2:80 is redirected to port 15001";
@@ -213,60 +214,61 @@ fn a_proven_repair_is_told_and_done_once_until_validation_fails_again() {
     assert_eq!(play.at(60, event(&pod("a", 1))), NOTHING);
 
     assert_eq!(play.at(60, event(&pod("a", 2))), NOTHING, "not at once");
-    assert_eq!(play.at(61, Event::Tick), ["Repair a"]);
+    assert_eq!(play.at(61, RepairEvent::Tick), ["Repair a"]);
     let told = play.done(62, "a", proven(Written::Unchanged));
     assert_eq!(told, ["Repair success after 62s", &format!("tell a: FailsOtherwise({proofs:?})")]);
     play.at(70, event(&pod("a", 3)));
-    assert_eq!(play.at(80, Event::Tick), ["Repair a"]);
+    assert_eq!(play.at(80, RepairEvent::Tick), ["Repair a"]);
     assert_eq!(play.done(80, "a", proven(Written::Unchanged)), ["Repair success after 80s"], "told once");
 }
 
 #[test]
 fn a_run_that_began_before_the_repair_says_nothing_of_it() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(10, event(&begun(pod("a", 1), 2)));
     assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
     // The kubelet had started the next run before, and tells of its failure now.
     assert_eq!(play.at(20, event(&begun(pod("a", 2), 8))), NOTHING);
-    assert_eq!(play.at(30, Event::Tick), NOTHING, "neither counted again nor told");
+    assert_eq!(play.at(30, RepairEvent::Tick), NOTHING, "neither counted again nor told");
     // One that began in the very second of the repair: the API tells no more than seconds.
     assert_eq!(play.at(31, event(&begun(pod("a", 3), 12))), NOTHING);
-    assert_eq!(play.at(40, Event::Tick), NOTHING);
+    assert_eq!(play.at(40, RepairEvent::Tick), NOTHING);
     // One that began later.
     assert_eq!(play.at(41, event(&begun(pod("a", 4), 33))), NOTHING, "not at once");
-    assert_eq!(play.at(42, Event::Tick), ["Repair a"]);
+    assert_eq!(play.at(42, RepairEvent::Tick), ["Repair a"]);
     let told = play.done(42, "a", proven(Written::Unchanged));
     assert!(told[1].starts_with("tell a: FailsOtherwise("), "{told:?}");
 }
 
 #[test]
 fn an_old_status_that_comes_after_the_repair_is_no_second_failure() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(10, event(&begun(pod("a", 2), 8)));
     assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
     // A list that is as old as the one before, and then what was known already.
     for restarts in [1, 2, 1, 2] {
         let began = if restarts == 1 { 2 } else { 8 };
         assert_eq!(play.at(13, event(&begun(pod("a", restarts), began))), NOTHING, "{restarts}");
-        assert_eq!(play.at(20, Event::Tick), NOTHING, "{restarts}");
+        assert_eq!(play.at(20, RepairEvent::Tick), NOTHING, "{restarts}");
     }
 }
 
 #[test]
 fn the_same_holds_for_a_status_that_comes_while_the_repair_goes_on_and_after_other_rules() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(10, event(&begun(pod("a", 1), 2)));
     assert_eq!(play.acts(11, event(&begun(pod("a", 2), 8))), NOTHING);
     assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
-    let other = changed(&[Policy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
-    assert_eq!(play.at(13, Event::Rules(other)), NOTHING);
+    let other =
+        changed(&[RepairPolicy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    assert_eq!(play.at(13, RepairEvent::Rules(other)), NOTHING);
     assert_eq!(play.acts(20, event(&begun(pod("a", 3), 11))), NOTHING);
-    assert_eq!(play.acts(30, Event::Tick), NOTHING);
+    assert_eq!(play.acts(30, RepairEvent::Tick), NOTHING);
 }
 
 #[test]
 fn a_new_agent_does_not_claim_to_know_why_validation_failed() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&begun(pod("a", 1), 0)));
     let told = play.done(1, "a", proven(Written::Unchanged));
     assert!(told[1].starts_with("tell a: RightBefore("), "{told:?}");
@@ -274,7 +276,7 @@ fn a_new_agent_does_not_claim_to_know_why_validation_failed() {
 
 #[test]
 fn pods_that_a_controller_makes_in_place_of_deleted_ones_are_deleted_ever_more_slowly() {
-    let mut play = Play::new(&[Policy::Delete]);
+    let mut play = Play::new(&[RepairPolicy::Delete]);
     assert_eq!(play.at(0, event(&owned("a1", 1))), ["Delete a1"]);
     assert_eq!(play.at(0, event(&owned("a2", 1))), NOTHING);
     let told = play.done(0, "a1", Done::Accepted);
@@ -287,11 +289,11 @@ fn pods_that_a_controller_makes_in_place_of_deleted_ones_are_deleted_ever_more_s
         let spared = format!("tell {uid}: Spared(3, {:?})", Duration::from_secs(wait - 1));
         assert_eq!(told, if uid == "d" { vec![spared] } else { vec![] }, "{uid}");
         assert_eq!(play.at(now, event(&owned(uid, 2))), NOTHING, "{uid}: told once");
-        assert_eq!(play.acts(now + wait - 2, Event::Tick), NOTHING, "{uid}: too early");
+        assert_eq!(play.acts(now + wait - 2, RepairEvent::Tick), NOTHING, "{uid}: too early");
         let at = now - 1 + wait;
-        assert_eq!(play.acts(at, Event::Tick), [format!("Delete {uid}")], "{uid} at {at}");
+        assert_eq!(play.acts(at, RepairEvent::Tick), [format!("Delete {uid}")], "{uid} at {at}");
         play.done(at, uid, Done::Accepted);
-        play.at(at, Event::Gone(uid.into()));
+        play.at(at, RepairEvent::Gone(uid.into()));
         now = at + 1;
     }
     assert_eq!(play.acts(now, event(&pod("stranger", 1))), ["Delete stranger"], "others do not wait");
@@ -299,7 +301,7 @@ fn pods_that_a_controller_makes_in_place_of_deleted_ones_are_deleted_ever_more_s
 
 #[test]
 fn a_pod_of_the_controller_that_comes_up_ends_the_waiting() {
-    let mut play = Play::new(&[Policy::Delete]);
+    let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&owned("a", 1)));
     play.done(0, "a", Done::Accepted);
     let mut up = owned("b", 1);
@@ -311,7 +313,7 @@ fn a_pod_of_the_controller_that_comes_up_ends_the_waiting() {
 
 #[test]
 fn a_failure_is_tried_again_later_each_time_and_never_forgotten() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&pod("a", 1)));
     let mut now = 0;
     for attempt in 1..=12_u32 {
@@ -322,9 +324,9 @@ fn a_failure_is_tried_again_later_each_time_and_never_forgotten() {
         assert_eq!(told.contains(&"unrepairable: no_namespace".to_owned()), attempt == 5);
         let next = now + after(attempt).as_secs();
         let early: Vec<_> =
-            play.at(next - 1, Event::Tick).into_iter().filter(|one| one == "Repair a").collect();
+            play.at(next - 1, RepairEvent::Tick).into_iter().filter(|one| one == "Repair a").collect();
         assert_eq!(early, NOTHING, "attempt {attempt}");
-        assert!(play.at(next, Event::Tick).contains(&"Repair a".to_owned()), "attempt {attempt}");
+        assert!(play.at(next, RepairEvent::Tick).contains(&"Repair a".to_owned()), "attempt {attempt}");
         now = next;
     }
 }
@@ -339,9 +341,9 @@ fn rules_that_no_packet_proves_do_not_count_as_proven() {
         (vec![packet, rules.clone()], "Repair unproven after 0s"),
         (vec![rules], "Repair unproven after 0s"),
     ] {
-        let mut play = Play::new(&[Policy::Repair]);
+        let mut play = Play::new(&[RepairPolicy::Repair]);
         play.at(0, event(&pod("a", 1)));
-        let outcome = Outcome::Proven { written: Written::Created, backend: "nft".into(), families };
+        let outcome = PodOutcome::Proven { written: Written::Created, backend: "nft".into(), families };
         let told = play.done(0, "a", Done::Repaired(outcome));
         assert_eq!(told[0], expected);
         assert_eq!(told.contains(&"a redirects".to_owned()), expected.contains("success"), "{told:?}");
@@ -351,23 +353,23 @@ fn rules_that_no_packet_proves_do_not_count_as_proven() {
 
 #[test]
 fn a_deletion_is_told_and_counted_although_the_watch_knew_of_it_before_the_answer_came() {
-    let mut play = Play::new(&[Policy::Delete]);
+    let mut play = Play::new(&[RepairPolicy::Delete]);
     assert_eq!(play.at(0, event(&pod("a", 1))), ["Delete a"]);
-    assert_eq!(play.at(1, Event::Gone("a".into())), NOTHING);
+    assert_eq!(play.at(1, RepairEvent::Gone("a".into())), NOTHING);
     assert_eq!(play.done(1, "a", Done::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
     assert_eq!(play.at(2, event(&pod("b", 1))), ["Delete b"], "nothing is going on any more");
 }
 
 #[test]
 fn deletion_and_label_are_told_as_upstream_does() {
-    let mut play = Play::new(&[Policy::Delete]);
+    let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&pod("a", 1)));
     let failed = "tell a: Failed(Delete, \"conflict\")";
     assert_eq!(play.done(0, "a", Done::Failed("conflict".into())), ["Delete fail after 0s", failed]);
-    assert!(play.at(1, Event::Tick).contains(&"Delete a".to_owned()));
+    assert!(play.at(1, RepairEvent::Tick).contains(&"Delete a".to_owned()));
     assert_eq!(play.done(1, "a", Done::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
 
-    let mut play = Play::new(&[Policy::Label]);
+    let mut play = Play::new(&[RepairPolicy::Label]);
     play.at(0, event(&pod("a", 1)));
     assert_eq!(play.done(0, "a", Done::Accepted), ["Label success after 0s", "tell a: Labelled"]);
     let mut labelled = pod("a", 1);
@@ -385,23 +387,24 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
     let why = "its containers are started once only (restartPolicy: Never)";
     let told = ["unrepairable: restart_policy_never", &format!("tell a: Unrepairable({why:?})")];
 
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&job)), told);
     assert_eq!(play.at(1, event(&job)), NOTHING, "once");
 
-    let mut play = Play::with(*changed(&[Policy::Repair], |repair| repair.fallback = Some(Policy::Delete)));
+    let mut play =
+        Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Delete)));
     assert_eq!(play.at(0, event(&job)), [told[0], told[1], "Delete a"]);
     assert_eq!(play.done(0, "a", Done::Failed("x".into())).len(), 2);
-    assert_eq!(play.at(1, Event::Tick), ["Delete a"], "the fallback is tried again, too");
+    assert_eq!(play.at(1, RepairEvent::Tick), ["Delete a"], "the fallback is tried again, too");
 
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&job)), told);
-    let fallback = changed(&[Policy::Repair], |repair| repair.fallback = Some(Policy::Label));
-    assert_eq!(play.at(1, Event::Rules(fallback)), ["Label a"], "nothing is told again");
+    let fallback = changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Label));
+    assert_eq!(play.at(1, RepairEvent::Rules(fallback)), ["Label a"], "nothing is told again");
 
     let mut over = pod("a", 1);
     over["status"]["phase"] = json!("Failed");
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&over)), ["unrepairable: finished", "tell a: Unrepairable(\"it is over\")"]);
 }
 
@@ -409,15 +412,15 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
 fn a_pod_that_asks_for_the_impossible_is_unrepairable() {
     let mut bad = pod("a", 1);
     bad["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] = json!("x");
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&bad))[0], "unrepairable: invalid_pod");
-    let mut play = Play::new(&[Policy::Delete]);
+    let mut play = Play::new(&[RepairPolicy::Delete]);
     assert_eq!(play.at(0, event(&bad)), ["Delete a"]);
 }
 
 #[test]
 fn one_at_a_time_by_the_longest_wait_and_a_stuck_one_does_not_stop_the_others() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&pod("b", 1))), ["Repair b"]);
     assert_eq!(play.at(0, event(&pod("c", 1))), NOTHING);
     assert_eq!(play.at(0, event(&pod("a", 1))), NOTHING);
@@ -428,7 +431,8 @@ fn one_at_a_time_by_the_longest_wait_and_a_stuck_one_does_not_stop_the_others() 
 
 #[test]
 fn a_crowd_is_repaired_at_the_node_s_pace() {
-    let mut play = Play(Controller::new(rules(&[Policy::Delete]), Pace::new(Duration::from_secs(10), 2)));
+    let mut play =
+        Play(Controller::new(rules(&[RepairPolicy::Delete]), Pace::new(Duration::from_secs(10), 2)));
     let mut deleted = 0;
     for uid in ["a", "b", "c"] {
         deleted += play.at(0, event(&pod(uid, 1))).len();
@@ -440,37 +444,37 @@ fn a_crowd_is_repaired_at_the_node_s_pace() {
     }
     assert_eq!(deleted, 2);
     assert_eq!(play.0.pods["c"].due, Some(Time::ZERO));
-    assert!(play.at(10, Event::Tick).contains(&"Delete c".to_owned()));
+    assert!(play.at(10, RepairEvent::Tick).contains(&"Delete c".to_owned()));
 }
 
 #[test]
 fn other_rules_count_at_once() {
     let mut play = Play::new(&[]);
     play.at(0, event(&pod("a", 1)));
-    assert_eq!(play.at(0, Event::Rules(changed(&[Policy::Delete], |_| {}))), ["Delete a"]);
+    assert_eq!(play.at(0, RepairEvent::Rules(changed(&[RepairPolicy::Delete], |_| {}))), ["Delete a"]);
 }
 
 #[test]
 fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&pod("a", 1))), ["Repair a"]);
     assert_eq!(play.done(0, "a", proven(Written::Created)).len(), 3);
     let other =
-        || changed(&[Policy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
-    assert_eq!(play.at(1, Event::Rules(other())), NOTHING, "its container has not run since");
+        || changed(&[RepairPolicy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    assert_eq!(play.at(1, RepairEvent::Rules(other())), NOTHING, "its container has not run since");
     assert_eq!(play.at(1, event(&pod("b", 1))), ["Repair b"]);
     play.done(1, "b", no_namespace());
-    assert_eq!(play.at(1, Event::Rules(Box::new(rules(&[Policy::Repair])))), NOTHING);
-    assert_eq!(play.at(2, Event::Tick), ["Repair b", "look at a b"], "it waits as long as before");
+    assert_eq!(play.at(1, RepairEvent::Rules(Box::new(rules(&[RepairPolicy::Repair])))), NOTHING);
+    assert_eq!(play.at(2, RepairEvent::Tick), ["Repair b", "look at a b"], "it waits as long as before");
     play.done(2, "b", no_namespace());
-    assert_eq!(play.at(3, Event::Rules(Box::new(rules(&[Policy::Delete])))), ["Delete a"]);
+    assert_eq!(play.at(3, RepairEvent::Rules(Box::new(rules(&[RepairPolicy::Delete])))), ["Delete a"]);
 }
 
 #[test]
 fn a_name_that_is_used_again_is_another_pod() {
-    let mut play = Play::new(&[Policy::Repair]);
+    let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&pod("a", 1)));
     play.done(0, "a", no_namespace());
-    assert_eq!(play.at(0, Event::Gone("a".into())), NOTHING);
+    assert_eq!(play.at(0, RepairEvent::Gone("a".into())), NOTHING);
     assert_eq!(play.at(0, event(&pod("b", 1))), ["Repair b"], "without the former one's waiting");
 }

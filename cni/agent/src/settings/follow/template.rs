@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::settings::build::TemplateText;
 use crate::settings::layers::Values;
 use crate::settings::load;
-use crate::watch::{Names, Place, Watcher};
+use crate::watch::{Names, WatchedDirectory, Watcher};
 use manifests::table;
 
 /// Poll interval: inotify can lose events.
@@ -19,7 +19,7 @@ const NET: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct TemplateFile {
     values: Values,
-    place: Option<Place>,
+    place: Option<WatchedDirectory>,
     watcher: Option<Watcher>,
 }
 
@@ -28,7 +28,7 @@ impl TemplateFile {
         let file = values.get(&&table::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
         let place = std::path::absolute(file).ok().and_then(|path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
-            Some(Place { directory: path.parent()?.to_owned(), names: Names::One(name) })
+            Some(WatchedDirectory { directory: path.parent()?.to_owned(), names: Names::One(name) })
         });
         let watcher = place.as_ref().and_then(|_| {
             let failed = |error: &_| tracing::error!(target: "cni-agent", %error, "failed to watch {file}; reading it every 10 s");

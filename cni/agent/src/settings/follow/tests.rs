@@ -7,13 +7,13 @@ use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::api::testing::{Answer, Script};
+use crate::api::testing::{Script, Scripted};
 use crate::events;
 use crate::settings::load;
 
 struct Agent {
     settings: watch::Receiver<Arc<Settings>>,
-    report: watch::Receiver<Report>,
+    report: watch::Receiver<SettingsReport>,
     own: watch::Sender<OwnFacts>,
     said: futures::channel::mpsc::UnboundedSender<Result<bytes::Bytes, std::io::Error>>,
     script: Script,
@@ -36,11 +36,11 @@ fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
 }
 
 /// The same, with an answer to its first request.
-fn started(said: &[(&str, &str)], data: &Json, answer: Option<Answer>) -> Agent {
+fn started(said: &[(&str, &str)], data: &Json, answer: Option<Scripted>) -> Agent {
     let live = Live::new(load(BTreeMap::new(), &environment(said)));
     let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});
-    let (events_sender, watching) = Answer::streamed();
-    let list = Answer::new(200, list.to_string()).to("configmaps");
+    let (events_sender, watching) = Scripted::streamed();
+    let list = Scripted::new(200, list.to_string()).to("configmaps");
     let answer = answer.map(|answer| answer.to("selfsubjectaccessreviews"));
     let script = Script::new([list].into_iter().chain(answer).chain([watching.to("configmaps")]));
     let metrics = Metrics::default();
@@ -65,7 +65,8 @@ impl Agent {
     }
 
     async fn refused(&mut self, want: &[&str]) {
-        let names = |report: &Report| report.refused.iter().map(|one| one.key.name).collect::<Vec<_>>();
+        let names =
+            |report: &SettingsReport| report.refused.iter().map(|one| one.key.name).collect::<Vec<_>>();
         let right = self.report.wait_for(|report| names(report) == want);
         tokio::time::timeout(Duration::from_secs(5), right).await.unwrap().unwrap();
     }
@@ -124,9 +125,9 @@ async fn a_refusal_is_told_once_and_the_rest_is_applied() {
 #[tokio::test(start_paused = true)]
 async fn a_policy_waits_for_the_word_of_the_api_server() {
     for (reply, deletes) in [
-        (Answer::new(201, r#"{"status": {"allowed": true}}"#), true),
-        (Answer::new(201, r#"{"status": {"allowed": false}}"#), false),
-        (Answer::new(403, ""), false),
+        (Scripted::new(201, r#"{"status": {"allowed": true}}"#), true),
+        (Scripted::new(201, r#"{"status": {"allowed": false}}"#), false),
+        (Scripted::new(403, ""), false),
     ] {
         let mut agent = agent(&[], &json!({}));
         agent.script.push(reply);
@@ -142,7 +143,7 @@ async fn a_policy_waits_for_the_word_of_the_api_server() {
 async fn a_policy_of_the_start_waits_for_the_same_word() {
     let said = [("REPAIR_DELETE_PODS", "true")];
     for (allowed, want) in [(true, &[][..]), (false, &["repair-enabled"][..])] {
-        let reply = Answer::new(201, format!(r#"{{"status": {{"allowed": {allowed}}}}}"#));
+        let reply = Scripted::new(201, format!(r#"{{"status": {{"allowed": {allowed}}}}}"#));
         let mut agent = started(&said, &json!({}), Some(reply));
         assert!(!agent.settings.borrow().repair.enabled, "nobody has said yet that it may delete");
         let told = agent.report.wait_for(|report| {

@@ -10,7 +10,7 @@ use super::super::taints::Deed;
 
 /// Policy for a node whose pods are not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum TaintPolicy {
     /// Taints it.
     Both,
     /// Leaves it: others taint nodes.
@@ -19,7 +19,7 @@ pub enum Policy {
 
 /// Which rule of which set: pods are told of rule by rule, and a set that comes late belongs to rules that hold no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
+pub struct RuleRef {
     /// Generation of the rules, from 1.
     pub set: u64,
     /// Index of the rule.
@@ -28,7 +28,7 @@ pub struct Source {
 
 /// Result of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PatchOutcome {
     /// Done; the node after it.
     Done(Node),
     /// Concurrent change of the taints; the node after it.
@@ -39,7 +39,7 @@ pub enum Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum TaintEvent {
     /// List of nodes.
     Nodes(Vec<Node>),
     /// A node was added or modified.
@@ -48,20 +48,20 @@ pub enum Event {
     /// New rules; events on their pods follow.
     Rules(u64, Vec<Rule>),
     /// List of a rule's pods.
-    Pods(Source, Vec<Pod>),
+    Pods(RuleRef, Vec<Pod>),
     /// A pod of a rule was added or modified.
-    Pod(Source, Pod),
+    Pod(RuleRef, Pod),
     /// A pod of a rule was deleted.
-    PodGone(Source, Pod),
+    PodGone(RuleRef, Pod),
     /// Leadership.
     Lead(Lead),
     /// A patch ended.
-    Ended(String, Outcome),
+    Ended(String, PatchOutcome),
     Tick,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum TaintAction {
     /// Patches the node.
     Patch {
         node: String,

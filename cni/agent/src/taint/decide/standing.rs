@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::super::life::Belief;
 use super::super::model::{Node, Pod};
 use super::super::rules::Rule;
-use super::State;
+use super::TaintState;
 
 /// Readiness of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum NodeReadiness {
     /// All required pods are ready.
     Ready,
     /// Undetermined, and why.
@@ -20,16 +20,16 @@ pub(super) enum Standing {
     Unready(String),
 }
 
-impl State {
+impl TaintState {
     /// Readiness of the node now.
-    pub(super) fn standing(&self, node: &Node, now: Duration) -> Standing {
+    pub(super) fn standing(&self, node: &Node, now: Duration) -> NodeReadiness {
         if !node.ready {
-            return Standing::Unready("the node itself is not ready".to_owned());
+            return NodeReadiness::Unready("the node itself is not ready".to_owned());
         }
         let all = self.rules.iter().zip(self.pods.iter().flatten());
         all.map(|(rule, pods)| self.of_rule(rule, pods.get(&node.name), node, now))
             .max()
-            .unwrap_or(Standing::Ready)
+            .unwrap_or(NodeReadiness::Ready)
     }
 
     fn of_rule(
@@ -38,19 +38,19 @@ impl State {
         pods: Option<&BTreeMap<String, Pod>>,
         node: &Node,
         now: Duration,
-    ) -> Standing {
+    ) -> NodeReadiness {
         let life = self.lives.get(&node.name);
         let said = pods.into_iter().flat_map(BTreeMap::values).filter(|pod| pod.word.is_some());
         let judged = said.filter_map(|pod| Some((life?.judge(pod, node, now), pod)));
         match judged.min_by_key(|(belief, _)| *belief) {
-            None => Standing::Unready(format!("no pod of {rule} is ready there")),
-            Some((Belief::Sure, _)) => Standing::Ready,
-            Some((Belief::Unsure, pod)) => Standing::Unsure(format!(
+            None => NodeReadiness::Unready(format!("no pod of {rule} is ready there")),
+            Some((Belief::Sure, _)) => NodeReadiness::Ready,
+            Some((Belief::Unsure, pod)) => NodeReadiness::Unsure(format!(
                 "pod {} may have become ready before the node was started",
                 pod.name
             )),
             Some((Belief::Stale, pod)) => {
-                Standing::Unready(format!("pod {} was ready before the node was started", pod.name))
+                NodeReadiness::Unready(format!("pod {} was ready before the node was started", pod.name))
             }
         }
     }

@@ -7,7 +7,7 @@ use super::super::model::Word;
 use super::*;
 
 const KEY: &str = "cni.istio.io/not-ready";
-const SOURCE: Source = Source { set: 1, rule: 0 };
+const SOURCE: RuleRef = RuleRef { set: 1, rule: 0 };
 
 fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
@@ -43,72 +43,74 @@ fn rule(name: &str) -> Rule {
 }
 
 /// A leader that has listed these nodes and pods.
-fn leader(policy: Policy, nodes: &[Node], pods: &[Pod]) -> (State, Vec<Action>) {
-    let mut state = State::new(policy, KEY);
-    assert_eq!(state.decide(Event::Lead(Lead::Ours), seconds(0)), []);
-    assert_eq!(state.decide(Event::Rules(1, vec![rule("cni")]), seconds(0)), []);
-    assert_eq!(state.decide(Event::Nodes(nodes.to_vec()), seconds(0)), []);
-    let actions = state.decide(Event::Pods(SOURCE, pods.to_vec()), seconds(0));
+fn leader(policy: TaintPolicy, nodes: &[Node], pods: &[Pod]) -> (TaintState, Vec<TaintAction>) {
+    let mut state = TaintState::new(policy, KEY);
+    assert_eq!(state.decide(TaintEvent::Lead(Lead::Ours), seconds(0)), []);
+    assert_eq!(state.decide(TaintEvent::Rules(1, vec![rule("cni")]), seconds(0)), []);
+    assert_eq!(state.decide(TaintEvent::Nodes(nodes.to_vec()), seconds(0)), []);
+    let actions = state.decide(TaintEvent::Pods(SOURCE, pods.to_vec()), seconds(0));
     (state, actions)
 }
 
-fn deeds(actions: &[Action]) -> Vec<(&str, Deed)> {
+fn deeds(actions: &[TaintAction]) -> Vec<(&str, Deed)> {
     actions
         .iter()
         .filter_map(|action| match action {
-            Action::Patch { node, deed, .. } => Some((node.as_str(), *deed)),
-            Action::Leave { .. } => None,
+            TaintAction::Patch { node, deed, .. } => Some((node.as_str(), *deed)),
+            TaintAction::Leave { .. } => None,
         })
         .collect()
 }
 
-fn whys(actions: &[Action]) -> Vec<&str> {
+fn whys(actions: &[TaintAction]) -> Vec<&str> {
     actions
         .iter()
         .map(|action| match action {
-            Action::Patch { why, .. } | Action::Leave { why, .. } => why.as_str(),
+            TaintAction::Patch { why, .. } | TaintAction::Leave { why, .. } => why.as_str(),
         })
         .collect()
 }
 
 #[test]
 fn nothing_is_done_before_everything_is_known() {
-    let mut state = State::new(Policy::Both, KEY);
-    state.decide(Event::Lead(Lead::Ours), seconds(0));
-    assert_eq!(state.decide(Event::Nodes(vec![node("a", &[])]), seconds(0)), []);
-    assert_eq!(state.decide(Event::Rules(1, vec![rule("x"), rule("y")]), seconds(0)), []);
-    assert_eq!(state.decide(Event::Pods(SOURCE, vec![]), seconds(0)), []);
-    let actions = state.decide(Event::Pods(Source { rule: 1, ..SOURCE }, vec![]), seconds(0));
+    let mut state = TaintState::new(TaintPolicy::Both, KEY);
+    state.decide(TaintEvent::Lead(Lead::Ours), seconds(0));
+    assert_eq!(state.decide(TaintEvent::Nodes(vec![node("a", &[])]), seconds(0)), []);
+    assert_eq!(state.decide(TaintEvent::Rules(1, vec![rule("x"), rule("y")]), seconds(0)), []);
+    assert_eq!(state.decide(TaintEvent::Pods(SOURCE, vec![]), seconds(0)), []);
+    let actions = state.decide(TaintEvent::Pods(RuleRef { rule: 1, ..SOURCE }, vec![]), seconds(0));
     assert_eq!(deeds(&actions), [("a", Deed::Add)]);
 }
 
 #[test]
 fn a_fresh_node_loses_the_taint_once_its_pod_is_ready() {
-    let (mut state, actions) = leader(Policy::OnlyRemove, &[node("a", &[KEY, "other"])], &[]);
+    let (mut state, actions) = leader(TaintPolicy::OnlyRemove, &[node("a", &[KEY, "other"])], &[]);
     assert_eq!((deeds(&actions), whys(&actions).len()), (vec![], 1), "it is told why the taint stays");
-    assert_eq!(state.decide(Event::Pod(SOURCE, pod("a", None)), seconds(1)), [], "and only once");
-    let actions = state.decide(Event::Pod(SOURCE, pod("a", Some(9))), seconds(2));
+    assert_eq!(state.decide(TaintEvent::Pod(SOURCE, pod("a", None)), seconds(1)), [], "and only once");
+    let actions = state.decide(TaintEvent::Pod(SOURCE, pod("a", Some(9))), seconds(2));
     assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
-    let Action::Patch { patch, .. } = &actions[0] else { panic!() };
+    let TaintAction::Patch { patch, .. } = &actions[0] else { panic!() };
     assert_eq!(patch[1]["value"], json!([taint("other")]));
-    assert_eq!(state.decide(Event::Node(node("a", &[KEY])), seconds(2)), [], "one at a time");
+    assert_eq!(state.decide(TaintEvent::Node(node("a", &[KEY])), seconds(2)), [], "one at a time");
     assert_eq!(
-        state.decide(Event::Ended("a".to_owned(), Outcome::Done(node("a", &["other"]))), seconds(3)),
+        state
+            .decide(TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(node("a", &["other"]))), seconds(3)),
         []
     );
-    let again = state.decide(Event::Node(node("a", &["other", KEY])), seconds(4));
+    let again = state.decide(TaintEvent::Node(node("a", &["other", KEY])), seconds(4));
     assert_eq!(deeds(&again), [("a", Deed::Remove)], "who taints a ready node is undone");
 }
 
 #[test]
 fn a_node_gets_the_taint_back_only_where_that_is_the_policy() {
-    for (policy, expected) in [(Policy::Both, vec![("a", Deed::Add)]), (Policy::OnlyRemove, vec![])] {
+    for (policy, expected) in [(TaintPolicy::Both, vec![("a", Deed::Add)]), (TaintPolicy::OnlyRemove, vec![])]
+    {
         let (mut state, actions) = leader(policy, &[node("a", &[])], &[pod("a", Some(9))]);
         assert_eq!(actions, []);
-        let actions = state.decide(Event::Pod(SOURCE, pod("a", None)), seconds(1));
+        let actions = state.decide(TaintEvent::Pod(SOURCE, pod("a", None)), seconds(1));
         assert_eq!(deeds(&actions), expected);
         let (mut state, _) = leader(policy, &[node("a", &[])], &[pod("a", Some(9))]);
-        let actions = state.decide(Event::PodGone(SOURCE, pod("a", Some(9))), seconds(1));
+        let actions = state.decide(TaintEvent::PodGone(SOURCE, pod("a", Some(9))), seconds(1));
         assert_eq!(deeds(&actions), expected);
         let (_, actions) = leader(policy, &[Node { ready: false, ..node("a", &[]) }], &[pod("a", Some(9))]);
         assert_eq!(deeds(&actions), expected);
@@ -117,17 +119,17 @@ fn a_node_gets_the_taint_back_only_where_that_is_the_policy() {
 
 #[test]
 fn every_rule_needs_a_pod_and_none_at_all_needs_nothing() {
-    let mut state = State::new(Policy::Both, KEY);
-    state.decide(Event::Lead(Lead::Ours), seconds(0));
-    state.decide(Event::Nodes(vec![node("a", &[KEY])]), seconds(0));
-    let actions = state.decide(Event::Rules(1, vec![]), seconds(0));
+    let mut state = TaintState::new(TaintPolicy::Both, KEY);
+    state.decide(TaintEvent::Lead(Lead::Ours), seconds(0));
+    state.decide(TaintEvent::Nodes(vec![node("a", &[KEY])]), seconds(0));
+    let actions = state.decide(TaintEvent::Rules(1, vec![]), seconds(0));
     assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
-    state.decide(Event::Ended("a".to_owned(), Outcome::Done(node("a", &[]))), seconds(0));
-    state.decide(Event::Rules(2, vec![rule("x"), rule("y")]), seconds(1));
-    let of = |rule| Source { set: 2, rule };
-    assert_eq!(state.decide(Event::Pods(SOURCE, vec![]), seconds(1)), [], "of rules that hold no more");
-    state.decide(Event::Pods(of(0), vec![pod("a", Some(9))]), seconds(1));
-    let actions = state.decide(Event::Pods(of(1), vec![]), seconds(1));
+    state.decide(TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(node("a", &[]))), seconds(0));
+    state.decide(TaintEvent::Rules(2, vec![rule("x"), rule("y")]), seconds(1));
+    let of = |rule| RuleRef { set: 2, rule };
+    assert_eq!(state.decide(TaintEvent::Pods(SOURCE, vec![]), seconds(1)), [], "of rules that hold no more");
+    state.decide(TaintEvent::Pods(of(0), vec![pod("a", Some(9))]), seconds(1));
+    let actions = state.decide(TaintEvent::Pods(of(1), vec![]), seconds(1));
     assert_eq!(deeds(&actions), [("a", Deed::Add)]);
     assert!(whys(&actions)[0].contains("\"y\""), "{actions:?}");
 }
@@ -136,25 +138,25 @@ fn every_rule_needs_a_pod_and_none_at_all_needs_nothing() {
 fn ready_from_before_a_reboot_is_not_ready() {
     let rebooted =
         |taints: &[&str]| Node { boot: "second".to_owned(), said_since: at(30), ..node("a", taints) };
-    let (mut state, _) = leader(Policy::OnlyRemove, &[node("a", &[])], &[pod("a", Some(9))]);
-    let actions = state.decide(Event::Node(rebooted(&[KEY])), seconds(1));
+    let (mut state, _) = leader(TaintPolicy::OnlyRemove, &[node("a", &[])], &[pod("a", Some(9))]);
+    let actions = state.decide(TaintEvent::Node(rebooted(&[KEY])), seconds(1));
     assert_eq!(deeds(&actions), []);
     assert!(whys(&actions)[0].contains("mesh/cni-a was ready before the node was started"), "{actions:?}");
-    let actions = state.decide(Event::Pod(SOURCE, pod("a", Some(40))), seconds(9));
+    let actions = state.decide(TaintEvent::Pod(SOURCE, pod("a", Some(40))), seconds(9));
     assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
-    let (mut state, _) = leader(Policy::Both, &[node("a", &[])], &[pod("a", Some(9))]);
-    let actions = state.decide(Event::Node(rebooted(&[])), seconds(1));
+    let (mut state, _) = leader(TaintPolicy::Both, &[node("a", &[])], &[pod("a", Some(9))]);
+    let actions = state.decide(TaintEvent::Node(rebooted(&[])), seconds(1));
     assert_eq!(deeds(&actions), [("a", Deed::Add)], "and the other policy taints at once");
 }
 
 #[test]
 fn a_new_leader_that_cannot_tell_waits_and_then_believes() {
-    for policy in [Policy::OnlyRemove, Policy::Both] {
+    for policy in [TaintPolicy::OnlyRemove, TaintPolicy::Both] {
         let restarted = Node { said_since: at(30), ..node("a", &[KEY]) };
         let (mut state, actions) = leader(policy, &[restarted], &[pod("a", Some(9))]);
         assert!(whys(&actions)[0].contains("may have become ready"), "{actions:?}");
         assert_eq!(state.due(seconds(0)), Some(SETTLED));
-        assert_eq!(deeds(&state.decide(Event::Tick, SETTLED)), [("a", Deed::Remove)]);
+        assert_eq!(deeds(&state.decide(TaintEvent::Tick, SETTLED)), [("a", Deed::Remove)]);
         let untainted = Node { said_since: at(30), ..node("a", &[]) };
         let (_, actions) = leader(policy, &[untainted], &[pod("a", Some(9))]);
         assert_eq!(actions, [], "nothing is tainted on a mere suspicion");
@@ -163,54 +165,54 @@ fn a_new_leader_that_cannot_tell_waits_and_then_believes() {
 
 #[test]
 fn a_list_after_a_break_counts_as_having_seen_the_reboot() {
-    let (mut state, _) = leader(Policy::OnlyRemove, &[node("a", &[])], &[pod("a", Some(9))]);
+    let (mut state, _) = leader(TaintPolicy::OnlyRemove, &[node("a", &[])], &[pod("a", Some(9))]);
     let other = Node { uid: "other".to_owned(), created: at(20), ..node("a", &[KEY]) };
-    let actions = state.decide(Event::Nodes(vec![other]), seconds(60));
+    let actions = state.decide(TaintEvent::Nodes(vec![other]), seconds(60));
     assert_eq!(deeds(&actions), []);
 }
 
 #[test]
 fn who_does_not_lead_looks_on_and_knows_what_happened() {
-    let mut state = State::new(Policy::OnlyRemove, KEY);
-    state.decide(Event::Rules(1, vec![rule("cni")]), seconds(0));
-    state.decide(Event::Nodes(vec![node("a", &[KEY]), node("b", &[KEY])]), seconds(0));
+    let mut state = TaintState::new(TaintPolicy::OnlyRemove, KEY);
+    state.decide(TaintEvent::Rules(1, vec![rule("cni")]), seconds(0));
+    state.decide(TaintEvent::Nodes(vec![node("a", &[KEY]), node("b", &[KEY])]), seconds(0));
     let pods = vec![pod("a", Some(9)), pod("b", Some(9))];
-    assert_eq!(state.decide(Event::Pods(SOURCE, pods), seconds(0)), []);
+    assert_eq!(state.decide(TaintEvent::Pods(SOURCE, pods), seconds(0)), []);
     let rebooted = Node { boot: "second".to_owned(), ..node("a", &[KEY]) };
-    assert_eq!(state.decide(Event::Node(rebooted), seconds(1)), []);
-    assert_eq!(deeds(&state.decide(Event::Lead(Lead::Ours), seconds(2))), [("b", Deed::Remove)]);
-    assert_eq!(state.decide(Event::Lead(Lead::NotOurs), seconds(3)), []);
+    assert_eq!(state.decide(TaintEvent::Node(rebooted), seconds(1)), []);
+    assert_eq!(deeds(&state.decide(TaintEvent::Lead(Lead::Ours), seconds(2))), [("b", Deed::Remove)]);
+    assert_eq!(state.decide(TaintEvent::Lead(Lead::NotOurs), seconds(3)), []);
     assert!(state.is_through());
 }
 
 #[test]
 fn a_conflict_is_tried_again_with_what_is_there_now() {
-    let (mut state, _) = leader(Policy::OnlyRemove, &[node("a", &[KEY])], &[pod("a", Some(9))]);
+    let (mut state, _) = leader(TaintPolicy::OnlyRemove, &[node("a", &[KEY])], &[pod("a", Some(9))]);
     let fresh = node("a", &["other", KEY]);
-    let ended = Event::Ended("a".to_owned(), Outcome::Conflict(fresh.clone()));
+    let ended = TaintEvent::Ended("a".to_owned(), PatchOutcome::Conflict(fresh.clone()));
     assert_eq!(state.decide(ended, seconds(1)), []);
     let due = state.due(seconds(1)).unwrap();
     assert_eq!(due, seconds(1) + Duration::from_millis(100));
-    let actions = state.decide(Event::Tick, due);
-    let Action::Patch { patch, .. } = &actions[0] else { panic!() };
+    let actions = state.decide(TaintEvent::Tick, due);
+    let TaintAction::Patch { patch, .. } = &actions[0] else { panic!() };
     assert_eq!(patch[0]["value"], Value::from(fresh.taints.unwrap()));
-    let gone = Event::Ended("a".to_owned(), Outcome::Conflict(node("a", &[])));
+    let gone = TaintEvent::Ended("a".to_owned(), PatchOutcome::Conflict(node("a", &[])));
     assert_eq!(state.decide(gone, seconds(2)), []);
-    assert_eq!(state.decide(Event::Tick, seconds(9)), [], "somebody else did it");
+    assert_eq!(state.decide(TaintEvent::Tick, seconds(9)), [], "somebody else did it");
     assert!(state.is_through());
 }
 
 #[test]
 fn failures_slow_down_and_are_never_forgotten() {
-    let (mut state, _) = leader(Policy::OnlyRemove, &[node("a", &[KEY])], &[pod("a", Some(9))]);
+    let (mut state, _) = leader(TaintPolicy::OnlyRemove, &[node("a", &[KEY])], &[pod("a", Some(9))]);
     let (mut now, mut waits) = (seconds(0), Vec::new());
     for _ in 0..12 {
-        state.decide(Event::Ended("a".to_owned(), Outcome::Failed), now);
-        assert_eq!(deeds(&state.decide(Event::Node(node("a", &[KEY])), now)), [], "it has to wait");
+        state.decide(TaintEvent::Ended("a".to_owned(), PatchOutcome::Failed), now);
+        assert_eq!(deeds(&state.decide(TaintEvent::Node(node("a", &[KEY])), now)), [], "it has to wait");
         let due = state.attempts["a"].due.unwrap();
         waits.push((due - now).as_millis());
         now = due;
-        assert_eq!(deeds(&state.decide(Event::Tick, now)), [("a", Deed::Remove)]);
+        assert_eq!(deeds(&state.decide(TaintEvent::Tick, now)), [("a", Deed::Remove)]);
     }
     assert_eq!(
         waits,
@@ -220,11 +222,11 @@ fn failures_slow_down_and_are_never_forgotten() {
 
 #[test]
 fn a_node_that_is_gone_is_nobodys_business() {
-    let (mut state, _) = leader(Policy::OnlyRemove, &[node("a", &[KEY])], &[pod("a", Some(9))]);
-    assert_eq!(state.decide(Event::Ended("a".to_owned(), Outcome::Gone), seconds(1)), []);
+    let (mut state, _) = leader(TaintPolicy::OnlyRemove, &[node("a", &[KEY])], &[pod("a", Some(9))]);
+    assert_eq!(state.decide(TaintEvent::Ended("a".to_owned(), PatchOutcome::Gone), seconds(1)), []);
     assert!(state.is_through() && state.due(seconds(1)).is_none() && state.tainted() == 0);
     let actions = state.decide(
-        Event::Node(Node { uid: "new".to_owned(), created: at(20), ..node("a", &[KEY]) }),
+        TaintEvent::Node(Node { uid: "new".to_owned(), created: at(20), ..node("a", &[KEY]) }),
         seconds(2),
     );
     assert_eq!(deeds(&actions), [], "the pod is that of the former node");

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Mode;
+use super::TaintMode;
 use crate::settings::kind;
 
 /// The flags.
 #[derive(Debug, Clone, Args)]
-pub struct Flags {
+pub struct TaintFlags {
     /// How taints are minded
     #[arg(long, value_enum)]
-    pub(super) mode: Mode,
+    pub(super) mode: TaintMode,
     /// Go on for ever; false: look at every node once, put right what is wrong, and end [env: TAINT_RUN-AS-DAEMON] [default: true]
     #[arg(long, value_name = "BOOL", require_equals = true, num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub(super) run_as_daemon: Option<bool>,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::socket::{self, SocketFile};
 use super::*;
-use crate::api::{Change, testing::Answer, testing::Script};
+use crate::api::{Change, testing::Script, testing::Scripted};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 
@@ -24,7 +24,7 @@ fn pod(name: &str, uid: &str) -> Value {
     json!({"metadata": {"namespace": "shop", "name": name, "uid": uid}})
 }
 
-fn node(limits: Limits, answers: impl IntoIterator<Item = Answer>) -> Node {
+fn node(limits: Limits, answers: impl IntoIterator<Item = Scripted>) -> Node {
     let dir = tempfile::tempdir().unwrap();
     let (listener, file) = socket::open(&dir.path().join("agent.sock"), 0o600).unwrap();
     let (pods, script, cancel) = (Pods::default(), Script::new(answers), CancellationToken::new());
@@ -83,7 +83,7 @@ async fn a_synced_cache_answers_a_storm_without_a_request() {
 #[tokio::test]
 async fn a_pod_that_is_missing_or_another_one_is_asked_for_once() {
     let fresh = pod("cart", "u-2").to_string();
-    let node = node(Limits::default(), [Answer::new(200, fresh)]);
+    let node = node(Limits::default(), [Scripted::new(200, fresh)]);
     node.told(&[pod("cart", "u-1")]);
     let all = futures::future::join_all((0..20).map(|_| node.ask("cart", "u-2"))).await;
     assert!(all.iter().all(|reply| uid(reply) == "u-2"), "{all:?}");
@@ -96,11 +96,11 @@ async fn what_is_uncertain_is_unknown() {
     let node = node(
         Limits::default(),
         [
-            Answer::new(200, pod("cart", "u-9").to_string()),
-            Answer::new(200, pod("till", "u-2").to_string()),
-            Answer::new(404, ""),
-            Answer::new(500, ""),
-            Answer::new(200, "garbage"),
+            Scripted::new(200, pod("cart", "u-9").to_string()),
+            Scripted::new(200, pod("till", "u-2").to_string()),
+            Scripted::new(404, ""),
+            Scripted::new(500, ""),
+            Scripted::new(200, "garbage"),
         ],
     );
     for _ in 0..5 {

@@ -5,15 +5,15 @@ use futures::channel::mpsc::UnboundedSender;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::super::testing::{Answer, Script};
+use super::super::testing::{Script, Scripted};
 use super::*;
 
 type Piece = Result<bytes::Bytes, std::io::Error>;
 
-fn list(version: &str, names: &[&str], next: &str) -> Answer {
+fn list(version: &str, names: &[&str], next: &str) -> Scripted {
     let items: Vec<Value> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
     let metadata = json!({"resourceVersion": version, "continue": next});
-    Answer::new(200, json!({"kind": "PodList", "metadata": metadata, "items": items}).to_string())
+    Scripted::new(200, json!({"kind": "PodList", "metadata": metadata, "items": items}).to_string())
 }
 
 fn event(kind: &str, version: &str, name: &str) -> String {
@@ -27,7 +27,7 @@ struct Run {
     _stop: tokio_util::sync::DropGuard,
 }
 
-fn run(answers: impl IntoIterator<Item = Answer>) -> Run {
+fn run(answers: impl IntoIterator<Item = Scripted>) -> Run {
     follow(Script::new(answers))
 }
 
@@ -84,7 +84,7 @@ fn send(sender: &UnboundedSender<Piece>, text: impl Into<bytes::Bytes>) {
 
 #[tokio::test(start_paused = true)]
 async fn pages_are_one_list_and_events_follow() {
-    let (events, watch) = Answer::streamed();
+    let (events, watch) = Scripted::streamed();
     let mut run = run([list("5", &["a", "b"], "more"), list("5", &["c"], ""), watch]);
     run.expect(["all a,b,c", "alive"]).await;
     let text = event("ADDED", "6", "d") + &event("DELETED", "7", "a") + &event("BOOKMARK", "9", "");
@@ -94,7 +94,7 @@ async fn pages_are_one_list_and_events_follow() {
     }
     run.expect(["set d", "removed a", "alive"]).await;
     // The stream ends: it goes on from the bookmark, at once.
-    let (_open, watch) = Answer::streamed();
+    let (_open, watch) = Scripted::streamed();
     run.script.push(watch);
     let before = Instant::now();
     drop(events);
@@ -106,12 +106,12 @@ async fn pages_are_one_list_and_events_follow() {
 #[tokio::test(start_paused = true)]
 async fn a_forgotten_version_is_followed_by_a_list_whichever_way_it_is_said() {
     let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}});
-    let (_open, watch) = Answer::streamed();
+    let (_open, watch) = Scripted::streamed();
     let mut run = run([
         list("5", &["a"], ""),
-        Answer::new(410, json!({"kind": "Status", "code": 410}).to_string()),
+        Scripted::new(410, json!({"kind": "Status", "code": 410}).to_string()),
         list("8", &["b"], ""),
-        Answer::new(200, format!("{gone}\n")),
+        Scripted::new(200, format!("{gone}\n")),
         list("9", &["c"], ""),
         watch,
     ]);
@@ -122,8 +122,8 @@ async fn a_forgotten_version_is_followed_by_a_list_whichever_way_it_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn only_a_second_refusal_leads_to_a_read_of_what_is_true_now() {
-    let gone = || Answer::new(410, json!({"kind": "Status", "code": 410}).to_string());
-    let (_open, watch) = Answer::streamed();
+    let gone = || Scripted::new(410, json!({"kind": "Status", "code": 410}).to_string());
+    let (_open, watch) = Scripted::streamed();
     let mut run = run([list("5", &["a"], ""), gone(), gone(), list("8", &["b"], ""), watch]);
     run.expect(["all a", "lost: expired", "lost: expired", "all b", "alive"]).await;
     assert_eq!(run.asked(), ["list 0 -", "watch 5 -", "list 5 -", "list - -", "watch 8 -"]);
@@ -137,7 +137,7 @@ fn initial_end(version: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_is_one_request_and_told_as_a_whole() {
-    let (events, watch) = Answer::streamed();
+    let (events, watch) = Scripted::streamed();
     let mut run = follow(Script::streaming([watch]));
     // Objects have the versions of their last change, and changes may come in between.
     let text = event("ADDED", "3", "a") + &event("ADDED", "2", "b") + &event("ADDED", "4", "c");
@@ -149,7 +149,7 @@ async fn a_streamed_list_is_one_request_and_told_as_a_whole() {
     send(&events, initial_end("7") + &event("ADDED", "8", "d"));
     run.expect(["all a,c", "set d"]).await;
     // It expires: what is not older than the last event is streamed.
-    let (second, watch) = Answer::streamed();
+    let (second, watch) = Scripted::streamed();
     run.script.push(watch);
     let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410}});
     send(&events, format!("{gone}\n"));
@@ -160,8 +160,8 @@ async fn a_streamed_list_is_one_request_and_told_as_a_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_never_ends_is_given_up_for_an_ordinary_one() {
-    let (events, endless) = Answer::streamed();
-    let (_open, watch) = Answer::streamed();
+    let (events, endless) = Scripted::streamed();
+    let (_open, watch) = Scripted::streamed();
     let mut run = follow(Script::streaming([endless, list("5", &["a"], ""), watch]));
     send(&events, event("ADDED", "3", "a"));
     let before = Instant::now();
@@ -173,8 +173,8 @@ async fn a_streamed_list_that_never_ends_is_given_up_for_an_ordinary_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_breaks_off_is_not_believed() {
-    let (events, broken) = Answer::streamed();
-    let (_open, watch) = Answer::streamed();
+    let (events, broken) = Scripted::streamed();
+    let (_open, watch) = Scripted::streamed();
     let mut run = follow(Script::streaming([broken, list("5", &["b"], ""), watch]));
     send(&events, event("ADDED", "3", "a"));
     drop(events);
@@ -183,8 +183,8 @@ async fn a_streamed_list_that_breaks_off_is_not_believed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_renewed_and_bookmarks_keep_it() {
-    let (events, watch) = Answer::streamed();
-    let (_open, second) = Answer::streamed();
+    let (events, watch) = Scripted::streamed();
+    let (_open, second) = Scripted::streamed();
     let mut run = run([list("5", &[], ""), watch, second]);
     run.expect(["all ", "alive"]).await;
     for version in 6..9 {
@@ -201,7 +201,7 @@ async fn a_silent_watch_is_renewed_and_bookmarks_keep_it() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_that_drip_in_are_no_sign_of_life() {
-    let (events, watch) = Answer::streamed();
+    let (events, watch) = Scripted::streamed();
     let mut run = run([list("5", &[], ""), watch]);
     run.expect(["all ", "alive"]).await;
     let before = Instant::now();
@@ -222,7 +222,7 @@ async fn bytes_that_drip_in_are_no_sign_of_life() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dripping_list_and_a_silent_server_are_given_up() {
-    let (drip, slow) = Answer::streamed();
+    let (drip, slow) = Scripted::streamed();
     send(&drip, r#"{"items":[{"metadata":"#);
     let mut run = run([slow]);
     let before = Instant::now();
@@ -235,9 +235,9 @@ async fn a_dripping_list_and_a_silent_server_are_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn what_breaks_off_goes_on_from_the_last_whole_event() {
-    let (events, watch) = Answer::streamed();
-    let (broken, second) = Answer::streamed();
-    let (_open, third) = Answer::streamed();
+    let (events, watch) = Scripted::streamed();
+    let (broken, second) = Scripted::streamed();
+    let (_open, third) = Scripted::streamed();
     let mut run = run([list("5", &[], ""), watch, second, third]);
     send(&events, event("ADDED", "6", "a") + "{\"type\":\"ADDED\",\"obj");
     drop(events);
@@ -249,20 +249,20 @@ async fn what_breaks_off_goes_on_from_the_last_whole_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_truncated_list_is_not_believed() {
-    let (_open, watch) = Answer::streamed();
+    let (_open, watch) = Scripted::streamed();
     let whole =
         json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "a"}}]}).to_string();
     let cut = whole[..whole.len() - 1].to_owned();
-    let mut run = run([Answer::new(200, cut), list("6", &["b"], ""), watch]);
+    let mut run = run([Scripted::new(200, cut), list("6", &["b"], ""), watch]);
     run.expect(["lost: malformed", "all b", "alive"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
     let mut run = run([
-        Answer::new(429, "").with("retry-after", "9"),
+        Scripted::new(429, "").with("retry-after", "9"),
         list("5", &[], ""),
-        Answer::new(503, "").with("retry-after", "3"),
+        Scripted::new(503, "").with("retry-after", "3"),
     ]);
     let before = Instant::now();
     run.expect(["lost: throttled", "all "]).await;
@@ -273,7 +273,7 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_costs_few_requests() {
-    let mut run = run((0..200).map(|_| Answer::new(500, "")));
+    let mut run = run((0..200).map(|_| Scripted::new(500, "")));
     let failing = async {
         loop {
             assert_eq!(run.next().await, "lost: server_error");
@@ -287,8 +287,8 @@ async fn an_outage_costs_few_requests() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_does_not_stop_the_others() {
     let items = json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": 7}, {"metadata": {"name": "a"}}]});
-    let (events, watch) = Answer::streamed();
-    let script = Script::new([Answer::new(200, items.to_string()), watch]);
+    let (events, watch) = Scripted::streamed();
+    let script = Script::new([Scripted::new(200, items.to_string()), watch]);
     let (sender, mut told) = unbounded_channel();
     let following = Following { client: script.client(), resource: Resource::pods_of("n").unwrap(), seed: 1 };
     let cancel = CancellationToken::new();

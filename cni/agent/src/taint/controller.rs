@@ -8,20 +8,20 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{Action, Event, Outcome, State};
-use super::hands::Change;
+use super::actions::TaintChange;
+use super::decide::{PatchOutcome, TaintAction, TaintEvent, TaintState};
 use super::lease::Lead;
 use crate::api::Client;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 
 /// Concurrent patches of nodes: a cluster that starts as a whole is no reason to storm its API server.
-const HANDS: u32 = 8;
+const CONCURRENT_PATCHES: u32 = 8;
 
 /// Taint controller: feeds events to the decision, and runs its actions.
 #[derive(Debug)]
-pub(super) struct Minder {
-    pub(super) state: Mutex<State>,
+pub(super) struct TaintController {
+    pub(super) state: Mutex<TaintState>,
     pub(super) client: Client,
     pub(super) metrics: Metrics,
     pub(super) recorder: Recorder,
@@ -32,14 +32,14 @@ pub(super) struct Minder {
     pub(super) start: Instant,
     /// End of our leadership; `None` if we do not lead.
     pub(super) until: Mutex<Option<Instant>>,
-    pub(super) hands: Semaphore,
+    pub(super) permits: Semaphore,
     /// Wakes the timer after a decision.
     pub(super) news: Notify,
 }
 
-impl Minder {
+impl TaintController {
     pub(super) fn new(
-        state: State,
+        state: TaintState,
         key: &str,
         client: Client,
         limit: Duration,
@@ -54,13 +54,13 @@ impl Minder {
             limit,
             start: Instant::now(),
             until: Mutex::new(None),
-            hands: Semaphore::new(HANDS as usize),
+            permits: Semaphore::new(CONCURRENT_PATCHES as usize),
             news: Notify::new(),
         })
     }
 
     /// Processes an event, and starts the resulting actions.
-    pub(super) fn hear(self: &Arc<Self>, event: Event) {
+    pub(super) fn hear(self: &Arc<Self>, event: TaintEvent) {
         let actions = {
             let mut state = self.state();
             let actions = state.decide(event, self.start.elapsed());
@@ -69,13 +69,13 @@ impl Minder {
         };
         for action in actions {
             match action {
-                Action::Leave { node, why } => {
+                TaintAction::Leave { node, why } => {
                     tracing::info!(target: "taint", node, taint = self.key, why, "the taint stays");
                 }
-                Action::Patch { node, deed, patch, why } => {
-                    let minder = Arc::clone(self);
-                    let change = Change { node, taint: self.key.clone(), deed, patch, why };
-                    tokio::spawn(async move { minder.act(change).await });
+                TaintAction::Patch { node, deed, patch, why } => {
+                    let controller = Arc::clone(self);
+                    let change = TaintChange { node, taint: self.key.clone(), deed, patch, why };
+                    tokio::spawn(async move { controller.act(change).await });
                 }
             }
         }
@@ -92,7 +92,7 @@ impl Minder {
         let lead = if until.is_some() { Lead::Ours } else { Lead::NotOurs };
         tracing::info!(target: "taint", "{}", if until.is_some() { "leading" } else { "not leading any more" });
         self.metrics.leads(lead);
-        self.hear(Event::Lead(lead));
+        self.hear(TaintEvent::Lead(lead));
     }
 
     /// Sends ticks for timed decisions, until stopped.
@@ -103,17 +103,17 @@ impl Minder {
             let wait = due.map_or(Duration::MAX, |due| due.saturating_sub(self.start.elapsed()));
             let waited = stop.run_until_cancelled(timeout(wait, news)).await;
             if let Some(Err(_)) = waited {
-                self.hear(Event::Tick);
+                self.hear(TaintEvent::Tick);
             }
         }
     }
 
     /// Waits until nothing is in flight.
     pub(super) async fn rest(&self) {
-        let _all = self.hands.acquire_many(HANDS).await;
+        let _all = self.permits.acquire_many(CONCURRENT_PATCHES).await;
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, TaintState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,15 +121,15 @@ impl Minder {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
     }
 
-    async fn act(self: Arc<Self>, change: Change) {
+    async fn act(self: Arc<Self>, change: TaintChange) {
         let outcome = {
-            let Ok(_hand) = self.hands.acquire().await else { return };
+            let Ok(_permit) = self.permits.acquire().await else { return };
             if self.may_act() {
                 change.make(&self.client, self.limit, &self.metrics, &self.recorder).await
             } else {
-                Outcome::Failed
+                PatchOutcome::Failed
             }
         };
-        self.hear(Event::Ended(change.node, outcome));
+        self.hear(TaintEvent::Ended(change.node, outcome));
     }
 }

@@ -7,16 +7,16 @@ use http::Request;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
-use super::decide::Outcome;
+use super::decide::PatchOutcome;
 use super::model::Node;
 use super::taints::Deed;
 use crate::api::{ApiError, Client};
-use crate::events::{About, Reason, Recorder};
+use crate::events::{About, EventReason, Recorder};
 use crate::metrics::{Metrics, TaintResult};
 
 /// Decided change of a node's taints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct TaintChange {
     pub(super) node: String,
     pub(super) taint: String,
     pub(super) deed: Deed,
@@ -28,26 +28,26 @@ pub(super) struct Change {
 /// Result, for the decision and for people.
 #[derive(Debug)]
 struct Ended {
-    outcome: Outcome,
+    outcome: PatchOutcome,
     error: Option<ApiError>,
 }
 
 impl Ended {
     fn failed(error: ApiError) -> Self {
-        Self { outcome: Outcome::Failed, error: Some(error) }
+        Self { outcome: PatchOutcome::Failed, error: Some(error) }
     }
 
     fn result(&self) -> TaintResult {
         match self.outcome {
             // A node that is gone needs no change.
-            Outcome::Done(_) | Outcome::Gone => TaintResult::Success,
-            Outcome::Conflict(_) => TaintResult::Conflict,
-            Outcome::Failed => TaintResult::Fail,
+            PatchOutcome::Done(_) | PatchOutcome::Gone => TaintResult::Success,
+            PatchOutcome::Conflict(_) => TaintResult::Conflict,
+            PatchOutcome::Failed => TaintResult::Fail,
         }
     }
 }
 
-impl Change {
+impl TaintChange {
     /// Patches the node, each request within `limit`, and reports the result.
     pub(super) async fn make(
         &self,
@@ -55,7 +55,7 @@ impl Change {
         limit: Duration,
         metrics: &Metrics,
         recorder: &Recorder,
-    ) -> Outcome {
+    ) -> PatchOutcome {
         let ended = self.send(client, limit).await;
         metrics.taint(self.deed, ended.result());
         self.tell(&ended, recorder);
@@ -70,8 +70,8 @@ impl Change {
             Err(error) => return Ended::failed(ApiError::Malformed(error.to_string())),
         };
         let refusal = match client.request::<Node>(request, limit).await {
-            Ok(node) => return Ended { outcome: Outcome::Done(node), error: None },
-            Err(ApiError::NotFound(_)) => return Ended { outcome: Outcome::Gone, error: None },
+            Ok(node) => return Ended { outcome: PatchOutcome::Done(node), error: None },
+            Err(ApiError::NotFound(_)) => return Ended { outcome: PatchOutcome::Gone, error: None },
             // A JSON patch whose `test` fails, or a concurrent write.
             Err(error @ (ApiError::Conflict(_) | ApiError::Refused { code: 422, .. })) => error,
             Err(error) => return Ended::failed(error),
@@ -81,8 +81,8 @@ impl Change {
             Ok(fresh) if self.patch[0].get("value") == Some(&Value::from(fresh.taints.clone())) => {
                 Ended::failed(refusal)
             }
-            Ok(fresh) => Ended { outcome: Outcome::Conflict(fresh), error: Some(refusal) },
-            Err(ApiError::NotFound(_)) => Ended { outcome: Outcome::Gone, error: None },
+            Ok(fresh) => Ended { outcome: PatchOutcome::Conflict(fresh), error: Some(refusal) },
+            Err(ApiError::NotFound(_)) => Ended { outcome: PatchOutcome::Gone, error: None },
             Err(error) => Ended::failed(error),
         }
     }
@@ -92,24 +92,24 @@ impl Change {
         let done = deed.name();
         let about = || About::Node(node.clone());
         match (&ended.outcome, &ended.error) {
-            (Outcome::Done(_), _) => {
+            (PatchOutcome::Done(_), _) => {
                 tracing::info!(target: "taint", node, taint, why, "{done} the taint");
                 let reason = match deed {
-                    Deed::Add => Reason::NodeTainted,
-                    Deed::Remove => Reason::NodeUntainted,
+                    Deed::Add => EventReason::NodeTainted,
+                    Deed::Remove => EventReason::NodeUntainted,
                 };
                 recorder.record(about(), reason, format!("taint {taint} {done}: {why}"));
             }
-            (Outcome::Gone, _) => tracing::info!(target: "taint", node, "the node is gone"),
-            (Outcome::Conflict(_), _) => {
+            (PatchOutcome::Gone, _) => tracing::info!(target: "taint", node, "the node is gone"),
+            (PatchOutcome::Conflict(_), _) => {
                 tracing::info!(target: "taint", node, taint, "somebody else changed the taints first; trying again with theirs");
             }
-            (Outcome::Failed, error) => {
+            (PatchOutcome::Failed, error) => {
                 let error = error.as_ref().map(ToString::to_string).unwrap_or_default();
                 tracing::warn!(target: "taint", node, taint, "the taint was not {done}, and it is tried again: failed to {error}");
                 let message =
                     format!("taint {taint} was not {done}, and it is tried again: failed to {error}");
-                recorder.record(about(), Reason::NodeTaintFailed, message);
+                recorder.record(about(), EventReason::NodeTaintFailed, message);
             }
         }
     }
@@ -121,7 +121,7 @@ mod tests {
 
     use super::super::taints::patch;
     use super::*;
-    use crate::api::testing::{Answer, Script};
+    use crate::api::testing::{Script, Scripted};
 
     const LIMIT: Duration = Duration::from_secs(1);
 
@@ -129,20 +129,20 @@ mod tests {
         json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}).to_string()
     }
 
-    async fn run(answers: Vec<Answer>) -> (Ended, Vec<String>) {
+    async fn run(answers: Vec<Scripted>) -> (Ended, Vec<String>) {
         let script = Script::new(answers);
         let patch = patch(Some(&[json!({"key": "ours"})]), "ours", Deed::Remove);
         let [node, taint, why] = ["n", "ours", "because"].map(str::to_owned);
-        let change = Change { node, taint, deed: Deed::Remove, patch, why };
+        let change = TaintChange { node, taint, deed: Deed::Remove, patch, why };
         (change.send(&script.client(), LIMIT).await, script.asked())
     }
 
     #[tokio::test]
     async fn a_test_that_does_not_hold_is_a_conflict_with_what_is_there_now() {
         let fresh = json!([{"key": "other"}, {"key": "ours"}]);
-        let answers = vec![Answer::new(422, "{}"), Answer::new(200, node(&fresh))];
+        let answers = vec![Scripted::new(422, "{}"), Scripted::new(200, node(&fresh))];
         let (ended, asked) = run(answers).await;
-        let Outcome::Conflict(node) = &ended.outcome else { panic!("{ended:?}") };
+        let PatchOutcome::Conflict(node) = &ended.outcome else { panic!("{ended:?}") };
         assert_eq!((Value::from(node.taints.clone()), ended.result()), (fresh, TaintResult::Conflict));
         assert_eq!(asked, ["/api/v1/nodes/n", "/api/v1/nodes/n"]);
     }
@@ -150,18 +150,21 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_of_what_was_read_rightly_is_a_failure() {
         let same = node(&json!([{"key": "ours"}]));
-        let (ended, _) = run(vec![Answer::new(422, "{}"), Answer::new(200, same)]).await;
-        assert_eq!(ended.outcome, Outcome::Failed);
+        let (ended, _) = run(vec![Scripted::new(422, "{}"), Scripted::new(200, same)]).await;
+        assert_eq!(ended.outcome, PatchOutcome::Failed);
         assert!(ended.error.unwrap().to_string().contains("422"));
-        let (ended, _) = run(vec![Answer::new(403, "")]).await;
+        let (ended, _) = run(vec![Scripted::new(403, "")]).await;
         assert_eq!((ended.result(), ended.error.unwrap().name()), (TaintResult::Fail, "forbidden"));
     }
 
     #[tokio::test]
     async fn a_node_that_is_gone_is_done_with() {
-        assert_eq!(run(vec![Answer::new(404, "")]).await.0.outcome, Outcome::Gone);
-        assert_eq!(run(vec![Answer::new(409, ""), Answer::new(404, "")]).await.0.outcome, Outcome::Gone);
-        let (ended, _) = run(vec![Answer::new(200, node(&json!([])))]).await;
-        assert!(matches!(ended.outcome, Outcome::Done(_)) && ended.error.is_none());
+        assert_eq!(run(vec![Scripted::new(404, "")]).await.0.outcome, PatchOutcome::Gone);
+        assert_eq!(
+            run(vec![Scripted::new(409, ""), Scripted::new(404, "")]).await.0.outcome,
+            PatchOutcome::Gone
+        );
+        let (ended, _) = run(vec![Scripted::new(200, node(&json!([])))]).await;
+        assert!(matches!(ended.outcome, PatchOutcome::Done(_)) && ended.error.is_none());
     }
 }

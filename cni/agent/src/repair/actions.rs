@@ -51,11 +51,11 @@ mod tests {
 
     use super::*;
 
-    type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
+    type Requests = Arc<Mutex<Vec<(String, String, Value)>>>;
 
     /// Server that answers everything with `code`, and its log of requests.
-    fn server(code: u16) -> (Client, Asked) {
-        let asked = Asked::default();
+    fn server(code: u16) -> (Client, Requests) {
+        let asked = Requests::default();
         let heard = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let heard = Arc::clone(&heard);

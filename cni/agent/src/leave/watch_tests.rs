@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::decide::Watched;
 use super::*;
 use crate::api::Token;
-use crate::api::testing::{Answer as Reply, Script};
+use crate::api::testing::{Script, Scripted as Reply};
 
 fn own(name: &str) -> OwnPod {
     let (namespace, daemonset) = ("mesh".to_owned(), "ds".to_owned());
@@ -64,12 +64,13 @@ const LIVE: Watched = Watched::There { live: true };
 #[tokio::test(start_paused = true)]
 async fn a_daemonset_that_is_there_keeps_at_once() {
     let run = Run::started(there()).await;
-    assert_eq!(run.end().await, (Decision::Keep(Reason::Wanted), Duration::ZERO));
+    assert_eq!(run.end().await, (Decision::Keep(LeaveReason::Wanted), Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_the_watch_saw_outlives_account_and_rights() {
-    for (watched, reason) in [(Watched::Gone, Reason::Gone), (Watched::Deleting, Reason::Deleting)] {
+    for (watched, reason) in [(Watched::Gone, LeaveReason::Gone), (Watched::Deleting, LeaveReason::Deleting)]
+    {
         for reply in [Reply::refusing(Token::Proven), Reply::refusing(Token::Unproven), Reply::new(403, "")] {
             let run = Run::started([reply]).await;
             run.watched(watched, 30);
@@ -88,7 +89,7 @@ async fn a_deletion_that_comes_while_it_is_asked_ends_the_asking() {
         leave.seen.send_modify(|seen| seen.watched = Watched::Gone);
     };
     let ((decision, took), ()) = tokio::join!(run.end(), deleted);
-    assert_eq!((decision, took), (Decision::Uninstall(Reason::Gone), Duration::from_millis(1250)));
+    assert_eq!((decision, took), (Decision::Uninstall(LeaveReason::Gone), Duration::from_millis(1250)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +98,7 @@ async fn an_account_that_is_gone_is_an_uninstall_within_the_grace_period() {
         let run = Run::started(refused(100, Token::Proven)).await;
         run.watched(watched, grace);
         let (decision, took) = run.end().await;
-        assert_eq!(decision, Decision::Uninstall(Reason::AccountGone));
+        assert_eq!(decision, Decision::Uninstall(LeaveReason::AccountGone));
         assert!(took <= Duration::from_secs(at_most), "{watched:?} {grace}: {took:?}");
     }
 }
@@ -108,7 +109,7 @@ async fn a_token_that_expired_is_silence() {
         let run = Run::started(refused(100, token)).await;
         run.watched(LIVE, 30);
         let (decision, took) = run.end().await;
-        assert!(matches!(decision, Decision::Keep(Reason::Silent(_))), "{decision:?}");
+        assert!(matches!(decision, Decision::Keep(LeaveReason::Silent(_))), "{decision:?}");
         assert!(took <= Duration::from_secs(5), "{took:?}");
     }
 }
@@ -117,9 +118,9 @@ async fn a_token_that_expired_is_silence() {
 async fn a_refusal_that_passes_is_none() {
     let refusals = || (0..4).map(|_| Reply::new(403, ""));
     let run = Run::started(refusals().chain(there())).await;
-    assert_eq!(run.end().await.0, Decision::Keep(Reason::Wanted));
+    assert_eq!(run.end().await.0, Decision::Keep(LeaveReason::Wanted));
     let run = Run::started(refusals().chain([Reply::new(404, "")])).await;
-    assert_eq!(run.end().await.0, Decision::Uninstall(Reason::Gone));
+    assert_eq!(run.end().await.0, Decision::Uninstall(LeaveReason::Gone));
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +128,7 @@ async fn a_refusal_that_lasts_is_an_uninstall() {
     let run = Run::started((0..100).map(|_| Reply::new(403, ""))).await;
     run.watched(Watched::There { live: false }, 30);
     let (decision, took) = run.end().await;
-    assert_eq!(decision, Decision::Uninstall(Reason::RightsGone));
+    assert_eq!(decision, Decision::Uninstall(LeaveReason::RightsGone));
     assert!((Duration::from_secs(10)..Duration::from_secs(13)).contains(&took), "{took:?}");
 }
 
@@ -136,7 +137,7 @@ async fn a_namespace_that_is_being_deleted_takes_the_daemonset_with_it() {
     let [daemonset, _] = there();
     let run = Run::started([daemonset, namespace("Terminating")]).await;
     run.watched(LIVE, 30);
-    assert_eq!(run.end().await, (Decision::Uninstall(Reason::NamespaceDeleting), Duration::ZERO));
+    assert_eq!(run.end().await, (Decision::Uninstall(LeaveReason::NamespaceDeleting), Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +149,7 @@ async fn a_namespace_that_may_not_be_asked_for_gives_the_watch_a_few_seconds() {
     let run = Run::started((0..20).flat_map(|_| unconfirmed())).await;
     run.watched(LIVE, 30);
     let (decision, took) = run.end().await;
-    assert_eq!(decision, Decision::Keep(Reason::Wanted));
+    assert_eq!(decision, Decision::Keep(LeaveReason::Wanted));
     assert!(took <= Duration::from_secs(5), "{took:?}");
 }
 
@@ -159,7 +160,7 @@ async fn what_was_said_at_the_deletion_outlives_a_server_that_falls_silent() {
     while run.leave.lock().later.is_empty() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(run.end().await.0, Decision::Uninstall(Reason::Gone));
+    assert_eq!(run.end().await.0, Decision::Uninstall(LeaveReason::Gone));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +172,7 @@ async fn a_server_that_never_answers_keeps_everything_in_a_few_seconds() {
         }
         let script = run.script.clone();
         let (decision, took) = run.end().await;
-        assert!(matches!(decision, Decision::Keep(Reason::Silent(_))), "{decision:?}");
+        assert!(matches!(decision, Decision::Keep(LeaveReason::Silent(_))), "{decision:?}");
         assert!(took <= Duration::from_millis(5500) && script.asked().len() >= 4, "{took:?}");
     }
 }
@@ -182,14 +183,14 @@ async fn who_does_not_know_its_pod_asks_nobody() {
     let leave = Leave::new(Some(script.client()), own(""));
     leave.watch(watch::channel(OwnFacts::default()).1, CancellationToken::new()).await;
     leave.follow(CancellationToken::new()).await;
-    assert_eq!(leave.conclude(false).await, Decision::Uninstall(Reason::Stranger));
-    assert_eq!(leave.conclude(true).await, Decision::Uninstall(Reason::Always));
+    assert_eq!(leave.conclude(false).await, Decision::Uninstall(LeaveReason::Stranger));
+    assert_eq!(leave.conclude(true).await, Decision::Uninstall(LeaveReason::Always));
     assert_eq!(script.asked(), [""; 0]);
 }
 
 #[tokio::test]
 async fn without_a_client_everything_stays() {
     let leave = Leave::new(None, own("pod"));
-    assert!(matches!(leave.conclude(false).await, Decision::Keep(Reason::Silent(_))));
-    assert_eq!(leave.conclude(true).await, Decision::Uninstall(Reason::Always));
+    assert!(matches!(leave.conclude(false).await, Decision::Keep(LeaveReason::Silent(_))));
+    assert_eq!(leave.conclude(true).await, Decision::Uninstall(LeaveReason::Always));
 }

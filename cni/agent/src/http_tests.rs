@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::*;
 use crate::readiness::Part;
 
-fn nothing_said() -> watch::Receiver<Report> {
-    watch::channel(Report::default()).1
+fn nothing_said() -> watch::Receiver<SettingsReport> {
+    watch::channel(SettingsReport::default()).1
 }
 
 struct Server {
@@ -22,7 +22,7 @@ impl Server {
         let (address, stop, readiness) =
             (listener.local_addr().unwrap(), CancellationToken::new(), Readiness::default());
         let told =
-            Told { metrics: Metrics::default(), readiness: readiness.clone(), settings: nothing_said() };
+            HttpState { metrics: Metrics::default(), readiness: readiness.clone(), settings: nothing_said() };
         tokio::spawn(answer_all(listener, purpose, told, stop.clone()));
         Self { address, readiness, stop }
     }
@@ -77,7 +77,7 @@ async fn settings_are_for_processes_of_the_same_network() {
     let server = Server::start(Purpose::Health).await;
     let text = server.get("/settings").await;
     assert!(text.starts_with("HTTP/1.1 200 ") && text.contains("\"values\":{}"), "{text}");
-    assert_eq!(settings(Asker::Far, &Report::default()).status(), StatusCode::FORBIDDEN);
+    assert_eq!(settings(Asker::Far, &SettingsReport::default()).status(), StatusCode::FORBIDDEN);
     for (peer, asker) in [
         ("127.0.0.1:1", Asker::Near),
         ("[::1]:1", Asker::Near),
@@ -130,7 +130,7 @@ async fn a_port_that_is_taken_is_no_reason_to_end_and_stop_is() {
     let taken = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).await.unwrap();
     let port = taken.local_addr().unwrap().port();
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let told = Told { metrics: Metrics::default(), readiness, settings: nothing_said() };
+    let told = HttpState { metrics: Metrics::default(), readiness, settings: nothing_said() };
     let server = tokio::spawn(serve(port, Purpose::Health, told, stop.clone()));
     tokio::task::yield_now().await;
     assert!(!server.is_finished());

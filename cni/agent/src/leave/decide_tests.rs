@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use Answer::{Deleting, Forbidden, Gone, NamespaceDeleting, Unconfirmed, Unwanted, Wanted};
+use DaemonSetAnswer::{Deleting, Forbidden, Gone, NamespaceDeleting, Unconfirmed, Unwanted, Wanted};
 
 use super::*;
 
-const ACCOUNT: Answer = Answer::Unauthorized(Token::Proven);
-const EXPIRED: Answer = Answer::Unauthorized(Token::Expired);
-const UNPROVEN: Answer = Answer::Unauthorized(Token::Unproven);
+const ACCOUNT: DaemonSetAnswer = DaemonSetAnswer::Unauthorized(Token::Proven);
+const EXPIRED: DaemonSetAnswer = DaemonSetAnswer::Unauthorized(Token::Expired);
+const UNPROVEN: DaemonSetAnswer = DaemonSetAnswer::Unauthorized(Token::Unproven);
 const LIVE: Watched = Watched::There { live: true };
 const LOST: Watched = Watched::There { live: false };
 
-fn silent() -> Answer {
-    Answer::Silent("no route".to_owned())
+fn silent() -> DaemonSetAnswer {
+    DaemonSetAnswer::Silent("no route".to_owned())
 }
 
-fn elsewhere() -> Answer {
+fn elsewhere() -> DaemonSetAnswer {
     Unwanted("its nodeSelector".to_owned())
 }
 
-fn keep(reason: Reason) -> Option<Decision> {
+fn keep(reason: LeaveReason) -> Option<Decision> {
     Some(Decision::Keep(reason))
 }
 
-fn uninstall(reason: Reason) -> Option<Decision> {
+fn uninstall(reason: LeaveReason) -> Option<Decision> {
     Some(Decision::Uninstall(reason))
 }
 
 /// Observations after `start`, with an answer each second from the first request on.
-fn seen(watched: Watched, answers: &[Answer]) -> Observations {
+fn seen(watched: Watched, answers: &[DaemonSetAnswer]) -> Observations {
     let answers: Vec<_> = (0..).map(Duration::from_secs).zip(answers.iter().cloned()).collect();
     let asked_for = answers.last().map(|(at, _)| *at).unwrap_or_default();
     Observations {
@@ -40,15 +40,15 @@ fn seen(watched: Watched, answers: &[Answer]) -> Observations {
     }
 }
 
-fn now(watched: Watched, answers: &[Answer]) -> Option<Decision> {
+fn now(watched: Watched, answers: &[DaemonSetAnswer]) -> Option<Decision> {
     decide(&seen(watched, answers))
 }
 
-fn at_last(watched: Watched, answers: &[Answer]) -> Option<Decision> {
+fn at_last(watched: Watched, answers: &[DaemonSetAnswer]) -> Option<Decision> {
     decide(&Observations { last: true, ..seen(watched, answers) })
 }
 
-fn times(count: usize, answer: &Answer) -> Vec<Answer> {
+fn times(count: usize, answer: &DaemonSetAnswer) -> Vec<DaemonSetAnswer> {
     vec![answer.clone(); count]
 }
 
@@ -56,13 +56,14 @@ fn times(count: usize, answer: &Answer) -> Vec<Answer> {
 fn an_answer_about_the_daemonset_decides_at_once_whatever_the_watch_saw() {
     for watched in [Watched::Unknown, LIVE, LOST, Watched::Deleting, Watched::Gone] {
         for before in [vec![], vec![silent()], vec![Forbidden], vec![Gone], vec![ACCOUNT; 12]] {
-            let after =
-                |answer: &Answer| now(watched, &[before.as_slice(), std::slice::from_ref(answer)].concat());
-            assert_eq!(after(&Wanted), keep(Reason::Wanted), "{watched:?} {before:?}");
-            assert_eq!(after(&Deleting), uninstall(Reason::Deleting));
-            assert_eq!(after(&Gone), uninstall(Reason::Gone));
-            assert_eq!(after(&NamespaceDeleting), uninstall(Reason::NamespaceDeleting));
-            assert_eq!(after(&elsewhere()), uninstall(Reason::Unwanted("its nodeSelector".to_owned())));
+            let after = |answer: &DaemonSetAnswer| {
+                now(watched, &[before.as_slice(), std::slice::from_ref(answer)].concat())
+            };
+            assert_eq!(after(&Wanted), keep(LeaveReason::Wanted), "{watched:?} {before:?}");
+            assert_eq!(after(&Deleting), uninstall(LeaveReason::Deleting));
+            assert_eq!(after(&Gone), uninstall(LeaveReason::Gone));
+            assert_eq!(after(&NamespaceDeleting), uninstall(LeaveReason::NamespaceDeleting));
+            assert_eq!(after(&elsewhere()), uninstall(LeaveReason::Unwanted("its nodeSelector".to_owned())));
         }
     }
 }
@@ -70,15 +71,19 @@ fn an_answer_about_the_daemonset_decides_at_once_whatever_the_watch_saw() {
 #[test]
 fn what_the_watch_saw_deleted_is_deleted_though_nobody_answers() {
     for answer in [silent(), Forbidden, ACCOUNT, EXPIRED, UNPROVEN, Unconfirmed] {
-        assert_eq!(now(Watched::Deleting, &times(1, &answer)), uninstall(Reason::Deleting), "{answer:?}");
-        assert_eq!(now(Watched::Gone, &times(1, &answer)), uninstall(Reason::Gone), "{answer:?}");
+        assert_eq!(
+            now(Watched::Deleting, &times(1, &answer)),
+            uninstall(LeaveReason::Deleting),
+            "{answer:?}"
+        );
+        assert_eq!(now(Watched::Gone, &times(1, &answer)), uninstall(LeaveReason::Gone), "{answer:?}");
         assert_eq!(now(LIVE, &times(1, &answer)), None, "{answer:?}");
     }
 }
 
 #[test]
 fn a_refusal_counts_when_it_lasts() {
-    for (answer, reason) in [(Forbidden, Reason::RightsGone), (ACCOUNT, Reason::AccountGone)] {
+    for (answer, reason) in [(Forbidden, LeaveReason::RightsGone), (ACCOUNT, LeaveReason::AccountGone)] {
         for (watched, count, last, want) in [
             (Watched::Unknown, 1, false, None),
             (Watched::Unknown, 10, false, None),
@@ -101,10 +106,10 @@ fn a_refusal_that_does_not_last_is_no_evidence() {
     for answer in [Forbidden, ACCOUNT] {
         for watched in [Watched::Unknown, LIVE, LOST] {
             let decision = at_last(watched, &times(2, &answer));
-            assert!(matches!(decision, Some(Decision::Keep(Reason::Silent(_)))), "{decision:?}");
+            assert!(matches!(decision, Some(Decision::Keep(LeaveReason::Silent(_)))), "{decision:?}");
             let mut passed = times(12, &answer);
             passed.push(Wanted);
-            assert_eq!(now(watched, &passed), keep(Reason::Wanted));
+            assert_eq!(now(watched, &passed), keep(LeaveReason::Wanted));
         }
     }
 }
@@ -112,10 +117,10 @@ fn a_refusal_that_does_not_last_is_no_evidence() {
 #[test]
 fn rights_and_account_may_go_one_after_the_other() {
     let gone = [times(6, &Forbidden), times(6, &ACCOUNT)].concat();
-    assert_eq!(now(LOST, &gone), uninstall(Reason::AccountGone));
+    assert_eq!(now(LOST, &gone), uninstall(LeaveReason::AccountGone));
     // Silence in between is no answer, and one that says something is.
     let gone = [times(6, &Forbidden), times(1, &silent()), times(6, &ACCOUNT)].concat();
-    assert_eq!(now(LOST, &gone), uninstall(Reason::AccountGone));
+    assert_eq!(now(LOST, &gone), uninstall(LeaveReason::AccountGone));
     let back = [times(6, &Forbidden), times(1, &Unconfirmed), times(6, &ACCOUNT)].concat();
     assert_eq!(now(LOST, &back), None);
 }
@@ -126,27 +131,30 @@ fn a_token_that_expired_or_never_worked_says_nothing() {
         for watched in [Watched::Unknown, LIVE, LOST] {
             assert_eq!(now(watched, &times(1, &answer)), None);
             let decision = now(watched, &times(20, &answer));
-            assert!(matches!(decision, Some(Decision::Keep(Reason::Silent(_)))), "{decision:?}");
+            assert!(matches!(decision, Some(Decision::Keep(LeaveReason::Silent(_)))), "{decision:?}");
         }
     }
 }
 
 #[test]
 fn silence_is_waited_for_a_few_seconds_and_keeps() {
-    let silence = || keep(Reason::Silent("no route".to_owned()));
+    let silence = || keep(LeaveReason::Silent("no route".to_owned()));
     for (answers, want) in [
         (times(4, &silent()), None),
         (times(5, &silent()), silence()),
-        ([times(1, &Wanted), times(5, &silent())].concat(), keep(Reason::Wanted)),
-        ([times(1, &Unconfirmed), times(5, &silent())].concat(), keep(Reason::Wanted)),
+        ([times(1, &Wanted), times(5, &silent())].concat(), keep(LeaveReason::Wanted)),
+        ([times(1, &Unconfirmed), times(5, &silent())].concat(), keep(LeaveReason::Wanted)),
         ([times(1, &Forbidden), times(5, &silent())].concat(), silence()),
         // Since the agent's pod is being deleted.
-        ([times(1, &Gone), times(1, &silent())].concat(), uninstall(Reason::Gone)),
-        ([times(1, &Deleting), times(1, &silent())].concat(), uninstall(Reason::Deleting)),
-        ([times(1, &NamespaceDeleting), times(1, &ACCOUNT)].concat(), uninstall(Reason::NamespaceDeleting)),
+        ([times(1, &Gone), times(1, &silent())].concat(), uninstall(LeaveReason::Gone)),
+        ([times(1, &Deleting), times(1, &silent())].concat(), uninstall(LeaveReason::Deleting)),
+        (
+            [times(1, &NamespaceDeleting), times(1, &ACCOUNT)].concat(),
+            uninstall(LeaveReason::NamespaceDeleting),
+        ),
         (
             [times(1, &elsewhere()), times(1, &silent())].concat(),
-            uninstall(Reason::Unwanted("its nodeSelector".to_owned())),
+            uninstall(LeaveReason::Unwanted("its nodeSelector".to_owned())),
         ),
     ] {
         assert_eq!(now(LIVE, &answers), want, "{answers:?}");
@@ -158,24 +166,24 @@ fn silence_is_waited_for_a_few_seconds_and_keeps() {
 fn a_daemonset_whose_namespace_may_not_be_asked_for_is_kept_after_a_while() {
     for watched in [Watched::Unknown, LIVE, LOST] {
         assert_eq!(now(watched, &times(4, &Unconfirmed)), None);
-        assert_eq!(now(watched, &times(5, &Unconfirmed)), keep(Reason::Wanted));
-        assert_eq!(at_last(watched, &times(1, &Unconfirmed)), keep(Reason::Wanted));
+        assert_eq!(now(watched, &times(5, &Unconfirmed)), keep(LeaveReason::Wanted));
+        assert_eq!(at_last(watched, &times(1, &Unconfirmed)), keep(LeaveReason::Wanted));
     }
 }
 
 #[test]
 fn the_reason_tells_what_was_never_there_from_what_went() {
-    let started = |start: Option<Answer>, watched, answers: &[Answer]| {
+    let started = |start: Option<DaemonSetAnswer>, watched, answers: &[DaemonSetAnswer]| {
         decide(&Observations { start, last: true, ..seen(watched, answers) })
     };
     for (start, answers, want) in [
-        (Some(Wanted), times(1, &Gone), Reason::Gone),
-        (Some(Gone), times(1, &Gone), Reason::NeverThere),
-        (None, times(1, &Gone), Reason::NeverThere),
-        (Some(Wanted), times(3, &Forbidden), Reason::RightsGone),
-        (Some(Gone), times(3, &Forbidden), Reason::RightsGone),
-        (Some(Forbidden), times(3, &Forbidden), Reason::NeverAllowed),
-        (None, times(3, &Forbidden), Reason::NeverAllowed),
+        (Some(Wanted), times(1, &Gone), LeaveReason::Gone),
+        (Some(Gone), times(1, &Gone), LeaveReason::NeverThere),
+        (None, times(1, &Gone), LeaveReason::NeverThere),
+        (Some(Wanted), times(3, &Forbidden), LeaveReason::RightsGone),
+        (Some(Gone), times(3, &Forbidden), LeaveReason::RightsGone),
+        (Some(Forbidden), times(3, &Forbidden), LeaveReason::NeverAllowed),
+        (None, times(3, &Forbidden), LeaveReason::NeverAllowed),
     ] {
         assert_eq!(
             started(start.clone(), Watched::Unknown, &answers),
@@ -183,25 +191,25 @@ fn the_reason_tells_what_was_never_there_from_what_went() {
             "{start:?} {answers:?}"
         );
     }
-    assert_eq!(started(None, LOST, &times(3, &Forbidden)), uninstall(Reason::RightsGone));
+    assert_eq!(started(None, LOST, &times(3, &Forbidden)), uninstall(LeaveReason::RightsGone));
 }
 
 #[test]
 fn who_was_never_allowed_does_not_wait_long() {
     let never = Observations { start: Some(Forbidden), ..seen(Watched::Unknown, &times(3, &Forbidden)) };
-    assert_eq!(decide(&never), uninstall(Reason::NeverAllowed));
+    assert_eq!(decide(&never), uninstall(LeaveReason::NeverAllowed));
 }
 
 #[test]
 fn never_asked_is_kept() {
     assert_eq!(now(Watched::Unknown, &[]), None);
-    assert_eq!(at_last(Watched::Unknown, &[]), keep(Reason::Silent("it was not asked".to_owned())));
+    assert_eq!(at_last(Watched::Unknown, &[]), keep(LeaveReason::Silent("it was not asked".to_owned())));
 }
 
 #[test]
 fn who_does_not_know_itself_or_is_told_to_uninstalls() {
     let mut seen = Observations { knows_itself: false, ..seen(LIVE, &times(2, &Wanted)) };
-    assert_eq!(decide(&seen), uninstall(Reason::Stranger));
+    assert_eq!(decide(&seen), uninstall(LeaveReason::Stranger));
     (seen.always_uninstall, seen.knows_itself) = (true, true);
-    assert_eq!(decide(&seen), uninstall(Reason::Always));
+    assert_eq!(decide(&seen), uninstall(LeaveReason::Always));
 }

@@ -22,7 +22,7 @@ const UNREADABLE: u32 = 3;
 
 /// Outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum StepOutcome {
     /// All pages of a list are read, at `version`.
     Listed {
         version: String,
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
     Failed(ApiError),
 }
 
-impl Outcome {
+impl StepOutcome {
     /// Reason of the restart, if there is one.
     pub(super) fn reason(&self) -> Option<RestartReason> {
         Some(match self {
@@ -58,7 +58,7 @@ impl Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum FollowStep {
     /// List.
     List(Freshness),
     /// Streaming list: a watch with initial events, which goes on.
@@ -71,7 +71,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) after: Duration,
-    pub(super) step: Step,
+    pub(super) step: FollowStep,
 }
 
 /// Seeded random numbers.
@@ -107,7 +107,7 @@ enum Streams {
 
 /// State.
 #[derive(Debug, Clone)]
-pub(super) struct Course {
+pub(super) struct FollowCourse {
     /// Version up to which everything was sent.
     version: Option<String>,
     /// Everything has to be read, and how fresh; `None` while the watch tells of what changes.
@@ -121,7 +121,7 @@ pub(super) struct Course {
     dice: Dice,
 }
 
-impl Course {
+impl FollowCourse {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             version: None,
@@ -159,40 +159,40 @@ impl Course {
     }
 
     /// Next step after `outcome`.
-    pub(super) fn decide(&mut self, outcome: &Outcome, now: Duration) -> Next {
+    pub(super) fn decide(&mut self, outcome: &StepOutcome, now: Duration) -> Next {
         let at_once = |course: &Self| Next { after: Duration::ZERO, step: course.step() };
         if self.is_without_streams(outcome) {
             self.streams = Streams::Refused;
             return at_once(self);
         }
-        if matches!(self.step(), Step::Stream(_)) {
+        if matches!(self.step(), FollowStep::Stream(_)) {
             self.streams = after_stream(outcome);
         }
         let lasted = self.told || now.saturating_sub(self.began) >= GOOD_WATCH;
         let good = lasted && self.unread.is_none();
         let mut least = Duration::ZERO;
         match outcome {
-            Outcome::Listed { version } => {
+            StepOutcome::Listed { version } => {
                 // A list that is followed by a watch that fails at once is no progress: failures stay counted.
                 self.list(version.clone());
                 return at_once(self);
             }
-            Outcome::Ended if good => {
+            StepOutcome::Ended if good => {
                 self.failures = 0;
                 return at_once(self);
             }
-            Outcome::Broken | Outcome::Stalled if good => self.failures = 0,
-            Outcome::Ended | Outcome::Broken | Outcome::Stalled => {}
-            Outcome::Failed(ApiError::Gone(_)) => self.anew(),
+            StepOutcome::Broken | StepOutcome::Stalled if good => self.failures = 0,
+            StepOutcome::Ended | StepOutcome::Broken | StepOutcome::Stalled => {}
+            StepOutcome::Failed(ApiError::Gone(_)) => self.anew(),
             // A list of at least this version would be refused for the same reason.
-            Outcome::Failed(ApiError::TooLargeVersion(_)) => self.unread = Some(Freshness::Latest),
-            Outcome::Failed(ApiError::Malformed(_)) => {
+            StepOutcome::Failed(ApiError::TooLargeVersion(_)) => self.unread = Some(Freshness::Latest),
+            StepOutcome::Failed(ApiError::Malformed(_)) => {
                 self.unreadable += 1;
                 if self.unreadable >= UNREADABLE {
                     self.anew();
                 }
             }
-            Outcome::Failed(error) => least = error.retry_after().unwrap_or_default(),
+            StepOutcome::Failed(error) => least = error.retry_after().unwrap_or_default(),
         }
         let after = self.wait(least);
         self.failures = self.failures.saturating_add(1);
@@ -200,11 +200,11 @@ impl Course {
     }
 
     /// True if the server does not support streaming lists: nothing is lost by that.
-    pub(super) fn is_without_streams(&self, outcome: &Outcome) -> bool {
+    pub(super) fn is_without_streams(&self, outcome: &StepOutcome) -> bool {
         match (self.step(), outcome) {
-            (Step::Stream(_), Outcome::Failed(ApiError::Refused { .. })) => true,
+            (FollowStep::Stream(_), StepOutcome::Failed(ApiError::Refused { .. })) => true,
             // The server would, and its etcd cannot (before 3.4.31, and 3.5 before 3.5.13). It has no code of its own for that.
-            (Step::Stream(_), Outcome::Failed(ApiError::Server { message, .. })) => {
+            (FollowStep::Stream(_), StepOutcome::Failed(ApiError::Server { message, .. })) => {
                 message.contains("RequestWatchProgress is disabled")
             }
             _ => false,
@@ -221,12 +221,12 @@ impl Course {
         });
     }
 
-    fn step(&self) -> Step {
+    fn step(&self) -> FollowStep {
         match (&self.unread, &self.version) {
-            (None, Some(from)) => Step::Watch { from: from.clone() },
-            (Some(freshness), _) if self.streams == Streams::Wanted => Step::Stream(freshness.clone()),
-            (Some(freshness), _) => Step::List(freshness.clone()),
-            (None, None) => Step::List(Freshness::AtHand),
+            (None, Some(from)) => FollowStep::Watch { from: from.clone() },
+            (Some(freshness), _) if self.streams == Streams::Wanted => FollowStep::Stream(freshness.clone()),
+            (Some(freshness), _) => FollowStep::List(freshness.clone()),
+            (None, None) => FollowStep::List(Freshness::AtHand),
         }
     }
 
@@ -239,14 +239,14 @@ impl Course {
 }
 
 /// Support of streaming lists after one that did not complete.
-fn after_stream(outcome: &Outcome) -> Streams {
+fn after_stream(outcome: &StepOutcome) -> Streams {
     use ApiError::{Forbidden, Gone, Throttled, TooLargeVersion, Unauthorized};
     match outcome {
         // Its end never comes: a server that ignores what it does not know, or somebody in between who holds events back.
-        Outcome::Stalled => Streams::Refused,
-        Outcome::Failed(Gone(_) | TooLargeVersion(_) | Throttled { .. } | Unauthorized(_) | Forbidden(_)) => {
-            Streams::Wanted
-        }
+        StepOutcome::Stalled => Streams::Refused,
+        StepOutcome::Failed(
+            Gone(_) | TooLargeVersion(_) | Throttled { .. } | Unauthorized(_) | Forbidden(_),
+        ) => Streams::Wanted,
         _ => Streams::Paused,
     }
 }
@@ -257,32 +257,35 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failed(code: u16) -> Outcome {
+    fn failed(code: u16) -> StepOutcome {
         let code = http::StatusCode::from_u16(code).unwrap();
-        Outcome::Failed(ApiError::of_answer(code, &http::HeaderMap::new(), b""))
+        StepOutcome::Failed(ApiError::of_answer(code, &http::HeaderMap::new(), b""))
     }
 
-    fn listed(version: &str) -> Outcome {
-        Outcome::Listed { version: version.to_owned() }
+    fn listed(version: &str) -> StepOutcome {
+        StepOutcome::Listed { version: version.to_owned() }
     }
 
-    fn watch(from: &str) -> Step {
-        Step::Watch { from: from.to_owned() }
+    fn watch(from: &str) -> FollowStep {
+        FollowStep::Watch { from: from.to_owned() }
     }
 
     fn not_older_than(version: &str) -> Freshness {
         Freshness::NotOlderThan(version.to_owned())
     }
 
-    fn without_streams() -> Course {
-        let mut course = Course::new(1);
-        assert_eq!(course.first(), Next { after: Duration::ZERO, step: Step::Stream(Freshness::AtHand) });
-        let list = Next { after: Duration::ZERO, step: Step::List(Freshness::AtHand) };
+    fn without_streams() -> FollowCourse {
+        let mut course = FollowCourse::new(1);
+        assert_eq!(
+            course.first(),
+            Next { after: Duration::ZERO, step: FollowStep::Stream(Freshness::AtHand) }
+        );
+        let list = Next { after: Duration::ZERO, step: FollowStep::List(Freshness::AtHand) };
         assert_eq!(course.decide(&failed(422), SECOND), list);
         course
     }
 
-    fn watching() -> Course {
+    fn watching() -> FollowCourse {
         let mut course = without_streams();
         assert_eq!(course.decide(&listed("1"), SECOND), Next { after: Duration::ZERO, step: watch("1") });
         course.begin(Duration::ZERO);
@@ -293,7 +296,7 @@ mod tests {
     fn an_ended_watch_goes_on_from_what_it_told_last() {
         let mut course = watching();
         course.reach("5".to_owned());
-        let next = course.decide(&Outcome::Ended, SECOND);
+        let next = course.decide(&StepOutcome::Ended, SECOND);
         assert_eq!(next, Next { after: Duration::ZERO, step: watch("5") });
     }
 
@@ -303,7 +306,7 @@ mod tests {
         let mut waited = Duration::ZERO;
         for _ in 0..8 {
             course.begin(waited);
-            let next = course.decide(&Outcome::Ended, waited);
+            let next = course.decide(&StepOutcome::Ended, waited);
             assert_eq!(next.step, watch("1"));
             waited += next.after;
         }
@@ -314,34 +317,37 @@ mod tests {
     fn a_forgotten_version_leads_to_a_list_that_is_not_older_and_only_a_second_refusal_to_what_is_true_now() {
         let mut course = watching();
         let next = course.decide(&failed(410), SECOND);
-        assert_eq!(next.step, Step::List(not_older_than("1")));
+        assert_eq!(next.step, FollowStep::List(not_older_than("1")));
         assert!(next.after <= FIRST_WAIT);
         // The list fails: nothing but another list can follow.
-        assert_eq!(course.decide(&failed(500), SECOND).step, Step::List(not_older_than("1")));
-        assert_eq!(course.decide(&failed(410), SECOND).step, Step::List(Freshness::Latest));
-        assert_eq!(course.decide(&failed(500), SECOND).step, Step::List(Freshness::Latest));
+        assert_eq!(course.decide(&failed(500), SECOND).step, FollowStep::List(not_older_than("1")));
+        assert_eq!(course.decide(&failed(410), SECOND).step, FollowStep::List(Freshness::Latest));
+        assert_eq!(course.decide(&failed(500), SECOND).step, FollowStep::List(Freshness::Latest));
         assert_eq!(course.decide(&listed("9"), SECOND).step, watch("9"));
-        assert_eq!(course.decide(&failed(410), SECOND).step, Step::List(not_older_than("9")), "anew");
+        assert_eq!(course.decide(&failed(410), SECOND).step, FollowStep::List(not_older_than("9")), "anew");
     }
 
     #[test]
     fn a_version_from_the_future_leads_to_what_is_true_now() {
-        let future = Outcome::Failed(ApiError::TooLargeVersion(String::new()));
-        assert_eq!(watching().decide(&future, SECOND).step, Step::List(Freshness::Latest));
+        let future = StepOutcome::Failed(ApiError::TooLargeVersion(String::new()));
+        assert_eq!(watching().decide(&future, SECOND).step, FollowStep::List(Freshness::Latest));
         let mut course = watching();
         course.decide(&failed(410), SECOND);
-        assert_eq!(course.decide(&future, SECOND).step, Step::List(Freshness::Latest));
+        assert_eq!(course.decide(&future, SECOND).step, FollowStep::List(Freshness::Latest));
     }
 
     #[test]
     fn a_streamed_list_is_a_watch_once_it_is_told() {
-        let mut course = Course::new(1);
+        let mut course = FollowCourse::new(1);
         course.begin(Duration::ZERO);
         course.list("4".to_owned());
         course.reach("5".to_owned());
-        assert_eq!(course.decide(&Outcome::Ended, SECOND), Next { after: Duration::ZERO, step: watch("5") });
-        assert_eq!(course.decide(&failed(410), SECOND).step, Step::Stream(not_older_than("5")));
-        assert_eq!(course.decide(&failed(410), SECOND).step, Step::Stream(Freshness::Latest));
+        assert_eq!(
+            course.decide(&StepOutcome::Ended, SECOND),
+            Next { after: Duration::ZERO, step: watch("5") }
+        );
+        assert_eq!(course.decide(&failed(410), SECOND).step, FollowStep::Stream(not_older_than("5")));
+        assert_eq!(course.decide(&failed(410), SECOND).step, FollowStep::Stream(Freshness::Latest));
     }
 
     #[test]
@@ -352,29 +358,33 @@ mod tests {
             &http::HeaderMap::new(),
             of_etcd.as_bytes(),
         );
-        for refusal in [failed(400), failed(422), Outcome::Failed(of_etcd), Outcome::Stalled] {
-            let mut course = Course::new(1);
-            assert_eq!(course.decide(&refusal, SECOND).step, Step::List(Freshness::AtHand), "{refusal:?}");
+        for refusal in [failed(400), failed(422), StepOutcome::Failed(of_etcd), StepOutcome::Stalled] {
+            let mut course = FollowCourse::new(1);
+            assert_eq!(
+                course.decide(&refusal, SECOND).step,
+                FollowStep::List(Freshness::AtHand),
+                "{refusal:?}"
+            );
             assert_eq!(course.decide(&listed("1"), SECOND).step, watch("1"));
-            assert_eq!(course.decide(&failed(410), SECOND).step, Step::List(not_older_than("1")));
+            assert_eq!(course.decide(&failed(410), SECOND).step, FollowStep::List(not_older_than("1")));
         }
     }
 
     #[test]
     fn a_streamed_list_that_breaks_off_is_followed_by_an_ordinary_one_and_tried_again_another_time() {
-        let unreachable = Outcome::Failed(ApiError::Unreachable(String::new()));
-        for outcome in [failed(500), Outcome::Broken, Outcome::Ended, unreachable] {
-            let mut course = Course::new(1);
+        let unreachable = StepOutcome::Failed(ApiError::Unreachable(String::new()));
+        for outcome in [failed(500), StepOutcome::Broken, StepOutcome::Ended, unreachable] {
+            let mut course = FollowCourse::new(1);
             course.begin(Duration::ZERO);
             let next = course.decide(&outcome, GOOD_WATCH);
-            assert_eq!(next.step, Step::List(Freshness::AtHand), "{outcome:?}");
+            assert_eq!(next.step, FollowStep::List(Freshness::AtHand), "{outcome:?}");
             assert!(next.after > Duration::ZERO, "{outcome:?}: nothing was told, however long it took");
             course.decide(&listed("1"), SECOND);
-            assert_eq!(course.decide(&failed(410), SECOND).step, Step::Stream(not_older_than("1")));
+            assert_eq!(course.decide(&failed(410), SECOND).step, FollowStep::Stream(not_older_than("1")));
         }
         for code in [401, 403, 429] {
-            let step = Course::new(1).decide(&failed(code), SECOND).step;
-            assert_eq!(step, Step::Stream(Freshness::AtHand), "{code}: says nothing of streams");
+            let step = FollowCourse::new(1).decide(&failed(code), SECOND).step;
+            assert_eq!(step, FollowStep::Stream(Freshness::AtHand), "{code}: says nothing of streams");
         }
     }
 
@@ -387,9 +397,9 @@ mod tests {
             failed(409),
             failed(429),
             failed(500),
-            Outcome::Failed(ApiError::Unreachable(String::new())),
-            Outcome::Broken,
-            Outcome::Stalled,
+            StepOutcome::Failed(ApiError::Unreachable(String::new())),
+            StepOutcome::Broken,
+            StepOutcome::Stalled,
         ] {
             assert_eq!(watching().decide(&outcome, SECOND).step, watch("1"), "{outcome:?}");
         }
@@ -398,20 +408,20 @@ mod tests {
     #[test]
     fn what_cannot_be_read_again_and_again_is_read_anew() {
         let mut course = watching();
-        let garbage = Outcome::Failed(ApiError::Malformed(String::new()));
+        let garbage = StepOutcome::Failed(ApiError::Malformed(String::new()));
         assert_eq!(course.decide(&garbage, SECOND).step, watch("1"));
         assert_eq!(course.decide(&garbage, SECOND).step, watch("1"));
-        assert_eq!(course.decide(&garbage, SECOND).step, Step::List(not_older_than("1")));
+        assert_eq!(course.decide(&garbage, SECOND).step, FollowStep::List(not_older_than("1")));
         for _ in 0..2 {
-            assert_eq!(course.decide(&garbage, SECOND).step, Step::List(not_older_than("1")));
+            assert_eq!(course.decide(&garbage, SECOND).step, FollowStep::List(not_older_than("1")));
         }
-        assert_eq!(course.decide(&garbage, SECOND).step, Step::List(Freshness::Latest));
+        assert_eq!(course.decide(&garbage, SECOND).step, FollowStep::List(Freshness::Latest));
     }
 
     #[test]
     fn waits_double_up_to_a_bound_and_differ_from_agent_to_agent() {
         let waits = |seed| {
-            let mut course = Course::new(seed);
+            let mut course = FollowCourse::new(seed);
             (0..12).map(|_| course.decide(&failed(500), SECOND).after).collect::<Vec<_>>()
         };
         let (one, other) = (waits(1), waits(2));
@@ -429,7 +439,7 @@ mod tests {
             let mut headers = http::HeaderMap::new();
             headers.insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("7"));
             let error = ApiError::of_answer(http::StatusCode::TOO_MANY_REQUESTS, &headers, b"");
-            Course::new(seed).decide(&Outcome::Failed(error), SECOND).after
+            FollowCourse::new(seed).decide(&StepOutcome::Failed(error), SECOND).after
         };
         assert!(busy(1) > 7 * SECOND && busy(1) < 8 * SECOND);
         assert_ne!(busy(1), busy(2));
@@ -444,7 +454,7 @@ mod tests {
         course.decide(&listed("2"), SECOND);
         assert!(course.decide(&failed(500), SECOND).after > 2 * SECOND);
         course.begin(SECOND);
-        assert!(course.decide(&Outcome::Stalled, SECOND + GOOD_WATCH).after <= FIRST_WAIT);
+        assert!(course.decide(&StepOutcome::Stalled, SECOND + GOOD_WATCH).after <= FIRST_WAIT);
     }
 
     #[test]
