@@ -6,11 +6,12 @@
 //! | `client` | where the server is; a request and its answer |
 //! | `transport`, `tls`, `account`, `token` | connections, whom to trust, which token is sent, and whether a refused one was good |
 //! | `error` | every failure, sorted once |
-//! | `follow` | list, then watch, for as long as the agent lives; what comes next is decided in `follow::course` |
+//! | `follow` | list, then watch, for as long as the agent lives; what comes next is decided in `course` |
 //! | `list`, `watch` | the two kinds of body, read piece by piece |
 
 mod account;
 mod client;
+mod course;
 mod error;
 mod follow;
 mod list;

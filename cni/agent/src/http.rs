@@ -212,4 +212,5 @@ fn body(status: StatusCode, content_type: &'static str, text: String) -> HttpRes
 }
 
 #[cfg(test)]
+#[path = "http_tests.rs"]
 mod tests;

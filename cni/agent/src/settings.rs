@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent is told to be: typed, complete, checked. The keys are rows of [`manifests::table`].
+//! The agent's settings: typed, complete, validated. The keys are rows of [`manifests::table`].
 //!
 //! | module | what |
 //! |---|---|

@@ -9,7 +9,7 @@
 //! | node (in the agent) | `cni.istio.io/not-ready` | removes it once the installation is right, restores it when that is lost or uninstalled |
 //!
 //! # What each mode may do
-//! Nothing here can be narrowed to one node by RBAC, as nobody knows the names of nodes beforehand: for the variant in the agent an admission
+//! Nothing here can be narrowed to one node by RBAC, as nobody knows the names of nodes beforehand: for the controller of the agent's own node an admission
 //! policy does it.
 //!
 //! | mode | verbs | resource | where | names |
@@ -29,18 +29,19 @@
 //! | module | what |
 //! |---|---|
 //! | [`model`], [`taints`] | nodes and pods; lists of taints and their patches |
-//! | [`life`] | whether a pod's "ready" is about the life that its node has now |
-//! | [`rules`] | which pods a node needs |
-//! | [`decide`] | which node gets or loses the taint, and when it is tried again |
-//! | [`lease`], `elect` | who leads: decided; asked for |
-//! | [`options`], `run` | the command line; the process |
-//! | `follow`, `controller`, `actions` | what is heard; what follows of it; one patch |
-//! | `own` | the variant in the agent |
+//! | [`life`] | freshness of a pod's `Ready` condition |
+//! | [`rules`] | required pods of a node |
+//! | [`decide`] | taint decisions, with backoff |
+//! | [`lease`], `elect` | leader election: decision; requests |
+//! | [`options`], `flags`, `run` | the command line; the process |
+//! | `follow`, `controller`, `actions` | watches; the controller; patches |
+//! | `own` | the controller of the agent's own node |
 
 mod actions;
 mod controller;
 pub mod decide;
 mod elect;
+mod flags;
 mod follow;
 pub mod lease;
 pub mod life;
@@ -51,8 +52,9 @@ pub mod rules;
 mod run;
 pub mod taints;
 
+pub use flags::TaintFlags;
 pub use lease::Lead;
-pub use options::{TaintFlags, TaintMode};
+pub use options::TaintMode;
 pub use own::OwnTaint;
 pub use run::main;
 pub use taints::Deed;

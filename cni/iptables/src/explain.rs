@@ -55,12 +55,12 @@ struct Plan {
     notes: Vec<String>,
     settings: Vec<Setting>,
     ruleset: Ruleset,
-    packets: Vec<Asked>,
+    packets: Vec<Query>,
     captured: Option<Captured>,
 }
 
 /// Queried packet.
-struct Asked {
+struct Query {
     text: String,
     packet: Packet,
     verdict: Verdict,
@@ -275,7 +275,7 @@ impl Plan {
     fn ask(&mut self, text: &str) -> Result<(), packet::PacketError> {
         let packet = packet::read(text, &self.addresses)?;
         let verdict = verdict(&self.ruleset, &packet);
-        let mut asked = Asked { text: text.to_owned(), packet, verdict, captured: None };
+        let mut asked = Query { text: text.to_owned(), packet, verdict, captured: None };
         asked.captured = self.captured.as_ref().map(|captured| captured.judge(&asked));
         self.packets.push(asked);
         Ok(())

@@ -86,12 +86,12 @@ pub struct Settings {
 pub struct SettingError {
     pub flag: &'static str,
     /// Reason.
-    pub reason: Reason,
+    pub reason: SettingReason,
 }
 
 /// Reason of a malformed value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum SettingReason {
     #[error(transparent)]
     Port(#[from] UintError),
     /// Not a 32-bit number.
@@ -168,7 +168,7 @@ fn programming(given: &Given) -> Programming {
     }
 }
 
-fn read<T, E: Into<Reason>>(
+fn read<T, E: Into<SettingReason>>(
     given: &Given,
     flag: &'static Flag,
     reader: impl FnOnce(&str) -> Result<T, E>,
@@ -178,9 +178,10 @@ fn read<T, E: Into<Reason>>(
 
 fn template(given: &Given) -> Result<Config, SettingError> {
     let port = |flag| read(given, flag, parse_port);
-    let number = |flag| read(given, flag, |text| text.parse().map_err(|_| Reason::Number(text.to_owned())));
+    let number =
+        |flag| read(given, flag, |text| text.parse().map_err(|_| SettingReason::Number(text.to_owned())));
     let excluded = |text: &str| match text {
-        "*" => Err(Reason::ExcludesAll),
+        "*" => Err(SettingReason::ExcludesAll),
         text => Ok(list::cidrs(text)?),
     };
     Ok(Config {
@@ -208,7 +209,7 @@ fn validation(given: &Given) -> Result<Validation, SettingError> {
         "off" => Ok(Paths::Off),
         "" | "report" => Ok(Paths::Report),
         "enforce" => Ok(Paths::Enforce),
-        other => Err(Reason::Paths(other.to_owned())),
+        other => Err(SettingReason::Paths(other.to_owned())),
     };
     Ok(Validation {
         probe_port: read(given, &flag::PROBE_PORT, parse_number)?,

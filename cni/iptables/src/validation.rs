@@ -17,7 +17,7 @@ use redirect::config::Config;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
 use redirect::ruleset::Family;
 
-pub use paths::{Finding, State};
+pub use paths::{Finding, PathState};
 pub use probe::Listeners;
 
 use crate::log::Log;
@@ -83,9 +83,9 @@ fn report(findings: &[Finding], log: &mut Log<'_>) -> Vec<String> {
     let mut broken = Vec::new();
     for Finding { path, state } in findings {
         let (level, message, why) = match state {
-            State::Holds(how) => (Level::Info, "path holds", how),
-            State::Unproven(why) => (Level::Info, "path cannot be proven from here", why),
-            State::Broken(what) => {
+            PathState::Holds(how) => (Level::Info, "path holds", how),
+            PathState::Unproven(why) => (Level::Info, "path cannot be proven from here", why),
+            PathState::Broken(what) => {
                 broken.push(format!("{path}: {what}"));
                 (Level::Warn, "path is not as it should be", what)
             }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::layers::Family;
 use crate::mistake::{Given, Mistake, Mistakes};
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use crate::setting::{Kind, Setting};
 use crate::table;
 
@@ -16,7 +16,7 @@ const SHARED: &str = "global";
 ///
 /// # Errors
 /// Every unknown key and every value that its field cannot hold.
-pub fn check(values: &mut Value, place: Place) -> Result<(), Mistakes> {
+pub fn check(values: &mut Value, place: KeyPrefix) -> Result<(), Mistakes> {
     let mut mistakes = Mistakes::default();
     if !values.is_object() {
         let name = place.0.trim_end_matches('.').to_owned();
@@ -27,7 +27,7 @@ pub fn check(values: &mut Value, place: Place) -> Result<(), Mistakes> {
     mistakes.none()
 }
 
-fn walk(values: &mut Value, at: &str, place: Place, mistakes: &mut Mistakes) {
+fn walk(values: &mut Value, at: &str, place: KeyPrefix, mistakes: &mut Mistakes) {
     let Value::Object(map) = values else { return };
     map.retain(|key, value| {
         let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
@@ -103,7 +103,7 @@ mod tests {
     use serde_json::json;
 
     fn told(mut values: Value) -> Vec<String> {
-        match check(&mut values, Place("values.")) {
+        match check(&mut values, KeyPrefix("values.")) {
             Ok(()) => Vec::new(),
             Err(mistakes) => mistakes.0.iter().map(ToString::to_string).collect(),
         }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_taken_out() {
         let mut values = json!({"global": {"hub": "h", "meshID": "m", "proxy": {}}, "pilot": {"x": 1}, "affinity": {"any": [1]}});
-        check(&mut values, Place("")).unwrap();
+        check(&mut values, KeyPrefix("")).unwrap();
         assert_eq!(values, json!({"global": {"hub": "h"}, "affinity": {"any": [1]}}));
     }
 }

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::layers::overlay;
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use control_plane::Claim;
 
 pub use former::{guide as former_guide, spellings as former_spellings};
@@ -41,7 +41,7 @@ pub struct Translated {
     /// Hints for the operator.
     pub notes: Vec<Note>,
     /// Prefix of values in messages.
-    pub place: Place,
+    pub place: KeyPrefix,
 }
 
 impl Default for Translated {
@@ -52,7 +52,7 @@ impl Default for Translated {
             namespace: None,
             claims: Vec::new(),
             notes: Vec::new(),
-            place: Place::default(),
+            place: KeyPrefix::default(),
         }
     }
 }

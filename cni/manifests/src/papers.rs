@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written from the table: the chart's `values.yaml`, `values.schema.json`, `files/defaults.yaml` and `files/settings.yaml`, and `docs/values.md`. A test
+//! Files generated from the table: the chart's `values.yaml`, `values.schema.json`, `files/defaults.yaml` and `files/settings.yaml`, and `docs/values.md`. A test
 //! compares them with what is committed; `UPDATE=1 cargo test -p manifests` writes them.
 
 mod guide;

@@ -3,13 +3,13 @@
 
 /// Prefix of a value's name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place(pub &'static str);
+pub struct KeyPrefix(pub &'static str);
 
 /// Top-level keys of ours that are never below `cni`.
 pub(crate) const OUTSIDE: [&str; 7] =
     ["global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];
 
-impl Place {
+impl KeyPrefix {
     /// Name of a value as given.
     #[must_use]
     pub fn name(self, path: &str) -> String {
@@ -27,9 +27,9 @@ mod tests {
 
     #[test]
     fn what_is_global_stands_beside_the_component() {
-        assert_eq!(Place("spec.values.cni.").name("global.tag"), "spec.values.global.tag");
-        assert_eq!(Place("spec.values.cni.").name("repair.enabled"), "spec.values.cni.repair.enabled");
-        assert_eq!(Place("values.").name("global.tag"), "values.global.tag");
-        assert_eq!(Place("").name("chained"), "chained");
+        assert_eq!(KeyPrefix("spec.values.cni.").name("global.tag"), "spec.values.global.tag");
+        assert_eq!(KeyPrefix("spec.values.cni.").name("repair.enabled"), "spec.values.cni.repair.enabled");
+        assert_eq!(KeyPrefix("values.").name("global.tag"), "values.global.tag");
+        assert_eq!(KeyPrefix("").name("chained"), "chained");
     }
 }

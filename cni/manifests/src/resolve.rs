@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From what an operator gives to [`Values`]: defaults, then profile, release, platform, and over all of them the operator.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::check;
 use crate::layers::{Family, defaults, get, overlay, put, without_null};
 use crate::mistake::{Given, Mistake, Mistakes};
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use crate::skew::Minor;
 use crate::spelling;
-use crate::values::{Backend, Provider, Release, StatusGate, Values};
-
-mod limits;
-
-use limits::limits;
+use crate::values::{Backend, Provider, Release, Scope, StatusGate, Values};
 
 /// Inputs beside the values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +25,7 @@ pub struct Context {
     /// The image that was asked for besides the values: a whole reference, which wins over what they say.
     pub image: Option<String>,
     /// Prefix of values in messages.
-    pub place: Place,
+    pub place: KeyPrefix,
 }
 
 impl Context {
@@ -75,7 +71,7 @@ impl Values {
         without_null(&mut user);
         let mut user = spelling::one(&user)?;
         let mut mistakes = Mistakes::default();
-        mistakes.keep(check::check(&mut user, Place::default()));
+        mistakes.keep(check::check(&mut user, KeyPrefix::default()));
         mistakes.keep(context.check());
         mistakes.none()?;
 
@@ -135,7 +131,7 @@ fn choose(family: Family, user: &Value, context: &Context) -> Result<Option<(Str
 }
 
 /// Contradictions between values, whatever their layers.
-fn contradictions(values: &Values, place: Place) -> Mistakes {
+fn contradictions(values: &Values, place: KeyPrefix) -> Mistakes {
     let given = |field: &str, value: Value| Given::new(place.name(field), value);
     let mut mistakes = Mistakes::default();
     if values.provider == Provider::Multus && values.chained {
@@ -161,7 +157,7 @@ fn contradictions(values: &Values, place: Place) -> Mistakes {
 }
 
 /// Rejects a back end whose programs are not in the image.
-fn without_tools(values: &Values, place: Place) -> Option<Mistake> {
+fn without_tools(values: &Values, place: KeyPrefix) -> Option<Mistake> {
     let wants = matches!(values.backend, Backend::IptablesNft | Backend::IptablesLegacy);
     let given = |field: &str, value: Value| Given::new(place.name(field), value);
     (wants && !values.iptables_tools).then(|| Mistake::Contradiction {
@@ -172,5 +168,45 @@ fn without_tools(values: &Values, place: Place) -> Option<Mistake> {
     })
 }
 
+/// Values that cannot be rendered.
+fn limits(values: &Values, place: KeyPrefix) -> Vec<Mistake> {
+    let has_pods = values.enabled && values.global.resource_scope != Scope::Cluster;
+    let image = has_pods.then(|| unnamed(values, place)).flatten();
+    image.into_iter().chain(surge(values, place)).collect()
+}
+
+/// There is no image of ours on any registry: a name that was guessed could be anybody's, and it runs with the node's rights.
+fn unnamed(values: &Values, place: KeyPrefix) -> Option<Mistake> {
+    let wrong = |field: &str, value: &str, why| {
+        Some(Mistake::Image { given: Given::new(place.name(field), value), why })
+    };
+    if let Some((_, name)) = values.image.rsplit_once('/') {
+        let is_fixed = name.contains([':', '@']);
+        return if is_fixed { None } else { wrong("image", &values.image, "it has no tag and no digest") };
+    }
+    let global = &values.global;
+    if values.hub.is_empty() && global.hub.is_empty() {
+        let why = "set hub and tag (or global.hub and global.tag) to where you keep the image, or image to a whole reference such as registry.example.com/mesh/install-cni@sha256:…";
+        return wrong("hub", "", why);
+    }
+    if values.tag.is_empty() && global.tag.is_empty() {
+        return wrong("tag", "", "set tag (or global.tag), or image to a whole reference with its digest");
+    }
+    None
+}
+
+/// With a surge, a node has the old agent and the new one at once, each of which restores what it has installed itself.
+fn surge(values: &Values, place: KeyPrefix) -> Option<Mistake> {
+    let path = ["rollingUpdate", "maxSurge"];
+    let given = values.update_strategy.get(path[0]).and_then(|rolling| rolling.get(path[1]))?;
+    let is_none = [Value::Null, json!(0), json!("0"), json!("0%")].contains(given);
+    let field = place.name(&format!("updateStrategy.{}", path.join(".")));
+    (!is_none).then(|| Mistake::Wrong { given: Given::new(field, given.clone()), wanted: SURGE.to_owned() })
+}
+
+/// Permitted `maxSurge`, and why.
+const SURGE: &str = "0: two agents on one node, the old one and the new, would undo each other's work; set maxUnavailable instead";
+
 #[cfg(test)]
+#[path = "resolve_tests.rs"]
 mod tests;

@@ -17,8 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::pod::PodFacts;
 
-mod reply;
-
 /// The socket's file name in the run directory.
 pub const SOCKET: &str = "agent.sock";
 

@@ -27,6 +27,7 @@ pub mod log;
 mod name;
 pub mod netconf;
 pub mod pod;
+mod reply;
 pub mod result;
 pub mod version;
 

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{Reply, Response};
+use crate::agent::{Reply, Response};
 use crate::pod::PodFacts;
 
 /// A tag, as far as we know it.

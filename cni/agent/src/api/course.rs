@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::super::error::ApiError;
-use super::super::resource::Freshness;
+use super::error::ApiError;
+use super::resource::Freshness;
 use crate::metrics::RestartReason;
 
 /// First backoff; doubles with each further failure.

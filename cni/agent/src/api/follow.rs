@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Follows a part of a collection: a list, then a watch from there on, for as long as the agent lives; or both as one request, where the server
-//! streams lists. One step at a time, so there is never more than one list or watch of it. What comes next is decided in [`course`].
-
-mod course;
+//! streams lists. One step at a time, so there is never more than one list or watch of it. What comes next is decided in `course`.
 
 #[cfg(test)]
+#[path = "follow_tests.rs"]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -17,12 +16,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, REQUEST_LIMIT, within};
+use super::course::{Dice, FollowCourse, FollowStep, Next, StepOutcome};
 use super::error::ApiError;
 use super::list::{Cutter, Frame};
 use super::resource::{Freshness, Resource};
 use super::watch::{EventType, Lines, WatchEvent};
 use crate::metrics::RestartReason;
-use course::{Dice, FollowCourse, FollowStep, Next, StepOutcome};
 
 /// Deadline of a list, all its pages together, or of a watch's initial events.
 const LIST_LIMIT: Duration = Duration::from_secs(60);

@@ -128,4 +128,5 @@ impl ServerCertVerifier for Unverified {
 }
 
 #[cfg(test)]
+#[path = "tls_tests.rs"]
 mod tests;

@@ -265,4 +265,5 @@ fn is_uninstall(decision: &Decision) -> bool {
 }
 
 #[cfg(test)]
+#[path = "decide_tests.rs"]
 mod tests;

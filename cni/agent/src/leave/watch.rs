@@ -178,4 +178,5 @@ fn budget(grace: Option<Duration>) -> Duration {
 }
 
 #[cfg(test)]
+#[path = "watch_tests.rs"]
 mod tests;

@@ -156,4 +156,5 @@ impl Sink {
 }
 
 #[cfg(test)]
+#[path = "lines_tests.rs"]
 mod tests;

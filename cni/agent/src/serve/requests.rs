@@ -161,4 +161,5 @@ fn version(line: &[u8]) -> u32 {
 }
 
 #[cfg(test)]
+#[path = "requests_tests.rs"]
 mod tests;

@@ -98,7 +98,7 @@ impl fmt::Display for Refusal {
 pub struct RejectedChange {
     /// The key.
     pub key: &'static Setting,
-    /// What is said.
+    /// New value.
     pub wanted: SettingValue,
     /// Reason.
     pub why: Refusal,
@@ -127,7 +127,7 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
     let mut changes = Changes { values: old.clone(), ..Changes::default() };
     for (key, wanted) in new {
         let same = old.get(key).is_some_and(|held| held.text == wanted.text);
-        // What an agent before this one could do, this one may not.
+        // A capability of the agent before this one may be lacking here.
         let lost = **key == table::STATUS_GATE && abilities.host_network == Able::No;
         let refusal = if same && !lost { None } else { refusal(key, wanted, abilities) };
         match refusal {

@@ -48,7 +48,7 @@ fn listed(words: &[&str]) -> String {
 /// Checks a text against the kind of its setting.
 ///
 /// # Errors
-/// What is allowed.
+/// Malformed; the message says what is allowed.
 pub fn check(setting: &Setting, text: &str) -> Result<(), Problem> {
     match setting.kind {
         Kind::Bool => boolean(text).map(drop),

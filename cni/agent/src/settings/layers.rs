@@ -118,7 +118,7 @@ impl Layers {
     }
 }
 
-/// What the data says of a key.
+/// Value of a key in the data.
 fn named<'a>(data: &'a Data, key: &Setting) -> Option<&'a str> {
     key.variables().find_map(|name| data.get(&name).map(String::as_str))
 }

@@ -21,7 +21,7 @@ pub enum Instead {
 pub struct Mistake {
     /// The key.
     pub key: &'static Setting,
-    /// What was said.
+    /// Malformed value, and its origin.
     pub value: SettingValue,
     /// Description of allowed values.
     pub problem: Problem,

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options of `install-cni taint`: the command line, and three variables of the older controller.
 
-mod flags;
-
 use std::time::Duration;
 
 use clap::ValueEnum;
 
 use super::decide::TaintPolicy;
+use super::flags::{TaintFlags, boolean};
 use super::lease::Timing;
 use super::rules::Rule;
 use crate::settings::layers::Environment;
-pub use flags::TaintFlags;
-use flags::boolean;
 
 /// Label of the agent's pods; upstream's is fixed as well.
 const AGENT: &str = "k8s-app=istio-cni-node";

@@ -7,7 +7,7 @@ use redirect::live::compare::{Difference, differences_from};
 use redirect::verdict::{LiveVerdict, live_verdict};
 use redirect::{Config, config::ConfigError};
 
-use super::Asked;
+use super::Query;
 
 /// Captured rules.
 pub(super) struct Captured {
@@ -31,7 +31,7 @@ impl Captured {
     }
 
     /// Verdict on a packet.
-    pub(super) fn judge(&self, asked: &Asked) -> LiveVerdict {
+    pub(super) fn judge(&self, asked: &Query) -> LiveVerdict {
         live_verdict(&self.rules, &asked.packet)
     }
 }

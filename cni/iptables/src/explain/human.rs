@@ -9,7 +9,7 @@ use redirect::text;
 use redirect::verdict::{LiveStep, LiveVerdict};
 
 use super::setting::{Setting, find};
-use super::{Asked, Decision, Explanation, Plan, chains, table_name};
+use super::{Decision, Explanation, Plan, Query, chains, table_name};
 
 /// Rules are at least this wide, so that what follows them stands in one column.
 const RULE_WIDTH: usize = 38;
@@ -93,7 +93,7 @@ fn line(text: &mut String, start: &str, (rule, width): (&str, usize), reason: &s
     let _ = writeln!(text, "{}", line.trim_end());
 }
 
-fn verdict(text: &mut String, plan: &Plan, Asked { packet, verdict, .. }: &Asked) {
+fn verdict(text: &mut String, plan: &Plan, Query { packet, verdict, .. }: &Query) {
     let _ = writeln!(text, "{}", sentence(plan, packet, verdict));
     let chains = verdict.steps.iter().map(|step| step.chain.len()).max().unwrap_or_default();
     let rules =
@@ -120,7 +120,7 @@ fn differences(text: &mut String, plan: &Plan) {
 }
 
 /// Verdict of captured rules.
-fn as_captured(text: &mut String, asked: &Asked) {
+fn as_captured(text: &mut String, asked: &Query) {
     let Some(verdict) = &asked.captured else { return };
     let _ = writeln!(text, "as captured: {}", captured_sentence(asked, verdict));
     let chains = verdict.steps.iter().map(|step| step.chain.len()).max().unwrap_or_default();
@@ -131,7 +131,7 @@ fn as_captured(text: &mut String, asked: &Asked) {
 
 /// Verdict of captured rules, as a sentence.
 #[must_use]
-pub(super) fn captured_sentence(asked: &Asked, verdict: &LiveVerdict) -> String {
+pub(super) fn captured_sentence(asked: &Query, verdict: &LiveVerdict) -> String {
     match &verdict.outcome {
         Ok(Outcome::Redirected { port }) => format!("redirected to port {port}"),
         Ok(Outcome::Intercepted { port }) => {

@@ -8,7 +8,7 @@ use redirect::verdict::LiveVerdict;
 use serde_json::{Value, json};
 
 use super::setting::{Setting, find};
-use super::{Asked, Decision, Explanation, Plan, chains, human, table_name};
+use super::{Decision, Explanation, Plan, Query, chains, human, table_name};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -90,8 +90,8 @@ fn rules(plan: &Plan) -> Vec<Value> {
     all
 }
 
-fn packet(plan: &Plan, asked: &Asked) -> Value {
-    let Asked { text, packet, verdict, captured } = asked;
+fn packet(plan: &Plan, asked: &Query) -> Value {
+    let Query { text, packet, verdict, captured } = asked;
     let (outcome, port) = outcome(verdict.outcome);
     let steps: Vec<Value> = verdict
         .steps
@@ -119,7 +119,7 @@ fn packet(plan: &Plan, asked: &Asked) -> Value {
     })
 }
 
-fn as_captured(asked: &Asked, verdict: &LiveVerdict) -> Value {
+fn as_captured(asked: &Query, verdict: &LiveVerdict) -> Value {
     let (outcome, port) = verdict.outcome.as_ref().map_or(("undecided", None), |found| outcome(*found));
     let steps: Vec<Value> = verdict
         .steps

@@ -28,7 +28,7 @@ const SOURCE_PORT: u16 = 40000;
 pub(super) struct PacketError {
     /// Input.
     pub(super) text: String,
-    pub(super) reason: Reason,
+    pub(super) reason: PacketReason,
 }
 
 /// Valid packet.
@@ -36,7 +36,7 @@ const EXAMPLE: &str = "'out tcp 10.1.2.3:443 uid 1000'";
 
 /// Reason of a malformed packet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Reason {
+pub(super) enum PacketReason {
     #[error("{0:?} is no direction: use out, own, loopback or in")]
     Direction(String),
     #[error("{0:?} is no protocol: use tcp, udp or icmp")]
@@ -74,7 +74,7 @@ pub(super) fn read(text: &str, own: &[IpAddr]) -> Result<Packet, PacketError> {
     Ok(packet)
 }
 
-fn words(text: &str, own: &[IpAddr]) -> Result<Packet, Reason> {
+fn words(text: &str, own: &[IpAddr]) -> Result<Packet, PacketReason> {
     let mut words = text.split_whitespace();
     let mut next = || words.next().unwrap_or_default();
     let direction = match next() {
@@ -82,16 +82,16 @@ fn words(text: &str, own: &[IpAddr]) -> Result<Packet, Reason> {
         "own" => Direction::Own,
         "loopback" => Direction::Loopback,
         "in" => Direction::In,
-        other => return Err(Reason::Direction(other.to_owned())),
+        other => return Err(PacketReason::Direction(other.to_owned())),
     };
     let protocol = next();
     if !matches!(protocol, "tcp" | "udp" | "icmp") {
-        return Err(Reason::Protocol(protocol.to_owned()));
+        return Err(PacketReason::Protocol(protocol.to_owned()));
     }
     let mut rest: Vec<&str> = words.collect();
     let destination = if rest.is_empty() { "" } else { rest.remove(0) };
     let (destination, port) = endpoint(direction, protocol, destination, own)
-        .ok_or_else(|| Reason::Destination(destination.to_owned()))?;
+        .ok_or_else(|| PacketReason::Destination(destination.to_owned()))?;
     let mut packet = plain(direction, destination, own);
     let mut source_port = SOURCE_PORT;
     for pair in rest.chunks(2) {
@@ -100,7 +100,7 @@ fn words(text: &str, own: &[IpAddr]) -> Result<Packet, Reason> {
         add(&mut packet, &mut source_port, (word, value))?;
     }
     if packet.source.is_ipv4() != destination.is_ipv4() {
-        return Err(Reason::Families);
+        return Err(PacketReason::Families);
     }
     packet.layer4 = match protocol {
         "tcp" => Layer4::Tcp { source: source_port, destination: port },
@@ -170,8 +170,8 @@ fn plain(direction: Direction, destination: IpAddr, own: &[IpAddr]) -> Packet {
     }
 }
 
-fn add(packet: &mut Packet, source_port: &mut u16, (word, value): (&str, &str)) -> Result<(), Reason> {
-    let bad = || Reason::Value { word: word.to_owned(), value: value.to_owned() };
+fn add(packet: &mut Packet, source_port: &mut u16, (word, value): (&str, &str)) -> Result<(), PacketReason> {
+    let bad = || PacketReason::Value { word: word.to_owned(), value: value.to_owned() };
     let number = || {
         let parsed = match value.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16),
@@ -181,7 +181,7 @@ fn add(packet: &mut Packet, source_port: &mut u16, (word, value): (&str, &str)) 
     };
     let owner = |name| match packet.hook {
         Hook::Output => number().map(Some),
-        Hook::Prerouting => Err(Reason::Owner(name)),
+        Hook::Prerouting => Err(PacketReason::Owner(name)),
     };
     match word {
         "uid" => packet.uid = owner("uid")?,
@@ -204,7 +204,7 @@ fn add(packet: &mut Packet, source_port: &mut u16, (word, value): (&str, &str)) 
             };
         }
         "iface" => return Err(bad()),
-        other => return Err(Reason::Word(other.to_owned())),
+        other => return Err(PacketReason::Word(other.to_owned())),
     }
     Ok(())
 }

@@ -34,12 +34,12 @@ pub struct Finding {
     /// Name.
     pub path: &'static str,
     /// Result.
-    pub state: State,
+    pub state: PathState,
 }
 
 /// Result; the text says how, or why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum PathState {
     /// As expected.
     Holds(String),
     /// Not as expected.
@@ -57,7 +57,7 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
     let mut findings = Vec::new();
     let mut add = |path, state| findings.push(Finding { path, state });
     match ruleset(config) {
-        Err(error) => add("single ports", State::Unproven(error.to_string())),
+        Err(error) => add("single ports", PathState::Unproven(error.to_string())),
         Ok(rules) => {
             add("second family", second_family(probe_port, whole, &rules));
             let family = family(whole.addresses.first);
@@ -72,24 +72,24 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
         add("TPROXY's policy routes", policy_routes(config));
     }
     let rules = live_rules(config);
-    let unreadable = matches!(rules, State::Unproven(_));
+    let unreadable = matches!(rules, PathState::Unproven(_));
     add("rules", rules);
     if unreadable {
         for path in ["inbound from outside", "outbound of the app", "DNS of the app"] {
             let why = "packets of that path cannot be sent from here, and the rules cannot be read";
-            add(path, State::Unproven(why.to_owned()));
+            add(path, PathState::Unproven(why.to_owned()));
         }
     }
     findings
 }
 
 /// Upstream probes the family of the first address only.
-fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
+fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> PathState {
     let second = match family(whole.addresses.first) {
         Family::V6 => Family::V4,
         Family::V4 if whole.config.ipv6 => Family::V6,
         Family::V4 => {
-            return State::Unproven("IPv6 is not redirected here: the first address is IPv4".to_owned());
+            return PathState::Unproven("IPv6 is not redirected here: the first address is IPv4".to_owned());
         }
     };
     let route = Route::new(second, probe_port);
@@ -100,24 +100,24 @@ fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> State {
     }
     match failed {
         Some(errno) if listeners.is_empty() => {
-            State::Unproven(format!("cannot listen on {}: {errno}", route.source))
+            PathState::Unproven(format!("cannot listen on {}: {errno}", route.source))
         }
         _ => port(&listeners, route, rules),
     }
 }
 
 /// Compares the fate of a connection with the expected one.
-fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> State {
+fn port(listeners: &Listeners, route: Route, rules: &Ruleset) -> PathState {
     let wanted = expected(rules, route);
     let seen = listeners.send(&route, PATIENCE);
     let text = format!("{} {seen}", route.target);
     match (seen, wanted) {
-        (seen, wanted) if seen == wanted => State::Holds(text),
+        (seen, wanted) if seen == wanted => PathState::Holds(text),
         // xt's TPROXY drops what no socket takes, nft's lets it go: which of them wrote the rules is not known here.
         (Fate::NotRedirected, Fate::Silence) => {
-            State::Unproven(format!("{text}, and without inbound rules it would be as well"))
+            PathState::Unproven(format!("{text}, and without inbound rules it would be as well"))
         }
-        _ => State::Broken(format!("{text}, but with these settings it {wanted}")),
+        _ => PathState::Broken(format!("{text}, but with these settings it {wanted}")),
     }
 }
 
@@ -163,7 +163,7 @@ impl fmt::Display for Fate {
     }
 }
 
-fn policy_routes(config: &Config) -> State {
+fn policy_routes(config: &Config) -> PathState {
     let wanted =
         PolicyRoutes { mark: config.tproxy_mark, table: config.tproxy_route_table, ipv6: config.ipv6 };
     let found = Rtnetlink::open()
@@ -171,31 +171,31 @@ fn policy_routes(config: &Config) -> State {
         .and_then(|mut rtnetlink| rtnetlink.has_policy_routes(wanted).map_err(|error| chain(&error)));
     let text = format!("mark {} and table {}", wanted.mark, wanted.table);
     match found {
-        Ok(true) => State::Holds(text),
-        Ok(false) => State::Broken(format!("{text}: the rule or the local route is missing")),
-        Err(error) => State::Unproven(error),
+        Ok(true) => PathState::Holds(text),
+        Ok(false) => PathState::Broken(format!("{text}: the rule or the local route is missing")),
+        Err(error) => PathState::Unproven(error),
     }
 }
 
 /// Compares live rules with those of these settings.
-fn live_rules(config: &Config) -> State {
+fn live_rules(config: &Config) -> PathState {
     let snapshot = match netfilter::read() {
         Ok(snapshot) => snapshot,
-        Err(error @ ReadError::Permission) => return State::Unproven(error.to_string()),
-        Err(error) => return State::Unproven(chain(&error)),
+        Err(error @ ReadError::Permission) => return PathState::Unproven(error.to_string()),
+        Err(error) => return PathState::Unproven(chain(&error)),
     };
     let legacy = match legacy::read() {
         Ok(legacy) => legacy,
-        Err(error) => return State::Unproven(chain(&error)),
+        Err(error) => return PathState::Unproven(chain(&error)),
     };
     let mut found = netfilter::live(&snapshot);
     found.tables.extend(legacy.tables);
     match differences_from(&found, config) {
-        Err(error) => State::Unproven(error.to_string()),
+        Err(error) => PathState::Unproven(error.to_string()),
         Ok(found) => match found.first() {
-            None => State::Holds("they are what these settings make".to_owned()),
+            None => PathState::Holds("they are what these settings make".to_owned()),
             Some(one) => {
-                State::Broken(format!("{} differences from what these settings make; {one}", found.len()))
+                PathState::Broken(format!("{} differences from what these settings make; {one}", found.len()))
             }
         },
     }

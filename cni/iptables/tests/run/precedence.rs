@@ -5,7 +5,7 @@ use iptables::exit::Exit;
 use iptables::flag::{ALL, Flag, Kind};
 use iptables::given::{Given, Origin, Value, with_flags};
 
-use crate::stage::{Asked, Stage};
+use crate::stage::{KernelCall, Stage};
 
 /// Two values of a flag, neither of them its default.
 fn samples(flag: &Flag) -> [&'static str; 2] {
@@ -121,7 +121,7 @@ fn switches_take_a_value_only_behind_an_equals_sign() {
     assert!(!stage.config(&["--drop-invalid=false"]).drop_invalid);
     assert!(!stage.config(&["--drop-invalid", "--drop-invalid=F"]).drop_invalid);
     let seen = stage.run(&["--drop-invalid", "false"]);
-    assert!(matches!(seen.asked.as_slice(), [Asked::Program(request)] if request.config.drop_invalid));
+    assert!(matches!(seen.asked.as_slice(), [KernelCall::Program(request)] if request.config.drop_invalid));
     assert!(seen.stderr.contains("argument=false"), "{}", seen.stderr);
     assert!(stage.run(&["-n"]).asked.is_empty());
 }

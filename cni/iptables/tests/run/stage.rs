@@ -31,12 +31,12 @@ pub(crate) struct Seen {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     /// Recorded requests to the kernel.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<KernelCall>,
 }
 
 /// Request to the kernel.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
+pub(crate) enum KernelCall {
     Enter(PathBuf),
     Program(Box<Request>),
     CleanUp(Box<Config>),
@@ -96,7 +96,7 @@ impl Stage {
         let seen = self.run(arguments);
         assert_eq!(seen.exit, Exit::Success, "{}", seen.stderr);
         match seen.asked.as_slice() {
-            [Asked::Program(request)] => (**request).clone(),
+            [KernelCall::Program(request)] => (**request).clone(),
             other => panic!("{other:?}"),
         }
     }
@@ -111,7 +111,7 @@ impl Stage {
 
 struct FakeKernel {
     addresses: Vec<IpAddr>,
-    asked: RefCell<Vec<Asked>>,
+    asked: RefCell<Vec<KernelCall>>,
 }
 
 impl Kernel for FakeKernel {
@@ -119,7 +119,7 @@ impl Kernel for FakeKernel {
         if path.starts_with("/nonexistent") {
             return Netns::open(path).map(drop);
         }
-        self.asked.borrow_mut().push(Asked::Enter(path.to_owned()));
+        self.asked.borrow_mut().push(KernelCall::Enter(path.to_owned()));
         Ok(())
     }
 
@@ -128,13 +128,13 @@ impl Kernel for FakeKernel {
     }
 
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
-        self.asked.borrow_mut().push(Asked::Program(Box::new(request)));
+        self.asked.borrow_mut().push(KernelCall::Program(Box::new(request)));
         let choice = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
         Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
     }
 
     fn clean_up(&self, config: &Config, _: &Options) -> Result<Removed, ProgramError> {
-        self.asked.borrow_mut().push(Asked::CleanUp(Box::new(config.clone())));
+        self.asked.borrow_mut().push(KernelCall::CleanUp(Box::new(config.clone())));
         Ok(Removed::Rules)
     }
 }

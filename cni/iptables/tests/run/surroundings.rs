@@ -7,7 +7,7 @@ use netfilter::{Backend, Wish};
 use redirect::config::{Dns, Mode};
 use redirect::ruleset::{Dialect, Id};
 
-use crate::stage::{Asked, Stage};
+use crate::stage::{KernelCall, Stage};
 
 fn ids(ids: &[u32]) -> Vec<Id> {
     ids.iter().copied().map(Id::Number).collect()
@@ -108,7 +108,7 @@ fn the_run_s_other_wishes_reach_the_kernel() {
     assert_eq!(Stage::new().request(&["--cni-mode"]).options.surroundings, Surroundings::Node);
     let seen = Stage::new().run(&["--cleanup-only", "--network-namespace", "/run/netns/pod"]);
     assert!(
-        matches!(seen.asked.as_slice(), [Asked::Enter(path), Asked::CleanUp(_)] if path.ends_with("pod")),
+        matches!(seen.asked.as_slice(), [KernelCall::Enter(path), KernelCall::CleanUp(_)] if path.ends_with("pod")),
         "{seen:?}"
     );
     assert_eq!(Stage::new().run(&["--skip-rule-apply", "--cleanup-only"]).asked, []);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Translated;
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use crate::values::{Provider, Values};
 
 /// Pods' annotation for networks of Multus.
@@ -116,7 +116,7 @@ pub fn agree(claims: &[Claim]) -> Result<(), Mistakes> {
 ///
 /// # Errors
 /// A provider that is not the node agent's; `place` goes in front of that one's name.
-pub fn fits(claims: &[Claim], values: &Values, place: Place) -> Result<Vec<Note>, Mistakes> {
+pub fn fits(claims: &[Claim], values: &Values, place: KeyPrefix) -> Result<Vec<Note>, Mistakes> {
     let mut notes = Vec::new();
     for claim in claims {
         match claim.what {

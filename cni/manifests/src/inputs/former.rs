@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::layers::{get, put};
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::KeyPrefix;
 
 /// Former spellings: the old path, the new one, and since when.
 const RENAMED: [(&str, &str, &str); 2] = [
@@ -31,7 +31,7 @@ const TAINT: (&str, &str) = ("taint.enabled", "taint.mode");
 ///
 /// # Errors
 /// An old and a new spelling that differ.
-pub(super) fn translate(values: &mut Value, place: Place, notes: &mut Vec<Note>) -> Result<(), Mistakes> {
+pub(super) fn translate(values: &mut Value, place: KeyPrefix, notes: &mut Vec<Note>) -> Result<(), Mistakes> {
     let mut mistakes = Mistakes::default();
     for (old, new, _) in RENAMED {
         if let Some(value) = take(values, old) {
@@ -56,7 +56,7 @@ pub(super) fn translate(values: &mut Value, place: Place, notes: &mut Vec<Note>)
 
 fn rename(
     values: &mut Value,
-    place: Place,
+    place: KeyPrefix,
     (old, new): (&str, &str),
     value: Value,
     notes: &mut Vec<Note>,
@@ -114,7 +114,7 @@ mod tests {
             "logLevel": "debug", "rollingMaxUnavailable": "10%", "taint": {"enabled": true}, "privileged": true, "psp_cluster_role": null,
         });
         let mut notes = Vec::new();
-        translate(&mut values, Place("cni."), &mut notes).unwrap();
+        translate(&mut values, KeyPrefix("cni."), &mut notes).unwrap();
         let want = json!({
             "logging": {"level": "debug"}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": "10%"}}, "taint": {"mode": "readiness"},
         });
@@ -135,11 +135,11 @@ mod tests {
     fn an_old_and_a_new_spelling_that_differ_are_named_both() {
         let mut values =
             json!({"logLevel": "debug", "logging": {"level": "info"}, "taint": {"enabled": "yes"}});
-        let told = translate(&mut values, Place::default(), &mut Vec::new()).unwrap_err().to_string();
+        let told = translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap_err().to_string();
         let want = "logging.level: \"info\" and logLevel: \"debug\" are one value: give it once\n\
                     taint.enabled: \"yes\": must be true or false";
         assert_eq!(told, want);
         let mut values = json!({"logLevel": "info", "logging": {"level": "info"}});
-        translate(&mut values, Place::default(), &mut Vec::new()).unwrap();
+        translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap();
     }
 }

@@ -9,14 +9,14 @@ use crate::check;
 use crate::layers::{get, without_null};
 use crate::mistake::Mistakes;
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use crate::spelling;
 
 /// Translates values as they are written for a chart; `place` goes in front of names that are told.
 ///
 /// # Errors
 /// Everything that is wrong with them.
-pub fn translate(values: &Value, place: Place) -> Result<Translated, Mistakes> {
+pub fn translate(values: &Value, place: KeyPrefix) -> Result<Translated, Mistakes> {
     let mut values = values.clone();
     without_null(&mut values);
     let mut all = Translated { place, installs: true, ..Translated::default() };
@@ -43,7 +43,7 @@ pub fn translate(values: &Value, place: Place) -> Result<Translated, Mistakes> {
 }
 
 /// `taint.enabled` at the root is istiod's: its own controller. The chart's former one stands below `cni`.
-fn of_istiod(values: &mut Value, place: Place, all: &mut Translated) {
+fn of_istiod(values: &mut Value, place: KeyPrefix, all: &mut Translated) {
     let Some(taint) = values.get_mut("taint").and_then(Value::as_object_mut) else { return };
     let is_on = taint.remove("enabled") == Some(Value::Bool(true));
     let namespace = taint.remove("namespace");

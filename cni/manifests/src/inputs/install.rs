@@ -8,7 +8,7 @@ use crate::document;
 use crate::layers::{Family, get, overlay, put};
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use crate::resolve::Context;
 use crate::values::{Provider, Values};
 
@@ -57,7 +57,7 @@ pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mis
     let mut all = Translated { installs: sources.documents.is_empty(), ..Translated::default() };
     documents.into_iter().for_each(|document| all.absorb(document));
     let asked = all.installs;
-    let place = if helm.values == Value::Object(Map::new()) { all.place } else { Place::default() };
+    let place = if helm.values == Value::Object(Map::new()) { all.place } else { KeyPrefix::default() };
     let helm_installs = helm.installs;
     all.absorb(helm);
     all.installs = helm_installs && (asked || (is_mesh && on_openshift(&all, context)));
@@ -72,7 +72,7 @@ pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mis
 
 fn resolved(
     mut all: Translated,
-    place: Place,
+    place: KeyPrefix,
     is_mesh: bool,
     namespace: &Option<String>,
     context: &Context,
@@ -95,7 +95,7 @@ fn resolved(
         servicemesh::on_openshift(&values)?;
     }
     let mut notes = all.notes;
-    if !all.claims.is_empty() || place != Place::default() {
+    if !all.claims.is_empty() || place != KeyPrefix::default() {
         notes.extend(control_plane::fits(&all.claims, &values, place)?);
     }
     Ok(Installation { values: Some(values), notes })
@@ -178,6 +178,6 @@ fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
     for word in &sources.set {
         mistakes.keep(set::apply(&mut all, word));
     }
-    let translated = mistakes.keep(helm::translate(&all, Place::default()));
+    let translated = mistakes.keep(helm::translate(&all, KeyPrefix::default()));
     mistakes.none().map(|()| translated.unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use super::{Translated, control_plane, helm, keys, map, text};
 use crate::layers::Family;
 use crate::mistake::{Given, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::Place;
+use crate::place::KeyPrefix;
 use crate::values::{Provider, Values};
 
 /// Group and version.
@@ -16,7 +16,7 @@ pub const KIND: &str = "ServiceMesh";
 
 const ENTRY: &str = "spec.componentConfig[istioCni]";
 /// Prefix of values in messages.
-pub const VALUES: Place = Place("spec.componentConfig[istioCni].cni.values.");
+pub const VALUES: KeyPrefix = KeyPrefix("spec.componentConfig[istioCni].cni.values.");
 /// Default namespace of the node agent.
 pub const NAMESPACE: &str = "kube-system";
 

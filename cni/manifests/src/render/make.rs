@@ -9,21 +9,23 @@ use crate::values::{Object, Values};
 
 /// `apiVersion` and `kind`.
 #[derive(Clone, Copy)]
-pub(super) struct Kind(pub(super) &'static str, pub(super) &'static str);
+pub(super) struct ApiKind(pub(super) &'static str, pub(super) &'static str);
 
-pub(super) const ACCOUNT: Kind = Kind("v1", "ServiceAccount");
-pub(super) const BINDING: Kind = Kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding");
-pub(super) const CLUSTER_ROLE: Kind = Kind("rbac.authorization.k8s.io/v1", "ClusterRole");
-pub(super) const CLUSTER_ROLE_BINDING: Kind = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding");
-pub(super) const CONFIG_MAP: Kind = Kind("v1", "ConfigMap");
-pub(super) const DAEMON_SET: Kind = Kind("apps/v1", "DaemonSet");
-pub(super) const DEPLOYMENT: Kind = Kind("apps/v1", "Deployment");
-pub(super) const NETWORK: Kind = Kind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition");
-pub(super) const NETWORK_POLICY: Kind = Kind("networking.k8s.io/v1", "NetworkPolicy");
-pub(super) const POLICY: Kind = Kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
-pub(super) const QUOTA: Kind = Kind("v1", "ResourceQuota");
-pub(super) const ROLE: Kind = Kind("rbac.authorization.k8s.io/v1", "Role");
-pub(super) const ROLE_BINDING: Kind = Kind("rbac.authorization.k8s.io/v1", "RoleBinding");
+pub(super) const ACCOUNT: ApiKind = ApiKind("v1", "ServiceAccount");
+pub(super) const BINDING: ApiKind =
+    ApiKind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding");
+pub(super) const CLUSTER_ROLE: ApiKind = ApiKind("rbac.authorization.k8s.io/v1", "ClusterRole");
+pub(super) const CLUSTER_ROLE_BINDING: ApiKind =
+    ApiKind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding");
+pub(super) const CONFIG_MAP: ApiKind = ApiKind("v1", "ConfigMap");
+pub(super) const DAEMON_SET: ApiKind = ApiKind("apps/v1", "DaemonSet");
+pub(super) const DEPLOYMENT: ApiKind = ApiKind("apps/v1", "Deployment");
+pub(super) const NETWORK: ApiKind = ApiKind("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition");
+pub(super) const NETWORK_POLICY: ApiKind = ApiKind("networking.k8s.io/v1", "NetworkPolicy");
+pub(super) const POLICY: ApiKind = ApiKind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
+pub(super) const QUOTA: ApiKind = ApiKind("v1", "ResourceQuota");
+pub(super) const ROLE: ApiKind = ApiKind("rbac.authorization.k8s.io/v1", "Role");
+pub(super) const ROLE_BINDING: ApiKind = ApiKind("rbac.authorization.k8s.io/v1", "RoleBinding");
 
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -66,22 +68,22 @@ impl<'a> Maker<'a> {
     }
 
     /// Cluster-scoped object.
-    pub(super) fn cluster(&self, kind: Kind, name: &str, body: Value) -> Value {
+    pub(super) fn cluster(&self, kind: ApiKind, name: &str, body: Value) -> Value {
         object(kind, json!({ "name": name, "labels": self.labels }), body)
     }
 
     /// Object in the release's namespace.
-    pub(super) fn local(&self, kind: Kind, name: &str, body: Value) -> Value {
+    pub(super) fn local(&self, kind: ApiKind, name: &str, body: Value) -> Value {
         self.within(self.namespace(), kind, name, body)
     }
 
     /// Object in a namespace.
-    pub(super) fn within(&self, namespace: &str, kind: Kind, name: &str, body: Value) -> Value {
+    pub(super) fn within(&self, namespace: &str, kind: ApiKind, name: &str, body: Value) -> Value {
         object(kind, json!({ "name": name, "namespace": namespace, "labels": self.labels }), body)
     }
 }
 
-fn object(kind: Kind, metadata: Value, body: Value) -> Value {
+fn object(kind: ApiKind, metadata: Value, body: Value) -> Value {
     let mut object = Object::new();
     object.insert("apiVersion".to_owned(), kind.0.into());
     object.insert("kind".to_owned(), kind.1.into());
