@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use apiserver::{ApiServer, Options, Verb};
+use apiserver::{ApiServer, ServerOptions, Verb};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -198,7 +198,7 @@ pub(crate) fn bind(from: &Path, to: &Path) -> Result<()> {
 
 /// Runs an API server on a thread of its own until the sender is dropped.
 fn serve() -> Result<(ApiServer, u16, mpsc::Sender<()>)> {
-    let api = ApiServer::new(Options::default())?;
+    let api = ApiServer::new(ServerOptions::default())?;
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();

@@ -21,10 +21,10 @@ pub(crate) struct Applier<'a> {
 }
 
 /// Path of a field.
-type Path = Vec<String>;
+type FieldPath = Vec<String>;
 
 /// Managed fields by manager.
-type Managers = BTreeMap<String, BTreeSet<Path>>;
+type Managers = BTreeMap<String, BTreeSet<FieldPath>>;
 
 /// The object after a manager has said what it wants of it.
 ///
@@ -66,7 +66,7 @@ pub(crate) fn applied(
 }
 
 /// The fields that a configuration names, but for those that say which object it is.
-fn fields(wanted: &Value) -> BTreeSet<Path> {
+fn fields(wanted: &Value) -> BTreeSet<FieldPath> {
     let mut found = BTreeSet::new();
     leaves(wanted, &mut Vec::new(), &mut found);
     let identity = [&["apiVersion"][..], &["kind"], &["metadata", "name"], &["metadata", "namespace"]];
@@ -74,7 +74,7 @@ fn fields(wanted: &Value) -> BTreeSet<Path> {
     found
 }
 
-fn leaves(value: &Value, path: &mut Path, found: &mut BTreeSet<Path>) {
+fn leaves(value: &Value, path: &mut FieldPath, found: &mut BTreeSet<FieldPath>) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
@@ -87,7 +87,7 @@ fn leaves(value: &Value, path: &mut Path, found: &mut BTreeSet<Path>) {
     }
 }
 
-fn at<'a>(object: &'a Value, path: &Path) -> Option<&'a Value> {
+fn at<'a>(object: &'a Value, path: &FieldPath) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, key| value.get(key))
 }
 
@@ -109,15 +109,16 @@ fn managers(object: &Value) -> Managers {
     let read = |entry: &Value| {
         let mut paths = BTreeSet::new();
         leaves(&entry["fieldsV1"], &mut Vec::new(), &mut paths);
-        let bare =
-            |path: Path| path.iter().map(|key| key.strip_prefix("f:").unwrap_or(key).to_owned()).collect();
+        let bare = |path: FieldPath| {
+            path.iter().map(|key| key.strip_prefix("f:").unwrap_or(key).to_owned()).collect()
+        };
         (entry["manager"].as_str().unwrap_or_default().to_owned(), paths.into_iter().map(bare).collect())
     };
     entries.map(read).collect()
 }
 
 fn entries(managers: &Managers) -> Value {
-    let entry = |(manager, paths): (&String, &BTreeSet<Path>)| {
+    let entry = |(manager, paths): (&String, &BTreeSet<FieldPath>)| {
         let mut fields = json!({});
         for path in paths {
             let place = path.iter().fold(&mut fields, |place, key| &mut place[format!("f:{key}")]);

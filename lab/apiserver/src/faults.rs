@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults that a feature asks for: which requests they meet, and what they do to them. `asked` is what they look at, `connect` is about
+//! Faults that a feature asks for: which requests they meet, and what they do to them. `request_info` is what they match, `connect` is about
 //! connections that have not asked for anything yet.
 
-mod asked;
 mod connect;
+mod request_info;
 mod rule;
 
 use std::fmt;
@@ -14,8 +14,8 @@ use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::watch;
 
-pub(crate) use self::asked::Asked;
 pub use self::connect::Connecting;
+pub(crate) use self::request_info::RequestInfo;
 pub use self::rule::{Fault, Odds};
 use crate::ids::Ids;
 
@@ -86,7 +86,7 @@ struct Rule {
 struct Rules {
     last: u64,
     all: Vec<Rule>,
-    connecting: Option<connect::Rule>,
+    connecting: Option<connect::ConnectRule>,
 }
 
 /// The faults of one API server. A request meets every hold that matches, in the order in which they were added, until a
@@ -163,7 +163,7 @@ impl Faults {
     }
 
     /// Counts a request against the rules: the holds that it has to wait for, and what ends it.
-    pub(crate) fn meet(&self, asked: &Asked, now: Timestamp) -> (Vec<Hold>, Option<Effect>) {
+    pub(crate) fn meet(&self, asked: &RequestInfo, now: Timestamp) -> (Vec<Hold>, Option<Effect>) {
         let mut holds = Vec::new();
         for rule in &mut self.lock().all {
             if rule.fault.effect.is_of_streams() || !rule.strikes(asked, now) {
@@ -180,7 +180,7 @@ impl Faults {
     /// Effect on the stream of a watch that has carried `sent` events. A silence that it is in goes on without being counted again.
     pub(crate) fn on_stream(
         &self,
-        asked: &Asked,
+        asked: &RequestInfo,
         sent: u64,
         silenced: Option<FaultId>,
         now: Timestamp,
@@ -200,7 +200,7 @@ impl Faults {
 
     /// Effect on the next `times` connections (`None`: all).
     pub fn connections(&self, effect: Connecting, times: Option<u32>) {
-        self.change(|rules| rules.connecting = Some(connect::Rule::new(effect, times)));
+        self.change(|rules| rules.connecting = Some(connect::ConnectRule::new(effect, times)));
     }
 
     /// Effect on a new connection.

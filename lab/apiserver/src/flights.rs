@@ -8,7 +8,7 @@ use crate::route::Verb;
 
 /// Requests that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Route {
+pub(crate) struct FlightKey {
     pub(crate) user: String,
     pub(crate) verb: Verb,
     pub(crate) resource: String,
@@ -23,16 +23,16 @@ pub struct InFlight {
 
 /// Counts of every route so far.
 #[derive(Clone, Default)]
-pub(crate) struct Flights(Arc<Mutex<BTreeMap<Route, InFlight>>>);
+pub(crate) struct Flights(Arc<Mutex<BTreeMap<FlightKey, InFlight>>>);
 
 impl Flights {
-    fn change(&self, route: &Route, change: impl FnOnce(&mut InFlight)) {
+    fn change(&self, route: &FlightKey, change: impl FnOnce(&mut InFlight)) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(all.entry(route.clone()).or_default());
     }
 
     /// Request in flight until the guard is dropped.
-    pub(crate) fn begin(&self, route: Route) -> Flight {
+    pub(crate) fn begin(&self, route: FlightKey) -> Flight {
         self.change(&route, |count| {
             count.now += 1;
             count.peak = count.peak.max(count.now);
@@ -40,14 +40,14 @@ impl Flights {
         Flight { route, all: self.clone() }
     }
 
-    pub(crate) fn of(&self, route: &Route) -> InFlight {
+    pub(crate) fn of(&self, route: &FlightKey) -> InFlight {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(route).copied().unwrap_or_default()
     }
 }
 
 pub(crate) struct Flight {
-    route: Route,
+    route: FlightKey,
     all: Flights,
 }
 

@@ -19,8 +19,8 @@ pub(super) fn apply(document: &mut Value, patch: &Value) -> Result<(), ApiError>
 
 /// `None` if the operation is unknown or does not fit the document.
 fn operate(document: &mut Value, operation: &Value) -> Option<()> {
-    let path = Path::of(operation["path"].as_str()?)?;
-    let from = || Path::of(operation["from"].as_str()?);
+    let path = Pointer::of(operation["path"].as_str()?)?;
+    let from = || Pointer::of(operation["from"].as_str()?);
     match operation["op"].as_str()? {
         "test" => path
             .find(document)
@@ -46,13 +46,13 @@ fn operate(document: &mut Value, operation: &Value) -> Option<()> {
 }
 
 /// A JSON pointer, split at its last step.
-struct Path {
+struct Pointer {
     parent: String,
     /// `None` for the whole document.
     last: Option<String>,
 }
 
-impl Path {
+impl Pointer {
     fn of(pointer: &str) -> Option<Self> {
         if pointer.is_empty() {
             return Some(Self { parent: String::new(), last: None });

@@ -26,6 +26,7 @@ pub mod error;
 pub mod faults;
 mod flights;
 mod ids;
+mod json_patch;
 pub mod kinds;
 mod lab;
 mod list;
@@ -67,13 +68,13 @@ pub use self::tls::TlsError;
 
 use self::access::{Access, Identity};
 use self::ids::Ids;
-use self::server::{Shared, State};
+use self::server::{ServerState, Shared};
 use self::store::Store;
 use self::tls::Authority;
 
 /// Options of an API server.
 #[derive(Clone)]
-pub struct Options {
+pub struct ServerOptions {
     /// Seed of UIDs, generated names and tokens.
     pub seed: u64,
     /// Clock.
@@ -94,7 +95,7 @@ pub struct Options {
     pub gates: Gates,
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     /// A seed of chance, the system's clock, loopback and the in-cluster names; the rest as large as a real server's.
     fn default() -> Self {
         let names =
@@ -133,11 +134,11 @@ impl ApiServer {
     ///
     /// # Errors
     /// [`TlsError`] if the certificates cannot be made.
-    pub fn new(options: Options) -> Result<Self, TlsError> {
+    pub fn new(options: ServerOptions) -> Result<Self, TlsError> {
         let authority = Arc::new(Authority::new(&options.names)?);
         let mut ids = Ids::new(options.seed);
         let access = Access::new(ids.token(), options.token_cache);
-        let state = State { access, store: Store::new(options.history, ids), gates: options.gates };
+        let state = ServerState { access, store: Store::new(options.history, ids), gates: options.gates };
         let shared = Shared::new(state, options);
         Ok(Self { shared: Arc::new(shared), authority })
     }

@@ -46,7 +46,7 @@ impl Outcome {
     }
 }
 
-pub(crate) type Answer = Result<(StatusCode, Outcome), ApiError>;
+pub(crate) type Handled = Result<(StatusCode, Outcome), ApiError>;
 
 impl Call {
     /// The body as JSON; `Null` if there is none.
@@ -79,7 +79,7 @@ pub(crate) fn operate(
     store: &mut Store,
     access: &mut Access,
     now: Timestamp,
-) -> Answer {
+) -> Handled {
     if call.past > 0 && matches!(call.verb, Verb::Get | Verb::List) {
         return on_resource(call, target, &mut store.before(call.past), access, now);
     }
@@ -95,7 +95,7 @@ fn on_resource(
     store: &mut Store,
     access: &mut Access,
     now: Timestamp,
-) -> Answer {
+) -> Handled {
     let Target::Resource { collection, name, subresource } = target else { return Err(ApiError::NoSuchPath) };
     let ok = |object: Arc<Value>| Ok((StatusCode::OK, Outcome::Object(object)));
     let Some(name) = name else {
@@ -132,7 +132,7 @@ fn act(
     store: &mut Store,
     access: &mut Access,
     now: Timestamp,
-) -> Answer {
+) -> Handled {
     let body = call.json()?;
     let proposal = Proposal {
         operation: Operation::Create,
@@ -197,7 +197,7 @@ fn patch(
     part: Part,
     store: &mut Store,
     now: Timestamp,
-) -> Answer {
+) -> Handled {
     let kind = PatchKind::of(&call.content_type)?;
     let (body, old) = (call.json()?, store.get(key));
     let subresource = (part == Part::Status).then_some("status");
@@ -233,7 +233,7 @@ fn delete_options(call: &Call) -> Result<DeleteOptions, ApiError> {
     Ok(options)
 }
 
-fn delete(call: &Call, key: &Key, store: &mut Store, now: Timestamp) -> Answer {
+fn delete(call: &Call, key: &Key, store: &mut Store, now: Timestamp) -> Handled {
     let options = delete_options(call)?;
     admit_deletion(call, key, store)?;
     let answer = match store.delete(key, &options, now)? {
@@ -249,7 +249,7 @@ fn delete(call: &Call, key: &Key, store: &mut Store, now: Timestamp) -> Answer {
     Ok((StatusCode::OK, answer))
 }
 
-fn delete_all(call: &Call, collection: &Collection, store: &mut Store, now: Timestamp) -> Answer {
+fn delete_all(call: &Call, collection: &Collection, store: &mut Store, now: Timestamp) -> Handled {
     let (options, selector) = (delete_options(call)?, call.selector(collection)?);
     let keys: Vec<Key> = store.list(collection, &selector).map(|(key, _)| key.clone()).collect();
     let mut objects = Vec::new();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Patches, as the real server applies them: [`json`] (RFC 6902) and merge (RFC 7386). Strategic merge patches are refused, as the real one
+//! Patches, as the real server applies them: `json_patch` (RFC 6902) and merge (RFC 7386). Strategic merge patches are refused, as the real one
 //! refuses them for kinds that it does not know: nobody who is put under test sends them.
-
-mod json;
 
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
+use crate::json_patch;
 
 /// Type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +44,7 @@ pub fn patched(object: &Value, patch: &Value, kind: PatchKind) -> Result<Value, 
     }
     let mut result = object.clone();
     match kind {
-        PatchKind::Json => json::apply(&mut result, patch)?,
+        PatchKind::Json => json_patch::apply(&mut result, patch)?,
         PatchKind::Merge | PatchKind::Apply => merge(&mut result, patch),
     }
     if !result["metadata"].is_object() {

@@ -14,11 +14,11 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::Options;
+use crate::ServerOptions;
 use crate::access::{Access, Identity};
 use crate::answer::{self, Body, BoxError, Reply, Unanswered};
 use crate::error::ApiError;
-use crate::faults::{Asked, Effect, Faults};
+use crate::faults::{Effect, Faults, RequestInfo};
 use crate::flights::{self, Flight, Flights, InFlight};
 use crate::kinds;
 use crate::log::{Log, Logged};
@@ -36,7 +36,7 @@ const BODY_LIMIT: usize = 3 << 20;
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// State under one lock.
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) store: Store,
     pub(crate) access: Access,
     pub(crate) gates: Gates,
@@ -44,7 +44,7 @@ pub(crate) struct State {
 
 /// Shared by all handles, clients and connections of one API server.
 pub(crate) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
     log: Mutex<Log>,
     revision: watch::Sender<u64>,
     /// Counts arrivals and responses.
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(state: State, options: Options) -> Self {
+    pub(crate) fn new(state: ServerState, options: ServerOptions) -> Self {
         Self {
             revision: watch::Sender::new(state.store.revision()),
             state: Mutex::new(state),
@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// Changes the state, then wakes its waiters.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ServerState, Timestamp) -> T) -> T {
         let now = (self.clock)();
         let mut state = self.lock();
         let result = change(&mut state, now);
@@ -136,7 +136,7 @@ impl Shared {
         let query = Query::of(&parts.uri);
         let route = Route::of(&parts.method, parts.uri.path(), &query);
         let who = self.identify(default, &parts.headers);
-        let asked = Asked::of(&parts, &route, &query, who.as_ref().ok());
+        let asked = RequestInfo::of(&parts, &route, &query, who.as_ref().ok());
         let flight = self.take_off(&asked);
         let order = self.arrived(&parts, &asked);
         let (holds, fate) = self.faults.meet(&asked, self.now());
@@ -170,16 +170,16 @@ impl Shared {
     }
 
     /// Counts a request on a resource as in flight until its response has left.
-    fn take_off(&self, asked: &Asked) -> Option<Flight> {
-        let Asked { verb, user, .. } = asked;
+    fn take_off(&self, asked: &RequestInfo) -> Option<Flight> {
+        let RequestInfo { verb, user, .. } = asked;
         let resource = asked.resource.clone()?;
-        Some(self.flights.begin(flights::Route { user: user.clone(), verb: *verb, resource }))
+        Some(self.flights.begin(flights::FlightKey { user: user.clone(), verb: *verb, resource }))
     }
 
     /// Number of a user's requests in flight, now and at most.
     pub(crate) fn in_flight(&self, user: &str, verb: Verb, resource: &str) -> InFlight {
         let (user, resource) = (user.to_owned(), resource.to_owned());
-        self.flights.of(&flights::Route { user, verb, resource })
+        self.flights.of(&flights::FlightKey { user, verb, resource })
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -193,7 +193,7 @@ impl Shared {
         state.access.identify(token.ok_or(ApiError::Unauthorized)?.trim(), &state.store, self.now())
     }
 
-    fn arrived(&self, parts: &Parts, asked: &Asked) -> u64 {
+    fn arrived(&self, parts: &Parts, asked: &RequestInfo) -> u64 {
         let order = self.log().arrived(Logged {
             order: 0,
             at: self.now(),
@@ -286,7 +286,7 @@ struct Arrived {
     /// Served from the state before so many changes.
     past: u64,
     who: Result<Identity, ApiError>,
-    asked: Asked,
+    asked: RequestInfo,
     route: Route,
     query: Query,
 }

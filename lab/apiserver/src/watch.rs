@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Lines, Unanswered};
 use crate::error::ApiError;
-use crate::faults::{Asked, Effect, FaultId};
+use crate::faults::{Effect, FaultId, RequestInfo};
 use crate::operate::Call;
 use crate::selector::Selector;
 use crate::server::Shared;
@@ -33,7 +33,7 @@ struct Watch {
     first: VecDeque<Vec<u8>>,
     changed: watch::Receiver<u64>,
     /// Request, for faults.
-    asked: Asked,
+    asked: RequestInfo,
     faults: watch::Receiver<u64>,
     /// Number of events and bookmarks sent.
     sent: u64,
@@ -51,7 +51,7 @@ pub(crate) fn watch(
     shared: &Arc<Shared>,
     collection: &Collection,
     call: &Call,
-    what: Asked,
+    what: RequestInfo,
     order: u64,
 ) -> Result<Lines, ApiError> {
     let selector = call.selector(collection)?;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::furnish::Shared;
 use crate::node::NetnsNode;
-use crate::pod::{Plan, Planned, Restart, Role};
+use crate::pod::{ContainerRole, Plan, Planned, Restart};
 use crate::probe::Seen;
 use crate::process::{Exit, Process};
 
@@ -20,7 +20,7 @@ pub const NOT_PROBED: &str = "not probed yet";
 #[derive(Debug)]
 pub struct Container {
     pub name: String,
-    pub role: Role,
+    pub role: ContainerRole,
     pub process: Process,
     /// Start of the process.
     pub since: Timestamp,
@@ -60,7 +60,7 @@ impl Container {
     /// True if it has completed.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.role == Role::Init && self.process.exit().is_some_and(|exit| exit.code() == 0)
+        self.role == ContainerRole::Init && self.process.exit().is_some_and(|exit| exit.code() == 0)
     }
 
     #[must_use]
@@ -74,11 +74,10 @@ impl Container {
         let Some(exit) = self.process.exit() else { return false };
         match (self.role, policy) {
             // A native sidecar has a policy of its own.
-            (Role::Sidecar, _) | (Role::Main, Restart::Always) => true,
-            (Role::Init, Restart::Always | Restart::OnFailure) | (Role::Main, Restart::OnFailure) => {
-                exit.code() != 0
-            }
-            (Role::Init | Role::Main, Restart::Never) => false,
+            (ContainerRole::Sidecar, _) | (ContainerRole::Main, Restart::Always) => true,
+            (ContainerRole::Init, Restart::Always | Restart::OnFailure)
+            | (ContainerRole::Main, Restart::OnFailure) => exit.code() != 0,
+            (ContainerRole::Init | ContainerRole::Main, Restart::Never) => false,
         }
     }
 }
@@ -152,10 +151,10 @@ async fn up(
     let mut ending = surroundings.ending.clone();
     let up = async {
         match planned.role {
-            Role::Init => process.ended(deadline).await.map(Some),
+            ContainerRole::Init => process.ended(deadline).await.map(Some),
             // Its probe says when it is up.
-            Role::Sidecar | Role::Main if planned.probe.is_some() => Ok(None),
-            Role::Sidecar | Role::Main => process.ready(deadline).await,
+            ContainerRole::Sidecar | ContainerRole::Main if planned.probe.is_some() => Ok(None),
+            ContainerRole::Sidecar | ContainerRole::Main => process.ready(deadline).await,
         }
     };
     let ended = tokio::select! {
@@ -170,7 +169,7 @@ async fn up(
         Err(error) => return Err(error),
     };
     let bad = match (planned.role, ended) {
-        (Role::Init, Some(exit)) => (exit.code() != 0).then_some(exit),
+        (ContainerRole::Init, Some(exit)) => (exit.code() != 0).then_some(exit),
         (_, exit) => exit,
     };
     Ok(bad.map(|exit| {

@@ -50,6 +50,6 @@ pub mod volumes;
 pub mod workload;
 
 pub use error::Error;
-pub use options::{Deadlines, Installed, Options};
+pub use options::{ClusterOptions, Deadlines, Installed};
 pub use pod::Binaries;
 pub use tier::NetnsCluster;

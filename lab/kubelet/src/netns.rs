@@ -34,14 +34,14 @@ pub struct Namespace {
 
 /// Purpose of a namespace: its sysctls follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum NamespaceRole {
     /// A node: forwards between its pods.
     Node,
     /// A pod: any user may listen on any port, as container runtimes have it.
     Pod,
 }
 
-impl Role {
+impl NamespaceRole {
     fn sysctls(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Node => &[
@@ -66,7 +66,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub async fn create(path: &Path, role: Role) -> Result<Self, Error> {
+    pub async fn create(path: &Path, role: NamespaceRole) -> Result<Self, Error> {
         File::create_new(path).map_err(Error::file("make", path))?;
         let at = path.to_owned();
         let made = on_a_thread(move || {
@@ -91,7 +91,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub async fn create_with_users(path: &Path, role: Role, workload: &Path) -> Result<Self, Error> {
+    pub async fn create_with_users(path: &Path, role: NamespaceRole, workload: &Path) -> Result<Self, Error> {
         File::create_new(path).map_err(Error::file("make", path))?;
         let (at, workload) = (path.to_owned(), workload.to_owned());
         let made = on_a_thread(move || {
@@ -290,7 +290,7 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     receive.await.map_err(|_| Error::system("finish on a thread")(io::ErrorKind::BrokenPipe.into()))
 }
 
-fn set_sysctls(role: Role) -> Result<(), Error> {
+fn set_sysctls(role: NamespaceRole) -> Result<(), Error> {
     for (name, value) in role.sysctls() {
         // `/proc/sys/net` shows the namespace of the thread that looks.
         let path = Path::new("/proc/sys/net").join(name);

@@ -23,12 +23,12 @@ use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Container, Ending, Surroundings};
 use crate::error::Error;
-use crate::netns::{self, Namespace, Role};
-use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
+use crate::netns::{self, Namespace, NamespaceRole};
+use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
 use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::rootfs::SharedDirectory;
-use crate::sandbox::{Place, Sandbox};
+use crate::sandbox::{Sandbox, SandboxPaths};
 use crate::slot::{Parts, Slot, Stage};
 use crate::status::{status, warning};
 use crate::volumes::Host;
@@ -48,7 +48,7 @@ pub struct NetnsNode {
     pub(crate) name: String,
     pub(crate) directory: PathBuf,
     pub(crate) paths: NodePaths,
-    pub(crate) options: Options,
+    pub(crate) options: ClusterOptions,
     pub(crate) chain: Chain,
     pub(crate) agent: Agent,
     pub(crate) host: Host,
@@ -80,7 +80,7 @@ impl NetnsNode {
     /// # Errors
     /// The kernel or the file system refuses it.
     pub async fn create(
-        options: &Options,
+        options: &ClusterOptions,
         name: &str,
         number: u8,
         server: &ApiServer,
@@ -89,7 +89,7 @@ impl NetnsNode {
         let below = |part: &str| directory.join(part);
         let paths = lay_out(options, &directory)?;
         let binaries = &options.binaries;
-        let netns = Namespace::create(&below("node.netns"), Role::Node).await?;
+        let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
         let host = Host::new(&paths, below("host"), options.run_is_shared);
         let (mut shown, mut shared) = (Vec::new(), None);
         if options.installed == Installed::ByAgent {
@@ -272,7 +272,7 @@ impl NetnsNode {
                 Installed::ByLab => netns_dir,
                 Installed::ByAgent => Path::new(NETNS_DIRECTORY),
             };
-            let place = Place { node: self.netns.path(), netns_dir, seen_as };
+            let place = SandboxPaths { node: self.netns.path(), netns_dir, seen_as };
             match Sandbox::create(plan, attempt, &place, &self.chain).await {
                 Ok(sandbox) => parts.sandbox = Some(sandbox),
                 Err(ChainError::Lab(error)) => return Err(error),
@@ -347,7 +347,7 @@ fn link(to: &Path, at: &Path) -> Result<(), Error> {
 }
 
 /// The node's directories, and what is in them before anybody does anything.
-fn lay_out(options: &Options, directory: &Path) -> Result<NodePaths, Error> {
+fn lay_out(options: &ClusterOptions, directory: &Path) -> Result<NodePaths, Error> {
     let below = |part: &str| directory.join(part);
     let paths = NodePaths {
         conf_dir: below("net.d"),

@@ -52,7 +52,7 @@ pub const SERVICE_V6: &str = "fd00:96::1";
 
 /// Options of a cluster.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ClusterOptions {
     /// A directory of the cluster's own, made by it, below `/run`.
     pub directory: PathBuf,
     pub binaries: Binaries,
@@ -93,7 +93,7 @@ pub struct Options {
     pub deadlines: Deadlines,
 }
 
-impl Options {
+impl ClusterOptions {
     /// One node, without an agent, with the default network.
     #[must_use]
     pub fn new(directory: &Path, workload: &Path, sut: &Path) -> Self {

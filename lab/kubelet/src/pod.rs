@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::probe::HttpProbe;
 use crate::process::Program;
 use crate::rights::Rights;
-use crate::volumes::{Content, Place, Volume, places, volumes};
+use crate::volumes::{Content, MountPoint, Volume, places, volumes};
 
 /// Paths of programs.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct Binaries {
 
 /// Role of a container in its pod's life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ContainerRole {
     /// Runs to its end before the next one starts.
     Init,
     /// A native sidecar: an init container that starts and stays.
@@ -42,13 +42,13 @@ pub enum Role {
 #[derive(Debug, Clone)]
 pub struct Planned {
     pub name: String,
-    pub role: Role,
+    pub role: ContainerRole,
     /// Program.
     pub program: Program,
     /// Sources of its environment.
     pub env: Sources,
     /// Mounts of its pod's volumes.
-    pub places: Vec<Place>,
+    pub places: Vec<MountPoint>,
     /// Startup probe; without one it has started at once.
     pub startup: Option<HttpProbe>,
     /// Readiness probe; without one it is ready while it runs.
@@ -162,9 +162,9 @@ impl Plan {
         };
         let init = spec.init_containers.iter().flatten().map(|container| {
             let stays = container.restart_policy.as_deref() == Some("Always");
-            planned(container, if stays { Role::Sidecar } else { Role::Init })
+            planned(container, if stays { ContainerRole::Sidecar } else { ContainerRole::Init })
         });
-        let main = spec.containers.iter().map(|container| planned(container, Role::Main));
+        let main = spec.containers.iter().map(|container| planned(container, ContainerRole::Main));
         Ok(Self {
             pod: PodName::new(&facts.metadata.namespace, &facts.metadata.name),
             uid: facts.metadata.uid.clone(),
@@ -261,7 +261,10 @@ mod tests {
             "containers": [{ "name": "m" }],
         }));
         let order: Vec<_> = plan.containers.iter().map(|c| (c.name.as_str(), c.role)).collect();
-        assert_eq!(order, [("i", Role::Init), ("s", Role::Sidecar), ("m", Role::Main)]);
+        assert_eq!(
+            order,
+            [("i", ContainerRole::Init), ("s", ContainerRole::Sidecar), ("m", ContainerRole::Main)]
+        );
     }
 
     #[test]

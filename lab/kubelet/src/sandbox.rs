@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cni::chain::{Attachment, Chain, ChainError};
 
-use crate::netns::{Namespace, Role};
+use crate::netns::{Namespace, NamespaceRole};
 use crate::pod::{Plan, Users};
 
 /// The capability by which containerd hands a pod's annotations to plugins.
@@ -20,7 +20,7 @@ const IFNAME: &str = "eth0";
 
 /// Paths for sandboxes.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct SandboxPaths<'a> {
     /// The node's own namespace.
     pub node: &'a Path,
     /// Directory of pods' namespaces.
@@ -48,7 +48,7 @@ impl Sandbox {
     pub async fn create(
         plan: &Plan,
         attempt: u32,
-        place: &Place<'_>,
+        place: &SandboxPaths<'_>,
         chain: &Chain,
     ) -> Result<Self, ChainError> {
         if plan.host_network {
@@ -64,8 +64,8 @@ impl Sandbox {
         let name = format!("cni-{}-{attempt}", plan.uid);
         let path = place.netns_dir.join(&name);
         let namespace = match plan.users {
-            Users::OfNode => Namespace::create(&path, Role::Pod).await?,
-            Users::Own => Namespace::create_with_users(&path, Role::Pod, &plan.workload).await?,
+            Users::OfNode => Namespace::create(&path, NamespaceRole::Pod).await?,
+            Users::Own => Namespace::create_with_users(&path, NamespaceRole::Pod, &plan.workload).await?,
         };
         let attachment = attachment(plan, attempt, &place.seen_as.join(name));
         let result = chain.add(&attachment).await?;

@@ -6,7 +6,7 @@ use cluster::PodStart;
 use serde_json::{Value, json};
 
 use crate::containers::{Container, Ended};
-use crate::pod::{Plan, Planned, Restart, Role};
+use crate::pod::{ContainerRole, Plan, Planned, Restart};
 use crate::probe::Seen;
 use crate::sandbox::Sandbox;
 use crate::slot::Parts;
@@ -15,15 +15,16 @@ use crate::slot::Parts;
 #[must_use]
 pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool) -> Value {
     let containers = &parts.containers;
-    let of = |role: fn(Role) -> bool| -> Vec<Value> {
+    let of = |role: fn(ContainerRole) -> bool| -> Vec<Value> {
         let planned = plan.containers.iter().filter(|planned| role(planned.role));
         planned.map(|planned| one(planned, containers)).collect()
     };
-    let (init, main) = (of(|role| role != Role::Main), of(|role| role == Role::Main));
-    let initialized = plan.containers.iter().filter(|planned| planned.role != Role::Main).all(|planned| {
-        let there = containers.iter().find(|container| container.name == planned.name);
-        there.is_some_and(|there| there.is_done() || there.role == Role::Sidecar)
-    });
+    let (init, main) = (of(|role| role != ContainerRole::Main), of(|role| role == ContainerRole::Main));
+    let initialized =
+        plan.containers.iter().filter(|planned| planned.role != ContainerRole::Main).all(|planned| {
+            let there = containers.iter().find(|container| container.name == planned.name);
+            there.is_some_and(|there| there.is_done() || there.role == ContainerRole::Sidecar)
+        });
     let policy = if tries_again { plan.restart } else { Restart::Never };
     let addresses = parts.sandbox.as_ref().map_or(&[][..], Sandbox::addresses).to_vec();
     let ready = initialized && main.iter().all(|status| status["ready"] == true);
@@ -41,13 +42,14 @@ pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool) -> Value {
 fn phase(plan: &Plan, containers: &[Container], initialized: bool, policy: Restart) -> &'static str {
     if !initialized {
         let failed = |container: &Container| {
-            container.role == Role::Init && container.process.exit().is_some_and(|exit| exit.code() != 0)
+            container.role == ContainerRole::Init
+                && container.process.exit().is_some_and(|exit| exit.code() != 0)
         };
         let over = plan.restart == Restart::Never && containers.iter().any(failed);
         return if over { "Failed" } else { "Pending" };
     }
-    let main: Vec<_> = containers.iter().filter(|container| container.role == Role::Main).collect();
-    let planned = plan.containers.iter().filter(|planned| planned.role == Role::Main).count();
+    let main: Vec<_> = containers.iter().filter(|container| container.role == ContainerRole::Main).collect();
+    let planned = plan.containers.iter().filter(|planned| planned.role == ContainerRole::Main).count();
     if main.len() < planned {
         return "Pending";
     }
@@ -71,7 +73,8 @@ fn conditions(parts: &mut Parts, initialized: bool, ready: bool) -> Value {
         _ => None,
     };
     let not_ready = |container: &&Container| {
-        container.role == Role::Main && !(container.runs() && container.seen.as_ref().is_none_or(is_ready))
+        container.role == ContainerRole::Main
+            && !(container.runs() && container.seen.as_ref().is_none_or(is_ready))
     };
     let unready = parts.containers.iter().filter(not_ready).map(|container| container.name.as_str());
     let unready = format!("containers with unready status: [{}]", unready.collect::<Vec<_>>().join(" "));

@@ -24,7 +24,7 @@ use crate::errand;
 use crate::error::Error;
 use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
-use crate::options::{Installed, Options, SERVICE, SERVICE_V6};
+use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
 use crate::probe::{self, Seen};
 use crate::probes;
 use crate::slot::Shown;
@@ -44,7 +44,7 @@ pub struct NetnsCluster {
     api: ApiServer,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) probes: Vec<Probe>,
-    pub(crate) options: Options,
+    pub(crate) options: ClusterOptions,
     controllers: [JoinHandle<()>; 3],
     /// The API's sockets; closed on drop.
     #[expect(dead_code, reason = "held for its drop")]
@@ -56,9 +56,9 @@ impl NetnsCluster {
     ///
     /// # Errors
     /// The harness failed; what was made so far is gone again, or goes with the lab.
-    pub async fn start(options: Options) -> Result<Self, Error> {
+    pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
-        let mut server = apiserver::Options::default();
+        let mut server = apiserver::ServerOptions::default();
         server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
         let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
         let token = seed(&api, options.installed)?;

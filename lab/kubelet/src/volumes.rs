@@ -37,7 +37,7 @@ pub enum Content {
 
 /// Mount of a volume in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct MountPoint {
     pub volume: String,
     /// Mount point.
     pub at: PathBuf,
@@ -62,8 +62,8 @@ pub fn volumes(spec: &PodSpec) -> Vec<Volume> {
 
 /// Mounts of a container.
 #[must_use]
-pub fn places(container: &Container) -> Vec<Place> {
-    let place = |mount: &k8s_openapi::api::core::v1::VolumeMount| Place {
+pub fn places(container: &Container) -> Vec<MountPoint> {
+    let place = |mount: &k8s_openapi::api::core::v1::VolumeMount| MountPoint {
         volume: mount.name.clone(),
         at: mount.mount_path.clone().into(),
         read_only: mount.read_only == Some(true),
@@ -141,8 +141,8 @@ impl Host {
     ///
     /// # Errors
     /// A volume cannot be mounted: the kubelet would not start the container.
-    pub fn mounts(&self, volumes: &[Volume], places: &[Place], own: &Path) -> Result<Vec<Mount>, Error> {
-        let mount = |place: &Place| {
+    pub fn mounts(&self, volumes: &[Volume], places: &[MountPoint], own: &Path) -> Result<Vec<Mount>, Error> {
+        let mount = |place: &MountPoint| {
             let volume = volumes.iter().find(|volume| volume.name == place.volume);
             let volume = volume.ok_or_else(|| Error::Missing(format!("volume {}", place.volume)))?;
             let (source, create) = match &volume.content {
@@ -201,8 +201,12 @@ mod tests {
             name: "v".to_owned(),
             content: Content::Host { path: path.into(), create: false },
         };
-        let place =
-            |propagation| Place { volume: "v".to_owned(), at: "/x".into(), read_only: true, propagation };
+        let place = |propagation| MountPoint {
+            volume: "v".to_owned(),
+            at: "/x".into(),
+            read_only: true,
+            propagation,
+        };
         let mounted = |path: &str, propagation| {
             host().mounts(&[volume(path)], &[place(propagation)], Path::new("/own"))
         };
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_mount_of_a_volume_that_is_not_there_names_it() {
-        let place = Place {
+        let place = MountPoint {
             volume: "x".to_owned(),
             at: "/x".into(),
             read_only: true,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster as _, Kernel, LabError, Node, PodStart};
 use kubelet::cni::cache::Layout;
-use kubelet::{Installed, NetnsCluster, Options};
+use kubelet::{ClusterOptions, Installed, NetnsCluster};
 use redirect::ruleset::Family;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ impl Tier {
     /// Starts a cluster for a scenario.
     pub async fn start(plan: &Plan, id: &str, node: &NodePlan) -> Result<Self, LabError> {
         let directory = directory(id);
-        let mut options = Options::new(&directory, &plan.workload, &plan.sut.dir);
+        let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
         options.deadlines.exchange = EXCHANGE;
         options.agent = node.agent;
         options.plugin_env.clone_from(&node.plugin_env);

@@ -17,7 +17,7 @@ use crate::line;
 
 /// Where to listen, what to serve, how to misbehave.
 #[derive(Debug, Clone, Args)]
-pub struct Options {
+pub struct AgentOptions {
     /// The socket to make.
     #[arg(long)]
     pub socket: PathBuf,
@@ -49,7 +49,7 @@ struct Misbehave {
 }
 
 /// Serves until it is killed.
-pub async fn run(options: &Options) -> io::Result<()> {
+pub async fn run(options: &AgentOptions) -> io::Result<()> {
     let before = umask(Mode::from_bits_truncate(0o177));
     let listener = UnixListener::bind(&options.socket);
     umask(before);
@@ -63,7 +63,7 @@ pub async fn run(options: &Options) -> io::Result<()> {
     }
 }
 
-async fn serve(mut stream: UnixStream, options: &Options) -> io::Result<()> {
+async fn serve(mut stream: UnixStream, options: &AgentOptions) -> io::Result<()> {
     if stream.peer_cred()?.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -90,7 +90,7 @@ fn record(file: &Path, request: &str) -> io::Result<()> {
     file.write_all(format!("{request}\n").as_bytes())
 }
 
-fn respond(kind: &RequestKind, options: &Options) -> Response {
+fn respond(kind: &RequestKind, options: &AgentOptions) -> Response {
     match kind {
         RequestKind::Deleted(_) => Response::Noted,
         RequestKind::Pod(key) => match pod(&options.pods, key) {

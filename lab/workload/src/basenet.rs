@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use conf::{Call, Command, Conf};
+use conf::{Call, CniCommand, Conf};
 use ipam::Store;
 use link::Network;
 use result::Attached;
@@ -91,17 +91,17 @@ fn answer() -> Result<Option<Value>, Error> {
     let call = Call::from_environment(|name| std::env::var(name).ok())?;
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text).map_err(|error| Error::Io("read standard input", error))?;
-    if call.command == Command::Version {
+    if call.command == CniCommand::Version {
         return Ok(Some(result::versions()));
     }
     let conf = Conf::parse(&text)?;
     let store = Store::new(&conf.state_dir);
     match call.command {
-        Command::Add => add(&call, &conf, &store).map(Some),
-        Command::Del => del(&call, &conf, &store).map(|()| None),
-        Command::Check => check(&call, &conf).map(|()| None),
-        Command::Gc => store.keep_only(&conf.attachments()).map(|()| None),
-        Command::Status | Command::Version => Ok(None),
+        CniCommand::Add => add(&call, &conf, &store).map(Some),
+        CniCommand::Del => del(&call, &conf, &store).map(|()| None),
+        CniCommand::Check => check(&call, &conf).map(|()| None),
+        CniCommand::Gc => store.keep_only(&conf.attachments()).map(|()| None),
+        CniCommand::Status | CniCommand::Version => Ok(None),
     }
 }
 

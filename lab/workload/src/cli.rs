@@ -62,9 +62,9 @@ enum Command {
         rest: Vec<String>,
     },
     /// Stand in for the node agent's socket.
-    Agent(agent::Options),
+    Agent(agent::AgentOptions),
     /// Run a program on a kernel that lacks something.
-    FakeKernel(kernel::Options),
+    FakeKernel(kernel::KernelOptions),
     /// Do nothing until killed.
     Pause,
     /// Mount a `/proc`, which shows the processes that whoever mounts it is one of.

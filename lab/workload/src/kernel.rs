@@ -35,7 +35,7 @@ use lack::{Difference, Entering, Lack};
 
 /// Arguments of `workload fake-kernel`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct KernelOptions {
     /// What the kernel lacks.
     #[arg(long, value_name = "WHAT")]
     without: Vec<Lack>,
@@ -60,7 +60,7 @@ pub struct Options {
 ///
 /// # Errors
 /// It cannot be started or traced.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &KernelOptions) -> anyhow::Result<ExitCode> {
     let difference = Difference {
         without: options.without.clone(),
         deny: options.deny.clone(),

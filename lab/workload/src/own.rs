@@ -23,7 +23,7 @@ const LO: u32 = 1;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Netlink notifications.
-pub type Changes = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
+pub type LinkChanges = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
 /// Failure while waiting.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum Error {
 /// It did not come to be in time.
 pub async fn until_own(
     handle: &Handle,
-    changes: &mut Changes,
+    changes: &mut LinkChanges,
     link: u32,
     address: Ipv6Addr,
 ) -> Result<(), Error> {

@@ -48,7 +48,7 @@ pub async fn run(mode: Mode, interception: Interception) -> anyhow::Result<()> {
     let captured = [(OUTBOUND, On::Any, mode), (INBOUND, inbound, mode)];
     let own = OWN.map(|port| (port, On::Any, Mode::Sink));
     for (port, on, mode) in captured.into_iter().chain(own) {
-        let place = Place { port, mode, interception };
+        let place = CapturePort { port, mode, interception };
         for listener in listen::tcp(on, port)? {
             tokio::spawn(accept(listener, place));
         }
@@ -60,13 +60,13 @@ pub async fn run(mode: Mode, interception: Interception) -> anyhow::Result<()> {
 
 /// Listener's port, and its handling.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct CapturePort {
     port: u16,
     mode: Mode,
     interception: Interception,
 }
 
-async fn accept(listener: TcpListener, place: Place) {
+async fn accept(listener: TcpListener, place: CapturePort) {
     loop {
         if let Ok((stream, peer)) = listener.accept().await {
             tokio::spawn(serve(stream, peer, place));
@@ -74,8 +74,8 @@ async fn accept(listener: TcpListener, place: Place) {
     }
 }
 
-async fn serve(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Result<()> {
-    let Place { port, mode, interception } = place;
+async fn serve(mut stream: TcpStream, peer: SocketAddr, place: CapturePort) -> io::Result<()> {
+    let CapturePort { port, mode, interception } = place;
     let original = original_destination(&stream, port)?;
     let hop = ProxyHop { port, original: original.to_string(), peer: peer.to_string() };
     let request = line::read(&mut stream).await?;

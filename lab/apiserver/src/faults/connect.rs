@@ -16,12 +16,12 @@ pub enum Connecting {
     ResetHandshake,
 }
 
-pub(super) struct Rule {
+pub(super) struct ConnectRule {
     effect: Connecting,
     left: Option<u32>,
 }
 
-impl Rule {
+impl ConnectRule {
     pub(super) fn new(effect: Connecting, times: Option<u32>) -> Self {
         Self { effect, left: times }
     }

@@ -11,7 +11,7 @@ use crate::selector::exact_name;
 
 /// Attributes of a request for faults and counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RequestInfo {
     pub(crate) verb: Verb,
     pub(crate) path: String,
     /// As in [`crate::Grant::new`].
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     pub(crate) is_streamed_list: bool,
 }
 
-impl Asked {
+impl RequestInfo {
     /// Of a request; without credentials the user is `system:anonymous`.
     pub(crate) fn of(parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> Self {
         let (resource, name) = match &route.target {

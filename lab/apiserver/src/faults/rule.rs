@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Asked, Effect, Rule};
+use super::{Effect, RequestInfo, Rule};
 use crate::route::Verb;
 
 /// A rule: matching requests, their number, and the effect.
@@ -82,7 +82,7 @@ impl Fault {
 
 impl Rule {
     /// True if a request is hit; a match is counted.
-    pub(super) fn strikes(&mut self, asked: &Asked, now: Timestamp) -> bool {
+    pub(super) fn strikes(&mut self, asked: &RequestInfo, now: Timestamp) -> bool {
         let fault = &self.fault;
         let spent = fault.times.is_some_and(|times| self.hits >= times);
         let fits = |only: &Option<String>, is: Option<&String>| only.is_none() || only.as_ref() == is;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use apiserver::{ApiServer, Options, Timestamp};
+use apiserver::{ApiServer, ServerOptions, Timestamp};
 use serde_json::{Value, json};
 
 /// A server with the namespace `shop`; its clock stands still until it is moved.
@@ -21,9 +21,9 @@ impl World {
         Self::with(|_| {})
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut ServerOptions)) -> Self {
         let clock = Arc::new(AtomicI64::new(1_700_000_000));
-        let mut options = Options { seed: 7, ..Options::default() };
+        let mut options = ServerOptions { seed: 7, ..ServerOptions::default() };
         let read = Arc::clone(&clock);
         options.clock = Arc::new(move || Timestamp::from_second(read.load(Ordering::Relaxed)).unwrap());
         change(&mut options);

@@ -16,7 +16,7 @@ use crate::error::Error;
 /// Cached result of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct CachedResult {
     kind: String,
     container_id: String,
     /// Text of the conflist, base64.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub result: Value,
 }
 
-impl Entry {
+impl CachedResult {
     /// Entry of an ADD.
     #[must_use]
     pub fn new(list: &List, attachment: &Attachment, result: &Value) -> Self {
@@ -83,7 +83,7 @@ impl Cache {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn put(&self, mut entry: Entry) -> Result<(), Error> {
+    pub fn put(&self, mut entry: CachedResult) -> Result<(), Error> {
         if self.layout == Layout::WithoutNetns {
             entry.netns.clear();
         }
@@ -95,7 +95,7 @@ impl Cache {
 
     /// Entry of a sandbox, whatever its network is called.
     #[must_use]
-    pub fn get(&self, attachment: &Attachment) -> Option<Entry> {
+    pub fn get(&self, attachment: &Attachment) -> Option<CachedResult> {
         serde_json::from_slice(&fs::read(self.find(attachment)?).ok()?).ok()
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let cache = Cache::new(directory.path(), Layout::WithNetns);
         let list = List::from_text(br#"{"name":"n-1","plugins":[{"type":"x"}]}"#).unwrap();
         let attachment = Attachment { container_id: "c".to_owned(), ..Attachment::default() };
-        cache.put(Entry::new(&list, &attachment, &serde_json::json!({"ips": []}))).unwrap();
+        cache.put(CachedResult::new(&list, &attachment, &serde_json::json!({"ips": []}))).unwrap();
         assert!(directory.path().join("results/n-1-c-eth0").exists());
         assert_eq!(cache.get(&attachment).unwrap().list().unwrap(), list);
         cache.forget(&attachment).unwrap();
@@ -188,7 +188,7 @@ mod tests {
         let attachment = Attachment { container_id: "c".to_owned(), netns, ..Attachment::default() };
         for (layout, kept) in [(Layout::WithNetns, true), (Layout::WithoutNetns, false)] {
             let cache = Cache::new(directory.path(), layout);
-            cache.put(Entry::new(&list, &attachment, &Value::Null)).unwrap();
+            cache.put(CachedResult::new(&list, &attachment, &Value::Null)).unwrap();
             let text = fs::read_to_string(directory.path().join("results/n-c-eth0")).unwrap();
             assert_eq!(text.contains(r#""netns":"/var/run/netns/x""#), kept, "{text}");
         }

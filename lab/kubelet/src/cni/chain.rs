@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths};
 use serde_json::{Map, Value, json};
 
-use super::cache::{Cache, Entry, Layout};
+use super::cache::{Cache, CachedResult, Layout};
 use super::call::{Caller, failure, not_found};
 use super::conflist::{Extra, List};
 use super::multus;
@@ -125,7 +125,7 @@ impl Chain {
         let list = self.list()?;
         let added = self.add_list(&list, attachment).await;
         match &added {
-            Ok(result) => self.cache.put(Entry::new(&list, attachment, result))?,
+            Ok(result) => self.cache.put(CachedResult::new(&list, attachment, result))?,
             Err(_) => {
                 // DEL's failure is in the record; the first failure is reported.
                 let _ = self.del_list(&list, attachment, None).await;
@@ -155,7 +155,7 @@ impl Chain {
     /// A plugin failed; the ones before it in the list were not called then.
     pub async fn del(&self, attachment: &Attachment) -> Result<(), ChainError> {
         let entry = self.cache.get(attachment);
-        let list = match entry.as_ref().and_then(Entry::list) {
+        let list = match entry.as_ref().and_then(CachedResult::list) {
             Some(list) => list,
             None => self.list()?,
         };
@@ -184,7 +184,7 @@ impl Chain {
     /// A plugin failed, the list is too old for CHECK, or the cache knows nothing of the sandbox.
     pub async fn check(&self, attachment: &Attachment) -> Result<(), ChainError> {
         let entry = self.cache.get(attachment);
-        let list = match entry.as_ref().and_then(Entry::list) {
+        let list = match entry.as_ref().and_then(CachedResult::list) {
             Some(list) => list,
             None => self.list()?,
         };

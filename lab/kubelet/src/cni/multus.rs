@@ -17,7 +17,7 @@ use cluster::{ChainFailure, CniAnswer};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::cache::{Cache, Entry, base64, unbase64};
+use super::cache::{Cache, CachedResult, base64, unbase64};
 use super::chain::{Attachment, Chain, ChainError};
 use super::conflist::{Extra, List, files};
 use crate::error::Error;
@@ -156,7 +156,7 @@ impl Chain {
                     return Err(error);
                 }
             };
-            self.results().put(Entry::new(&delegate.list, &place, &result))?;
+            self.results().put(CachedResult::new(&delegate.list, &place, &result))?;
             if number == 0 {
                 first = result;
             }

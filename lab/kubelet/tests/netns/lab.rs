@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cluster::{Cluster as _, Node, PodStart, Traffic, Transport, Workload};
-use kubelet::{NetnsCluster, Options};
+use kubelet::{ClusterOptions, NetnsCluster};
 use serde_json::{Value, json};
 
 use crate::isolation;
@@ -32,7 +32,7 @@ impl Lab {
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let directory = PathBuf::from(format!("/run/lab-{number}"));
         let sut = directory.join("no-sut");
-        let mut options = Options::new(&directory, &isolation::workload(), &sut);
+        let mut options = ClusterOptions::new(&directory, &isolation::workload(), &sut);
         options.nodes = nodes.iter().map(ToString::to_string).collect();
         let cluster = NetnsCluster::start(options).await.unwrap();
         let lab = Self { cluster, directory };

@@ -31,7 +31,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kubelet::NetnsCluster;
-use kubelet::netns::{Namespace, Role, add_addresses};
+use kubelet::netns::{Namespace, NamespaceRole, add_addresses};
 use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use netfilter::Netns;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn former(world: &mut LabWorld) -> Step {
     let file = paths(world).await?.cache_dir.join("results/lab-net-former-eth0");
     std::fs::write(file, entry.to_string()).map_err(Stop::harness)?;
     let file = paths(world).await?.netns_dir.join("former");
-    let left = Namespace::create(&file, Role::Pod).await.map_err(Stop::harness)?;
+    let left = Namespace::create(&file, NamespaceRole::Pod).await.map_err(Stop::harness)?;
     let address = address.parse().map_err(Stop::harness)?;
     world.namespaces.push(left);
     add_addresses(&file, &[address]).await.map_err(Stop::harness)

@@ -20,7 +20,7 @@ pub const NETWORKS_ANNOTATION: &str = "lab.millrace.dev/networks";
 
 /// CNI command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum CniCommand {
     Add,
     Del,
     Check,
@@ -33,7 +33,7 @@ pub enum Command {
 #[derive(Debug, Clone)]
 pub struct Call {
     /// `CNI_COMMAND`
-    pub command: Command,
+    pub command: CniCommand,
     /// `CNI_CONTAINERID`
     pub container_id: String,
     /// `CNI_NETNS`; may be missing for DEL.
@@ -47,18 +47,18 @@ impl Call {
     pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let present = |name| get(name).filter(|value| !value.is_empty());
         let command = match present("CNI_COMMAND").as_deref() {
-            Some("ADD") => Command::Add,
-            Some("DEL") => Command::Del,
-            Some("CHECK") => Command::Check,
-            Some("GC") => Command::Gc,
-            Some("STATUS") => Command::Status,
-            Some("VERSION") => Command::Version,
+            Some("ADD") => CniCommand::Add,
+            Some("DEL") => CniCommand::Del,
+            Some("CHECK") => CniCommand::Check,
+            Some("GC") => CniCommand::Gc,
+            Some("STATUS") => CniCommand::Status,
+            Some("VERSION") => CniCommand::Version,
             other => return Err(Error::Environment(format!("CNI_COMMAND {other:?} is not known"))),
         };
         let needed: &[&str] = match command {
-            Command::Add | Command::Check => &["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"],
-            Command::Del => &["CNI_CONTAINERID", "CNI_IFNAME"],
-            Command::Gc | Command::Status | Command::Version => &[],
+            CniCommand::Add | CniCommand::Check => &["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"],
+            CniCommand::Del => &["CNI_CONTAINERID", "CNI_IFNAME"],
+            CniCommand::Gc | CniCommand::Status | CniCommand::Version => &[],
         };
         let missing: Vec<&str> = needed.iter().copied().filter(|name| present(name).is_none()).collect();
         if !missing.is_empty() {
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn host_ends_are_short_and_differ() {
         let call = |id: &str| Call {
-            command: Command::Add,
+            command: CniCommand::Add,
             container_id: id.to_owned(),
             netns: None,
             ifname: "eth0".to_owned(),

@@ -17,7 +17,7 @@ use rtnetlink::{Handle, LinkUnspec, LinkVeth, MulticastGroup, RouteMessageBuilde
 
 use super::Error;
 use super::conf::{Call, Range};
-use crate::own::{self, Changes};
+use crate::own::{self, LinkChanges};
 
 /// One of a pod's networks.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +172,7 @@ fn is_gone(error: &rtnetlink::Error) -> bool {
 /// pods come and go by the dozen the kernel runs out of room for news, and an answer among them would be lost with them.
 struct Side {
     handle: Handle,
-    changes: Changes,
+    changes: LinkChanges,
     /// Receives notifications until aborted.
     _listener: Handle,
     link: u32,

@@ -99,13 +99,13 @@ pub fn addresses(result: &Value) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basenet::conf::Command;
+    use crate::basenet::conf::CniCommand;
 
     #[test]
     fn addresses_survive_every_version_in_order() {
         let wanted: Vec<IpAddr> = vec!["fd00::2".parse().unwrap(), "10.0.0.2".parse().unwrap()];
         let call = Call {
-            command: Command::Add,
+            command: CniCommand::Add,
             container_id: "c".to_owned(),
             netns: Some("/n".into()),
             ifname: "eth0".to_owned(),

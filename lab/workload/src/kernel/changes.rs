@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 /// Changes so far.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct FileChanges {
     program: OwnedFd,
     count: u32,
     /// File of the last write, and the number of writes.
@@ -26,7 +26,7 @@ enum Change {
     Other,
 }
 
-impl Changes {
+impl FileChanges {
     /// Changes of the process of this pid.
     pub(super) fn of(program: u32) -> Result<Self, Errno> {
         let pid = i32::try_from(program).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;

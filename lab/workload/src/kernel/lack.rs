@@ -23,7 +23,7 @@ pub struct Difference {
 
 /// A relevant system call with its arguments.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Call<'a> {
+pub enum SystemCall<'a> {
     /// `socket(domain, _, protocol)`
     Socket {
         /// `AF_*`
@@ -78,17 +78,23 @@ const IPT_OPTIONS: std::ops::RangeInclusive<u64> = 64..=68;
 impl Difference {
     /// Fate of `call`.
     #[must_use]
-    pub fn fate(&self, call: &Call<'_>) -> Fate {
+    pub fn fate(&self, call: &SystemCall<'_>) -> Fate {
         let lacks = |lack| self.without.contains(&lack);
         match call {
-            Call::Socket { domain: AF_NETLINK, protocol: NETLINK_NETFILTER } if lacks(Lack::Nfnetlink) => {
+            SystemCall::Socket { domain: AF_NETLINK, protocol: NETLINK_NETFILTER }
+                if lacks(Lack::Nfnetlink) =>
+            {
                 Fate::Fails(Errno::EPROTONOSUPPORT)
             }
-            Call::Socket { domain: AF_INET6, .. } if lacks(Lack::Ipv6) => Fate::Fails(Errno::EAFNOSUPPORT),
-            Call::Socket { .. } => Fate::Same,
-            Call::Send(bytes) => changed(self.without.iter().flat_map(|lack| edits(*lack, bytes)).collect()),
-            Call::Path(path) => self.opened(path),
-            Call::SocketOption { level, name, value } => {
+            SystemCall::Socket { domain: AF_INET6, .. } if lacks(Lack::Ipv6) => {
+                Fate::Fails(Errno::EAFNOSUPPORT)
+            }
+            SystemCall::Socket { .. } => Fate::Same,
+            SystemCall::Send(bytes) => {
+                changed(self.without.iter().flat_map(|lack| edits(*lack, bytes)).collect())
+            }
+            SystemCall::Path(path) => self.opened(path),
+            SystemCall::SocketOption { level, name, value } => {
                 if !LEVELS.contains(level) || !IPT_OPTIONS.contains(name) {
                     Fate::Same
                 } else if lacks(Lack::IpTables) {
@@ -99,8 +105,8 @@ impl Difference {
                     Fate::Same
                 }
             }
-            Call::Enter if self.entering == Entering::Forbidden => Fate::Fails(Errno::EPERM),
-            Call::Enter => Fate::Same,
+            SystemCall::Enter if self.entering == Entering::Forbidden => Fate::Fails(Errno::EPERM),
+            SystemCall::Enter => Fate::Same,
         }
     }
 
@@ -209,7 +215,7 @@ mod tests {
 
     fn sent(lack: Lack, bytes: &[u8]) -> Vec<u8> {
         let mut changed = bytes.to_vec();
-        if let Fate::Changed(edits) = without(lack).fate(&Call::Send(bytes)) {
+        if let Fate::Changed(edits) = without(lack).fate(&SystemCall::Send(bytes)) {
             for (at, byte) in edits {
                 changed[at] = byte;
             }
@@ -243,32 +249,32 @@ mod tests {
         assert_eq!(sent(Lack::Ipv6, &message(0x0a00, &[1, 0]))[16], NO_FAMILY, "a table of family inet");
         let interface = message(18, &[1, 0]);
         assert_eq!(sent(Lack::Ipv6, &interface), interface);
-        let refused = without(Lack::Ipv6).fate(&Call::Socket { domain: AF_INET6, protocol: 0 });
+        let refused = without(Lack::Ipv6).fate(&SystemCall::Socket { domain: AF_INET6, protocol: 0 });
         assert_eq!(refused, Fate::Fails(Errno::EAFNOSUPPORT));
     }
 
     #[test]
     fn paths_are_denied_with_what_is_below_them() {
         let denied = Difference { deny: vec!["/run/istio-cni".into()], ..Difference::default() };
-        let open = |path: &str| denied.fate(&Call::Path(Path::new(path)));
+        let open = |path: &str| denied.fate(&SystemCall::Path(Path::new(path)));
         assert_eq!(open("/run/istio-cni/agent.sock"), Fate::Fails(Errno::EACCES));
         assert_eq!(open("/run/istio-cni-other"), Fate::Same);
     }
 
     #[test]
     fn legacy_tables_can_be_absent_whole_or_in_part() {
-        let option = |value| Call::SocketOption { level: 0, name: 64, value };
+        let option = |value| SystemCall::SocketOption { level: 0, name: 64, value };
         assert_eq!(without(Lack::IpTables).fate(&option(b"filter\0")), Fate::Fails(Errno::ENOPROTOOPT));
         assert_eq!(without(Lack::LegacyNat).fate(&option(b"nat\0")), Fate::Changed(vec![(0, b'-')]));
         assert_eq!(without(Lack::LegacyNat).fate(&option(b"filter\0")), Fate::Same);
-        let listing = Call::Path(Path::new("/proc/self/net/ip_tables_names"));
+        let listing = SystemCall::Path(Path::new("/proc/self/net/ip_tables_names"));
         assert_eq!(without(Lack::IpTables).fate(&listing), Fate::Fails(Errno::ENOENT));
     }
 
     #[test]
     fn broken_messages_are_sent_as_they_are() {
         for bytes in [&[][..], &[1], &[255; 40], &[0; 64]] {
-            assert_eq!(without(Lack::NfTables).fate(&Call::Send(bytes)), Fate::Same);
+            assert_eq!(without(Lack::NfTables).fate(&SystemCall::Send(bytes)), Fate::Same);
         }
     }
 }

@@ -18,8 +18,8 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::changes::Changes;
-use super::lack::{Call, Difference, Fate};
+use super::changes::FileChanges;
+use super::lack::{Difference, Fate, SystemCall};
 
 /// Longer than any message of a back end.
 const LONGEST_MESSAGE: usize = 8 << 20;
@@ -45,7 +45,7 @@ pub fn run(difference: &Difference, mut program: Command) -> Result<u8> {
         | Options::PTRACE_O_TRACEEXEC;
     ptrace::setoptions(first, options)?;
     ptrace::syscall(first, None)?;
-    let changes = difference.kill_at_change.map(|_| Changes::of(child.id())).transpose()?;
+    let changes = difference.kill_at_change.map(|_| FileChanges::of(child.id())).transpose()?;
     Tracer { difference, under_way: HashMap::new(), first, since_entering: None, changes }.follow()
 }
 
@@ -73,7 +73,7 @@ struct Tracer<'a> {
     /// Number of system calls since it entered a namespace.
     since_entering: Option<u32>,
     /// Changes, if they are to be counted.
-    changes: Option<Changes>,
+    changes: Option<FileChanges>,
 }
 
 impl Tracer<'_> {
@@ -189,15 +189,15 @@ enum Carried {
 }
 
 impl Carried {
-    fn call(&self) -> Call<'_> {
+    fn call(&self) -> SystemCall<'_> {
         match self {
-            Self::Socket { domain, protocol } => Call::Socket { domain: *domain, protocol: *protocol },
-            Self::Bytes { bytes, .. } => Call::Send(bytes),
-            Self::Path(path) => Call::Path(path),
+            Self::Socket { domain, protocol } => SystemCall::Socket { domain: *domain, protocol: *protocol },
+            Self::Bytes { bytes, .. } => SystemCall::Send(bytes),
+            Self::Path(path) => SystemCall::Path(path),
             Self::Option { level, name, value, .. } => {
-                Call::SocketOption { level: *level, name: *name, value }
+                SystemCall::SocketOption { level: *level, name: *name, value }
             }
-            Self::Enter => Call::Enter,
+            Self::Enter => SystemCall::Enter,
         }
     }
 

@@ -25,7 +25,7 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use kubelet::cni::cache::{Cache, Entry, Layout};
+use kubelet::cni::cache::{Cache, CachedResult, Layout};
 use kubelet::cni::chain::Attachment;
 use kubelet::cni::conflist::List;
 use kubelet::node::KUBECONFIG;
@@ -82,7 +82,9 @@ async fn left_by_multus(world: &mut LabWorld) -> Step {
         ifname: "net1".to_owned(),
         ..Attachment::default()
     };
-    Cache::new(&own, Layout::WithNetns).put(Entry::new(&list, &sandbox, &Value::Null)).map_err(Stop::harness)
+    Cache::new(&own, Layout::WithNetns)
+        .put(CachedResult::new(&list, &sandbox, &Value::Null))
+        .map_err(Stop::harness)
 }
 
 #[given(regex = r"^tokens live (\d+) s$")]
