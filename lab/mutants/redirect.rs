@@ -4,7 +4,8 @@
 use crate::config::{Config, DNS_PORT, OUTBOUND_MARK};
 use crate::list::Selection;
 use crate::ruleset::{
-    Chain, Dialect, Family, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Dialect, Family, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table,
+    Target,
 };
 
 const TCP: Match = Match::Protocol(Protocol::Tcp);
