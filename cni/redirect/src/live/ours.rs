@@ -170,10 +170,11 @@ impl<'a> Ours<'a> {
     /// Whether a rule of a built-in chain, which should hold `wanted`, is ours.
     #[must_use]
     pub fn has(&self, chain: &LiveChain, rule: &LiveRule, wanted: &[&Rule]) -> bool {
+        // The scan comes last: there are as many rules for excluded interfaces as the annotation names.
         rule.leads_to_ours()
-            || wanted.iter().any(|wanted| same(wanted, rule))
-            || (self.is_mangle && self.is_tproxy(chain, rule))
             || self.interfaces.are_of(chain, rule)
+            || (self.is_mangle && self.is_tproxy(chain, rule))
+            || wanted.iter().any(|wanted| same(wanted, rule))
     }
 
     /// Whether a rule in a built-in chain of `mangle` is one of TPROXY's on one of the marks.
