@@ -15,7 +15,7 @@ use protocol::agent::{
 use protocol::pod::PodFacts;
 use serde_json::json;
 
-use crate::node::{Agent, Binaries, Node};
+use crate::node::{Agent, Binaries, Node, PATIENCE, until};
 use crate::{Effort, Figures, Goal, pods};
 
 const ANSWER: Goal = Goal { most: 5.0, unit: "ms" };
@@ -67,6 +67,14 @@ const ROW: usize = 400;
 /// Waits until the agent knows its pods, and makes sure that it does: it answers for some of them without asking anybody.
 pub(crate) fn known(node: &Node, keys: &[PodKey]) -> Result<()> {
     node.watched()?;
+    // The watch streams its initial events in the order of keys. Whoever is asked for too early is fetched, and no sign of the others.
+    let mut unasked = keys.iter().rev();
+    until(PATIENCE, || {
+        let before = node.gets();
+        facts(node, unasked.next().context("ask for pods until one is known")?)?;
+        Ok((node.gets() == before).then_some(()))
+    })
+    .context("wait until the agent knows its pods")?;
     let before = node.gets();
     for key in keys.iter().step_by(keys.len().div_ceil(100)) {
         facts(node, key)?;
