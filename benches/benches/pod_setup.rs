@@ -40,7 +40,7 @@ const WITH_API: &str = "plugin, API server";
 const PEER: &str = "peer, API server";
 const RESTORE: &str = "iptables-nft-restore v4+v6";
 
-/// What `--check` asks for. The figures that the bounds stand above are in benches/README.md.
+/// Regression gate of `--check`; benches/README.md has the figures behind the bounds.
 const BOUNDS: [Bound; 5] = [
     Bound { contender: WITH_AGENT, other: FLOOR, most: 2.6 },
     Bound { contender: WITH_AGENT, other: RESTORE, most: 0.33 },
@@ -49,7 +49,7 @@ const BOUNDS: [Bound; 5] = [
     Bound { contender: WITH_API, other: PEER, most: 1.0 / 27.0 },
 ];
 
-/// The same of the system calls of an ADD with the agent up.
+/// Bound on the system calls of an ADD with the agent up.
 const MOST_CALLS: usize = 68;
 
 /// Times the set-up of pods.
@@ -218,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// Says how many system calls an ADD with the agent up makes.
+    /// Prints the cost table and returns the number of system calls of an ADD with the agent up.
     fn report_cost(&self) -> Result<usize> {
         println!("process | system calls | page faults | peak RSS KiB | bytes on disk\n---|---|---|---|---");
         let floor = measure(&contender::floor(&self.floor), &self.floor)?;
@@ -268,7 +268,7 @@ fn install(program: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-/// What one run of a contender costs besides time, as a row of the report.
+/// Prints a row of the cost table for one ADD.
 fn measure(contender: &Contender, binary: &Path) -> Result<Cost> {
     let pod = PodNamespace::create()?;
     let process = contender.processes[0].in_namespace(&pod.path());

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a change must not lose. Each bound is a ratio of two contenders of one run, of the rounds that nothing disturbed, and lies so far
-//! above what is measured that contention alone does not reach it.
+//! Regression gate: upper bounds on ratios of two contenders of one run, taken at the tenth percentile and far enough above the usual
+//! figures that contention alone does not reach them.
 
 use std::fmt;
 
-/// The most times longer that one contender may take than another.
+/// Upper bound on the ratio of two contenders' times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// Whose time is bounded.
     pub contender: &'static str,
-    /// By whose.
     pub other: &'static str,
-    /// The ratio.
     pub most: f64,
 }
 
-/// How a bound was kept.
+/// A bound and the measured ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     bound: Bound,
@@ -23,7 +20,7 @@ pub struct Judged {
 }
 
 impl Bound {
-    /// Judges a ratio. One that is not a number is over any bound.
+    /// NaN exceeds any bound.
     #[must_use]
     pub fn judge(self, measured: f64) -> Judged {
         Judged { bound: self, measured }
@@ -31,7 +28,6 @@ impl Bound {
 }
 
 impl Judged {
-    /// Whether it is kept.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.measured <= self.bound.most

@@ -55,19 +55,15 @@ pub fn agent(run_dir: &Path, pod: &PodFacts) -> Result<Asked> {
 /// An API server that answers every GET with one pod, over TLS.
 #[derive(Debug)]
 pub struct ApiServer {
-    /// Its URL.
     pub url: String,
-    /// Where it listens.
     pub address: SocketAddr,
-    /// The authority that signed its certificate.
     pub authority: Authority,
-    /// How often it was asked.
     pub asked: Asked,
 }
 
 /// Starts an API server. It shakes hands as kube-apiserver does (TLS 1.3, X25519, one certificate below the cluster's authority),
-/// but for the key: its own is on P-256, kubeadm's and OpenShift's are RSA-2048. A client verifies either in about the same time,
-/// to sign with RSA takes the server longer: whoever is compared over TLS is compared without that.
+/// but for the key: its own is on P-256, kubeadm's and OpenShift's are RSA-2048, which cost a server more to sign with. All contenders
+/// are compared without that.
 pub fn api(pod: &str) -> Result<ApiServer> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("bind on loopback")?;
     let address = listener.local_addr()?;

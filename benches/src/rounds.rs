@@ -78,8 +78,7 @@ impl Rounds {
         quantile(&sorted(pairs.map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect()), 0.5)
     }
 
-    /// How a bound was kept; nothing where a contender of it did not take part. It goes by the rounds that nothing disturbed: the
-    /// tenth percentiles of both.
+    /// Ratio of the tenth percentiles, which contention hardly moves; `None` if a contender did not take part.
     #[must_use]
     pub fn judge(&self, bound: Bound) -> Option<Judged> {
         let undisturbed = |name| {

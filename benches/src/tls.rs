@@ -15,12 +15,10 @@ use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, ServerC
 use crate::contender::SetUp;
 use crate::pod::PodNamespace;
 
-/// Who signed the server's certificate.
+/// Certificate authority of the server.
 #[derive(Debug, Clone)]
 pub struct Authority {
-    /// Its certificate.
     pub certificate: CertificateDer<'static>,
-    /// The same as PEM.
     pub pem: String,
 }
 

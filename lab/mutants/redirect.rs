@@ -4,8 +4,7 @@
 use crate::config::{Config, DNS_PORT, OUTBOUND_MARK};
 use crate::list::Selection;
 use crate::ruleset::{
-    Chain, Dialect, Family, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table,
-    Target,
+    Chain, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
 };
 
 const TCP: Match = Match::Protocol(Protocol::Tcp);
@@ -22,33 +21,6 @@ pub(crate) fn without(mut ruleset: Ruleset, is_lost: impl Fn(&Rule) -> bool) -> 
 /// The ruleset without the rules that exist for one of these settings.
 pub(crate) fn without_origins(ruleset: Ruleset, origins: &[Origin]) -> Ruleset {
     without(ruleset, |rule| origins.contains(&rule.origin))
-}
-
-pub(crate) fn without_ipv6(mut ruleset: Ruleset) -> Ruleset {
-    ruleset.ipv6 = false;
-    if ruleset.dialect == Dialect::Nft {
-        // As the generator has it: a table of `inet` sees both families.
-        let mut base: Vec<(Table, Chain)> = Vec::new();
-        for rule in ruleset.rules.iter().filter(|rule| rule.chain.is_builtin()) {
-            if !base.contains(&(rule.table, rule.chain)) {
-                base.push((rule.table, rule.chain));
-            }
-        }
-        ruleset.rules.extend(base.into_iter().map(past_ipv6));
-    }
-    ruleset
-}
-
-fn past_ipv6((table, chain): (Table, Chain)) -> Rule {
-    Rule {
-        table,
-        chain,
-        scope: Scope::Both,
-        place: Place::Insert(1),
-        matches: vec![Match::Family(Family::V6)],
-        target: Target::Return,
-        origin: Origin::OtherFamily,
-    }
 }
 
 pub(crate) fn udp_as_tcp(mut ruleset: Ruleset) -> Ruleset {

@@ -70,11 +70,10 @@ pub enum Change {
 /// When the chart writes a key to the `ConfigMap`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendered {
-    /// Always.
     Always,
-    /// Where the value is not empty.
+    /// If the value is not empty.
     WhenSet,
-    /// Not by the table.
+    /// Never by the table: it follows from several values, or the chart has none.
     No,
 }
 
@@ -87,7 +86,6 @@ pub struct Setting {
     pub name: &'static str,
     /// A second spelling of the variable; the first one wins.
     pub spelling: Option<&'static str>,
-    /// Kind.
     pub kind: Kind,
     /// The chart's default: the word itself for what is text, else JSON.
     pub value_default: &'static str,
@@ -103,10 +101,10 @@ pub struct Setting {
     pub help: &'static str,
 }
 
-/// Settings are ordered, and told apart, by the agent's key.
+/// Rows are identified by their names: the agent's key and the chart's value.
 impl PartialEq for Setting {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        (self.name, self.path) == (other.name, other.path)
     }
 }
 
@@ -120,7 +118,7 @@ impl PartialOrd for Setting {
 
 impl Ord for Setting {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.name.cmp(other.name)
+        (self.name, self.path).cmp(&(other.name, other.path))
     }
 }
 

@@ -33,7 +33,7 @@ const DEFAULT_CONTROLLER_TOLERATIONS: &str = r#"[{"key":"node-role.kubernetes.io
 
 macro_rules! table {
     ($($name:ident = $setting:expr;)*) => {
-        $(#[doc = concat!("Row ", stringify!($name), ".")] pub static $name: Setting = $setting;)*
+        $(pub static $name: Setting = $setting;)*
         /// The whole table.
         pub static ALL: &[&Setting] = &[$(&$name),*];
     };

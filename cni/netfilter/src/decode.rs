@@ -52,7 +52,6 @@ struct Reader<'a> {
     has_protocol: bool,
     register: u32,
     loaded: Option<Loaded<'a>>,
-    /// Whether something was done with it.
     is_used: bool,
     mask: Option<&'a [u8]>,
     /// The lower end of what may become a range.
@@ -145,7 +144,7 @@ impl<'a> Reader<'a> {
         (self.mask, self.low) = (None, None);
     }
 
-    /// What was loaded and not used. `-i +` is kept so.
+    /// Keeps a load without a use as unknown, but for interfaces: `-i +` is stored so.
     fn flush(&mut self) {
         if let Some(loaded) = self.loaded.take().filter(|_| !self.is_used) {
             match loaded {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What nf_tables holds in the form in which it is judged and compared ([`redirect::live`]); pure.
+//! nf_tables' snapshot as [`redirect::live`]; pure.
 
 use redirect::live::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRules, LiveTable, Policy};
 use redirect::ruleset::Family;

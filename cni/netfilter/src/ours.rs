@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is ours in a snapshot ([`redirect::live::ours`]), table by table; pure.
+//! Ownership in a snapshot ([`redirect::live::ours`]), table by table; pure.
 
 use redirect::live::LiveTable;
 use redirect::live::ours::Ours;
@@ -80,7 +80,7 @@ impl<'a> OwnTable<'a> {
         })
     }
 
-    /// Whether a rule that stays jumps to a chain of ours.
+    /// True if a rule of others jumps to a chain of ours.
     pub(crate) fn is_held(&self, chain: &str) -> bool {
         self.found.is_held(chain)
     }

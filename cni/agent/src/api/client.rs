@@ -41,7 +41,7 @@ pub struct Server {
     pub token_file: PathBuf,
 }
 
-/// Why no client can be set up.
+/// Error setting up a client.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error("find the API server: {0} is not set")]

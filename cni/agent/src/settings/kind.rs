@@ -70,14 +70,6 @@ pub fn check(setting: &Setting, text: &str) -> Result<(), Problem> {
     }
 }
 
-/// The words that a setting may be.
-fn one_of(setting: &Setting) -> Problem {
-    match setting.kind {
-        Kind::OneOf(words) => Problem::OneOf(words),
-        _ => Problem::OneOf(&[]),
-    }
-}
-
 pub(crate) fn boolean(text: &str) -> Result<bool, Problem> {
     go::parse_bool(text).map_err(|_| Problem::Bool)
 }
@@ -108,26 +100,24 @@ pub(super) fn file_name(text: &str) -> Result<String, Problem> {
 
 /// `MILLRACE_STATUS_GATE`
 pub(super) fn gate(text: &str) -> Result<bool, Problem> {
-    match text {
-        "" => Ok(false),
-        "agent" => Ok(true),
-        _ => Err(one_of(&table::STATUS_GATE)),
-    }
+    check(&table::STATUS_GATE, text)?;
+    Ok(text == "agent")
 }
 
 /// `MILLRACE_BACKEND`
 pub(super) fn backend(text: &str) -> Result<Wish, Problem> {
-    if text.is_empty() { Ok(Wish::Auto) } else { text.parse().map_err(|_| one_of(&table::BACKEND)) }
+    check(&table::BACKEND, text)?;
+    Ok(text.parse().unwrap_or(Wish::Auto))
 }
 
 /// `MILLRACE_REPAIR_FALLBACK`
 pub(super) fn fallback(text: &str) -> Result<Option<RepairPolicy>, Problem> {
-    match text {
-        "" | "none" => Ok(None),
-        "delete" => Ok(Some(RepairPolicy::Delete)),
-        "label" => Ok(Some(RepairPolicy::Label)),
-        _ => Err(one_of(&table::REPAIR_FALLBACK)),
-    }
+    check(&table::REPAIR_FALLBACK, text)?;
+    Ok(match text {
+        "delete" => Some(RepairPolicy::Delete),
+        "label" => Some(RepairPolicy::Label),
+        _ => None,
+    })
 }
 
 /// A list by comma: blanks around its elements and empty ones count for nothing.
@@ -232,10 +222,19 @@ mod tests {
     }
 
     #[test]
+    fn every_word_for_a_back_end_is_one() {
+        let Kind::OneOf(words) = table::BACKEND.kind else { panic!("a back end is one of some words") };
+        for word in words {
+            assert_eq!(word.parse().ok(), backend(word).ok(), "{word}");
+        }
+        assert_eq!(backend(""), Ok(Wish::Auto));
+    }
+
+    #[test]
     fn allowed_words_are_a_sentence() {
         assert_eq!(Problem::OneOf(&["", "agent"]).to_string(), "allowed are nothing and agent");
         assert_eq!(
-            one_of(&table::BACKEND).to_string(),
+            backend("ipvs").unwrap_err().to_string(),
             "allowed are auto, nft-compat, nft, iptables-nft and iptables-legacy"
         );
     }

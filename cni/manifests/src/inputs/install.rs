@@ -82,7 +82,7 @@ fn resolved(
         put(&mut all.values, "provider", "multus".into());
     }
     if place == operator::VALUES {
-        all.notes.extend(on_multus_directory(&mut all.values, context));
+        all.notes.extend(openshift_by_directories(&mut all.values, context));
     }
     let mut context = Context { place, ..context.clone() };
     let of_document = all.namespace.as_ref().and_then(|given| given.value.as_str());
@@ -109,7 +109,7 @@ fn on_openshift(all: &Translated, context: &Context) -> bool {
 
 /// Documents for OpenShift name its directories and, as upstream's did, not the platform: that the agent needs a security context constraint
 /// and an `SELinux` type there follows from it.
-fn on_multus_directory(values: &mut Value, context: &Context) -> Option<Note> {
+fn openshift_by_directories(values: &mut Value, context: &Context) -> Option<Note> {
     const PLATFORM: &str = "openshift";
     let field = Family::Platform.field();
     if context.platform.is_some() || get(values, field).is_some() || get(values, "global.platform").is_some()

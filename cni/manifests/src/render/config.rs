@@ -52,8 +52,3 @@ fn text(kind: Kind, value: &Value) -> String {
         (_, value) => value.to_string(),
     }
 }
-
-/// Name of a variant.
-pub(super) fn word(one: impl serde::Serialize) -> String {
-    json!(one).as_str().unwrap_or_default().to_owned()
-}

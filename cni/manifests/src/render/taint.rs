@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::agent::{NAME as AGENT, annotations, apart};
-use super::config::word;
 use super::container::{field, image, ports, pull_policy, readiness, startup};
 use super::extra::network_policy;
 use super::make::{CONFIG_MAP, DEPLOYMENT, Maker, merged, or, put_unless_empty};
@@ -126,7 +125,7 @@ fn tolerations(taint: &Taint) -> Vec<Value> {
 fn container(make: &Maker<'_>, lease: &str) -> Value {
     let (values, namespace) = (make.values, make.namespace());
     let mut arguments = vec![
-        format!("--mode={}", word(values.taint.mode)),
+        format!("--mode={}", json!(values.taint.mode).as_str().unwrap_or_default()),
         format!("--taint-name={}", name(&values.taint)),
         format!("--lease-name={lease}"),
         format!("--lease-namespace={namespace}"),

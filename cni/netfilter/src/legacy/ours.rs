@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is ours in tables of legacy iptables ([`redirect::live::ours`]), and whether it is what is wanted; pure.
+//! Ownership ([`redirect::live::ours`]) and comparison of legacy iptables' tables; pure.
 
 use redirect::live::ours::Ours;
 use redirect::live::same::same;

@@ -76,7 +76,7 @@ pub(super) fn is_goto(family: Family, entry: &Entry<'_>) -> bool {
     entry.head.get(at).is_some_and(|flags| flags & bit != 0)
 }
 
-/// What an entry does that does not jump, and how `iptables -S` spells that behind conditions of which these are `known`.
+/// Actions of an entry that does not jump, and their spelling in `iptables -S` behind the `known` conditions.
 pub(super) fn outcome(
     verdict: Option<Verdict>,
     entry: &Entry<'_>,

@@ -65,7 +65,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// How many rules with sets were listed.
+/// Number of listed rules with sets.
 static LISTED_SETS: AtomicUsize = AtomicUsize::new(0);
 
 /// Everything that can be seen of a namespace.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How rules that were found differ from what a pod should have, in plain words. It knows rules by what they mean ([`super::same`]) and
+//! Differences between found and wanted rules, in plain words. It knows rules by what they mean ([`super::same`]) and
 //! ours among them by [`super::ours`]. Rules of others are told where they can keep packets from ours.
 
 use std::fmt;

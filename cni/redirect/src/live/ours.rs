@@ -26,7 +26,7 @@ use crate::ruleset::{Match, Rule, Sense, Table, Target};
 use super::same::same;
 use super::{Action, Condition, LiveChain, LiveFamily, LiveHook, LiveRule, LiveRules, LiveTable};
 
-/// What every name of a chain of ours begins with.
+/// Prefix of our chains' names.
 const PREFIX: &str = "ISTIO_";
 /// Marks that upstream uses: inbound and outbound TPROXY.
 const MARKS: [u32; 2] = [1337, 1338];
@@ -38,7 +38,7 @@ impl LiveRules {
         self.tables.iter().find(|table| table.family == family && table.name == name)
     }
 
-    /// Whether there are redirection rules of any version and any back end.
+    /// True if there are redirection rules of any version and any back end.
     #[must_use]
     pub fn hold_ours(&self) -> bool {
         self.tables.iter().any(LiveTable::holds_ours)
@@ -52,7 +52,7 @@ impl LiveTable {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// Whether it is one of our native tables, which are ours as a whole.
+    /// True for a table of the native back end, which is ours as a whole.
     #[must_use]
     pub fn is_native(&self) -> bool {
         self.family == LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.native_name())
@@ -62,13 +62,13 @@ impl LiveTable {
         self.family != LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.name())
     }
 
-    /// Whether a chain of this table is ours, and not one that the kernel calls.
+    /// True for a chain of ours that is no base chain.
     #[must_use]
     pub fn owns(&self, chain: &LiveChain) -> bool {
         chain.entry.is_none() && (self.is_native() || (self.is_of_iptables() && chain.is_ours()))
     }
 
-    /// Whether rules of ours are here: a chain of ours with a rule in it, or a jump to one.
+    /// True if a chain of ours has a rule, or a rule jumps to such a chain.
     #[must_use]
     pub fn holds_ours(&self) -> bool {
         let holds = |chain: &LiveChain| {
@@ -78,8 +78,7 @@ impl LiveTable {
         (self.is_native() || self.is_of_iptables()) && self.chains.iter().any(holds)
     }
 
-    /// Whether a rule that stays leads to a chain of ours: one in a chain of somebody else. (In built-in chains every jump to us is
-    /// ours.)
+    /// True if a rule in a chain of others leads to the chain, which then cannot be deleted. (In built-in chains every such jump is ours.)
     #[must_use]
     pub fn is_held(&self, name: &str) -> bool {
         let of_others = self.chains.iter().filter(|chain| !chain.is_ours() && !chain.is_built_in());
@@ -88,13 +87,12 @@ impl LiveTable {
 }
 
 impl LiveChain {
-    /// Whether its name makes it a chain of ours.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.name.starts_with(PREFIX)
     }
 
-    /// Whether iptables calls it built-in.
+    /// True for iptables' built-in chains.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         LiveHook::NAMES.iter().any(|(_, name)| self.name == *name)
@@ -111,7 +109,6 @@ impl LiveRule {
         })
     }
 
-    /// Whether it jumps or goes to a chain of ours.
     #[must_use]
     pub fn leads_to_ours(&self) -> bool {
         self.leads_to().is_some_and(|chain| chain.starts_with(PREFIX))
@@ -134,7 +131,7 @@ impl LiveRule {
     }
 }
 
-/// What tells rules of ours in the built-in chains of a table.
+/// Ownership of rules in the built-in chains of a table.
 pub struct Ours<'a> {
     is_mangle: bool,
     marks: Vec<u32>,
@@ -167,7 +164,7 @@ impl<'a> Ours<'a> {
         }
     }
 
-    /// Whether a rule of a built-in chain, which should hold `wanted`, is ours.
+    /// True if a rule is ours in a built-in chain that should hold `wanted`.
     #[must_use]
     pub fn has(&self, chain: &LiveChain, rule: &LiveRule, wanted: &[&Rule]) -> bool {
         // The scan comes last: there are as many rules for excluded interfaces as the annotation names.
@@ -177,7 +174,7 @@ impl<'a> Ours<'a> {
             || wanted.iter().any(|wanted| same(wanted, rule))
     }
 
-    /// Whether a rule in a built-in chain of `mangle` is one of TPROXY's on one of the marks.
+    /// TPROXY's rules in the built-in chains of `mangle`, by mark.
     fn is_tproxy(&self, chain: &LiveChain, rule: &LiveRule) -> bool {
         let ours = |mark: &u32| self.marks.contains(mark);
         let marked = || rule.known().any(|known| matches!(known, Match::Mark(Sense::Is, mark) if ours(mark)));
@@ -221,7 +218,7 @@ impl<'a> Interfaces<'a> {
         Self { inbound: inbound.collect(), outbound: outbound.collect(), jumped: jumped.collect(), made }
     }
 
-    /// Whether a rule leaves one of them alone.
+    /// True for a rule of an excluded or virtual interface.
     fn are_of(&self, chain: &LiveChain, rule: &LiveRule) -> bool {
         if rule.handle.is_some_and(|handle| !self.made.contains(&handle)) {
             return false;

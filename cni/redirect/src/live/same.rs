@@ -5,7 +5,7 @@
 use super::{Action, Condition, LiveRule};
 use crate::ruleset::{Dialect, Match, Rule, Target};
 
-/// Whether both have the same conditions and do the same.
+/// Equality of meaning.
 #[must_use]
 pub fn same(wanted: &Rule, found: &LiveRule) -> bool {
     let conditions: Option<Vec<&Match>> = found.conditions.iter().map(Condition::known).collect();
@@ -31,7 +31,7 @@ fn does(wanted: &Target, found: &LiveRule) -> bool {
 }
 
 impl Action {
-    /// What a rule with this target does.
+    /// Actions of a target: TPROXY has three.
     #[must_use]
     pub fn of(target: &Target, dialect: Dialect) -> Vec<Self> {
         vec![match *target {
