@@ -87,6 +87,7 @@ impl LiveTable {
 }
 
 impl LiveChain {
+    /// True if its name has our prefix.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.name.starts_with(PREFIX)
@@ -109,6 +110,7 @@ impl LiveRule {
         })
     }
 
+    /// True if it jumps or goes to a chain of ours.
     #[must_use]
     pub fn leads_to_ours(&self) -> bool {
         self.leads_to().is_some_and(|chain| chain.starts_with(PREFIX))

@@ -166,16 +166,28 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
+/// Number of nodes that the DaemonSet wants a pod on, once its controller has seen its latest generation.
+async fn desired(world: &mut LabWorld) -> Result<Option<i32>, Stop> {
+    let client = world.cluster().await?.api().client();
+    let sets: Api<DaemonSet> = Api::namespaced(client, SYSTEM_NAMESPACE);
+    let set = sets.get_opt(DAEMONSET).await.map_err(Stop::harness)?.unwrap_or_default();
+    let status = set.status.unwrap_or_default();
+    Ok((status.observed_generation == set.metadata.generation).then_some(status.desired_number_scheduled))
+}
+
+/// Waits until every node that the DaemonSet wants has a pod of the agent, and all of them are ready.
 async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
     eventually(deadline, async || {
         let pods = agents(world).await?;
-        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
-        let mut staying = pods.iter().filter(stays).peekable();
-        if staying.peek().is_some() && staying.all(is_ready) {
+        let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let ready = staying.clone().filter(|pod| is_ready(pod)).count();
+        let desired = desired(world).await?.and_then(|desired| usize::try_from(desired).ok());
+        if ready > 0 && ready == staying.count() && desired.is_some_and(|desired| ready >= desired) {
             return Ok(());
         }
         let states: Vec<_> = pods.iter().map(|pod| pod["status"]["containerStatuses"].to_string()).collect();
-        Err(Stop::wrong(format!("the agent is not ready: {}", states.join(", "))))
+        let states = states.join(", ");
+        Err(Stop::wrong(format!("the agent is not ready: {ready} of {desired:?} pods: {states}")))
     })
     .await
 }
