@@ -12,7 +12,6 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 
 use crate::error::ApiError;
-use crate::flights::Flight;
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -118,16 +117,4 @@ pub(crate) fn dripping(reply: Result<Reply, ApiError>, bytes: usize, every: Dura
 #[expect(clippy::disallowed_methods, reason = "the pause is the fault that was asked for")]
 pub(crate) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
-}
-
-/// Keeps a request in flight until the last byte of its response.
-pub(crate) fn flying(response: Response<Body>, flight: Option<Flight>) -> Response<Body> {
-    let Some(flight) = flight else { return response };
-    response.map(|body| {
-        body.map_frame(move |frame| {
-            let _until_the_body_is_dropped = &flight;
-            frame
-        })
-        .boxed_unsync()
-    })
 }

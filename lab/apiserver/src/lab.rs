@@ -14,13 +14,11 @@ use crate::ApiServer;
 use crate::access::Account;
 use crate::error::ApiError;
 use crate::faults::Faults;
-use crate::flights::InFlight;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
 use crate::rbac::{Attributes, Grant};
 use crate::reads::Gates;
 use crate::roles;
-use crate::route::Verb;
 use crate::server::Shared;
 use crate::store::{Change, Collection, Key, Part};
 
@@ -116,13 +114,6 @@ impl ApiServer {
     /// Waits until at least `count` requests match (arrived, or answered if the filter looks at the code).
     pub async fn until_requests(&self, count: usize, mut filter: impl FnMut(&Logged) -> bool) {
         wait(self.shared.traffic(), || (self.count(&mut filter) >= count).then_some(())).await;
-    }
-
-    /// Number of requests in flight, now and at most, of a user (`system:admin`, `system:serviceaccount:NAMESPACE:NAME`) with a verb on a
-    /// resource (`pods`, `daemonsets.apps/status`).
-    #[must_use]
-    pub fn in_flight(&self, user: &str, verb: Verb, resource: &str) -> InFlight {
-        self.shared.in_flight(user, verb, resource)
     }
 
     #[must_use]

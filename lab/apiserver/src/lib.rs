@@ -14,7 +14,7 @@
 //! | [`selector`], [`patch`], `apply`, [`route`], [`error`] | the parts of a request and its failures: pure |
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
-//! | [`faults`], [`log`], `flights` | what goes wrong on purpose, what was asked, and how much at once |
+//! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
 //! | `serve`, `tls` | sockets and certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
 
@@ -24,7 +24,6 @@ mod answer;
 mod apply;
 pub mod error;
 pub mod faults;
-mod flights;
 mod ids;
 mod json_patch;
 pub mod kinds;
@@ -56,7 +55,6 @@ pub use self::access::Account;
 pub use self::answer::Unanswered;
 pub use self::error::ApiError;
 pub use self::faults::{Connecting, Effect, Fault, FaultId, Faults, Odds};
-pub use self::flights::InFlight;
 pub use self::lab::Changes;
 pub use self::log::Logged;
 pub use self::rbac::{Attributes, Grant, RoleId};

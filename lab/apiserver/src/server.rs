@@ -19,7 +19,6 @@ use crate::access::{Access, Identity};
 use crate::answer::{self, Body, BoxError, Reply, Unanswered};
 use crate::error::ApiError;
 use crate::faults::{Effect, Faults, RequestInfo};
-use crate::flights::{self, Flight, Flights, InFlight};
 use crate::kinds;
 use crate::log::{Log, Logged};
 use crate::operate::{Call, operate};
@@ -50,7 +49,6 @@ pub(crate) struct Shared {
     /// Counts arrivals and responses.
     requests: watch::Sender<u64>,
     faults: Faults,
-    flights: Flights,
     clock: Clock,
     bookmark_every: Duration,
     deletion_lag: Duration,
@@ -64,7 +62,6 @@ impl Shared {
             log: Mutex::new(Log::new(options.log)),
             requests: watch::Sender::new(0),
             faults: Faults::default(),
-            flights: Flights::default(),
             clock: options.clock,
             bookmark_every: options.bookmark_every,
             deletion_lag: options.deletion_lag,
@@ -137,7 +134,6 @@ impl Shared {
         let route = Route::of(&parts.method, parts.uri.path(), &query);
         let who = self.identify(default, &parts.headers);
         let asked = RequestInfo::of(&parts, &route, &query, who.as_ref().ok());
-        let flight = self.take_off(&asked);
         let order = self.arrived(&parts, &asked);
         let (holds, fate) = self.faults.meet(&asked, self.now());
         for hold in holds {
@@ -166,20 +162,7 @@ impl Shared {
         };
         self.log().answered(order, response.status().as_u16());
         self.requests.send_modify(|moves| *moves += 1);
-        Ok(answer::flying(response, flight))
-    }
-
-    /// Counts a request on a resource as in flight until its response has left.
-    fn take_off(&self, asked: &RequestInfo) -> Option<Flight> {
-        let RequestInfo { verb, user, .. } = asked;
-        let resource = asked.resource.clone()?;
-        Some(self.flights.begin(flights::FlightKey { user: user.clone(), verb: *verb, resource }))
-    }
-
-    /// Number of a user's requests in flight, now and at most.
-    pub(crate) fn in_flight(&self, user: &str, verb: Verb, resource: &str) -> InFlight {
-        let (user, resource) = (user.to_owned(), resource.to_owned());
-        self.flights.of(&flights::FlightKey { user, verb, resource })
+        Ok(response)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -170,8 +170,7 @@ impl NetnsNode {
             read_only: true,
             propagation: Propagation::None,
         });
-        let has_tools = self.options.image_has_tools;
-        program.root = Some(Root { base: rooted.own.join("root"), mounts, has_tools });
+        program.root = Some(Root { base: rooted.own.join("root"), mounts });
         program.path = at;
         Ok(())
     }

@@ -81,8 +81,6 @@ pub struct ClusterOptions {
     /// `/run` of nodes is a shared mount, as with systemd. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes reject a
     /// container that asks for `HostToContainer` there.
     pub run_is_shared: bool,
-    /// The image has the system's tools beside our programs. Ours has not; one of a user's may.
-    pub image_has_tools: bool,
     /// Probes begin when a kubelet's would: after `initialDelaySeconds`, readiness not before the startup probe succeeded. Otherwise
     /// readiness alone is probed, from the start, as scenarios wait for it by the hundred.
     pub probes_in_time: bool,
@@ -116,7 +114,6 @@ impl ClusterOptions {
             uid_is_withheld: false,
             back_off: None,
             run_is_shared: true,
-            image_has_tools: false,
             probes_in_time: false,
             probe_every: Duration::from_millis(50),
             token_life: Duration::from_secs(3600),

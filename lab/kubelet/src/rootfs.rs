@@ -15,19 +15,6 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use crate::error::Error;
 use crate::pids::Pids;
 
-/// Files of the machine in an image with tools: the tools that a back end may start, and their dependencies.
-const TOOLS: [&str; 9] = [
-    "/bin",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/sbin",
-    "/usr",
-    "/etc/protocols",
-];
-
 /// Devices that every container has.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
@@ -70,8 +57,6 @@ pub struct Root {
     pub base: PathBuf,
     /// Mounts: the image's files, volumes.
     pub mounts: Vec<Mount>,
-    /// The image has the machine's tools, too.
-    pub has_tools: bool,
 }
 
 impl Root {
@@ -85,9 +70,8 @@ impl Root {
             make_directory(&base.join(directory))?;
         }
         symlink("../run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
-        let tools = if self.has_tools { TOOLS.as_slice() } else { &[] };
-        for part in tools.iter().chain(&DEVICES) {
-            system(base, Path::new(part))?;
+        for device in DEVICES.map(Path::new) {
+            bind(&Mount { read_only: false, ..Mount::image(device, "") }, &below(base, device))?;
         }
         let fixed = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         match pids {
@@ -151,19 +135,6 @@ impl Drop for SharedDirectory {
         // Nothing useful can be done about a failure: the mount namespace of the lab ends with the lab.
         let _ = umount2(&self.0, MntFlags::MNT_DETACH);
     }
-}
-
-/// Mounts of the machine's files: links as they are, the rest read-only; missing ones are left out.
-fn system(base: &Path, path: &Path) -> Result<(), Error> {
-    let at = below(base, path);
-    let Ok(kind) = fs::symlink_metadata(path) else { return Ok(()) };
-    if kind.is_symlink() {
-        let to = fs::read_link(path).map_err(Error::file("read", path))?;
-        return symlink(to, &at).map_err(Error::file("link", at));
-    }
-    // A device is as it is: read only, nothing could be written into it.
-    let read_only = kind.is_dir() || kind.is_file();
-    bind(&Mount { read_only, ..Mount::image(path, "") }, &at)
 }
 
 /// An absolute path below `base`.

@@ -17,6 +17,7 @@ Examples:
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
+  cnilab steps conflist                    steps that speak of it, with examples
   cnilab doctor                            what this machine can do
 
 Exit codes:
@@ -46,6 +47,12 @@ pub enum Command {
     Build(BuildArgs),
     /// Lists features, scenarios, what they need and the defects that they must catch
     List(Selection),
+    /// Prints the vocabulary: every step, its description and an example from the features
+    Steps {
+        /// Only steps with this text in them, as in `cnilab steps conflist`
+        #[arg(value_name = "TEXT", default_value = "")]
+        word: String,
+    },
     /// Says what this machine can do, how that was found out, and how to get what is lacking
     Doctor {
         /// Exit code 4 also for what is optional

@@ -15,6 +15,7 @@
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
 //! | [`world`], [`tier`], [`pod`], [`steps`] | a scenario's world, and the steps that act on it |
 //! | [`truth`] | the truth table: the evaluator and the kernel on the same packets |
+//! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
 //! | [`net`] | the sandbox' own network |
 
@@ -47,6 +48,7 @@ pub mod sut;
 pub mod tier;
 pub mod truth;
 pub mod verdict;
+pub mod vocabulary;
 pub mod world;
 pub mod writer;
 

@@ -14,7 +14,7 @@ use crate::locate::Workspace;
 use crate::mutants::{Mutants, weave};
 use crate::plan::{Plan, Sut, Task};
 use crate::sandbox::{self, ids, inside};
-use crate::{board, list, sut};
+use crate::{board, list, sut, vocabulary};
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
 const JOBS_PER_CORE: usize = 3;
@@ -25,6 +25,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run(args),
         Command::Build(args) => build(&args),
         Command::List(selection) => list(&selection),
+        Command::Steps { word } => steps(&word),
         Command::Doctor { strict } => {
             sandbox::run(Task::Doctor { strict, without_musl: sut::without_musl() })
         }
@@ -47,6 +48,18 @@ fn select(workspace: &Workspace, selection: &Selection) -> Result<Catalogue, Exi
         return Err(Exit::Usage);
     }
     Ok(catalogue)
+}
+
+fn steps(word: &str) -> anyhow::Result<Exit> {
+    let workspace = Workspace::find()?;
+    let catalogue = Catalogue::read(&workspace.root, &Selection::default())?;
+    let text = vocabulary::text(&vocabulary::topics(&workspace.root, &catalogue)?, word);
+    if text.is_empty() {
+        eprintln!("cnilab: no step has {word:?} in it");
+        return Ok(Exit::Usage);
+    }
+    board::say(text.trim_end());
+    Ok(Exit::Ok)
 }
 
 fn list(selection: &Selection) -> anyhow::Result<Exit> {

@@ -117,12 +117,8 @@ pub struct NodePlan {
     pub uid_is_withheld: bool,
     /// `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
-    /// The agent's image has the tools of the machine.
-    pub image_has_tools: bool,
     /// Probes begin when a kubelet's would.
     pub probes_in_time: bool,
-    /// Lifetime of tokens, if not the usual one.
-    pub token_life: Option<Duration>,
     /// Number of nodes, if there is more than one. Steps that speak of the node mean the first.
     pub count: Option<usize>,
 }
@@ -171,9 +167,7 @@ impl Tier {
         options.cache = node.cache;
         options.uid_is_withheld = node.uid_is_withheld;
         options.run_is_shared = !node.run_is_private;
-        options.image_has_tools = node.image_has_tools;
         options.probes_in_time = node.probes_in_time;
-        options.token_life = node.token_life.unwrap_or(options.token_life);
         if let Some(count) = node.count {
             options.nodes = (1..=count).map(|number| format!("node-{number}")).collect();
         }

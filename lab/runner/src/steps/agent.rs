@@ -1,22 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node agent under test, as a pod of its DaemonSet on a node that has nothing but its own network at first.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given a node without the plugin` | the node's network is the primary alone; nothing of ours is there |
-//! | `Given/When the node agent is deployed` | the chart is applied ([`chart`]); implies a node without the plugin |
-//! | `Given the node agent is ready` | the same, and waits until it is ready |
-//! | `When its ConfigMap sets "K" to "V"` | changes a key of the ConfigMap, live |
-//! | `Then the node agent becomes ready within N s` | its pod's Ready condition |
-//! | `Then the node agent is not ready: "…"` | the probe's answer has this in it |
-//! | `Then the conflist "F" lists "a, b"` | the types of the plugins of a list, in order |
-//! | `Then the conflist "F" is as it was` | byte for byte as before the agent was deployed |
-//! | `When the DaemonSet is deleted` | and waits until its pods are gone |
-//! | `When the DaemonSet is deleted, its rights first` | as `helm uninstall` may do it |
-//! | `When the node agent is killed` | SIGKILL; the kubelet starts it again |
-//! | `Then nothing of ours is left on the node` | no binary, kubeconfig, socket, entry, temporary |
-//! | `Then the node agent says "…"` | a line of its log, waited for |
-//! | `Then it comes up within N s` | the pod that `it` means runs, however many starts that takes |
 
 pub mod asked;
 pub mod chart;
@@ -114,6 +97,7 @@ pub fn bare(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Applies the chart; implies a node without the plugin.
 #[given("the node agent is deployed")]
 #[when("the node agent is deployed")]
 async fn deploy(world: &mut LabWorld) -> Step {
@@ -122,12 +106,14 @@ async fn deploy(world: &mut LabWorld) -> Step {
     chart::apply(world).await
 }
 
+/// Deploys it and waits until every wanted node has a ready pod of it.
 #[given("the node agent is ready")]
 async fn deployed(world: &mut LabWorld) -> Step {
     deploy(world).await?;
     ready(world, SOON).await
 }
 
+/// Changes a key of the ConfigMap, live.
 #[when(regex = r#"^its ConfigMap sets "([A-Z_0-9]+)" to "([^"]*)"$"#)]
 async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
     let client = world.cluster().await?.api().client();
@@ -192,6 +178,7 @@ async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
     .await
 }
 
+/// Waits for the Ready condition of all its pods.
 #[then(regex = r"^the node agent becomes ready within (\d+) s$")]
 async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
     ready(world, Duration::from_secs(seconds)).await
@@ -216,6 +203,7 @@ fn types(path: &Path) -> Result<String, Stop> {
     Ok(types.join(", "))
 }
 
+/// Types of the list's plugins, in order.
 #[then(regex = r#"^the conflist "([^"]+)" lists "([^"]*)"(?: within (\d+) ms)?$"#)]
 async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: String) -> Step {
     let path = paths(world).await?.conf_dir.join(file);
@@ -227,6 +215,7 @@ async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: Strin
     .await
 }
 
+/// Byte for byte as before the deployment.
 #[then(regex = r#"^the conflist "([^"]+)" is as it was$"#)]
 async fn as_before(world: &mut LabWorld, file: String) -> Step {
     let now = files(&paths(world).await?.conf_dir);
@@ -253,11 +242,13 @@ pub async fn gone(world: &mut LabWorld) -> Step {
     .await
 }
 
+/// Waits until its pods are gone.
 #[when("the DaemonSet is deleted")]
 async fn delete(world: &mut LabWorld) -> Step {
     delete_set(world).await
 }
 
+/// Deletes roles and bindings before the DaemonSet, as `helm uninstall` may.
 #[when("the DaemonSet is deleted, its rights first")]
 async fn delete_rights_first(world: &mut LabWorld) -> Step {
     world.agent.tried = true;
@@ -265,6 +256,7 @@ async fn delete_rights_first(world: &mut LabWorld) -> Step {
     delete_set(world).await
 }
 
+/// No binary, kubeconfig, socket, conflist entry or temporary file.
 #[then("nothing of ours is left on the node")]
 async fn nothing_left(world: &mut LabWorld) -> Step {
     let paths = paths(world).await?;
@@ -288,6 +280,7 @@ fn below(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
 }
 
+/// Waits for a line of its log.
 #[then(regex = r#"^the node agent says "(.+)"$"#)]
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
     let pod = agent(world).await?;
@@ -295,6 +288,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
     workload.said(CONTAINER, &fragment).await.map(drop).map_err(|error| Stop::wrong(error.to_string()))
 }
 
+/// Waits for a probe's answer with this text.
 #[then(regex = r#"^the node agent is not ready: "(.*)"$"#)]
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     eventually(SOON, async || {
@@ -308,6 +302,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     .await
 }
 
+/// SIGKILL; the kubelet starts it again.
 #[when("the node agent is killed")]
 async fn killed(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;

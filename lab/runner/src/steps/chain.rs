@@ -25,11 +25,6 @@ async fn about_it(world: &mut LabWorld, command: String) -> Step {
     make(world, call).await
 }
 
-#[when(regex = "^the runtime calls (STATUS|GC)$")]
-async fn about_all(world: &mut LabWorld, command: String) -> Step {
-    make(world, if command == "STATUS" { RuntimeCall::Status } else { RuntimeCall::Gc }).await
-}
-
 /// A CHECK that cannot ask about the pod in time passes. On a machine that is too busy for that it is made again.
 async fn make(world: &mut LabWorld, call: RuntimeCall) -> Step {
     let tier = world.cluster().await?;

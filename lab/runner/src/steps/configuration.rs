@@ -1,25 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The configurations of networks on the node, and what others than the agent do to them.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given/When somebody writes "F":` | a file, whole, with the text below the step |
-//! | `Given the network is configured by "F"` | a `.conf` of the primary alone takes the place of its list |
-//! | `Given/When somebody adds "K" = V to "F"` | a key at the top of a file, as text |
-//! | `When somebody removes "F"` | the file |
-//! | `When somebody renames "F" to "G"` | the file |
-//! | `When somebody renames "F" to "G" N times, as soon as it is there` | a fight |
-//! | `When somebody restores "F"` | as it was before the agent was deployed |
-//! | `When somebody restores "F" in place` | the same, and no other file takes its place |
-//! | `When somebody restores "F" N times, as soon as it is changed` | a fight |
-//! | `When the CNI directory is deleted and made again` | with the files of before |
-//! | `Given the CNI directory is watched` | every change in it, in order |
-//! | `Then at every moment it held a whole network` | no change left none, or a file half written |
-//! | `Then the configuration "F" is not there` | |
-//! | `Then the configuration "F" contains "…"` | text, waited for |
-//! | `Then the configuration "F" has the mode M` | octal, waited for |
-//! | `Then "/path" of the node contains "…"`, `… is not there` | anywhere on the node |
-//! | `Then the node agent never said "…"` | in any line so far |
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -75,6 +55,7 @@ fn object(path: &Path) -> Result<Value, Stop> {
     serde_json::from_str(&text).map_err(|error| Stop::wrong(format!("{}: {error}: {text}", path.display())))
 }
 
+/// Writes the text below the step, atomically.
 #[given(regex = r#"^somebody writes "([^"]+)":$"#)]
 #[when(regex = r#"^somebody writes "([^"]+)":$"#)]
 async fn somebody_writes(world: &mut LabWorld, file: String, step: &gherkin::Step) -> Step {
@@ -83,6 +64,7 @@ async fn somebody_writes(world: &mut LabWorld, file: String, step: &gherkin::Ste
     write(&conf_dir(world).await?.join(file), text.trim_start().as_bytes())
 }
 
+/// A `.conf` of the primary replaces its list.
 #[given(regex = r#"^the network is configured by "([^"]+)"$"#)]
 async fn configured_by(world: &mut LabWorld, file: String) -> Step {
     bare(world)?;
@@ -96,6 +78,7 @@ async fn configured_by(world: &mut LabWorld, file: String) -> Step {
     fs::remove_file(&list).map_err(failed(&list))
 }
 
+/// Adds a key at the top of a file.
 #[given(regex = r#"^somebody adds "([^"]+)" = (.+) to "([^"]+)"$"#)]
 #[when(regex = r#"^somebody adds "([^"]+)" = (.+) to "([^"]+)"$"#)]
 async fn somebody_adds(world: &mut LabWorld, key: String, value: String, file: String) -> Step {
@@ -105,18 +88,21 @@ async fn somebody_adds(world: &mut LabWorld, key: String, value: String, file: S
     write(&path, text.replacen('{', &format!("{{\n  \"{key}\": {value},"), 1).as_bytes())
 }
 
+/// Removes the file.
 #[when(regex = r#"^somebody removes "([^"]+)"$"#)]
 async fn somebody_removes(world: &mut LabWorld, file: String) -> Step {
     let path = conf_dir(world).await?.join(file);
     fs::remove_file(&path).map_err(failed(&path))
 }
 
+/// Renames the file.
 #[when(regex = r#"^somebody renames "([^"]+)" to "([^"]+)"$"#)]
 async fn somebody_renames(world: &mut LabWorld, from: String, to: String) -> Step {
     let directory = conf_dir(world).await?;
     fs::rename(directory.join(&from), directory.join(to)).map_err(failed(&directory.join(&from)))
 }
 
+/// Fights: renames it again after each heal.
 #[when(regex = r#"^somebody renames "([^"]+)" to "([^"]+)" (\d+) times, as soon as it is there$"#)]
 async fn renames_again(world: &mut LabWorld, from: String, to: String, times: u32) -> Step {
     let directory = conf_dir(world).await?;
@@ -133,12 +119,14 @@ fn before(world: &LabWorld, file: &str) -> Result<Vec<u8>, Stop> {
     text.ok_or_else(|| Stop::harness(format!("there was no {file} before the agent")))
 }
 
+/// Atomically, as it was before the deployment.
 #[when(regex = r#"^somebody restores "([^"]+)"$"#)]
 async fn somebody_restores(world: &mut LabWorld, file: String) -> Step {
     let text = before(world, &file)?;
     write(&conf_dir(world).await?.join(file), &text)
 }
 
+/// Truncates and rewrites the file as it was before the deployment.
 #[when(regex = r#"^somebody restores "([^"]+)" in place$"#)]
 async fn somebody_restores_in_place(world: &mut LabWorld, file: String) -> Step {
     let text = before(world, &file)?;
@@ -146,6 +134,7 @@ async fn somebody_restores_in_place(world: &mut LabWorld, file: String) -> Step 
     fs::write(&path, text).map_err(failed(&path))
 }
 
+/// Fights: restores it again after each heal.
 #[when(regex = r#"^somebody restores "([^"]+)" (\d+) times, as soon as it is changed$"#)]
 async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
     let text = before(world, &file)?;
@@ -161,6 +150,7 @@ async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
     Ok(())
 }
 
+/// Recreates it with its former files.
 #[when("the CNI directory is deleted and made again")]
 async fn deleted_and_made(world: &mut LabWorld) -> Step {
     let directory = conf_dir(world).await?;
@@ -173,6 +163,7 @@ fn is_configuration(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|kind| kind == "conf" || kind == "conflist")
 }
 
+/// Records every change in order.
 #[given("the CNI directory is watched")]
 async fn watched(world: &mut LabWorld) -> Step {
     bare(world)?;
@@ -186,6 +177,7 @@ async fn watched(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// No recorded change left the directory without a network or with a partial file.
 #[then("at every moment it held a whole network")]
 fn always_whole(world: &mut LabWorld) -> Step {
     let watched = world.watched.as_ref().ok_or_else(|| Stop::harness("the directory is not watched"))?;
@@ -226,6 +218,7 @@ async fn not_there(world: &mut LabWorld, file: String) -> Step {
     .await
 }
 
+/// Waits for a text in the file.
 #[then(regex = r#"^the configuration "([^"]+)" contains "(.+)"$"#)]
 async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
     let path = conf_dir(world).await?.join(file);
@@ -237,6 +230,7 @@ async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
     .await
 }
 
+/// Waits for an octal mode.
 #[then(regex = r#"^the configuration "([^"]+)" has the mode ([0-7]+)$"#)]
 async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
     let path = conf_dir(world).await?.join(file);
@@ -248,6 +242,7 @@ async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
     .await
 }
 
+/// Reads any path of the node.
 #[then(regex = r#"^"(/[^"]+)" of the node contains "(.+)"$"#)]
 async fn of_the_node(world: &mut LabWorld, path: String, text: String) -> Step {
     let path = world.cluster().await?.host_path(Path::new(&path))?;
@@ -261,6 +256,7 @@ async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
     if path.exists() { Err(Stop::wrong(format!("{} is there", path.display()))) } else { Ok(()) }
 }
 
+/// In no line so far.
 #[then(regex = r#"^the node agent never said "(.+)"$"#)]
 async fn never_said(world: &mut LabWorld, fragment: String) -> Step {
     let pod = agent(world).await?;

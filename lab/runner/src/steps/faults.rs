@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API server and the agent misbehaving, and how often they were asked.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apiserver::{Connecting, Effect, Fault, Gates, Logged, Read, Verb};
@@ -185,7 +186,7 @@ async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize
     Ok(world.cluster().await?.api().count(counts))
 }
 
-/// Waits for so many watches of the node's pods, each of which began after what was there had been told.
+/// Waits for so many watches of its node's pods by each agent, which began after what was there had been told.
 async fn followed(world: &mut LabWorld, times: usize) -> Step {
     let user = NetnsCluster::plugin_user();
     let (resource, path) = meant(NODES_PODS);
@@ -193,9 +194,15 @@ async fn followed(world: &mut LabWorld, times: usize) -> Step {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
         one.verb == Verb::Watch && is_about && one.user == user && one.told_initial != Some(false)
     };
+    let nodes = world.cluster().await?.nodes().len();
     eventually(SOON, async || {
-        let seen = world.cluster().await?.api().count(follows);
-        if seen >= times { Ok(()) } else { Err(Stop::wrong("it does not")) }
+        let requests = world.cluster().await?.api().requests();
+        let watches: Vec<_> = requests.into_iter().filter(&follows).map(|one| one.pod).collect();
+        let agents = watches.iter().collect::<BTreeSet<_>>().len();
+        if agents >= nodes && watches.len() >= nodes * times {
+            return Ok(());
+        }
+        Err(Stop::wrong(format!("{agents} agents of {nodes} nodes do, with {} watches", watches.len())))
     })
     .await
 }
@@ -245,16 +252,6 @@ async fn counted(world: &mut LabWorld, verb: String, resource: String, least: us
     } else {
         Err(Stop::wrong(format!("it was asked {seen} times")))
     }
-}
-
-#[then(
-    regex = r"^the API server had never more than (\d+) (lists?|watches|watch|gets?) of ([a-z./]+) to answer at once$"
-)]
-async fn at_once(world: &mut LabWorld, most: usize, verb: String, resource: String) -> Step {
-    let verb = verb_of(verb.trim_end_matches("es").trim_end_matches('s'))?;
-    let user = NetnsCluster::plugin_user();
-    let peak = world.cluster().await?.api().in_flight(&user, verb, &resource).peak;
-    if peak <= most { Ok(()) } else { Err(Stop::wrong(format!("there were {peak} at once"))) }
 }
 
 /// Lists and watches: a watch cache answers them, or etcd is asked for the objects or for the newest version.

@@ -1,18 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Observability of the node agent: its ports, `install-cni status`, events.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the node has no network yet` | its configuration directory is empty |
-//! | `When the network comes` | what was there is there again |
-//! | `When the node loses its network` | somebody removes its configuration |
-//! | `Then its port N answers "/path" with C` | asked from the node |
-//! | `Then its metrics have "…"` | a line of the scrape, waited for |
-//! | `Then its status finds nothing wrong` | `install-cni status` inside of the agent's container, waited for; the exit code is 0 |
-//! | `Then the status says "…"` | a line of that has this in it |
-//! | `Then its status finds "…"` | something is wrong, with a remedy, waited for; the exit code is 1 |
-//! | `Then one event "R" about the node counts N`, `… about node "M" …` | one object, waited for |
-//! | `Then the plugin's token is told nowhere` | not in log, status, metrics or events |
 
 use std::time::Duration;
 
@@ -43,6 +30,7 @@ pub struct Observed {
     network: Option<Vec<u8>>,
 }
 
+/// Empties its configuration directory.
 #[given("the node has no network yet")]
 async fn no_network(world: &mut LabWorld) -> Step {
     bare(world)?;
@@ -52,6 +40,7 @@ async fn no_network(world: &mut LabWorld) -> Step {
     std::fs::remove_file(path).map_err(Stop::harness)
 }
 
+/// Restores the configuration directory.
 #[when("the network comes")]
 async fn network(world: &mut LabWorld) -> Step {
     let text = world.observed.network.take().ok_or_else(|| Stop::harness("the network is there already"))?;
@@ -59,6 +48,7 @@ async fn network(world: &mut LabWorld) -> Step {
     Ok(world.cluster().await?.node()?.write_conflist(NETWORK, &text).await?)
 }
 
+/// Removes its configuration.
 #[when("the node loses its network")]
 async fn lost_network(world: &mut LabWorld) -> Step {
     let path = paths(world).await?.conf_dir.join(NETWORK);
@@ -74,12 +64,14 @@ pub(super) async fn fetch(
     Ok(world.cluster().await?.fetch(&pod, port, path).await?)
 }
 
+/// Asks from the node.
 #[then(regex = r#"^its port (\d+) answers "(/[a-z]*)" with (\d+)$"#)]
 async fn answers(world: &mut LabWorld, port: u16, path: String, code: u16) -> Step {
     let (found, body) = fetch(world, port, &path).await?;
     expect_eq(&format!("the code of {path} ({})", body.trim()), &found, &Some(code))
 }
 
+/// Waits for a line of the scrape.
 #[then(regex = r#"^its metrics have "(.+)"$"#)]
 async fn metrics(world: &mut LabWorld, line: String) -> Step {
     let line = line.replace('\'', "\"");
@@ -100,12 +92,14 @@ async fn status(world: &mut LabWorld, arguments: &[&str]) -> Result<CniAnswer, S
     Ok(world.cluster().await?.exec(&pod, CONTAINER, arguments).await?)
 }
 
+/// Last output of `install-cni status` contains this text.
 #[then(regex = r#"^the status says "(.+)"$"#)]
 fn says(world: &mut LabWorld, fragment: String) -> Step {
     let text = &world.answer()?.stdout;
     if text.lines().any(|line| line.contains(&fragment)) { Ok(()) } else { Err(Stop::wrong(text)) }
 }
 
+/// Waits until `install-cni status` in the agent's container exits with 0.
 #[then("its status finds nothing wrong")]
 async fn well(world: &mut LabWorld) -> Step {
     let answer = eventually(TELLING, async || {
@@ -122,6 +116,7 @@ async fn well(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Waits until `install-cni status` reports this with a remedy and exits with 1.
 #[then(regex = r#"^its status finds "(.+)"$"#)]
 async fn finds(world: &mut LabWorld, fragment: String) -> Step {
     eventually(TELLING, async || {
@@ -144,6 +139,7 @@ async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
+/// Waits for a single Event object with this count.
 #[then(regex = r#"^one event "(\w+)" about (the node|node "[^"]+") counts (\d+)$"#)]
 async fn one_event(world: &mut LabWorld, reason: String, node: String, count: u64) -> Step {
     let node = named(world, &node).await?;
@@ -159,6 +155,7 @@ async fn one_event(world: &mut LabWorld, reason: String, node: String, count: u6
     .await
 }
 
+/// Not in log, status, metrics or events.
 #[then("the plugin's token is told nowhere")]
 async fn told_nowhere(world: &mut LabWorld) -> Step {
     let path = paths(world).await?.run_dir.join("istio-cni-kubeconfig");

@@ -1,18 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Permissions of the node agent and the taint controllers: rights, capabilities and mounts, and the effect of a stolen token.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given another node "N"` | known to the API; nothing runs there |
-//! | `Given pod "P" of the mesh on node "N"` | as above |
-//! | `When the node agent's token is used to …`, `When the taint controller's token is used to VERB RESOURCE "NAMESPACE/NAME"[ with `JSON`]` | a request; RESOURCE as in RBAC's errors, JSON is a merge patch or a new object |
-//! | `Then that is allowed` | the API answered that request with success |
-//! | `Then that is denied: "…"` | it answered 403 or 422, with this in the message |
-//! | `Then the node agent's rights are:`, `Then the taint controller's rights are:` | exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]` |
-//! | `Then its rights are the usual ones[ and "…; …"]` | those of the default mode, and these |
-//! | `Then it has used each of its rights`, `Then the taint controller has used each of its rights` | none is left over; waited for |
-//! | `Then its process has the capabilities "…"` | in the order of the alphabet, and no other |
-//! | `Then its mounts are:` | exactly the lines of the text, in any order: `PATH from HOST PATH[, read-only][, PROPAGATION]` |
 
 use std::collections::BTreeSet;
 
@@ -51,6 +38,7 @@ const CAPABILITIES: [(u32, &str); 7] = [
 /// Result of the last request with the agent's token.
 pub type Attempt = Result<(), (u16, String)>;
 
+/// Node object; nothing runs there.
 #[given(regex = r#"^another node "([^"]+)"$"#)]
 async fn node(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
@@ -59,6 +47,7 @@ async fn node(world: &mut LabWorld, name: String) -> Step {
     Ok(())
 }
 
+/// Pod object; nothing runs there.
 #[given(regex = r#"^pod "([^"]+)" of the mesh on node "([^"]+)"$"#)]
 async fn pod(world: &mut LabWorld, name: String, node: String) -> Step {
     let object = json!({
@@ -69,6 +58,7 @@ async fn pod(world: &mut LabWorld, name: String, node: String) -> Step {
     Ok(())
 }
 
+/// Sends a request; the resource as in RBAC's errors, the JSON is a merge patch or a new object.
 #[when(
     regex = r#"^the (node agent|taint controller)'s token is used to (get|list|create|update|patch|delete) ([a-z0-9./]+) "([^"]*)"(?: with `(.*)`)?$"#
 )]
@@ -127,6 +117,7 @@ fn request(verb: &str, resource: &str, at: &str, body: String) -> Result<http::R
     request.body(body.into_bytes()).map_err(Stop::harness)
 }
 
+/// The API server answered with success.
 #[then("that is allowed")]
 fn allowed(world: &mut LabWorld) -> Step {
     match &world.attempt {
@@ -135,6 +126,7 @@ fn allowed(world: &mut LabWorld) -> Step {
     }
 }
 
+/// The API server answered 403 or 422 with this text.
 #[then(regex = r#"^that is denied: "(.+)"$"#)]
 fn denied(world: &mut LabWorld, why: String) -> Step {
     match &world.attempt {
@@ -160,6 +152,7 @@ async fn rights(world: &mut LabWorld, whose: &str) -> Result<BTreeSet<String>, S
     Ok(world.cluster().await?.api().granted(&account(whose)).into_iter().map(bare).collect())
 }
 
+/// Exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]`.
 #[then(regex = "^the (node agent|taint controller)'s rights are:$")]
 async fn rights_are(world: &mut LabWorld, whose: String, step: &gherkin::Step) -> Step {
     expect_eq(
@@ -169,6 +162,7 @@ async fn rights_are(world: &mut LabWorld, whose: String, step: &gherkin::Step) -
     )
 }
 
+/// Rights of the default mode, and these.
 #[then(regex = r#"^its rights are the usual ones(?: and "([^"]+)")?$"#)]
 async fn usual(world: &mut LabWorld, more: String) -> Step {
     let mut wanted = lines(USUAL);
@@ -176,6 +170,7 @@ async fn usual(world: &mut LabWorld, more: String) -> Step {
     expect_eq("its rights", &rights(world, "node agent").await?, &wanted)
 }
 
+/// Waits until each right was needed at least once.
 #[then(regex = "^(?:it|the (taint controller)) has used each of its rights$")]
 async fn all_used(world: &mut LabWorld, whose: String) -> Step {
     let tier = world.cluster().await?;
@@ -189,6 +184,7 @@ async fn all_used(world: &mut LabWorld, whose: String) -> Step {
     .await
 }
 
+/// Exactly these, in alphabetical order.
 #[then(regex = r#"^its process has the capabilities "([^"]*)"$"#)]
 async fn capabilities(world: &mut LabWorld, wanted: String) -> Step {
     let pod = agent(world).await?;
@@ -206,6 +202,7 @@ async fn capabilities(world: &mut LabWorld, wanted: String) -> Step {
     expect_eq("its capabilities", &found, &wanted)
 }
 
+/// Exactly the lines of the text, in any order: `PATH from HOST PATH[, read-only][, PROPAGATION]`.
 #[then("its mounts are:")]
 async fn mounts(world: &mut LabWorld, step: &gherkin::Step) -> Step {
     let applied = &world.agent.applied;

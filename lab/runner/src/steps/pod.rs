@@ -263,13 +263,6 @@ async fn start(world: &mut LabWorld, name: String) -> Step {
     world.start(&name).await.map(drop)
 }
 
-#[given("it starts")]
-#[when("it starts")]
-async fn start_it(world: &mut LabWorld) -> Step {
-    let name = world.it.clone();
-    world.start(&name).await.map(drop)
-}
-
 #[given("it runs")]
 #[then("it runs")]
 async fn runs(world: &mut LabWorld) -> Step {
@@ -283,19 +276,6 @@ async fn refused(world: &mut LabWorld, wanted: u32, fragment: String) -> Step {
     match world.start(&name).await? {
         PodStart::SandboxFailed { code: Some(code), message }
             if code == wanted && message.contains(&fragment) =>
-        {
-            Ok(())
-        }
-        other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
-    }
-}
-
-#[then(regex = r#"^its container "([^"]+)" ends the start: exit (\d+), "(.*)"$"#)]
-async fn container_fails(world: &mut LabWorld, name: String, wanted: i32, fragment: String) -> Step {
-    let it = world.it.clone();
-    match world.start(&it).await? {
-        PodStart::ContainerFailed { container, exit: Some(exit), message }
-            if container == name && exit == wanted && message.contains(&fragment) =>
         {
             Ok(())
         }

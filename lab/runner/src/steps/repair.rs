@@ -1,24 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Repair of pods that came up without redirection: writes, events and metrics of the node agent.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given it came up unredirected` | starts a pod, whose validation fails with 126, and waits until it has failed before its present run |
-//! | `When the kubelet starts its containers no more`, `… the node agent's …` | those that ended, until told otherwise; a start that goes on is waited for |
-//! | `When the kubelet starts its containers again`, `… the node agent's …` | and goes on so |
-//! | `Given the runtime's cache does not know it` | its entries are removed |
-//! | `Given a sandbox of its name and address is left of a former pod` | a namespace that is kept, and an entry of another UID |
-//! | `Given no process is in its namespace` | waits for it |
-//! | `Given its namespace keeps packets from being redirected` | packets are exempt from connection tracking, and so from NAT |
-//! | `When its namespace lets packets be redirected` | again |
-//! | `When its annotation "K" becomes "V"` | by somebody else, live |
-//! | `Then the node agent tells of it: REASON[, "…"]` | an event about the pod, waited for |
-//! | `Then the node agent tells of it no REASON` | none so far |
-//! | `Then the node agent has written pods' "VERB RESOURCE, …"` | exactly these writes succeeded or were tried; `nothing` for none |
-//! | `Then the node agent was denied nothing and used its rights on pods` | of those that change something |
-//! | `Then it gets the label "K" = "V"` | waited for |
-//! | `Then it goes` | deleted, or being deleted |
-//! | `Then the node agent counts N of `SERIES`` | a sample of its metrics, waited for |
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -55,6 +36,7 @@ async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
     Ok(world.cluster().await?.api().pod(&namespace, &name))
 }
 
+/// Starts it, and waits until its validation has failed with 126 at least once.
 #[given("it came up unredirected")]
 #[when("it came up unredirected")]
 async fn unredirected(world: &mut LabWorld) -> Step {
@@ -74,6 +56,7 @@ async fn unredirected(world: &mut LabWorld) -> Step {
     .await
 }
 
+/// Of containers that ended; a start that is under way is waited for.
 #[when(regex = r"^the kubelet starts (its|the node agent's) containers (again|no more)$")]
 async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
     let pod = match whose.as_str() {
@@ -85,6 +68,7 @@ async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
     Ok(done?)
 }
 
+/// Removes its entries from the cache.
 #[given("the runtime's cache does not know it")]
 async fn unknown(world: &mut LabWorld) -> Step {
     let results = paths(world).await?.cache_dir.join("results");
@@ -100,6 +84,7 @@ async fn unknown(world: &mut LabWorld) -> Step {
     its.iter().try_for_each(std::fs::remove_file).map_err(Stop::harness)
 }
 
+/// Keeps a namespace and a cache entry with another UID.
 #[given("a sandbox of its name and address is left of a former pod")]
 async fn former(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
@@ -119,6 +104,7 @@ async fn former(world: &mut LabWorld) -> Step {
     add_addresses(&file, &[address]).await.map_err(Stop::harness)
 }
 
+/// Waits until no process is left in it.
 #[given("no process is in its namespace")]
 async fn no_process(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
@@ -137,11 +123,13 @@ async fn no_process(world: &mut LabWorld) -> Step {
     .await
 }
 
+/// Exempts packets from connection tracking, and so from NAT.
 #[given("its namespace keeps packets from being redirected")]
 async fn untracked(world: &mut LabWorld) -> Step {
     as_stranger(world, stranger::untrack).await
 }
 
+/// Undoes the exemption.
 #[when("its namespace lets packets be redirected")]
 async fn tracked(world: &mut LabWorld) -> Step {
     as_stranger(world, stranger::track).await
@@ -154,6 +142,7 @@ async fn as_stranger(world: &mut LabWorld, work: fn() -> nix::Result<()>) -> Ste
     within(&*workload, move || work().map_err(|errno| format!("nf_tables: {errno}"))).await
 }
 
+/// Changes the pod live.
 #[when(regex = r#"^its annotation "([^"]+)" becomes "([^"]*)"$"#)]
 async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
@@ -172,6 +161,7 @@ async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
     Ok(about.map(|one| (one.reason.unwrap_or_default(), one.message.unwrap_or_default())).collect())
 }
 
+/// Waits for an Event about the pod.
 #[then(regex = r#"^the node agent tells of it: ([A-Za-z]+)(?:, "(.*)")?$"#)]
 async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
     eventually(SOON, async || {
@@ -182,6 +172,7 @@ async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
     .await
 }
 
+/// No such Event so far.
 #[then(regex = r"^the node agent tells of it no ([A-Za-z]+)$")]
 async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
     let told = events(world).await?;
@@ -191,6 +182,7 @@ async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
     }
 }
 
+/// Exactly these writes succeeded or were tried; `nothing` for none.
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
     let user = NetnsCluster::plugin_user();
@@ -207,6 +199,7 @@ async fn written(world: &mut LabWorld, wanted: String) -> Step {
     if writes == wanted { Ok(()) } else { Err(Stop::wrong(format!("it wrote {writes:?}"))) }
 }
 
+/// Each right that changes something was used.
 #[then("the node agent was denied nothing and used its rights on pods")]
 async fn rights(world: &mut LabWorld) -> Step {
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
@@ -221,6 +214,7 @@ async fn rights(world: &mut LabWorld) -> Step {
     Err(Stop::wrong(format!("denied: {denied:?}; never used: {unused:?}")))
 }
 
+/// Waits for the label.
 #[then(regex = r#"^it gets the label "([^"]+)" = "([^"]*)"$"#)]
 async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
     eventually(SOON, async || {
@@ -235,6 +229,7 @@ async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
     .await
 }
 
+/// Waits until it is deleted or being deleted.
 #[then("it goes")]
 async fn goes(world: &mut LabWorld) -> Step {
     eventually(SOON, async || match object(world).await? {
@@ -244,6 +239,7 @@ async fn goes(world: &mut LabWorld) -> Step {
     .await
 }
 
+/// Waits for a sample of its metrics.
 #[then(regex = r"^the node agent counts (\d+) of `(.+)`$")]
 async fn counts(world: &mut LabWorld, wanted: String, series: String) -> Step {
     eventually(SOON, async || {

@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Taints of nodes, and the controllers that mind them. The lab's own node is called `the node`; others are objects alone, and so are the
 //! agents' pods on them.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the node is made with the taints "a, b:NoExecute"` | before anything runs there; the effect is `NoSchedule` unless it says otherwise |
-//! | `Given/When node "N" is made with the taints "…"` | an object; if there was one of its name, another one takes its place |
-//! | `When node "N" reboots` | its kubelet tells another boot ID, and says nothing of pods yet |
-//! | `Given/When the agent on node "N" is ready`, `… is not ready`, `… is gone` | its pod's object |
-//! | `When somebody taints node "N" with "K"` | with a key of their own |
-//! | `Then node "N" has the taints "a, b"`, `… within N s` | these keys in this order, waited for |
-//! | `Then the taint stays on node "N": "…"` | and the controller said why |
-//! | `When "P" is created` | nobody says on which node it is to run |
-//! | `Then it waits for a node: "…"` | the scheduler says why |
 
 use std::time::Duration;
 
@@ -94,12 +82,14 @@ async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
     done.map(drop).map_err(Stop::harness)
 }
 
+/// Taints before anything runs there; `NoSchedule` unless the effect is given.
 #[given(regex = r#"^the node is made with the taints "([^"]*)"$"#)]
 async fn tainted(world: &mut LabWorld, taints: String) -> Step {
     bare(world)?;
     patch(world, REAL, json!({ "spec": { "taints": list(&taints) } })).await
 }
 
+/// Node object; replaces one of its name.
 #[given(regex = r#"^node "([^"]+)" is made with the taints "([^"]*)"$"#)]
 #[when(regex = r#"^node "([^"]+)" is made with the taints "([^"]*)"$"#)]
 async fn made(world: &mut LabWorld, name: String, taints: String) -> Step {
@@ -133,6 +123,7 @@ async fn past_the_second() {
     }
 }
 
+/// Changes the boot ID; nothing is known of its pods yet.
 #[when(regex = r#"^node "([^"]+)" reboots$"#)]
 async fn reboots(world: &mut LabWorld, name: String) -> Step {
     let boot = format!("{name}-{}", changed(world));
@@ -162,6 +153,7 @@ async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
     Ok(())
 }
 
+/// Deletes the pod's object.
 #[when(regex = r#"^the agent on node "([^"]+)" is gone$"#)]
 async fn agent_gone(world: &mut LabWorld, node: String) -> Step {
     let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
@@ -169,6 +161,7 @@ async fn agent_gone(world: &mut LabWorld, node: String) -> Step {
     pods.delete(&format!("{DAEMONSET}-{node}"), &at_once).await.map(drop).map_err(Stop::harness)
 }
 
+/// Adds a foreign taint.
 #[when(regex = r#"^somebody taints (the node|node "[^"]+") with "([^"]+)"$"#)]
 async fn somebody(world: &mut LabWorld, node: String, key: String) -> Step {
     let held = object(world, &node).await?.ok_or_else(|| Stop::harness("there is no such node"))?;
@@ -184,6 +177,7 @@ pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
     Ok(taints.filter_map(|taint| taint["key"].as_str()).collect::<Vec<_>>().join(", "))
 }
 
+/// Waits for these keys in this order.
 #[given(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
 #[then(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
 async fn has(world: &mut LabWorld, node: String, wanted: String, within: String) -> Step {
@@ -191,6 +185,7 @@ async fn has(world: &mut LabWorld, node: String, wanted: String, within: String)
     eventually(deadline, async || expect_eq("the taints", &keys(world, &node).await?, &wanted)).await
 }
 
+/// The controller logs the reason.
 #[then(regex = r#"^the taint stays on node "([^"]+)": "(.*)"$"#)]
 async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
     let before = keys(world, &node).await?;
@@ -210,6 +205,7 @@ async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
     expect_eq("the taints", &keys(world, &node).await?, &before)
 }
 
+/// Pod without a node.
 #[when(regex = r#"^"([^"]+)" is created$"#)]
 async fn created(world: &mut LabWorld, name: String) -> Step {
     world.it.clone_from(&name);
@@ -218,6 +214,7 @@ async fn created(world: &mut LabWorld, name: String) -> Step {
     Ok(())
 }
 
+/// The scheduler gives this reason.
 #[then(regex = r#"^it waits for a node: "(.*)"$"#)]
 async fn waits(world: &mut LabWorld, why: String) -> Step {
     let (namespace, name) = (world.it()?.namespace.clone(), world.it.clone());

@@ -8,7 +8,7 @@ mod words;
 use std::net::{IpAddr, SocketAddr};
 
 use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Workload};
-use cucumber::{then, when};
+use cucumber::then;
 use redirect::host::loopback;
 use redirect::ruleset::Family;
 
@@ -41,12 +41,6 @@ async fn traffic(
     let line = Line::new(&transport, &from, to, port, how);
     let sent = send(world, &line).await?;
     judge(world, &line, &sent, &ending).await
-}
-
-#[when(regex = r#"^"([^"]+)" sends (TCP|UDP) to "([^"]+)" port (\d+)$"#)]
-async fn sends(world: &mut LabWorld, from: String, transport: String, to: String, port: u16) -> Step {
-    let line = Line::new(&transport, &from, format!("\"{to}\""), port, How::default());
-    send(world, &line).await.map(drop)
 }
 
 #[then(

@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent's socket, asked by others than the plugin of this build.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `When the agent's socket is asked:` | the line below the step; `UID` in it is that of the pod that `it` means |
-//! | `When user N, who may open every file, asks the agent's socket:` | the same, as somebody who is not root |
-//! | `Then it answers "…"` | this is in the answer |
-//! | `Then it does not answer` | the connection ends without a word |
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -81,11 +74,13 @@ async fn ask(
     Ok(())
 }
 
+/// Sends the line below the step; `UID` in it stands for the UID of the pod that `it` means.
 #[when("the agent's socket is asked:")]
 async fn asked(world: &mut LabWorld, step: &gherkin::Step) -> Step {
     ask(world, step, exchange).await
 }
 
+/// Sends the line as a user that is not root.
 #[when(regex = r"^user (\d+), who may open every file, asks the agent's socket:$")]
 async fn stranger(world: &mut LabWorld, user: u32, step: &gherkin::Step) -> Step {
     ask(world, step, move |path, line| as_user(user, path, line)).await
@@ -95,12 +90,14 @@ fn answered(world: &LabWorld) -> Result<&str, Stop> {
     world.agent.answered.as_deref().ok_or_else(|| Stop::harness("nobody asked the socket"))
 }
 
+/// The answer contains this text.
 #[then(regex = r#"^it answers "(.+)"$"#)]
 fn answers(world: &mut LabWorld, fragment: String) -> Step {
     let (answer, fragment) = (answered(world)?, fragment.replace('\'', "\""));
     if answer.contains(&fragment) { Ok(()) } else { Err(Stop::wrong(format!("it answered {answer:?}"))) }
 }
 
+/// The connection ends without an answer.
 #[then("it does not answer")]
 fn silent(world: &mut LabWorld) -> Step {
     match answered(world)? {

@@ -1,19 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The chart's objects, as a scenario wants them, applied as an operator does it.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the chart's value "P" is "V"` | a value, before the agent is deployed; V is read as YAML |
-//! | `Given the chart's values are "P=V, …"` | several of them |
-//! | `Given the node agent's setting "K" is "V"` | the value that a key of the ConfigMap is rendered from; a key without one is set through `env` |
-//! | `Given the node agent's setting "K" is:` | the text below the step |
-//! | `Given the node agent's environment has "K" = "V"` | a variable of the DaemonSet's container, and of nothing else |
-//! | `Given the node agent has the flag "F"` | an argument of that container |
-//! | `Given the node agent is on the host's network` | `hostNetwork` |
-//! | `Given the node agent's CNI directory is "/…"` | where the volume is on the node |
-//! | `Given the node agent has no rights to change pods` | whatever its policy needs |
-//! | `When its ConfigMap is that of "P=V, …"` | of the chart with these values; nothing else is applied yet |
-//! | `When the chart is applied again with "P=V, …"` | all of it, and the DaemonSet rolls |
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -52,6 +38,7 @@ pub fn set(plan: &mut AgentPlan, path: &str, value: Value) {
     *place = value;
 }
 
+/// Value before the deployment, read as YAML.
 #[given(regex = r#"^the chart's value "([A-Za-z.]+)" is "([^"]*)"$"#)]
 fn value(world: &mut LabWorld, path: String, text: String) -> Step {
     let value = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
@@ -59,6 +46,7 @@ fn value(world: &mut LabWorld, path: String, text: String) -> Step {
     Ok(())
 }
 
+/// Several values, separated by commas.
 #[given(regex = r#"^the chart's values are "([^"]*)"$"#)]
 fn values(world: &mut LabWorld, all: String) -> Step {
     for pair in all.split(", ") {
@@ -69,6 +57,7 @@ fn values(world: &mut LabWorld, all: String) -> Step {
     Ok(())
 }
 
+/// Value that a key of the ConfigMap is rendered from; `env` for a key without one.
 #[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is "([^"]*)"$"#)]
 fn setting(world: &mut LabWorld, key: String, text: String) {
     let path = SETTINGS.get(&key).map(|setting| setting.value.as_str());
@@ -84,6 +73,7 @@ fn setting(world: &mut LabWorld, key: String, text: String) {
     }
 }
 
+/// The same, from the text below the step.
 #[given(regex = r#"^the node agent's setting "([A-Z_0-9]+)" is:$"#)]
 fn long_setting(world: &mut LabWorld, key: String, step: &gherkin::Step) -> Step {
     let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
@@ -91,31 +81,37 @@ fn long_setting(world: &mut LabWorld, key: String, step: &gherkin::Step) -> Step
     Ok(())
 }
 
+/// Variable of the DaemonSet's container only.
 #[given(regex = r#"^the node agent's environment has "([A-Z_0-9]+)" = "([^"]*)"$"#)]
 fn environment(world: &mut LabWorld, key: String, value: String) {
     world.agent.env.push(json!({ "name": key, "value": value }));
 }
 
+/// Argument of the DaemonSet's container.
 #[given(regex = r#"^the node agent has the flag "([^"]+)"$"#)]
 fn flagged(world: &mut LabWorld, flag: String) {
     world.agent.flags.push(flag);
 }
 
+/// Sets `hostNetwork`.
 #[given("the node agent is on the host's network")]
 fn host_network(world: &mut LabWorld) {
     world.agent.values["hostNetwork"] = json!(true);
 }
 
+/// Path of the volume on the node.
 #[given(regex = r#"^the node agent's CNI directory is "(/[^"]+)"$"#)]
 fn net_dir(world: &mut LabWorld, path: String) {
     world.agent.values["cniConfDir"] = json!(path);
 }
 
+/// Removes these rights, whatever its policy needs.
 #[given("the node agent has no rights to change pods")]
 fn no_writes(world: &mut LabWorld) {
     world.agent.no_writes = true;
 }
 
+/// ConfigMap of the chart with these values; nothing else is applied yet.
 #[when(regex = r#"^its ConfigMap is that of "([^"]*)"$"#)]
 async fn config_map(world: &mut LabWorld, all: String) -> Step {
     values(world, all)?;
@@ -124,6 +120,7 @@ async fn config_map(world: &mut LabWorld, all: String) -> Step {
     put(world, &maps).await
 }
 
+/// Applies the whole chart; the DaemonSet rolls.
 #[when(regex = r#"^the chart is applied again with "([^"]*)"$"#)]
 async fn again(world: &mut LabWorld, all: String) -> Step {
     values(world, all.clone())?;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent is killed again and again, each time a change of a file later, on a node that is each time as before.
 //!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Then an installation that is killed before any change of a file leaves the old network or the new one` | and the last one installs |
-//! | `Then a removal that is killed before any change of a file leaves the old network or the new one` | and the last one removes |
-//!
 //! The new network names our plugin, and then its binary and its credentials are there, whole. Both leave the node as a kill in the middle did.
 
 use std::fs::{self, Permissions};
@@ -229,11 +224,13 @@ fn changed(paths: &NodePaths) -> Result<Vec<PathBuf>, Stop> {
     all.into_iter().collect::<Result<Vec<_>, _>>().map(|all| all.concat())
 }
 
+/// Kills it at each change in turn; the last run installs.
 #[then("an installation that is killed before any change of a file leaves the old network or the new one")]
 async fn installation(world: &mut LabWorld) -> Step {
     Sweep::new(world).await?.at_any_change(world).await
 }
 
+/// Kills it at each change in turn; the last run uninstalls.
 #[then("a removal that is killed before any change of a file leaves the old network or the new one")]
 async fn removal(world: &mut LabWorld) -> Step {
     let mut sweep = Sweep::new(world).await?;

@@ -2,13 +2,6 @@
 //! Permission errors of the agent although it is root, as by a security module: by the immutable flag, and by modes where somebody removed
 //! the capability that overrides them.
 //!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the node agent's container lacks "C"` | it has that capability not, whatever the chart says |
-//! | `Given/When W is immutable` | `chattr +i` |
-//! | `Given/When W is closed by its mode` | mode 0 |
-//! | `When W is open again` | as it was before either |
-//!
 //! W is `the CNI directory`, `the binary directory`, `the run directory`, or the name of a file in the CNI directory, in quotes.
 
 use std::fs::{self, File, Permissions};
@@ -82,11 +75,13 @@ async fn place(world: &mut LabWorld, what: &str) -> Result<PathBuf, Stop> {
     })
 }
 
+/// Drops a capability, whatever the chart says.
 #[given(regex = r#"^the node agent's container lacks "([A-Z_]+)"$"#)]
 fn lacks(world: &mut LabWorld, capability: String) {
     world.agent.lacks.push(capability);
 }
 
+/// `chattr +i`, or mode 0.
 #[given(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is (immutable|closed by its mode)$"#)]
 #[when(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is (immutable|closed by its mode)$"#)]
 async fn denied(world: &mut LabWorld, what: String, how: String) -> Step {
@@ -97,6 +92,7 @@ async fn denied(world: &mut LabWorld, what: String, how: String) -> Step {
     Ok(())
 }
 
+/// Undoes either.
 #[when(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is open again$"#)]
 async fn open(world: &mut LabWorld, what: String) -> Step {
     let path = place(world, &what).await?;

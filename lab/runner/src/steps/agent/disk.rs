@@ -1,16 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The CNI directory on a disk of its own, which can fill up or become read-only beneath the agent.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the CNI directory is on a disk of its own` | a small file system with what the directory holds |
-//! | `When that disk becomes read-only`, `… writable` | for everybody, at once |
-//! | `Given/When that disk is full` | somebody else's file takes all that is left |
-//! | `When that disk has room again` | that file goes |
-//! | `Then the CNI directory holds "a, b"` | these names and no others |
-//! | `Given "F" is a symbolic link to "G"` | which no runtime reads; a directory in its name is made |
-//! | `Given "F" is a symbolic link to "/…", which is not there` | for anybody |
-//! | `Then "F" is a symbolic link` | still |
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -84,6 +73,7 @@ fn disk(world: &LabWorld) -> Result<&Disk, Stop> {
     world.agent.disk.as_ref().ok_or_else(|| Stop::harness("the CNI directory has no disk of its own"))
 }
 
+/// Small file system with the directory's present content.
 #[given("the CNI directory is on a disk of its own")]
 async fn own(world: &mut LabWorld) -> Step {
     bare(world)?;
@@ -92,22 +82,26 @@ async fn own(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Remounts it.
 #[when(regex = "^that disk becomes (read-only|writable)$")]
 fn becomes(world: &mut LabWorld, what: String) -> Step {
     disk(world)?.turn(if what == "writable" { MsFlags::empty() } else { MsFlags::MS_RDONLY })
 }
 
+/// A foreign file takes all free space.
 #[given("that disk is full")]
 #[when("that disk is full")]
 fn full(world: &mut LabWorld) -> Step {
     disk(world)?.fill()
 }
 
+/// Deletes that file.
 #[when("that disk has room again")]
 fn room(world: &mut LabWorld) -> Step {
     fs::remove_file(disk(world)?.0.join(FILLER)).map_err(Stop::harness)
 }
 
+/// Exactly these names.
 #[then(regex = r#"^the CNI directory holds "([^"]*)"$"#)]
 async fn holds(world: &mut LabWorld, wanted: String) -> Step {
     let directory = paths(world).await?.conf_dir;
@@ -121,6 +115,7 @@ async fn holds(world: &mut LabWorld, wanted: String) -> Step {
     .await
 }
 
+/// Link that no runtime reads; creates its target's directory.
 #[given(regex = r#"^"([^"]+)" is a symbolic link to "([^"]+)"$"#)]
 async fn linked(world: &mut LabWorld, file: String, behind: String) -> Step {
     bare(world)?;
@@ -131,12 +126,14 @@ async fn linked(world: &mut LabWorld, file: String, behind: String) -> Step {
     symlink(behind, directory.join(file)).map_err(Stop::harness)
 }
 
+/// Dangling link.
 #[given(regex = r#"^"([^"]+)" is a symbolic link to "([^"]+)", which is not there$"#)]
 async fn lost(world: &mut LabWorld, file: String, target: String) -> Step {
     bare(world)?;
     symlink(target, paths(world).await?.conf_dir.join(file)).map_err(Stop::harness)
 }
 
+/// It was not replaced by a file.
 #[then(regex = r#"^"([^"]+)" is a symbolic link$"#)]
 async fn still_linked(world: &mut LabWorld, file: String) -> Step {
     let path = paths(world).await?.conf_dir.join(file);

@@ -1,22 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent's pod goes, and comes back or not: what it leaves on the node.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given/When what is installed is remembered` | the files of ours, and the agent's pod |
-//! | `Then what is installed was not touched` | configuration and binary are the same files as then |
-//! | `When the DaemonSet's template changes` | as an upgrade; another pod takes the agent's place |
-//! | `When the DaemonSet rolls while pods of the mesh start` | the same, and pods start one after the other until that is over |
-//! | `Then each of them is redirected, at once or after a refusal with code 11` | none of those pods ever ran without rules |
-//! | `When the node agent's pod is evicted` | it is deleted, as a drain does it, and gone |
-//! | `When the DaemonSet is deleted in the foreground` | it is there, and being deleted, until its pods are gone |
-//! | `When the DaemonSet's affinity leaves the node out` | and its pod is gone |
-//! | `When the node's label "K" is "V"` | changes the node |
-//! | `When the node's run directory is wiped` | what a reboot takes with it |
-//! | `When install-cni --purge is run on the node` | in a pod with the agent's mounts, to its end |
-//! | `Then another pod of the node agent is ready within N s` | than the one that was remembered |
-//! | `Then there is no pod of the node agent` | and no sandbox of one |
-//! | `Then the plugin's binary is on the node`, `… is gone` | the file |
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,6 +59,7 @@ fn uid(pod: &Value) -> String {
     pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
+/// Remembers our files and the agent's pod.
 #[given("what is installed is remembered")]
 #[when("what is installed is remembered")]
 async fn remember(world: &mut LabWorld) -> Step {
@@ -89,6 +73,7 @@ pub(super) async fn remember_pods(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Configuration and binary are still the same files (inodes).
 #[then("what is installed was not touched")]
 async fn untouched(world: &mut LabWorld) -> Step {
     let now = installed(world).await?;
@@ -110,6 +95,7 @@ async fn patch_set(world: &LabWorld, template: Value) -> Step {
     Ok(())
 }
 
+/// Rolls out another template, as an upgrade does.
 #[when("the DaemonSet's template changes")]
 async fn template(world: &mut LabWorld) -> Step {
     let annotations = json!({ "kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z" });
@@ -127,11 +113,13 @@ async fn another(world: &mut LabWorld) -> Step {
     Err(Stop::wrong(format!("the pods of the agent are {}", states.join(", "))))
 }
 
+/// Waits for a pod other than the remembered one.
 #[then(regex = r"^another pod of the node agent is ready within (\d+) s$")]
 async fn another_within(world: &mut LabWorld, seconds: u64) -> Step {
     eventually(Duration::from_secs(seconds), async || another(world).await).await
 }
 
+/// Rolls out another template; pods start one after the other meanwhile.
 #[when("the DaemonSet rolls while pods of the mesh start")]
 async fn roll(world: &mut LabWorld) -> Step {
     remember(world).await?;
@@ -148,6 +136,7 @@ async fn roll(world: &mut LabWorld) -> Step {
     another(world).await
 }
 
+/// None of those pods ever ran without rules.
 #[then("each of them is redirected, at once or after a refusal with code 11")]
 async fn all_redirected(world: &mut LabWorld) -> Step {
     let started = std::mem::take(&mut world.agent.remembered.started);
@@ -166,6 +155,7 @@ async fn all_redirected(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Deletes the pod as a drain does and waits until it is gone.
 #[when("the node agent's pod is evicted")]
 async fn evicted(world: &mut LabWorld) -> Step {
     let before: Vec<Value> = agents(world).await?;
@@ -184,12 +174,14 @@ async fn evicted(world: &mut LabWorld) -> Step {
     .await
 }
 
+/// It keeps a `deletionTimestamp` until its pods are gone.
 #[when("the DaemonSet is deleted in the foreground")]
 async fn foreground(world: &mut LabWorld) -> Step {
     sets(world)?.delete(DAEMONSET, &DeleteParams::foreground()).await.map_err(Stop::harness)?;
     gone(world).await
 }
 
+/// Waits until its pod is gone.
 #[when("the DaemonSet's affinity leaves the node out")]
 async fn affinity(world: &mut LabWorld) -> Step {
     let expression = json!({ "key": "mesh", "operator": "Exists" });
@@ -200,6 +192,7 @@ async fn affinity(world: &mut LabWorld) -> Step {
     gone(world).await
 }
 
+/// Changes the node's object.
 #[when(regex = r#"^the node's label "([^"]+)" is "([^"]*)"$"#)]
 async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
     let tier = world.cluster().await?;
@@ -210,6 +203,7 @@ async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
+/// Removes what a reboot removes.
 #[when("the node's run directory is wiped")]
 async fn wiped(world: &mut LabWorld) -> Step {
     let directory = paths(world).await?.run_dir;
@@ -219,6 +213,7 @@ async fn wiped(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Runs it to completion in a pod with the agent's mounts.
 #[when("install-cni --purge is run on the node")]
 async fn purge(world: &mut LabWorld) -> Step {
     const NAME: &str = "purge";
@@ -251,11 +246,13 @@ pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value)
     Ok(ended)
 }
 
+/// Neither object nor sandbox.
 #[then("there is no pod of the node agent")]
 async fn no_pod(world: &mut LabWorld) -> Step {
     gone(world).await
 }
 
+/// Waits for the file to appear or to go.
 #[then(regex = "^the plugin's binary is (on the node|gone)$")]
 async fn binary(world: &mut LabWorld, wanted: String) -> Step {
     let path = paths(world).await?.bin_dir.join(PLUGIN);

@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Much at once: pods that start together, bursts of changes, and what the agent needs for them.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `When N pods of the mesh start at once` | and each has run or failed |
-//! | `Given what the node agent uses is remembered` | descriptors, threads, memory |
-//! | `When the CNI directory changes in N bursts` | lists that cannot be read come and go |
-//! | `Then the node agent uses no more than then` | descriptors exactly, threads and memory within what is usual, waited for |
 
 use std::fs;
 use std::path::PathBuf;
@@ -40,6 +33,7 @@ pub struct Uses {
     memory: u64,
 }
 
+/// Waits until each has run or failed.
 #[when(regex = r"^(\d+) pods of the mesh start at once$")]
 async fn crowd(world: &mut LabWorld, count: usize) -> Step {
     let tier = world.cluster().await?;
@@ -76,12 +70,14 @@ async fn uses(world: &mut LabWorld) -> Result<Uses, Stop> {
     Ok(Uses { descriptors, threads: number("Threads:"), memory: number("VmRSS:") })
 }
 
+/// Descriptors, threads, resident memory.
 #[given("what the node agent uses is remembered")]
 async fn remember(world: &mut LabWorld) -> Step {
     world.agent.uses = Some(uses(world).await?);
     Ok(())
 }
 
+/// Malformed lists appear and vanish.
 #[when(regex = r"^the CNI directory changes in (\d+) bursts$")]
 async fn bursts(world: &mut LabWorld, count: usize) -> Step {
     let directory = paths(world).await?.conf_dir;
@@ -96,6 +92,7 @@ async fn bursts(world: &mut LabWorld, count: usize) -> Step {
     Ok(())
 }
 
+/// Descriptors exactly, threads and memory within the usual; waited for.
 #[then("the node agent uses no more than then")]
 async fn no_more(world: &mut LabWorld) -> Step {
     let before = world.agent.uses.ok_or_else(|| Stop::harness("nothing was remembered"))?;

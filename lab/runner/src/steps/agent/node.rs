@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node beneath the agent: its runtime, its kubelet, its machine.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the runtime's cache keeps no namespaces` | as libraries before 1.2 |
-//! | `Given the node is a container, whose /run is no shared mount` | as those of k3d and Docker Desktop: nothing can follow what is mounted there later |
-//! | `Given the kubelet's probes begin in their time` | after their delay, readiness after the startup probe; what fails is an event |
-//! | `Given the agent's image has the iptables tools` | and the chart is told so |
-//! | `Then no event says that the node agent is unhealthy` | of the kubelet, so far |
-//! | `Given Multus left what it attached to a pod whose sandbox is gone` | its files of a pod that nobody takes down any more |
-//! | `Given tokens live N s` | those of pods; the kubelet renews them in time |
-//! | `When the node agent's token expires` | before its time; the kubelet has not renewed it |
-//! | `When the kubelet renews the node agent's token` | a new one is mounted; the former is dead |
-//! | `Then the kubeconfig holds the node agent's token within N ms` | the plugin's, and the present token |
-//! | `When the node reboots` | processes, namespaces and `/run` go at once, everything else stays, all pods start again |
-//! | `When it is told to go` | the pod is deleted, and nobody waits for its end |
-//! | `Then it is gone within N s` | its sandbox and its object |
-//! | `Then its last sandbox was taken down` | the chain's last DEL of it succeeded, with every plugin of the list |
 
 use std::time::Duration;
 
 use cluster::PodName;
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::ListParams;
 use kubelet::cni::cache::{Cache, CachedResult, Layout};
 use kubelet::cni::chain::Attachment;
 use kubelet::cni::conflist::List;
@@ -36,6 +19,7 @@ use super::{agent, eventually, paths};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::world::LabWorld;
 
+/// As libcni before 1.2.
 #[given("the runtime's cache keeps no namespaces")]
 fn without_netns(world: &mut LabWorld) {
     world.node.cache = Layout::WithoutNetns;
@@ -46,22 +30,19 @@ fn without_uid(world: &mut LabWorld) {
     world.node.uid_is_withheld = true;
 }
 
+/// As nodes of k3d and Docker Desktop: later mounts do not propagate.
 #[given("the node is a container, whose /run is no shared mount")]
 fn private_run(world: &mut LabWorld) {
     world.node.run_is_private = true;
 }
 
+/// Honours initial delays, and readiness after the startup probe; failures are events.
 #[given("the kubelet's probes begin in their time")]
 fn probes_in_time(world: &mut LabWorld) {
     world.node.probes_in_time = true;
 }
 
-#[given("the agent's image has the iptables tools")]
-fn tools(world: &mut LabWorld) {
-    world.node.image_has_tools = true;
-    super::chart::set(&mut world.agent, "iptablesTools", true.into());
-}
-
+/// Of the kubelet, so far.
 #[then("no event says that the node agent is unhealthy")]
 async fn healthy(world: &mut LabWorld) -> Step {
     let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
@@ -71,6 +52,7 @@ async fn healthy(world: &mut LabWorld) -> Step {
     expect_eq("what the kubelet tells", &told, &Vec::<String>::new())
 }
 
+/// Multus' cache files of a pod whose DEL never came.
 #[given("Multus left what it attached to a pod whose sandbox is gone")]
 async fn left_by_multus(world: &mut LabWorld) -> Step {
     const CONF: &str = r#"{"cniVersion": "0.3.1", "name": "istio-cni", "plugins": [{"type": "istio-cni"}]}"#;
@@ -87,11 +69,7 @@ async fn left_by_multus(world: &mut LabWorld) -> Step {
         .map_err(Stop::harness)
 }
 
-#[given(regex = r"^tokens live (\d+) s$")]
-fn token_life(world: &mut LabWorld, seconds: u64) {
-    world.node.token_life = Some(Duration::from_secs(seconds));
-}
-
+/// Expires early; the kubelet has not renewed it.
 #[when("the node agent's token expires")]
 async fn expires(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
@@ -99,6 +77,7 @@ async fn expires(world: &mut LabWorld) -> Step {
     credentials.expire().map_err(Stop::harness)
 }
 
+/// Mounts a new token; the old one is dead.
 #[when("the kubelet renews the node agent's token")]
 async fn renewed(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
@@ -106,6 +85,7 @@ async fn renewed(world: &mut LabWorld) -> Step {
     credentials.expire().and_then(|()| credentials.renew()).map_err(Stop::harness)
 }
 
+/// Processes, namespaces and `/run` are lost, everything else stays, all pods start again.
 #[when("the node reboots")]
 async fn reboots(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
@@ -119,27 +99,7 @@ fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {
     Ok(PodName::new(&world.it()?.namespace, &name))
 }
 
-#[when("it is told to go")]
-async fn told_to_go(world: &mut LabWorld) -> Step {
-    let pod = its_name(world)?;
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), &pod.namespace);
-    pods.delete(&pod.name, &DeleteParams::default()).await.map_err(Stop::harness)?;
-    Ok(())
-}
-
-#[then(regex = r"^it is gone within (\d+) s$")]
-async fn gone(world: &mut LabWorld, seconds: u64) -> Step {
-    let pod = its_name(world)?;
-    let tier = world.cluster().await?;
-    eventually(Duration::from_secs(seconds), async || match tier.api().pod(&pod.namespace, &pod.name) {
-        None => Ok(()),
-        Some(object) => Err(Stop::wrong(format!("it is there: {}", object["status"]["phase"]))),
-    })
-    .await?;
-    world.starts.remove(&pod.name);
-    Ok(())
-}
-
+/// The chain's last DEL of it succeeded, with every plugin of the list.
 #[then("its last sandbox was taken down")]
 async fn taken_down(world: &mut LabWorld) -> Step {
     let name = format!("K8S_POD_NAME={};", its_name(world)?.name);
@@ -155,6 +115,7 @@ async fn taken_down(world: &mut LabWorld) -> Step {
     }
 }
 
+/// The plugin's kubeconfig has the current token.
 #[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
 async fn kubeconfig(world: &mut LabWorld, millis: u64) -> Step {
     let pod = agent(world).await?;

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Effects of changed settings on the running agent.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `When its ConfigMap no longer has "K"` | removes a key |
-//! | `Then our entry in "F" has "K" = VALUE[ within N ms]` | a key of our only entry, as JSON, waited for |
-//! | `Then our entry in "F" has no "K"` | nothing says it |
-//! | `Then the node agent runs since its start` | its container was never started again |
-//! | `Then an event "REASON" says "…"` | waited for |
-//! | `Then the node agent's metric "…" is N` | a line of /metrics, waited for |
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -34,6 +25,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Port of /metrics.
 const METRICS: u16 = 15014;
 
+/// Removes the key.
 #[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
 async fn unset(world: &mut LabWorld, key: String) -> Step {
     let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
@@ -56,6 +48,7 @@ async fn entry(world: &mut LabWorld, file: &str) -> Result<Value, Stop> {
     }
 }
 
+/// Waits for a key of our only entry, as JSON.
 #[then(regex = r#"^our entry in "([^"]+)" has "([^"]+)" = (.+?)(?: within (\d+) ms)?$"#)]
 async fn has(world: &mut LabWorld, file: String, key: String, value: String, millis: String) -> Step {
     let wanted: Value = serde_json::from_str(&value).map_err(Stop::harness)?;
@@ -67,6 +60,7 @@ async fn has(world: &mut LabWorld, file: String, key: String, value: String, mil
     .await
 }
 
+/// The key is absent.
 #[then(regex = r#"^our entry in "([^"]+)" has no "([^"]+)"$"#)]
 async fn lacks(world: &mut LabWorld, file: String, key: String) -> Step {
     match entry(world, &file).await?.get(&key) {
@@ -75,6 +69,7 @@ async fn lacks(world: &mut LabWorld, file: String, key: String) -> Step {
     }
 }
 
+/// Its container was never restarted.
 #[then("the node agent runs since its start")]
 async fn no_restart(world: &mut LabWorld) -> Step {
     let pods = agents(world).await?;
@@ -87,6 +82,7 @@ async fn no_restart(world: &mut LabWorld) -> Step {
     Err(Stop::wrong(format!("its containers were started again so often: {starts:?}")))
 }
 
+/// Waits for an event.
 #[then(regex = r#"^an event "([A-Za-z]+)" says "(.+)"$"#)]
 async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
     let events: Api<Event> = Api::all(world.cluster().await?.api().client());
@@ -122,6 +118,7 @@ async fn metrics(world: &mut LabWorld) -> Result<String, Stop> {
     answer.map_err(|error| Stop::wrong(format!("/metrics: {error}")))
 }
 
+/// Waits for a sample of `/metrics`.
 #[then(regex = r#"^the node agent's metric "(.+)" is (\d+)$"#)]
 async fn metric(world: &mut LabWorld, name: String, wanted: String) -> Step {
     eventually(SOON, async || {

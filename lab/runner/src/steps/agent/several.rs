@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two agents of two versions on a node, as a DaemonSet has them that surges, and one that runs where no mount leads to the node.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `When a node agent of another version starts beside it` | a pod of the same template, whose image ships another plugin |
-//! | `When the other version's pod is deleted` | and gone |
-//! | `Then the plugin's binary is the node agent's`, `… the other version's` | by content, waited for |
-//! | `When install-cni --purge is run on the node itself` | where the node's directories have the node's own names |
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -50,6 +43,7 @@ fn push(list: &mut Value, one: Value) {
     }
 }
 
+/// Pod of the same template whose image ships another plugin.
 #[when("a node agent of another version starts beside it")]
 async fn beside(world: &mut LabWorld) -> Step {
     let (own, other) = (own_plugin(world)?, other_plugin(world).await?);
@@ -67,12 +61,14 @@ async fn beside(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Waits until it is gone.
 #[when("the other version's pod is deleted")]
 async fn other_deleted(world: &mut LabWorld) -> Step {
     use cluster::Cluster as _;
     Ok(world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, BESIDE).await?)
 }
 
+/// Compares contents; waited for.
 #[then(regex = "^the plugin's binary is (the node agent's|the other version's)$")]
 async fn whose(world: &mut LabWorld, wanted: String) -> Step {
     let shipped = match wanted.as_str() {

@@ -1,20 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An operator uninstalls: everything that was applied is deleted, in one order or another.
 //!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given N nodes` | of the cluster; before the agent is deployed |
-//! | `When nobody uses the node agent's token for 10 s` | the API server has to look it up again |
-//! | `When the installation is deleted as it was rendered` | `kubectl delete -f`: each object in the order of the file, nobody waits in between |
-//! | `… in reverse` | the same, the last one first |
-//! | `… in the foreground` | `kubectl delete --cascade=foreground -f` |
-//! | `… as Helm does it` | `helm uninstall`: by kind |
-//! | `… with its namespace` | `kubectl delete namespace`; what is the cluster's stays |
-//! | `… by its DaemonSet alone` | `kubectl delete daemonset` |
-//! | `When the node agent's service account is deleted` | nothing else is |
-//! | `Then nothing of ours is left on any node` | no entry, no binary, nothing in the run directory |
-//! | `Then a pod of the mesh and one outside of it start on every node` | without rules: nobody is there to make them |
-//!
 //! Each order of deletion waits until the agent's pods are gone.
 
 use std::time::Duration;
@@ -54,6 +40,7 @@ const HELMS: [&str; 10] = [
 /// Deadline of a pod's start, or of a namespace's deletion.
 const SOON: Duration = Duration::from_secs(60);
 
+/// Number of nodes; before the deployment.
 #[given(regex = r"^(\d+) nodes$")]
 fn nodes(world: &mut LabWorld, count: usize) -> Step {
     if world.cluster.is_some() {
@@ -63,12 +50,14 @@ fn nodes(world: &mut LabWorld, count: usize) -> Step {
     Ok(())
 }
 
+/// The API server must look the token up again.
 #[when("nobody uses the node agent's token for 10 s")]
 async fn idle(world: &mut LabWorld) -> Step {
     world.cluster().await?.api().forget_tokens();
     Ok(())
 }
 
+/// Deletes this object only.
 #[when("the node agent's service account is deleted")]
 async fn account(world: &mut LabWorld) -> Step {
     world.agent.tried = true;
@@ -78,6 +67,8 @@ async fn account(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// By `kubectl delete -f` in the order of the file or in reverse, with `--cascade=foreground`, by `helm uninstall` (by kind), by `kubectl
+/// delete namespace` (what is the cluster's stays) or `kubectl delete daemonset`; then waits until the agent's pods are gone.
 #[when(
     regex = r"^the installation is deleted (as it was rendered|in reverse|in the foreground|as Helm does it|with its namespace|by its DaemonSet alone)$"
 )]
@@ -128,6 +119,7 @@ fn left(name: &str, paths: &NodePaths) -> Vec<String> {
     entries.chain(binaries).chain(running).map(|file| format!("{name}: {file}")).collect()
 }
 
+/// No conflist entry, no binary, nothing in the run directory.
 #[then("nothing of ours is left on any node")]
 async fn nothing_left(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
@@ -139,6 +131,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     if found.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {}", found.join(", ")))) }
 }
 
+/// They start without rules, as no agent is left.
 #[then("a pod of the mesh and one outside of it start on every node")]
 async fn pods_start(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests of the taint controllers to the API server, and their faults.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the first patch of node "N" hangs`, `When a patch of node "N" is on its way` | the API server has it, and waits until it is well again |
-//! | `Given lists of pods take N ms`, `… lists of nodes …`, `Given new events take N ms` | those of the controller |
-//! | `Then the taint controller was denied nothing` | no request of it lacked a right |
-//! | `Then the taint controller changed node "N" C times`, `Then the node agent changed the node C times` | patches that succeeded |
-//! | `Then an event "R" about node "N" is there` | waited for |
 
 use std::time::Duration;
 
@@ -31,6 +23,7 @@ pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> 
     Ok(requests)
 }
 
+/// No request of it lacked a right.
 #[then("the taint controller was denied nothing")]
 async fn denied_nothing(world: &mut LabWorld) -> Step {
     let denied: Vec<_> = requests(world).await?.into_iter().filter_map(|one| one.missing).collect();
@@ -44,12 +37,14 @@ async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
     Ok(())
 }
 
+/// The API server holds the request back until its fault is lifted.
 #[given(regex = r#"^the first patch of node "([^"]+)" hangs$"#)]
 async fn hangs(world: &mut LabWorld, node: String) -> Step {
     let first = Fault::about(Verb::Patch, "nodes", Effect::Hold(None)).first(1);
     fault(world, Fault { name: Some(node), ..first }).await
 }
 
+/// Delays these requests of the controller.
 #[given(regex = r"^(lists of pods|lists of nodes|new events) take (\d+) ms$")]
 async fn slow_requests(world: &mut LabWorld, which: String, millis: u64) -> Step {
     let effect = Effect::Hold(Some(Duration::from_millis(millis)));
@@ -82,6 +77,7 @@ async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, 
     Ok(world.cluster().await?.api().count(is_change))
 }
 
+/// Counts successful patches.
 #[then(regex = r#"^the taint controller changed node "([^"]+)" (\d+) times?$"#)]
 async fn changed(world: &mut LabWorld, node: String, wanted: usize) -> Step {
     expect_eq("the number of changes", &changes(world, &account().user(), &node).await?, &wanted)
@@ -93,6 +89,7 @@ async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
     expect_eq("the number of changes", &changes(world, &NetnsCluster::plugin_user(), &node).await?, &wanted)
 }
 
+/// Waits for the event.
 #[then(regex = r#"^an event "(\w+)" about node "([^"]+)" is there$"#)]
 async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
     let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), "default");

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The controllers of taints: pods of the Deployment that the chart renders in `taint.mode` `readiness` and `untaint`, with its account and
 //! what its roles allow. Who leads is [`super::leading`]'s, what reached the API server [`super::asked`]'s.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given/When the taint controller runs` | the chart's objects for it are applied, and one pod of its Deployment starts |
-//! | `Given/When the taint controller runs with "…"` | with these words, too; each takes the place of the chart's word for the same flag |
-//! | `Given/When the ConfigMap "M" says "K":` | one of the chart's; its objects are applied before |
-//! | `Given the taint controller may not patch nodes`, `When … may patch nodes again` | its role |
-//! | `Then the taint controller says "…"` | a line of its log, waited for |
-//! | `Then the taint controller becomes ready`, `… is not ready: "…"` | its probe |
-//! | `Then the taint controller ends with C`, `… with C: "…"` | its exit code, and what it said |
-//! | `Then the taint controller counts "…"` | in its metrics: a line of the scrape, waited for |
 
 use apiserver::Account;
 use cluster::{PodName, PodStart};
@@ -115,12 +104,14 @@ pub(super) async fn start(world: &mut LabWorld, name: &str, words: &str) -> Step
     }
 }
 
+/// Applies the chart's objects for it and starts one pod of its Deployment; the given words replace the chart's for the same flag.
 #[given(regex = r#"^the taint controller runs(?: with "(.+)")?$"#)]
 #[when(regex = r#"^the taint controller runs(?: with "(.+)")?$"#)]
 async fn runs(world: &mut LabWorld, words: String) -> Step {
     start(world, ALONE, &words).await
 }
 
+/// ConfigMap of the chart; its objects are applied before.
 #[given(regex = r#"^the ConfigMap "([^"]+)" says "([^"]+)":$"#)]
 #[when(regex = r#"^the ConfigMap "([^"]+)" says "([^"]+)":$"#)]
 async fn config_map(world: &mut LabWorld, name: String, key: String, step: &gherkin::Step) -> Step {
@@ -142,6 +133,7 @@ async fn put_role(world: &mut LabWorld, without: &[&str]) -> Step {
     chart::put(world, &[role]).await
 }
 
+/// Removes the right from its role.
 #[given("the taint controller may not patch nodes")]
 async fn may_not(world: &mut LabWorld) -> Step {
     world.taints.controllers.tried = true;
@@ -160,6 +152,7 @@ pub async fn logs(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
     Ok(lines)
 }
 
+/// Waits for a line of its log.
 #[then(regex = r#"^the taint controller says "(.+)"$"#)]
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
     let fragment = fragment.replace('\'', "\"");
@@ -173,6 +166,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
     .await
 }
 
+/// Waits for its probe.
 #[given("the taint controller becomes ready")]
 #[then("the taint controller becomes ready")]
 async fn ready(world: &mut LabWorld) -> Step {
@@ -203,6 +197,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     .await
 }
 
+/// Exit code, and a text of its output.
 #[then(regex = r#"^the taint controller ends with (\d+)(?:: "(.+)")?$"#)]
 async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     let tier = world.cluster().await?;
@@ -220,6 +215,7 @@ async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     if fragment.is_empty() { Ok(()) } else { says(world, fragment).await }
 }
 
+/// Waits for a sample of its metrics.
 #[then(regex = r#"^the taint controller counts "(.+)"$"#)]
 async fn counts(world: &mut LabWorld, line: String) -> Step {
     let line = line.replace('\'', "\"");

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which of several controllers of taints leads, and what befalls it.
-//!
-//! | step | what it does or claims |
-//! |---|---|
-//! | `Given the taint controllers "a" and "b" run with "…"` | both are candidates for one lease, and one of them leads |
-//! | `When the leader is killed`, `When the leader is told to stop` | whoever holds the lease; its pod starts it again |
-//! | `When the leader cannot renew its lease` | 503 is all that it hears of it from now on |
-//! | `Then another one leads within N s` | than at the last of these steps; one that was started again is another one |
-//! | `Then nobody acted who did not hold the lease` | each patch came from the last one to write it |
 
 use std::time::Duration;
 
@@ -30,6 +22,7 @@ const LEASES: &str = "leases.coordination.k8s.io";
 /// Attempts of each candidate at the lease before anything else happens: the leader is settled then.
 const TRIES: usize = 4;
 
+/// Both compete for one lease, and one of them leads.
 #[given(regex = r#"^the taint controllers "([^"]+)" and "([^"]+)" run with "(.+)"$"#)]
 async fn both_run(world: &mut LabWorld, one: String, other: String, words: String) -> Step {
     start(world, &one, &words).await?;
@@ -67,6 +60,7 @@ async fn disturbed(world: &mut LabWorld) -> Result<String, Stop> {
     pod.ok_or_else(|| Stop::wrong(format!("the lease is held by {holder:?}, which names no pod")))
 }
 
+/// Whoever holds the lease; its pod restarts it.
 #[when(regex = "^the leader is (killed|told to stop)$")]
 async fn killed(world: &mut LabWorld, how: String) -> Step {
     let name = disturbed(world).await?;
@@ -77,6 +71,7 @@ async fn killed(world: &mut LabWorld, how: String) -> Step {
     kill(Pid::from_raw(pid), signal).map_err(Stop::harness)
 }
 
+/// Answers its requests with 503 from now on.
 #[when("the leader cannot renew its lease")]
 async fn cannot_renew(world: &mut LabWorld) -> Step {
     let name = disturbed(world).await?;
@@ -92,6 +87,7 @@ async fn cannot_renew(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Another than at the last of these steps; a restarted one counts as another.
 #[then(regex = r"^another one leads within (\d+) s$")]
 async fn another(world: &mut LabWorld, seconds: u64) -> Step {
     let former = world.taints.controllers.leader.clone();
@@ -102,6 +98,7 @@ async fn another(world: &mut LabWorld, seconds: u64) -> Step {
     .await
 }
 
+/// Each patch came from the holder of the lease at that time.
 #[then("nobody acted who did not hold the lease")]
 async fn one_at_a_time(world: &mut LabWorld) -> Step {
     let (mut holder, mut acted) = (None, 0);
