@@ -3,25 +3,18 @@
 //! comes to where the first one went. Each case is a process of its own with its own root, mounts and network, which die with it.
 //!
 //! Without root cases are ignored with the reason; with `CI` set that is a failure.
-//!
-//! `cargo test -p install-cni --test crash [PART OF A NAME]`
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on stops, and its report is its output"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod node;
 mod trace;
 
 use std::collections::BTreeSet;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
+use nix::sched::CloneFlags;
 use node::{Node, Primary};
+use rig::rights;
 use trace::End;
-
-/// Precedes a case's name and directory on the command line of its process.
-const MARKER: &str = "--case";
 
 /// Upper bound of an agent's changes: it never ends by itself.
 const MOST: usize = 200;
@@ -41,41 +34,16 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> ExitCode {
-    trace::role();
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [MARKER, name, dir] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    if let Some(program) = rig::process::role() {
+        trace::exec(&program);
+    }
+    if let Some((name, dir)) = rig::process::own_test() {
         let Case(_, work) = CASES.iter().find(|case| case.0 == name).unwrap();
-        work(&Node::enter(dir.as_ref()));
+        work(&Node::enter(&dir));
         return ExitCode::SUCCESS;
     }
-    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let wanted = |name: &str| parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()));
-    let cases = CASES.iter().map(|Case(name, _)| *name).filter(|name| wanted(name));
-    if !rustix::process::geteuid().is_root() {
-        let ignored = std::env::var_os("CI").is_none();
-        let told = if ignored { "ignored, needs root" } else { "FAILED: cannot run: needs root" };
-        cases.for_each(|name| println!("test {name} ... {told}"));
-        return if ignored { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    }
-    // All at once: they wait for the disk most of the time.
-    let running: Vec<_> = cases.map(begin).collect();
-    let failed = running.into_iter().map(|(name, dir, case)| {
-        let output = case.wait_with_output().unwrap();
-        drop(dir);
-        println!("test {name} ... {}", if output.status.success() { "ok" } else { "FAILED" });
-        if !output.status.success() {
-            println!("{}", String::from_utf8_lossy(&output.stderr));
-        }
-        usize::from(!output.status.success())
-    });
-    if failed.sum::<usize>() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn begin(name: &'static str) -> (&'static str, tempfile::TempDir, Child) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut case = Command::new(std::env::current_exe().unwrap());
-    case.args([MARKER, name]).arg(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
-    (name, dir, case.spawn().unwrap())
+    let unmet = rights::acquire(CloneFlags::CLONE_NEWNS).unmet_users();
+    rig::run(CASES.iter().map(|&Case(name, _)| rig::process::test(name, unmet.clone())))
 }
 
 /// Process to be killed at each system call.

@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::mount::{MsFlags, mount, umount};
-use nix::sched::{CloneFlags, unshare};
+use nix::mount::umount;
+use rig::mounts::{self, bind};
 use serde_json::Value;
 
 const AGENT: &str = "/install-cni";
-/// This test's executable, for its other processes.
-pub(crate) const OWN: &str = "/test";
 const SHIPPED: &str = "/opt/cni/bin/istio-cni";
 const BINARY: &str = "/host/opt/cni/bin/istio-cni";
 const NET_DIR: &str = "/host/etc/cni/net.d";
@@ -45,10 +43,7 @@ pub(crate) struct Node(());
 impl Node {
     /// Makes `dir` the root of this process.
     pub(crate) fn enter(dir: &Path) -> Self {
-        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).unwrap();
-        let nothing = None::<&str>;
-        mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).unwrap();
-        mount(Some("none"), dir, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        mounts::tmpfs(dir);
         for name in ["usr", "proc", "dev", "lib", "lib64", "bin"] {
             let (real, here) = (Path::new("/").join(name), dir.join(name));
             if let Ok(target) = fs::read_link(&real) {
@@ -58,12 +53,9 @@ impl Node {
                 bind(&real, &here);
             }
         }
-        let own = std::env::current_exe().unwrap();
-        for (program, at) in [(Path::new(env!("CARGO_BIN_EXE_install-cni")), AGENT), (&own, OWN)] {
-            let at = dir.join(at.trim_start_matches('/'));
-            fs::write(&at, "").unwrap();
-            bind(program, &at);
-        }
+        let agent = dir.join(AGENT.trim_start_matches('/'));
+        fs::write(&agent, "").unwrap();
+        bind(env!("CARGO_BIN_EXE_install-cni"), agent);
         nix::unistd::chroot(dir).unwrap();
         std::env::set_current_dir("/").unwrap();
         for directory in ["/opt/cni/bin", ACCOUNT, "/tmp"] {
@@ -137,7 +129,7 @@ impl Node {
     /// The configuration directory is a mount, as in a container.
     pub(crate) fn mount_net_dir(&self) -> Volume {
         fs::create_dir(VOLUME).unwrap();
-        bind(Path::new(VOLUME), Path::new(NET_DIR));
+        bind(VOLUME, NET_DIR);
         Volume(())
     }
 
@@ -211,7 +203,7 @@ impl Volume {
     pub(crate) fn make_again(self) -> Self {
         umount(NET_DIR).unwrap();
         fs::create_dir(VOLUME).unwrap();
-        bind(Path::new(VOLUME), Path::new(NET_DIR));
+        bind(VOLUME, NET_DIR);
         self
     }
 }
@@ -240,10 +232,6 @@ pub(crate) fn ends(agent: &mut Child) -> ExitStatus {
             None => std::thread::sleep(Duration::from_millis(2)),
         }
     }
-}
-
-fn bind(from: &Path, to: &Path) {
-    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).unwrap();
 }
 
 fn is_whole_binary() -> bool {

@@ -14,11 +14,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::node::OWN;
-
-/// Precedes a program that waits for the tracer.
-const HELD: &str = "--held";
-
 /// Paths that the agent changes.
 const OURS: [&str; 2] = ["/host/", "/var/run/istio-cni"];
 
@@ -52,20 +47,16 @@ pub(crate) fn killed_at(command: &Command, fatal: usize, reached: &dyn Fn() -> b
 
 /// The program behind one that waits for a line: it is followed from its first call on.
 fn held(command: &Command) -> Child {
-    let mut own = Command::new(OWN);
-    own.arg(HELD).arg(command.get_program()).args(command.get_args());
+    let mut own = rig::process::command(&[]);
+    own.arg(command.get_program()).args(command.get_args());
     own.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     own.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Role of this executable in a traced process: execs the program once released.
-pub(crate) fn role() {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == HELD) {
-        std::io::stdin().read_exact(&mut [0]).unwrap();
-        let error = Command::new(arguments.next().unwrap()).args(arguments).exec();
-        panic!("{error}");
-    }
+/// Role of this executable in a traced process: becomes the program once the tracer writes a line.
+pub(crate) fn exec(program: &[String]) -> ! {
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+    panic!("{}", Command::new(&program[0]).args(&program[1..]).exec());
 }
 
 struct Tracer {

@@ -12,13 +12,11 @@ use agent::repair::child::Program;
 use agent::repair::gather::Grounds;
 use futures::TryStreamExt as _;
 use netfilter::{LookError, Netns, look};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
+use nix::mount::{MntFlags, umount2};
+use rig::link::{add_address, ask, up};
 use rtnetlink::packet_route::route::{RouteMessage, RouteScope};
 use rtnetlink::{Error, Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use serde_json::{Value, json};
-
-use crate::link::{add_address, ask, up};
 
 /// Deadline of a repair while eight others build.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -65,18 +63,10 @@ impl Node {
     /// Makes a namespace with an interface that has these addresses, and mounts it.
     pub(crate) fn namespace(&mut self, name: &str, addresses: &[&str]) -> PathBuf {
         let file = self.dir.path().join(self.netns_dir).join(name);
-        fs::write(&file, "").unwrap();
-        let (target, addresses) =
-            (file.clone(), addresses.iter().map(|&one| one.to_owned()).collect::<Vec<_>>());
-        std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        rig::netns::mounted(&file, || {
             up(&[]);
-            ask(async |handle| furnish(&handle, &addresses).await);
-            let bind = MsFlags::MS_BIND;
-            mount(Some("/proc/thread-self/ns/net"), &target, None::<&str>, bind, None::<&str>).unwrap();
-        })
-        .join()
-        .unwrap();
+            ask(async |handle| furnish(&handle, addresses).await);
+        });
         self.mounted.push(file.clone());
         file
     }
@@ -135,7 +125,7 @@ pub(crate) fn cart(annotations: &Value) -> Value {
 }
 
 /// Gives the calling thread's namespace an interface with these addresses, by which everything goes.
-async fn furnish(handle: &Handle, addresses: &[String]) -> Result<(), Error> {
+async fn furnish(handle: &Handle, addresses: &[&str]) -> Result<(), Error> {
     handle.link().add(LinkVeth::new(POD, NODE).build()).execute().await?;
     for name in [NODE, POD] {
         let message = LinkUnspec::new_with_index(index(handle, name).await?).up().build();

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use agent::metrics::Metrics;
@@ -12,6 +12,7 @@ use agent::pods::Pods;
 use agent::serve::lookup::Lookup;
 use agent::serve::{Limits, Share, answer, socket};
 use nix::sched::{CloneFlags, unshare};
+use rig::process::command;
 use tokio_util::sync::CancellationToken;
 
 use crate::Case;
@@ -21,19 +22,8 @@ pub(crate) const CASES: &[Case] = &[Case(
     each_has_its_own_share,
 )];
 
-/// Other roles of this executable: `--serve SOCKET` answers, `--ask SOCKET` asks and prints the answer.
-pub(crate) fn role() -> bool {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--serve", path] => serve(Path::new(path)),
-        ["--ask", path] => println!("{}", ask(Path::new(path))),
-        _ => return false,
-    }
-    true
-}
-
 /// One connection per process, which may be silent for a while.
-fn serve(path: &Path) {
+pub(crate) fn serve(path: &Path) {
     let share = Share { open: 1, burst: 8.0, rate: 0.0 };
     let limits = Limits { share, read: Duration::from_secs(60), ..Limits::default() };
     let lookup = Lookup::new(Pods::default(), None, Metrics::default());
@@ -45,7 +35,7 @@ fn serve(path: &Path) {
 }
 
 /// The agent's answer; empty if it rejects us.
-fn ask(path: &Path) -> String {
+pub(crate) fn ask(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let question = r#"{"version":1,"kind":"deleted","namespace":"shop","name":"cart"}"#;
@@ -67,8 +57,8 @@ impl Drop for Server {
 }
 
 fn served(path: &Path) -> Server {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg("--serve").arg(path).stdout(Stdio::piped());
+    let mut command = command(&["serve", path.to_str().unwrap()]);
+    command.stdout(Stdio::piped());
     // Only what this thread starts is in the new namespace.
     let start = move || {
         unshare(CloneFlags::CLONE_NEWPID).unwrap();
@@ -87,7 +77,7 @@ fn each_has_its_own_share() {
     let _server = served(&path);
     let _held = UnixStream::connect(&path).unwrap();
     let answered = r#"{"version":1,"response":"noted"}"#;
-    let other = Command::new(std::env::current_exe().unwrap()).arg("--ask").arg(&path).output().unwrap();
+    let other = command(&["ask", path.to_str().unwrap()]).output().unwrap();
     assert_eq!(String::from_utf8(other.stdout).unwrap().trim_end(), answered);
     // Before Linux 6.9 such processes look the same, and none of them is bounded for itself.
     let mine = if tells_apart() { "" } else { answered };

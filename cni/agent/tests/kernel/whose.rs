@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use agent::repair::ask::{PodOutcome, Task};
 use agent::repair::find::NotFound;
@@ -41,14 +41,10 @@ fn older_cache() {
     assert_eq!(proven(&node.ask(Task::Repair, &["10.9.0.2"], &json!({}))), ["IPv4"]);
 }
 
-/// Other role of this executable: `--linger` stays until EOF on stdin.
-pub(crate) fn role() -> bool {
-    let lingers = std::env::args().skip(1).eq(["--linger"]);
-    if lingers {
-        println!("here");
-        std::io::stdin().lines().for_each(drop);
-    }
-    lingers
+/// Stays until EOF on stdin.
+pub(crate) fn linger() {
+    println!("here");
+    std::io::stdin().lines().for_each(drop);
 }
 
 fn first_process() {
@@ -67,8 +63,8 @@ struct Stranger(Child);
 
 impl Stranger {
     fn enter(file: &Path) -> Self {
-        let mut own = Command::new(std::env::current_exe().unwrap());
-        own.arg("--linger").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut own = rig::process::command(&["linger"]);
+        own.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = inside(file, move || own.spawn().unwrap());
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();

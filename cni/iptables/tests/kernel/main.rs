@@ -4,19 +4,8 @@
 //!
 //! Without root it enters a user namespace first, before any thread; there only one user exists, so the proxy is that one. Where
 //! neither works, cases are ignored with the reason; with `CI` set that is a failure.
-//!
-//! `cargo test -p istio-iptables --test kernel [PART OF A NAME]`
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on stops, and its report is its output"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-#[path = "../../../netfilter/tests/kernel/rights.rs"]
-mod rights;
-
-#[path = "../../../netfilter/tests/kernel/link.rs"]
-mod link;
 mod paths;
 mod pod;
 mod validation;
@@ -24,8 +13,9 @@ mod validation;
 use std::process::ExitCode;
 
 use netfilter::iptables::{Variant, is_installed};
+use nix::sched::CloneFlags;
 use pod::Proxy;
-use rights::Rights;
+use rig::rights::{self, Rights};
 
 /// Prerequisites of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,50 +31,16 @@ enum Needs {
 struct Case(&'static str, Needs, fn(Proxy));
 
 fn main() -> ExitCode {
-    let rights = rights::acquire();
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
-    for case in [validation::CASES, paths::CASES].into_iter().flatten() {
-        if !wanted.is_empty() && !wanted.iter().any(|part| case.0.contains(part.as_str())) {
-            continue;
+    let rights = rights::acquire(CloneFlags::CLONE_NEWNET);
+    let proxy = Proxy { id: if rights == Rights::Root { 1337 } else { 0 } };
+    let unmet = |needs| match needs {
+        Needs::Namespace => rights.unmet(),
+        Needs::Users => rights.unmet_users(),
+        Needs::Legacy => {
+            let tools = || (!is_installed(Variant::Legacy)).then(|| "needs iptables-legacy".to_owned());
+            rights.unmet_users().or_else(tools)
         }
-        let word = match run(case, &rights) {
-            Ok(true) => {
-                passed += 1;
-                "ok".to_owned()
-            }
-            Ok(false) => {
-                failed += 1;
-                "FAILED".to_owned()
-            }
-            Err(reason) if std::env::var_os("CI").is_some() => {
-                failed += 1;
-                format!("FAILED: cannot run: {reason}")
-            }
-            Err(reason) => {
-                ignored += 1;
-                format!("ignored, {reason}")
-            }
-        };
-        println!("test {} ... {word}", case.0);
-    }
-    println!("\nistio-iptables kernel tests: {passed} passed, {failed} failed, {ignored} ignored");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Runs a case; skips it with the reason where a prerequisite is lacking.
-fn run(&Case(_, needs, work): &Case, rights: &Rights) -> Result<bool, String> {
-    let proxy = match (rights, needs) {
-        (Rights::None(reason), _) => return Err(reason.clone()),
-        (Rights::OneUser, Needs::Users) => return Err("needs root: a user without privileges".to_owned()),
-        (Rights::OneUser, Needs::Legacy) => return Err("needs root: legacy tables".to_owned()),
-        (Rights::Root, Needs::Legacy) if !is_installed(Variant::Legacy) => {
-            return Err("needs iptables-legacy".to_owned());
-        }
-        (Rights::OneUser, Needs::Namespace) => Proxy { id: 0 },
-        (Rights::Root, _) => Proxy { id: 1337 },
     };
-    // A thread of its own: its namespace is not the test's, and a panic ends only the thread.
-    Ok(std::thread::spawn(move || work(proxy)).join().is_ok())
+    let cases = [validation::CASES, paths::CASES].into_iter().flatten();
+    rig::run(cases.map(|&Case(name, needs, work)| rig::test(name, unmet(needs), move || work(proxy))))
 }

@@ -4,9 +4,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 
-use nix::sched::{CloneFlags, unshare};
-
-use crate::link;
+use rig::{link, netns};
 
 /// UID and GID of the proxy.
 #[derive(Clone, Copy)]
@@ -32,7 +30,7 @@ pub(crate) struct Ran {
 impl Pod {
     /// Makes the calling thread's namespace a pod's.
     pub(crate) fn new(proxy: Proxy, addresses: &[&str]) -> Self {
-        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        netns::enter_fresh();
         link::up(addresses);
         Self { proxy }
     }

@@ -141,9 +141,8 @@ fn copy_dir(from: &Path, to: &Path) {
 }
 
 /// `helm lint --strict` on every platform.
-pub(crate) fn lint() -> Result<String, String> {
-    let platforms: Vec<_> = std::iter::once("").chain(Family::Platform.names()).collect();
-    for platform in &platforms {
+pub(crate) fn lint() -> Result<(), String> {
+    for platform in std::iter::once("").chain(Family::Platform.names()) {
         let values = Rendering::new("lint", json!({ "platform": platform })).values;
         let output = run(&["lint", CHART, "--strict", "--quiet"], &values);
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -152,5 +151,5 @@ pub(crate) fn lint() -> Result<String, String> {
             return Err(format!("{platform}: {told}{}", String::from_utf8_lossy(&output.stderr)));
         }
     }
-    Ok(format!("{} platforms", platforms.len()))
+    Ok(())
 }

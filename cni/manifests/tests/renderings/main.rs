@@ -2,8 +2,6 @@
 //! Our renderings and Helm's: the same objects, each of them valid for the Kubernetes API, and the same values rejected.
 //!
 //! Without a `helm` in PATH the cases that need it are ignored with the reason; with `CI` set that is a failure.
-//!
-//! `cargo test -p manifests --test renderings [PART OF A NAME]`
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,6 +21,7 @@ mod types;
 mod valid;
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 /// Prerequisite of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +31,7 @@ enum Needs {
 }
 
 /// A case: sentence, prerequisite and function.
-struct Case(&'static str, Needs, fn() -> Result<String, String>);
+struct Case(&'static str, Needs, fn() -> Result<(), String>);
 
 const CASES: &[Case] = &[
     Case("every_object_is_what_its_kubernetes_type_takes", Needs::Nothing, types::check),
@@ -49,26 +48,14 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> ExitCode {
-    let parts: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let wanted = |name: &str| parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()));
-    let (has_helm, in_ci) = (helm::is_there(), std::env::var_os("CI").is_some());
-    let mut failed = 0;
-    for Case(name, needs, work) in CASES.iter().filter(|case| wanted(case.0)) {
-        let told = match (needs, has_helm) {
-            (Needs::Helm, false) if in_ci => Err("cannot run: needs helm (ci/install)".to_owned()),
-            (Needs::Helm, false) => {
-                println!("test {name} ... ignored, needs helm (ci/install)");
-                continue;
-            }
-            _ => work(),
-        };
-        match told {
-            Ok(told) => println!("test {name} ... ok\n{told}"),
-            Err(why) => {
-                failed += 1;
-                println!("test {name} ... FAILED\n{why}");
-            }
-        }
+    let helm = (!helm::is_there()).then(|| "needs helm (ci/install)".to_owned());
+    let code = rig::run(CASES.iter().map(|&Case(name, needs, work)| {
+        let unmet = helm.clone().filter(|_| needs == Needs::Helm);
+        rig::test(name, unmet, move || work().unwrap_or_else(|why| panic!("{why}")))
+    }));
+    match equal::COMPARED.load(Ordering::Relaxed) {
+        0 => {}
+        count => println!("manifests: {count} renderings compared with helm"),
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    code
 }

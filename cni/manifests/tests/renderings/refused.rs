@@ -40,7 +40,7 @@ fn wrong() -> [(&'static str, Value); 21] {
 }
 
 /// Both reject them, by name.
-pub(crate) fn check() -> Result<String, String> {
+pub(crate) fn check() -> Result<(), String> {
     let wrong = wrong();
     let mut passed = Vec::new();
     for (field, values) in &wrong {
@@ -57,5 +57,5 @@ pub(crate) fn check() -> Result<String, String> {
             }
         }
     }
-    if passed.is_empty() { Ok(format!("{} mistakes", wrong.len())) } else { Err(passed.join("\n")) }
+    if passed.is_empty() { Ok(()) } else { Err(passed.join("\n")) }
 }

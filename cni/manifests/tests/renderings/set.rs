@@ -45,7 +45,7 @@ fn words() -> Vec<(&'static str, Value)> {
 }
 
 /// Both have the same result.
-pub(crate) fn check() -> Result<String, String> {
+pub(crate) fn check() -> Result<(), String> {
     let words = words();
     let (mut wrong, mut read) = (Vec::new(), 0);
     for (word, values) in &words {
@@ -59,7 +59,7 @@ pub(crate) fn check() -> Result<String, String> {
     }
     let refused = words.len() - read;
     if wrong.is_empty() && read > 0 && refused > 0 {
-        return Ok(format!("{read} words read, {refused} refused"));
+        return Ok(());
     }
     Err(wrong.join("\n"))
 }

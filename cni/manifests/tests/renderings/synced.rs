@@ -14,18 +14,17 @@ const ADDED: [(&str, &str); 2] = [("resourceRules", "scope"), ("ports", "protoco
 const MEANT: [&str; 4] = ["egress", "apiGroups", "data", "labels"];
 
 /// Each object of each rendering round-trips.
-pub(crate) fn check() -> Result<String, String> {
-    let (mut checked, mut wrong) = (0, Vec::new());
+pub(crate) fn check() -> Result<(), String> {
+    let mut wrong = Vec::new();
     for rendering in cases::product().iter().chain(&cases::single()) {
         for object in rendering.ours()? {
-            checked += 1;
             let mut lines = Vec::new();
             walk("", &object, &mut lines);
             let name = format!("{} {}", rendering.name, differ::key(&object));
             wrong.extend(lines.into_iter().map(|line| format!("{name}: {line}")));
         }
     }
-    if wrong.is_empty() { Ok(format!("{checked} objects")) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 fn walk(at: &str, value: &Value, wrong: &mut Vec<String>) {

@@ -52,11 +52,10 @@ fn typed(object: &Value) -> Result<Value, String> {
 }
 
 /// Each object of each rendering decodes as its type.
-pub(crate) fn check() -> Result<String, String> {
-    let (mut checked, mut wrong) = (0, Vec::new());
+pub(crate) fn check() -> Result<(), String> {
+    let mut wrong = Vec::new();
     for rendering in cases::product().iter().chain(&cases::single()) {
         for object in rendering.ours()? {
-            checked += 1;
             let name = format!("{} {}", rendering.name, differ::key(&object));
             match typed(&object) {
                 Err(why) => wrong.push(format!("{name}: {why}")),
@@ -67,5 +66,5 @@ pub(crate) fn check() -> Result<String, String> {
             }
         }
     }
-    if wrong.is_empty() { Ok(format!("{checked} objects")) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }

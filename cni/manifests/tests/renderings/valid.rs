@@ -8,13 +8,12 @@ use serde_json::Value;
 use crate::{cases, differ};
 
 /// Checks each rendering.
-pub(crate) fn check() -> Result<String, String> {
-    let (mut checked, mut wrong) = (0, Vec::new());
+pub(crate) fn check() -> Result<(), String> {
+    let mut wrong = Vec::new();
     for rendering in cases::product().iter().chain(&cases::single()) {
         let objects = rendering.ours()?;
         let mut lines = Vec::new();
         for object in &objects {
-            checked += 1;
             let mut own = Vec::new();
             metadata(&object["metadata"], &mut own);
             workload(object, &mut own);
@@ -25,7 +24,7 @@ pub(crate) fn check() -> Result<String, String> {
         }
         wrong.extend(lines.into_iter().map(|line| format!("{}: {line}", rendering.name)));
     }
-    if wrong.is_empty() { Ok(format!("{checked} objects")) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 fn text(value: &Value) -> &str {

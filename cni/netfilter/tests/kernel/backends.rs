@@ -9,10 +9,10 @@ use redirect::config::Config;
 use redirect::list::Selection;
 use redirect::ruleset::{Family, Table};
 
-use crate::link::up;
 use crate::lock::{hide, replace};
 use crate::world::World;
 use crate::{Case, Needs, rules, tools};
+use rig::link::up;
 
 pub(crate) const CASES: &[Case] = &[
     Case("a_namespace_ends_with_one_set_whatever_it_held", Needs::ToolsAndUsers, one_set),

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead as _, Write as _};
 use std::net::UdpSocket;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 
 use netfilter::Netns;
 use netfilter::address::Rtnetlink;
@@ -13,21 +13,13 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::unistd::{Uid, setresuid};
+use rig::process::command;
 
 use crate::{crash, owner};
 
-/// What comes before a role on the command line.
-const MARKER: &str = "--child";
-
-/// Plays the role that the command line gives, if any.
-pub(crate) fn role() -> Option<ExitCode> {
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next()? != MARKER {
-        return None;
-    }
-    let arguments: Vec<String> = arguments.collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments[..] {
+/// Plays a role.
+pub(crate) fn play(role: &[String]) -> ExitCode {
+    match role.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["hold"] => hold(),
         ["program", netns, backend, user] => {
             Netns::open(netns).unwrap().enter_for_good().unwrap();
@@ -36,7 +28,7 @@ pub(crate) fn role() -> Option<ExitCode> {
                 Ok(done) => println!("{}", done.choice.backend),
                 Err(error) => {
                     println!("{error}");
-                    return Some(ExitCode::FAILURE);
+                    return ExitCode::FAILURE;
                 }
             }
         }
@@ -54,9 +46,9 @@ pub(crate) fn role() -> Option<ExitCode> {
             raise(Signal::SIGSTOP).unwrap();
             program(&mut rtnetlink, request).unwrap();
         }
-        _ => panic!("no such role: {arguments:?}"),
+        _ => panic!("no such role: {role:?}"),
     }
-    Some(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }
 
 /// Makes a user namespace, and in it a network namespace, and holds both until stdin ends.
@@ -69,13 +61,6 @@ fn hold() {
     unshare(CloneFlags::CLONE_NEWNET).unwrap();
     println!("ready");
     while stdin.read_line(&mut said).unwrap() > 0 {}
-}
-
-/// This test in a role.
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg(MARKER).args(arguments);
-    command
 }
 
 /// A process that holds a user namespace and a network namespace that it owns.

@@ -16,12 +16,12 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use redirect::ruleset::Id;
 
-use crate::child::command;
-use crate::link::up;
 use crate::parity::shape;
 use crate::policy;
 use crate::world::{Users, World};
 use crate::{Case, Needs, rules};
+use rig::link::up;
+use rig::process::command;
 
 pub(crate) const CASES: &[Case] = &[
     Case(

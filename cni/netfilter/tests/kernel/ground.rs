@@ -8,10 +8,10 @@ use redirect::config::{Config, Mode};
 use redirect::list::Selection;
 use redirect::ruleset::{Family, Id, Port};
 
-use crate::link::up;
 use crate::policy::{self, ByMark, PLAIN};
 use crate::world::World;
 use crate::{Case, Needs};
+use rig::link::up;
 
 pub(crate) const CASES: &[Case] = &[
     Case("a_tproxy_pod_is_programmed_once_with_its_routes", Needs::Namespace, tproxy),

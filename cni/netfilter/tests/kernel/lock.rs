@@ -9,27 +9,20 @@ use netfilter::iptables::{self, IptablesError, Variant};
 use netfilter::program::{Options, Surroundings};
 use netfilter::{Applied, Backend, Wish};
 use nix::fcntl::{Flock, FlockArg};
-use nix::mount::{MsFlags, mount};
 use redirect::generate::ruleset;
 
 use crate::backends::{config, do_program};
 use crate::legacy::through;
-use crate::link::up;
 use crate::world::World;
 use crate::{Case, Needs};
+use rig::link::up;
+use rig::mounts;
 
 pub(crate) const CASES: &[Case] = &[
     Case("a_held_lock_of_the_node_stops_nobody", Needs::ToolsAndUsers, node_lock),
     Case("a_held_lock_of_the_pod_stops_legacy_in_time_and_nobody_else", Needs::ToolsAndUsers, pod_lock),
     Case("old_tools_lock_a_file_of_the_pod_too", Needs::ToolsAndUsers, old_tools),
 ];
-
-/// What this thread mounts from here on, nobody else sees.
-fn private_mounts() {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
-    let none: Option<&str> = None;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-}
 
 /// A program of `PATH`.
 fn tool(name: &str) -> PathBuf {
@@ -39,27 +32,24 @@ fn tool(name: &str) -> PathBuf {
 
 /// Hides a tool from this thread.
 pub(crate) fn hide(name: &str) {
-    private_mounts();
-    let none: Option<&str> = None;
-    mount(Some("/dev/null"), &tool(name), none, MsFlags::MS_BIND, none).unwrap();
+    mounts::private();
+    mounts::bind("/dev/null", tool(name));
 }
 
 /// Puts a script in a tool's place, for this thread.
 pub(crate) fn replace(name: &str, script: &str) {
     let tool = tool(name).canonicalize().unwrap();
-    private_mounts();
-    let none: Option<&str> = None;
-    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    mounts::private();
+    mounts::tmpfs("/run");
     std::fs::write("/run/script", script).unwrap();
     std::fs::set_permissions("/run/script", std::fs::Permissions::from_mode(0o755)).unwrap();
-    mount(Some("/run/script"), &tool, none, MsFlags::MS_BIND, none).unwrap();
+    mounts::bind("/run/script", &tool);
 }
 
 /// Hides the node's `/run` from this thread, and holds the lock in the new one.
 fn hold_node_lock() -> Flock<std::fs::File> {
-    private_mounts();
-    let none: Option<&str> = None;
-    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    mounts::private();
+    mounts::tmpfs("/run");
     let file = std::fs::File::create("/run/xtables.lock").unwrap();
     Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap()
 }
@@ -91,8 +81,7 @@ fn old_tools(world: World) {
         std::fs::copy(&tool, "/run/real").unwrap();
         std::fs::write("/run/old", OLD.replace("REAL", "/run/real")).unwrap();
         std::fs::set_permissions("/run/old", std::fs::Permissions::from_mode(0o755)).unwrap();
-        let none: Option<&str> = None;
-        mount(Some("/run/old"), &tool, none, MsFlags::MS_BIND, none).unwrap();
+        mounts::bind("/run/old", &tool);
         let options = Options { deadline: Duration::from_millis(1800), ..Options::default() };
         let naked = Options { surroundings: Surroundings::Container, ..options };
         let error = iptables::apply(Variant::Legacy, &wanted, &naked).unwrap_err();

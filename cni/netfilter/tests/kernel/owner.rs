@@ -10,10 +10,11 @@ use redirect::config::Config;
 use redirect::list::Selection;
 use redirect::ruleset::Id;
 
-use crate::child::{Holder, command};
-use crate::link::up;
+use crate::child::Holder;
 use crate::world::World;
 use crate::{Case, Needs};
+use rig::link::up;
+use rig::process::command;
 
 pub(crate) const CASES: &[Case] = &[
     Case("rules_of_a_pod_with_its_own_users_mean_its_users", Needs::Users, its_users),

@@ -13,7 +13,7 @@ use rtnetlink::packet_route::route::{
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use rtnetlink::{Error, Handle, IpVersion, RouteMessageBuilder};
 
-use crate::link::ask;
+use rig::link::ask;
 
 const LOOPBACK: u32 = 1;
 

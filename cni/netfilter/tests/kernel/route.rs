@@ -7,10 +7,10 @@ use redirect::ruleset::Family;
 use rtnetlink::packet_route::route::RouteType;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use crate::link::up;
 use crate::policy::{self, ByMark, PLAIN, add_default};
 use crate::world::World;
 use crate::{Case, Needs};
+use rig::link::up;
 
 pub(crate) const CASES: &[Case] = &[
     Case("policy_routes_are_added_once_and_taken_back", Needs::Namespace, added_once),

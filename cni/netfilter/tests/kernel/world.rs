@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fresh network namespaces, and rule sets that their users allow.
 
-use nix::sched::{CloneFlags, unshare};
 use redirect::ruleset::{Id, Match, Owner, Ruleset};
 
 /// Which users rules can name.
@@ -22,16 +21,7 @@ pub(crate) struct World {
 impl World {
     /// Runs `work` in a fresh network namespace, on a thread of its own.
     pub(crate) fn fresh<T: Send>(self, work: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
-            let worker = scope.spawn(|| {
-                unshare(CloneFlags::CLONE_NEWNET).unwrap();
-                work()
-            });
-            match worker.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        })
+        rig::netns::fresh(work)
     }
 
     /// The rule set with users that exist here.

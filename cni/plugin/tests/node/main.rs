@@ -3,28 +3,19 @@
 //! own with its own mounts, users and networks, which die with it.
 //!
 //! Without root cases are ignored with the reason; with `CI` set that is a failure.
-//!
-//! `cargo test -p istio-cni --test node [PART OF A NAME]`
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on stops, and its report is its output"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-#[path = "../../../netfilter/tests/kernel/link.rs"]
-mod link;
 mod stage;
 
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode};
 
 use netfilter::address::Rtnetlink;
 use netfilter::route::PolicyRoutes;
+use nix::sched::CloneFlags;
+use rig::rights;
 use rustix::thread::CapabilitySet;
 use serde_json::json;
 use stage::Stage;
-
-/// What comes before a case's name and its directory on the command line of its process.
-const MARKER: &str = "--case";
 
 /// A case: a sentence, and what it does.
 struct Case(&'static str, fn(Stage));
@@ -45,53 +36,14 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [MARKER, name, dir] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    if let Some((name, dir)) = rig::process::own_test() {
         let Case(_, work) = CASES.iter().find(|case| case.0 == name).unwrap();
-        work(Stage::enter(dir.as_ref()));
+        work(Stage::enter(&dir));
         return ExitCode::SUCCESS;
     }
-    if arguments == [stage::PROBE] {
-        stage::probe();
-        return ExitCode::SUCCESS;
-    }
-    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let missing = missing();
-    let mut failed = 0;
-    for Case(name, _) in CASES {
-        if !parts.is_empty() && !parts.iter().any(|part| name.contains(part.as_str())) {
-            continue;
-        }
-        match &missing {
-            Some(reason) if std::env::var_os("CI").is_none() => println!("test {name} ... ignored, {reason}"),
-            Some(reason) => {
-                failed += 1;
-                println!("test {name} ... FAILED: cannot run: {reason}");
-            }
-            None => {
-                let dir = tempfile::tempdir().unwrap();
-                let output = own(&[MARKER, name, dir.path().to_str().unwrap()]);
-                let passed = output.status.success();
-                failed += usize::from(!passed);
-                println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-                if !passed {
-                    println!("{}", String::from_utf8_lossy(&output.stderr));
-                }
-            }
-        }
-    }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// This test as another process.
-fn own(arguments: &[&str]) -> Output {
-    Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap()
-}
-
-fn missing() -> Option<String> {
-    let probed = own(&[stage::PROBE]);
-    (!probed.status.success())
-        .then(|| format!("needs root: {}", String::from_utf8_lossy(&probed.stderr).trim()))
+    // Without root there is no user for the proxy.
+    let unmet = rights::acquire(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).unmet_users();
+    rig::run(CASES.iter().map(|&Case(name, _)| rig::process::test(name, unmet.clone())))
 }
 
 fn bare(stage: Stage) {

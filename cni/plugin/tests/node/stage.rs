@@ -10,16 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use netfilter::{Netns, has_rules_of_ours, read};
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
-use nix::unistd::geteuid;
+use rig::{link, mounts, netns};
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 use serde_json::{Value, json};
-
-use crate::link;
-
-/// On the command line of a process that only tries what a stage needs.
-pub(crate) const PROBE: &str = "--probe";
 
 /// Where tools are.
 const TOOLS: [&str; 5] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local"];
@@ -42,31 +35,10 @@ pub(crate) struct Answer {
     pub(crate) log: String,
 }
 
-/// Fails where a stage cannot be made.
-pub(crate) fn probe() {
-    namespaces();
-}
-
-/// Own mounts and an own network.
-fn namespaces() {
-    assert!(geteuid().is_root(), "without root there is no user for the proxy");
-    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).unwrap();
-    change_mount("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE);
-}
-
-fn change_mount(path: impl AsRef<Path>, flags: MsFlags) {
-    mount(None::<&str>, path.as_ref(), None::<&str>, flags, None::<&str>).unwrap();
-}
-
-fn tmpfs(path: &Path) {
-    mount(Some("none"), path, Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
-}
-
 impl Stage {
     /// Makes it in `dir`. The calling process is on it from now on.
     pub(crate) fn enter(dir: &Path) -> Self {
-        namespaces();
-        tmpfs(dir);
+        mounts::tmpfs(dir);
         for sub in ["run", "netns"] {
             std::fs::create_dir(dir.join(sub)).unwrap();
         }
@@ -77,16 +49,7 @@ impl Stage {
             annotations: json!({"sidecar.istio.io/status": "{}"}),
             env: Vec::new(),
         };
-        let netns = stage.netns();
-        std::fs::write(&netns, "").unwrap();
-        std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            let own = "/proc/thread-self/ns/net";
-            mount(Some(own), &netns, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
-            link::up(&["10.9.0.2"]);
-        })
-        .join()
-        .unwrap();
+        netns::mounted(&stage.netns(), || link::up(&["10.9.0.2"]));
         stage
     }
 
@@ -114,16 +77,16 @@ impl Stage {
     /// The root is read-only, and where tools were is nothing.
     pub(crate) fn without_tools(self) -> Self {
         for path in TOOLS.map(Path::new).into_iter().filter(|path| path.is_dir()) {
-            tmpfs(path);
+            mounts::tmpfs(path);
         }
-        change_mount("/", MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY);
+        mounts::make_read_only("/");
         self
     }
 
     /// Its own files, the run directory among them, are read-only.
     pub(crate) fn with_read_only_files(self) -> Self {
         std::fs::write(self.dir.join("stdin"), self.conf.to_string()).unwrap();
-        change_mount(&self.dir, MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY);
+        mounts::make_read_only(&self.dir);
         self
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clusters of real namespaces, processes and packets, inside namespaces of the test's own.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test with a main of its own")]
+#![expect(clippy::unwrap_used, reason = "a test with a main of its own")]
 
 mod isolation;
 mod lab;
@@ -12,9 +12,10 @@ mod traffic;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use isolation::Rights;
+use nix::sched::CloneFlags;
+use rig::{mounts, rights};
 
 /// Prerequisites of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ enum Needs {
     Users,
 }
 
-type Body = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
+type Body = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 type Test = (&'static str, Needs, Body);
 
 macro_rules! tests {
@@ -58,50 +59,22 @@ const TESTS: &[Test] = &tests![
 /// Deadline of a test: none takes a tenth of this.
 const LIMIT: Duration = Duration::from_secs(60);
 
-enum Outcome {
-    Passed,
-    Failed,
-    Ignored(&'static str),
-}
-
 fn main() -> ExitCode {
-    let rights = match isolation::enter() {
-        Ok(rights) => rights,
-        Err(code) => return code,
+    if let Some((name, _)) = rig::process::own_test() {
+        mounts::tmpfs("/run");
+        run(TESTS.iter().find(|test| test.0 == name).unwrap().2);
+        return ExitCode::SUCCESS;
+    }
+    isolation::build_workload();
+    let rights = rights::acquire(CloneFlags::CLONE_NEWNS);
+    let unmet = |needs| match needs {
+        Needs::Namespaces => rights.unmet(),
+        Needs::Users => rights.unmet_users(),
     };
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
-    for (name, needs, body) in TESTS.iter().filter(|(name, ..)| chosen(name)) {
-        let started = Instant::now();
-        let outcome = run(*needs, *body, &rights);
-        let took = started.elapsed();
-        match outcome {
-            Outcome::Passed => passed += 1,
-            Outcome::Ignored(_) if std::env::var_os("CI").is_none() => ignored += 1,
-            Outcome::Failed | Outcome::Ignored(_) => failed += 1,
-        }
-        match outcome {
-            Outcome::Passed => println!("test {name} ... ok ({took:.0?})"),
-            Outcome::Failed => println!("test {name} ... FAILED ({took:.0?})"),
-            Outcome::Ignored(reason) => println!("test {name} ... not run, {reason}"),
-        }
-    }
-    if let Rights::None(reason) = rights {
-        println!("{reason}");
-    }
-    println!("\nkubelet netns tests: {passed} passed, {failed} failed, {ignored} ignored");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    rig::run(TESTS.iter().map(|&(name, needs, _)| rig::process::test(name, unmet(needs))))
 }
 
-fn run(needs: Needs, body: Body, rights: &Rights) -> Outcome {
-    match (rights, needs) {
-        (Rights::None(_), _) => return Outcome::Ignored("needs namespaces"),
-        (Rights::OneUser, Needs::Users) => return Outcome::Ignored("needs root, or a range of users"),
-        _ => {}
-    }
+fn run(body: Body) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A task of its own, so that a panic is caught.
-    let ended = runtime.block_on(async { tokio::spawn(tokio::time::timeout(LIMIT, body())).await });
-    if matches!(ended, Ok(Ok(()))) { Outcome::Passed } else { Outcome::Failed }
+    runtime.block_on(async { tokio::time::timeout(LIMIT, body()).await }).unwrap();
 }

@@ -10,7 +10,7 @@ use rtnetlink::{Error, Handle, LinkUnspec};
 const LOOPBACK: u32 = 1;
 
 /// Asks the kernel, in a runtime that has no thread of its own.
-pub(crate) fn ask<T>(work: impl AsyncFnOnce(Handle) -> Result<T, Error>) -> T {
+pub fn ask<T>(work: impl AsyncFnOnce(Handle) -> Result<T, Error>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     runtime.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection().unwrap();
@@ -22,12 +22,7 @@ pub(crate) fn ask<T>(work: impl AsyncFnOnce(Handle) -> Result<T, Error>) -> T {
 }
 
 /// Adds an address that can be used at once.
-pub(crate) async fn add_address(
-    handle: &Handle,
-    link: u32,
-    address: IpAddr,
-    length: u8,
-) -> Result<(), Error> {
+pub async fn add_address(handle: &Handle, link: u32, address: IpAddr, length: u8) -> Result<(), Error> {
     let mut request = handle.address().add(link, address, length);
     if address.is_ipv6() {
         let message = request.message_mut();
@@ -38,7 +33,7 @@ pub(crate) async fn add_address(
 }
 
 /// Sets `lo` up, with the addresses that a pod would have on another interface. Which one it is does not matter to most tests.
-pub(crate) fn up(addresses: &[&str]) {
+pub fn up(addresses: &[&str]) {
     ask(async |handle| {
         handle.link().change(LinkUnspec::new_with_index(LOOPBACK).up().build()).execute().await?;
         for address in addresses {
