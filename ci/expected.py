@@ -51,6 +51,13 @@ class Run:
             if tagged and scenario["verdict"] == "inapplicable":
                 self._tagged.add(scenario["id"])
 
+    def others_folder(self, scenario):
+        """The folder of a scenario that did not pass."""
+        for folder, names in self.others.items():
+            if scenario in names:
+                return folder
+        sys.exit(f"ci: {scenario} did not fail in this run")
+
     def wanted(self, all, bare):
         """How many must have passed of a folder that has so many with the tools, and so many without."""
         if self.only_tools:
