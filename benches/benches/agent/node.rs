@@ -124,19 +124,19 @@ impl Node {
             .is_ok_and(|text| text.contains("\"istio-cni\"") && text.contains("\"ptp\""))
     }
 
-    /// True if the agent watches pods, after a list.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.api.in_flight("system:admin", Verb::Watch, "pods").now > 0
-    }
-
     /// Waits until the agent knows the node's pods. Nothing that is measured before says anything about an agent at work.
     pub(crate) fn watched(&self) -> Result<()> {
-        until(PATIENCE, || Ok(self.is_watched().then_some(()))).context("wait until the agent watches pods")
+        until(PATIENCE, || Ok((self.asked(Verb::Watch) > 0).then_some(())))
+            .context("wait until the agent watches pods")
     }
 
     /// Number of GETs of single pods.
     pub(crate) fn gets(&self) -> usize {
-        self.api.count(|request| request.verb == Verb::Get && request.resource.as_deref() == Some("pods"))
+        self.asked(Verb::Get)
+    }
+
+    fn asked(&self, verb: Verb) -> usize {
+        self.api.count(|request| request.verb == verb && request.resource.as_deref() == Some("pods"))
     }
 
     /// Another writer replaces our configuration.
