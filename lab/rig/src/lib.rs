@@ -10,7 +10,7 @@
 //! | [`process`] | the test's executable in another role, or for one test alone |
 //! | [`rights`] | what this process may do, if need be in a user namespace |
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on stops")]
 
 pub mod link;
 pub mod mounts;

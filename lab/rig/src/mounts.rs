@@ -8,7 +8,7 @@ use nix::sched::{CloneFlags, unshare};
 
 /// Gives the calling thread a mount namespace of its own, nothing of which propagates.
 pub fn private() {
-    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace takes root or a user namespace");
     make_private();
 }
 

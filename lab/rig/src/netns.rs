@@ -24,7 +24,7 @@ pub fn fresh<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 /// Moves the calling thread into a fresh network namespace.
 pub fn enter_fresh() {
-    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace takes root or a user namespace");
 }
 
 /// Makes a network namespace that lasts as long as its mount at `path`.

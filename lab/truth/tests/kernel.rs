@@ -2,7 +2,7 @@
 //! A few configurations of the table against the kernel, without a lab around it: what a change of the engine is tried with. Before
 //! them the table is shown to be able to fail: whoever writes is told another configuration than whoever judges.
 //!
-//! `cargo test -p truth --test kernel [BACK END [PART OF A NAME [PACKETS [SEED]]]]`
+//! `[TRUTH_BACKEND=nft-compat] [TRUTH_CASE=PART OF A NAME] [TRUTH_PACKETS=60] [TRUTH_SEED=7] cargo test -p truth --test kernel`
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -13,9 +13,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use netfilter::{Backend, Wish};
+use nix::sched::CloneFlags;
 use redirect::Config;
 use redirect::list::Selection;
 use redirect::ruleset::Port;
+use rig::rights;
 use truth::data::{Author, Case};
 use truth::{Findings, Plan, Writer, data, run};
 
@@ -44,7 +46,7 @@ const CONTROLS: [Control; 2] = [
 const NETLINK: [Backend; 2] = [Backend::NftCompat, Backend::Nft];
 
 /// Plays each control, and the same configuration with a writer that is told the truth.
-fn controls() -> anyhow::Result<()> {
+fn controls(backend: Backend) -> anyhow::Result<()> {
     let config = Config {
         inbound_ports_include: Some(Selection::All),
         inbound_ports_exclude: vec![Port::One(8080)],
@@ -52,48 +54,34 @@ fn controls() -> anyhow::Result<()> {
         ..Config::default()
     };
     let cases = vec![Case { name: "control".to_owned(), config, author: Author::Hand }];
-    for backend in NETLINK {
-        let play = |writer| {
-            let cases = cases.clone();
-            run(&Plan { writer, backend, cases, packets: 60, lanes: 1, seed: 7, enough: usize::MAX })
-        };
-        let honest = play(Writer::Library)?;
-        anyhow::ensure!(honest.wrong() == 0, "{backend}: {honest}");
-        for Control { name, mislead, is_found } in CONTROLS {
-            let findings = play(Writer::Misled(mislead))?;
-            anyhow::ensure!(
-                is_found(&findings),
-                "{backend}: a writer of {name} was not found out: {findings:?}"
-            );
-            println!("{backend}: a writer of {name} is found out");
-        }
+    let play = |writer| {
+        let cases = cases.clone();
+        run(&Plan { writer, backend, cases, packets: 60, lanes: 1, seed: 7, enough: usize::MAX })
+    };
+    let honest = play(Writer::Library)?;
+    anyhow::ensure!(honest.wrong() == 0, "{honest}");
+    for Control { name, mislead, is_found } in CONTROLS {
+        let findings = play(Writer::Misled(mislead))?;
+        anyhow::ensure!(is_found(&findings), "a writer of {name} was not found out: {findings:?}");
     }
     Ok(())
 }
 
-fn main() -> ExitCode {
-    let given: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let given = |at: usize, default: &str| given.get(at).cloned().unwrap_or_else(|| default.to_owned());
-    if let Err(error) = controls() {
-        println!("{error:#}");
-        return ExitCode::FAILURE;
-    }
-    let Wish::Only(backend) = given(0, "nft-compat").parse().unwrap() else { panic!("name a back end") };
-    let part = given(1, "");
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let data::Table { mut cases, unreachable } = data::read(&scenarios).unwrap();
-    cases.retain(|case| case.name.contains(&part));
-    let packets = given(2, "60").parse().unwrap();
-    let seed = u32::from_str_radix(&given(3, "7"), 16).unwrap();
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan { writer: Writer::Library, backend, cases, packets, lanes, seed, enough: usize::MAX };
-    let findings = match run(&plan) {
-        Ok(findings) => findings,
-        Err(error) => {
-            println!("{error:#}");
-            return ExitCode::FAILURE;
-        }
+/// The table, or as much of it as the environment asks for.
+fn table() -> anyhow::Result<()> {
+    let given = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let Wish::Only(backend) = given("TRUTH_BACKEND", "nft-compat").parse().unwrap() else {
+        panic!("name a back end")
     };
+    let part = given("TRUTH_CASE", "");
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let data::Table { mut cases, unreachable } = data::read(&scenarios)?;
+    cases.retain(|case| case.name.contains(&part));
+    let packets = given("TRUTH_PACKETS", "60").parse()?;
+    let seed = u32::from_str_radix(&given("TRUTH_SEED", "7"), 16)?;
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let findings =
+        run(&Plan { writer: Writer::Library, backend, cases, packets, lanes, seed, enough: usize::MAX })?;
     for text in findings.astray.iter().chain(&findings.disagreements).take(10) {
         println!("{text}");
     }
@@ -101,5 +89,16 @@ fn main() -> ExitCode {
         findings.gaps(&unreachable).iter().for_each(|gap| println!("{gap}"));
     }
     println!("{findings}");
-    if findings.wrong() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    anyhow::ensure!(findings.wrong() == 0, "{findings}");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let unmet = rights::acquire(CloneFlags::CLONE_NEWNET).unmet_users();
+    let controls = NETLINK.map(|backend| {
+        let name = format!("another_configuration_than_the_judges_is_found_out_on_{backend}");
+        rig::test(&name, unmet.clone(), move || controls(backend).unwrap())
+    });
+    let table = rig::test("packets_take_the_ways_that_the_table_says", unmet, || table().unwrap());
+    rig::run(controls.into_iter().chain([table]))
 }
