@@ -17,6 +17,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rig::rights::{self, Rights};
 
 pub(crate) const NODE: &str = "bench";
 /// Run directory of agent and plugin.
@@ -41,10 +42,10 @@ pub(crate) struct Binaries {
 
 /// Leaves the machine's network and mounts: what is done from here on, nobody else sees, and it ends with this process.
 pub(crate) fn enter_own_namespaces() -> Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).context("unshare namespaces (needs root)")?;
-    let nothing = None::<&str>;
-    mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)?;
-    benches::pod::lo_up()
+    let rights = rights::acquire(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET);
+    ensure!(rights == Rights::Root, "needs root: {rights:?}");
+    rig::link::up(&[]);
+    Ok(())
 }
 
 /// Waits without an event to wait for: another process is looked at again and again.

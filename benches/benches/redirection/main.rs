@@ -25,8 +25,7 @@ use anyhow::{Context, Result, ensure};
 use benches::holder;
 use benches::report::{self, Table};
 use clap::Parser;
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use rig::mounts;
 
 /// Times what redirection costs.
 #[derive(Debug, Parser)]
@@ -66,7 +65,10 @@ fn main() -> Result<()> {
     if let Some(file) = &options.hold {
         return holder::hold(file);
     }
-    own_run_directory()?;
+    // The lock that is held in it is nobody else's, and goes with this process.
+    mounts::private();
+    mounts::tmpfs("/run");
+    fs::write(holder::NODE, "")?;
     let effort = if options.quick { Effort::Quick } else { Effort::Full };
     let scratch = tempfile::tempdir()?;
     let (memory, growth) = memory::measure(effort)?;
@@ -81,16 +83,6 @@ fn main() -> Result<()> {
     write_json(&options, &tables)?;
     // Behind the report, so that it shows by how much.
     ensure!(growth.is_empty(), "these cost more for each rule, the more rules there are: {growth:?}");
-    Ok(())
-}
-
-/// A mount namespace with an empty `/run`: the lock that is held there is nobody else's, and goes with this process.
-fn own_run_directory() -> Result<()> {
-    let nothing = None::<&str>;
-    unshare(CloneFlags::CLONE_NEWNS).context("unshare a mount namespace (needs root)")?;
-    mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)?;
-    mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), nothing)?;
-    fs::write(holder::NODE, "")?;
     Ok(())
 }
 
