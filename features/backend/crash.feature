@@ -7,7 +7,7 @@ Feature: A plugin that is killed leaves the old rules or the new ones (istio-543
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
 
-  @mutant:two-transactions
+  @mutant:two-transactions @mutant:half-at-a-time
   Scenario Outline: From <first> to <second>
     Given the plugin's configuration has "millrace_backend" = "<first>"
     Then an ADD with <second> that is killed at any system call leaves the old rules or the new ones

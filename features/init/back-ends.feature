@@ -48,8 +48,22 @@ Feature: An init container writes rules in the form that it is told to
   @iptables-tools @mutant:always-written
   Scenario Outline: The same again through <tool> changes nothing
     Given its mesh's metadata has MILLRACE_BACKEND = "<tool>"
-    When its init container "istio-init" runs again
+    When "cart" sends TCP to "outside" port 8080
+    And its init container "istio-init" runs again
     Then it ends with exit code 0 and says "rules were there already"
+    And nothing in its namespace was written
+
+    Examples:
+      | tool            |
+      | iptables-nft    |
+      | iptables-legacy |
+
+  @iptables-tools @mutant:dry-run-applies
+  Scenario Outline: A dry run through <tool> writes nothing
+    Given its mesh's metadata has MILLRACE_BACKEND = "<tool>"
+    When its init container "istio-init" runs again with "--dry-run -o 8080"
+    Then it ends with exit code 0 and says "-A ISTIO_OUTPUT -p tcp --dport 8080 -j RETURN"
+    And nothing in its namespace was written
 
     Examples:
       | tool            |
@@ -63,9 +77,19 @@ Feature: An init container writes rules in the form that it is told to
     Then it ends with exit code 0 and says "rules replaced"
     And TCP from "cart" to "outside" port 8080 passes 15001
 
-  @iptables-tools @mutant:clean-up-forgets
-  Scenario: Clean-up leaves nothing of what iptables-nft wrote
-    Given its mesh's metadata has MILLRACE_BACKEND = "iptables-nft"
+  @iptables-tools
+  Scenario Outline: Clean-up leaves nothing of what <tool> wrote
+    Given its mesh's metadata has MILLRACE_BACKEND = "<tool>"
     When its init container "istio-init" runs again with "--cleanup-only"
     Then it ends with exit code 0 and says "rules removed"
     And its namespace holds no rule
+
+    @mutant:clean-up-forgets
+    Examples:
+      | tool         |
+      | iptables-nft |
+
+    @mutant:clean-up-forgets-legacy
+    Examples:
+      | tool            |
+      | iptables-legacy |

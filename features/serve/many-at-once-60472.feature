@@ -3,10 +3,11 @@ Feature: Many pods at once cost the API server nothing (istio-60472; field S23)
   A node that comes back starts all of its pods together. Each of them asks the agent, and none of them the API server.
 
   Background:
-    Given the node agent is ready
+    Given pod "outside" outside the mesh
+    And the node agent is ready
     And the node agent follows the node's pods
 
-  @mutant:asked-each-time
+  @mutant:asked-each-time @mutant:no-inbound-capture
   Scenario: Sixteen start together
     When 16 pods of the mesh start at once
     Then each of them is redirected, at once or after a refusal with code 11

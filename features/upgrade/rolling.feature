@@ -4,7 +4,8 @@ Feature: An upgrade of the agent takes no redirection away (field S11)
   itself meanwhile; if it cannot, the pod waits. No pod ever runs without rules.
 
   Background:
-    Given the node agent is ready
+    Given pod "outside" outside the mesh
+    And the node agent is ready
     And what is installed is remembered
 
   @mutant:wanted-uninstalls
@@ -14,7 +15,7 @@ Feature: An upgrade of the agent takes no redirection away (field S11)
     And what is installed was not touched
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
 
-  @mutant:wanted-uninstalls
+  @mutant:wanted-uninstalls @mutant:no-outbound-capture
   Scenario: Pods that start meanwhile are redirected, or wait until they are
     When the DaemonSet rolls while pods of the mesh start
     Then each of them is redirected, at once or after a refusal with code 11

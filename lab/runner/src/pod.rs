@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use anyhow::bail;
 use injector::{Config, InjectError, Placement, Programming, inject};
+use protocol::pod::PodFacts;
+use redirect::host::{Environment, Host, decide_addresses};
+use redirect::{Enrolment, enrol};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -194,6 +198,20 @@ impl Pod {
         inject(&bare.object(), &config)
     }
 
+    /// The plugin's configuration for it where these are its addresses. The kernel lists all of IPv4 before IPv6, whatever the order in
+    /// which they were added.
+    pub fn config(&self, addresses: &[IpAddr]) -> anyhow::Result<redirect::Config> {
+        let facts: PodFacts = serde_json::from_value(self.admitted()?)?;
+        let redirect = match enrol(&facts)? {
+            Enrolment::Enrol(redirect) => redirect,
+            Enrolment::Skip(reason) => bail!("it would be left alone: {reason}"),
+        };
+        let mut addresses = addresses.to_vec();
+        addresses.sort_by_key(IpAddr::is_ipv6);
+        let addresses = decide_addresses(addresses, redirect.stack.value)?;
+        Ok(redirect.config(&Host { addresses, environment: Environment::default() }))
+    }
+
     /// Object for the API, injected by a stand-in.
     #[must_use]
     pub fn object(&self) -> Value {
@@ -286,8 +304,6 @@ fn ending(name: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use protocol::pod::PodFacts;
-
     use super::*;
 
     fn facts(pod: &Pod) -> PodFacts {

@@ -11,6 +11,7 @@
 //! | [`backend`] | how rules get into the kernel, and kernels that lack or forbid something |
 //! | [`call`] | calls of the plugin: commands, versions, errors |
 //! | [`chain`] | calls that the runtime makes of its chain |
+//! | [`crash_sweep`] | an ADD that is killed at each of its system calls |
 //! | [`faults`] | the API server and the agent misbehaving |
 //! | [`init`] | init containers that program or check rules, and the same program called by somebody |
 //! | [`configuration`] | configurations of networks, and what others do to them |
@@ -30,6 +31,7 @@ pub mod backend;
 pub mod call;
 pub mod chain;
 pub mod configuration;
+pub mod crash_sweep;
 pub mod damage;
 pub mod diagnosis;
 pub mod faults;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use cluster::{Answer, ChainFailure, Cluster as _, CniAnswer, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use kubelet::netns::Namespace;
-use netfilter::Snapshot;
 use nix::fcntl::Flock;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +25,7 @@ use crate::steps::configuration::Watched;
 use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
-use crate::steps::rules::ForeignRule;
+use crate::steps::rules::{ForeignRule, Held};
 use crate::steps::taint::Taints;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
@@ -91,8 +90,8 @@ pub struct LabWorld {
     /// Foreign rules before the plugin was called again.
     pub foreign: Vec<ForeignRule>,
     /// Rules of the pod's namespace before the plugin was called again.
-    pub before: Option<Snapshot>,
-    /// Rules of legacy iptables that the network left in pods, as `iptables-legacy-save` lists them.
+    pub before: Option<Held>,
+    /// Rules of legacy iptables that the network left in pods, as `iptables-legacy -S` lists them.
     pub left: Vec<String>,
     /// Held locks, the last one at the end.
     pub locks: Vec<Flock<File>>,

@@ -3,10 +3,9 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use cluster::{CniAnswer, Entering, Files, Kernel};
+use cluster::{CniAnswer, Entering, Files};
 use cucumber::gherkin::Step as Line;
 use cucumber::{given, then, when};
 use netfilter::backend::Choice;
@@ -16,7 +15,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
 use super::agent::{eventually, paths};
-use super::rules::{inside, recorded_add, snapshot};
+use super::rules::{held, inside, legacy_rules, recorded_add};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::PLUGIN;
 use crate::tier::Tier;
@@ -25,7 +24,7 @@ use crate::world::LabWorld;
 /// Upstream's setting for native rules.
 const NATIVE: &str = "native_nftables";
 /// Our setting for a back end by name.
-const BACK_END: &str = "millrace_backend";
+pub(super) const BACK_END: &str = "millrace_backend";
 /// Name of the agent's record in the run directory.
 const RECORD: &str = "backend";
 /// Deadline of the agent's probe.
@@ -146,7 +145,7 @@ fn let_go(world: &mut LabWorld) {
 async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    world.before = Some(snapshot(world).await?);
+    world.before = Some(held(world).await?);
     let tier = world.cluster().await?;
     let mut call = recorded_add(&tier)?;
     let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
@@ -154,39 +153,6 @@ async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
     call.stdin = conf.to_string().into_bytes();
     world.answer = Some(tier.node()?.call_plugin(call).await?);
     Ok(())
-}
-
-/// Far more system calls than an ADD makes in the pod's namespace.
-const MOST_CALLS: u32 = 500;
-
-/// Kills ADDs of the pod, one after the other, each at a later system call, until one lives. Whatever is there after a kill must be what
-/// was there before, or what the one that lives leaves.
-#[then(
-    regex = r"^an ADD with (nft-compat|nft) that is killed at any system call leaves the old rules or the new ones$"
-)]
-async fn killed(world: &mut LabWorld, name: String) -> Step {
-    let pod = world.it.clone();
-    world.run_pod(&pod).await?;
-    let tier = world.cluster().await?;
-    let mut call = recorded_add(&tier)?;
-    let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
-    let old = forms(&snapshot(world).await?);
-    conf[BACK_END] = name.as_str().into();
-    call.stdin = conf.to_string().into_bytes();
-    let new = if name == "nft" { vec![Form::Native] } else { vec![Form::Compat] };
-    for number in 1..MOST_CALLS {
-        let kernel = Kernel { kill_at: Some(number), ..Kernel::default() };
-        let answer = tier.node()?.call_plugin_on(call.clone(), &kernel).await?;
-        let found = forms(&snapshot(world).await?);
-        if answer.exit == Some(0) {
-            expect_eq("the form of its rules at the end", &found, &new)?;
-            return if number > 1 { Ok(()) } else { Err(Stop::harness("nothing was killed")) };
-        }
-        if found != old && found != new {
-            return Err(Stop::wrong(format!("killed before system call {number} it left {found:?}")));
-        }
-    }
-    Err(Stop::harness("an ADD never ended"))
 }
 
 /// Answer to the plugin's last ADD.
@@ -289,11 +255,7 @@ async fn one_set(world: &mut LabWorld, name: String) -> Step {
 
 #[then("the rules that its network left are the same, in the same order")]
 async fn left(world: &mut LabWorld) -> Step {
-    let listed = inside(world, || {
-        let output = Command::new("iptables-legacy-save").output().map_err(|error| error.to_string())?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    })
-    .await?;
-    let rules = listed.lines().filter(|line| line.starts_with("-A") && !line.contains("ISTIO_"));
-    expect_eq("the list of its network's rules", &rules.map(str::to_owned).collect(), &world.left.clone())
+    let rules = inside(world, legacy_rules).await?.into_iter().map(|rule| rule.text);
+    let others = rules.filter(|text| !text.contains("ISTIO_")).collect();
+    expect_eq("the list of its network's rules", &others, &world.left.clone())
 }

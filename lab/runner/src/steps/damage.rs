@@ -12,11 +12,9 @@ use netfilter::address::Rtnetlink;
 use netfilter::backend::{Backend, Wish};
 use netfilter::program::{Options, Request};
 use netfilter::route::PolicyRoutes;
-use protocol::pod::PodFacts;
 use redirect::config::Dns;
-use redirect::host::{Environment, Host, decide_addresses};
 use redirect::ruleset::{Chain, Family, Match, Owner, Rule, Ruleset, Sense, Table, Target};
-use redirect::{Config, Enrolment, enrol, generate, text};
+use redirect::{Config, generate, text};
 use rtnetlink::packet_route::address::AddressMessage;
 
 use super::policy::ask;
@@ -35,7 +33,8 @@ impl Dialect {
         Self(if native { redirect::ruleset::Dialect::Nft } else { redirect::ruleset::Dialect::Iptables })
     }
 
-    const IPTABLES: Self = Self(redirect::ruleset::Dialect::Iptables);
+    pub(super) const IPTABLES: Self = Self(redirect::ruleset::Dialect::Iptables);
+    pub(super) const NATIVE: Self = Self(redirect::ruleset::Dialect::Nft);
 }
 
 /// The plugin's rules for a pod, as the API has it.
@@ -44,16 +43,7 @@ pub(super) fn rules_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Res
 }
 
 fn config_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Config, Stop> {
-    let object = pod.admitted().map_err(Stop::harness)?;
-    let facts: PodFacts = serde_json::from_value(object).map_err(Stop::harness)?;
-    let redirect = match enrol(&facts).map_err(Stop::harness)? {
-        Enrolment::Enrol(redirect) => redirect,
-        Enrolment::Skip(reason) => return Err(Stop::harness(format!("it would be left alone: {reason}"))),
-    };
-    let mut addresses = addresses.to_vec();
-    addresses.sort_by_key(IpAddr::is_ipv6);
-    let addresses = decide_addresses(addresses, redirect.stack.value).map_err(Stop::harness)?;
-    let config = redirect.config(&Host { addresses, environment: Environment::default() });
+    let config = pod.config(addresses).map_err(Stop::harness)?;
     Ok(Config { dialect: dialect.0, ..config })
 }
 

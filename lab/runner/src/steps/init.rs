@@ -59,7 +59,7 @@ fn words(text: &str) -> Vec<String> {
 async fn again(world: &mut LabWorld, container: String, more: String) -> Step {
     let name = world.it.clone();
     if let PodStart::Running { .. } = world.start(&name).await? {
-        world.before = Some(super::rules::snapshot(world).await?);
+        world.before = Some(super::rules::held(world).await?);
     }
     world.answer = Some(world.workload(&name).await?.run_again(&container, &words(&more)).await?);
     Ok(())
@@ -73,7 +73,7 @@ async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
     let owner = if who == "root" { (0, 0) } else { (pod.proxy_uid(), pod.proxy_gid()) };
     let netns = Some(world.workload(&name).await?.netns());
     let words = [vec![TOOL.to_owned()], words(&arguments)].concat();
-    let errand = Errand { words, netns, owner, stdin: Vec::new() };
+    let errand = Errand { words, netns, owner, ..Errand::default() };
     world.answer = Some(world.cluster().await?.node()?.run(errand).await?);
     Ok(())
 }

@@ -6,15 +6,33 @@ use std::path::PathBuf;
 use cluster::CniCall;
 use cucumber::{given, then, when};
 use netfilter::snapshot::{ChainState, RuleState, TableState};
-use netfilter::{Netns, Snapshot};
+use netfilter::{Netns, Snapshot, legacy};
+use redirect::live::LiveFamily;
 use redirect::ruleset::{
-    Chain, Match, Origin, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Family, Match, Origin, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
 };
 
+use super::damage::{Dialect, rules_of};
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::Tier;
-use crate::truth::evaluate::ruleset_of;
 use crate::world::LabWorld;
+
+/// All rules of a namespace: nf_tables does not list those of legacy iptables, nor the reverse.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pub nf_tables: Snapshot,
+    pub legacy: Vec<LegacyRule>,
+}
+
+/// A rule of legacy iptables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyRule {
+    /// Family and table.
+    pub place: String,
+    /// As `iptables-legacy -S` lists it.
+    pub text: String,
+    pub packets: u64,
+}
 
 /// A rule of somebody else, with everything by which one could notice that it was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,22 +63,51 @@ pub(super) async fn snapshot(world: &mut LabWorld) -> Result<Snapshot, Stop> {
     inside(world, || netfilter::read().map_err(|error| error.to_string())).await
 }
 
+pub(super) async fn held(world: &mut LabWorld) -> Result<Held, Stop> {
+    inside(world, || {
+        let nf_tables = netfilter::read().map_err(|error| error.to_string())?;
+        Ok(Held { nf_tables, legacy: legacy_rules()? })
+    })
+    .await
+}
+
+/// Rules in tables of legacy iptables in the calling thread's namespace. To ask for a table makes it, so only those that exist are read.
+pub(super) fn legacy_rules() -> Result<Vec<LegacyRule>, String> {
+    let mut all = Vec::new();
+    for table in legacy::read().map_err(|error| error.to_string())?.tables {
+        let family = if table.family == LiveFamily::Legacy(Family::V4) { "ip" } else { "ip6" };
+        for chain in table.chains {
+            all.extend(chain.rules.into_iter().map(|rule| LegacyRule {
+                place: format!("legacy {family} {}", table.name),
+                text: format!("-A {} {}", chain.name, rule.text),
+                packets: rule.packets.unwrap_or_default(),
+            }));
+        }
+    }
+    Ok(all)
+}
+
+fn listed(rules: &[LegacyRule]) -> Vec<String> {
+    rules.iter().map(|rule| format!("{} {}", rule.place, rule.text)).collect()
+}
+
 async fn wanted(world: &mut LabWorld) -> Result<Ruleset, Stop> {
     let name = world.it.clone();
     let addresses = world.workload(&name).await?.addresses();
-    ruleset_of(world.it()?, &addresses).map_err(Stop::harness)
+    rules_of(world.it()?, &addresses, Dialect::IPTABLES)
 }
 
 #[then("its namespace holds no rule")]
 async fn none(world: &mut LabWorld) -> Step {
-    let snapshot = snapshot(world).await?;
-    let rules: Vec<String> = snapshot.tables.iter().flat_map(texts).collect();
+    let held = held(world).await?;
+    let mut rules: Vec<String> = held.nf_tables.tables.iter().flat_map(texts).collect();
+    rules.extend(listed(&held.legacy));
     expect_eq("the list of its rules", &rules, &Vec::new())
 }
 
 #[then("its namespace holds exactly the rules that it wants")]
 #[then("its rules are complete")]
-pub(super) async fn complete(world: &mut LabWorld) -> Step {
+async fn complete(world: &mut LabWorld) -> Step {
     let wanted = wanted(world).await?;
     let differences = netfilter::compare(&snapshot(world).await?, &wanted);
     let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
@@ -185,16 +232,21 @@ pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
 async fn repeat(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    world.before = Some(snapshot(world).await?);
+    world.before = Some(held(world).await?);
     let tier = world.cluster().await?;
     let call = recorded_add(&tier)?;
     world.answer = Some(tier.node()?.call_plugin(call).await?);
     Ok(())
 }
 
+/// nf_tables counts its transactions. Legacy tables do not: a rule that was replaced by the same one shows by a counter that began anew.
 #[then("nothing in its namespace was written")]
 async fn untouched(world: &mut LabWorld) -> Step {
-    let now = snapshot(world).await?;
+    let now = held(world).await?;
     let before = world.before.as_ref().ok_or_else(|| Stop::harness("nothing was repeated"))?;
-    expect_eq("the generation of its rules", &now.generation, &before.generation)
+    expect_eq("the generation of its rules", &now.nf_tables.generation, &before.nf_tables.generation)?;
+    expect_eq("the list of its legacy rules", &listed(&now.legacy), &listed(&before.legacy))?;
+    let pairs = now.legacy.iter().zip(&before.legacy);
+    let replaced: Vec<_> = pairs.filter(|(now, before)| now.packets < before.packets).collect();
+    expect_eq("the list of legacy rules that were written again", &replaced, &Vec::new())
 }

@@ -8,12 +8,11 @@ mod words;
 use std::net::{IpAddr, SocketAddr};
 
 use cluster::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Workload};
-use cucumber::then;
+use cucumber::{then, when};
 use redirect::host::loopback;
 use redirect::ruleset::Family;
 
 use crate::stop::{Step, Stop, expect_eq};
-use crate::truth::data::family_of;
 use crate::world::{LabWorld, Sent};
 use words::{Ending, How, Line};
 
@@ -43,6 +42,23 @@ async fn traffic(
     judge(world, &line, &sent, &ending).await
 }
 
+/// What the pod sends to pod "outside" passes its proxy, and what it gets from there.
+pub(super) async fn redirected(world: &mut LabWorld, name: &str) -> Step {
+    for (from, to, proxy) in [(name, "outside", 15001), ("outside", name, 15006)] {
+        let line = Line::new("TCP", &format!("\"{from}\""), format!("\"{to}\""), 8080, How::default());
+        let sent = send(world, &line).await?;
+        judge(world, &line, &sent, &Ending::Passes(vec![proxy])).await?;
+    }
+    Ok(())
+}
+
+/// The answer is not looked at.
+#[when(regex = r#"^"([^"]+)" sends (TCP|UDP) to "([^"]+)" port (\d+)$"#)]
+async fn sends(world: &mut LabWorld, from: String, transport: String, to: String, port: u16) -> Step {
+    let line = Line::new(&transport, &from, format!("\"{to}\""), port, How::default());
+    send(world, &line).await.map(drop)
+}
+
 #[then(
     regex = r#"^a stray (FIN|SYN-ACK) from "([^"]+)" to "([^"]+)" port (\d+)((?: over IPv[46])?) (is reset|vanishes)$"#
 )]
@@ -67,8 +83,12 @@ async fn stray(
 /// Address of a started pod.
 async fn address(world: &mut LabWorld, name: &str, family: Family) -> Result<IpAddr, Stop> {
     let addresses = world.workload(name).await?.addresses();
-    let found = addresses.iter().copied().find(|address| family_of(*address) == family);
+    let found = addresses.iter().copied().find(|address| is_of(*address, family));
     found.ok_or_else(|| Stop::harness(format!("{name:?} has no {family:?} address among {addresses:?}")))
+}
+
+fn is_of(address: IpAddr, family: Family) -> bool {
+    address.is_ipv4() == (family == Family::V4)
 }
 
 async fn send(world: &mut LabWorld, line: &Line) -> Result<Sent, Stop> {
@@ -108,7 +128,7 @@ async fn destination(world: &mut LabWorld, line: &Line) -> Result<IpAddr, Stop> 
     world.run_pod(name).await?;
     let Some(interface) = &line.how.interface else { return address(world, name, line.family()).await };
     let addresses = world.workload(name).await?.addresses_on(interface);
-    let found = addresses.into_iter().find(|address| family_of(*address) == line.family());
+    let found = addresses.into_iter().find(|address| is_of(*address, line.family()));
     found.ok_or_else(|| Stop::harness(format!("{name:?} has no such address on {interface}")))
 }
 

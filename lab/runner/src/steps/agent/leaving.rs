@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::objects::{self, DAEMONSET};
 use super::{agents, comes_up, eventually, gone, is_ready, paths, several};
 use crate::pod::Pod;
-use crate::steps::rules;
+use crate::steps::traffic::redirected;
 use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::tier::MESH_NAMESPACE;
@@ -150,7 +150,7 @@ async fn all_redirected(world: &mut LabWorld) -> Step {
             PodStart::SandboxFailed { code: Some(11), .. } => comes_up(world, SOON.as_secs()).await?,
             other => return Err(Stop::wrong(format!("the start of {name} ended with {other:?}"))),
         }
-        rules::complete(world).await?;
+        redirected(world, &name).await?;
     }
     Ok(())
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Crash sweep: an ADD is killed at each of its system calls, and what it leaves is compared with the old rules and with the new ones.
+
+use cluster::{CniCall, Kernel};
+use cucumber::then;
+use netfilter::{Backend, compare};
+use redirect::ruleset::Ruleset;
+use serde_json::Value;
+
+use super::backend::BACK_END;
+use super::damage::{Dialect, rules_of};
+use super::rules::{held, recorded_add};
+use crate::stop::{Step, Stop, expect_eq};
+use crate::world::LabWorld;
+
+/// Far more system calls than an ADD makes in the pod's namespace.
+const MOST_CALLS: u32 = 500;
+
+/// Kills ADDs of the pod, one after the other, each at a later system call, until one lives. Each begins with the old rules, and must
+/// leave exactly those or exactly the wanted ones.
+#[then(
+    regex = r"^an ADD with (nft-compat|nft) that is killed at any system call leaves the old rules or the new ones$"
+)]
+async fn killed(world: &mut LabWorld, name: String) -> Step {
+    let pod = world.it.clone();
+    world.run_pod(&pod).await?;
+    let tier = world.cluster().await?;
+    let first = recorded_add(&tier)?;
+    let mut call = first.clone();
+    let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
+    conf[BACK_END] = name.as_str().into();
+    call.stdin = conf.to_string().into_bytes();
+    let (old, new) = (wanted_as(world, &first).await?, wanted_as(world, &call).await?);
+    for number in 1..MOST_CALLS {
+        expect_eq("what differs from the old rules", &differences(world, &old).await?, &Vec::new())?;
+        let kernel = Kernel { kill_at: Some(number), ..Kernel::default() };
+        let answer = tier.node()?.call_plugin_on(call.clone(), &kernel).await?;
+        let missing = differences(world, &new).await?;
+        if answer.exit == Some(0) {
+            expect_eq("what differs from the new rules at the end", &missing, &Vec::new())?;
+            return if number > 1 { Ok(()) } else { Err(Stop::harness("nothing was killed")) };
+        }
+        if missing.is_empty() {
+            tier.node()?.call_plugin(first.clone()).await?;
+        } else if !differences(world, &old).await?.is_empty() {
+            let text = missing.join("; ");
+            return Err(Stop::wrong(format!(
+                "killed before system call {number} it left neither the old rules nor the new ones: {text}"
+            )));
+        }
+    }
+    Err(Stop::harness("an ADD never ended"))
+}
+
+/// Rules of the pod after a call of the plugin with this configuration.
+async fn wanted_as(world: &mut LabWorld, call: &CniCall) -> Result<Ruleset, Stop> {
+    let conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
+    let is_native = conf[BACK_END] == Backend::Nft.name();
+    let dialect = if is_native { Dialect::NATIVE } else { Dialect::IPTABLES };
+    let name = world.it.clone();
+    let addresses = world.workload(&name).await?.addresses();
+    rules_of(world.it()?, &addresses, dialect)
+}
+
+/// Differences of the pod's namespace from exactly these rules.
+async fn differences(world: &mut LabWorld, wanted: &Ruleset) -> Result<Vec<String>, Stop> {
+    let held = held(world).await?;
+    let mut all: Vec<_> = compare(&held.nf_tables, wanted).iter().map(ToString::to_string).collect();
+    all.extend(held.legacy.into_iter().map(|rule| format!("{} {} is not expected", rule.place, rule.text)));
+    Ok(all)
+}
