@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node's container runtime and its neighbours: calls of the whole chain, the node's directories, the stand-in for the agent.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -76,6 +77,10 @@ pub struct Errand {
     pub netns: Option<String>,
     /// User and group. Only root is privileged.
     pub owner: (u32, u32),
+    /// Environment beside `PATH`.
+    pub environment: BTreeMap<String, String>,
+    /// File for `/etc/resolv.conf`; the node's own if absent.
+    pub resolv_conf: Option<PathBuf>,
 }
 
 /// Differences of the kernel under the plugin, and of its view of files, from the real ones.

@@ -32,6 +32,8 @@ impl NetnsNode {
         };
         (program.uid, program.gid) = errand.owner;
         program.env.insert("PATH".to_owned(), PATH.to_owned());
+        program.env.extend(errand.environment);
+        program.resolv_conf = errand.resolv_conf;
         let netns = errand.netns.map_or_else(|| self.netns.path().to_owned(), PathBuf::from);
         finish(&program, &netns, &errand.stdin, self.options.deadlines.process).await
     }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
-use truth::binary::MUTANT;
 
+use crate::mutants::MUTANT;
 use crate::sut::AGENT;
 
 /// The image that scenarios deploy; the lab's kubelet has it, whatever it is called.

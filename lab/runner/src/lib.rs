@@ -14,7 +14,7 @@
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
 //! | [`world`], [`tier`], [`pod`], [`steps`] | a scenario's world, and the steps that act on it |
-//! | [`truth`] | the truth table: the evaluator and the kernel on the same packets |
+//! | [`truth`] | the binaries under test as the truth table calls them |
 //! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
 //! | [`net`] | the sandbox' own network |

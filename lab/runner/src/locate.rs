@@ -32,12 +32,6 @@ impl Workspace {
     pub fn features(&self) -> PathBuf {
         self.root.join("features")
     }
-
-    /// Data of the truth table.
-    #[must_use]
-    pub fn truth(&self) -> PathBuf {
-        self.root.join("scenarios/truth")
-    }
 }
 
 /// Cargo's target directory: the environment's, else the one that this very binary lies in, else the default.

@@ -29,6 +29,9 @@ use crate::cli::Selection;
 use crate::locate::Workspace;
 use weave::Places;
 
+/// The variable that names the defect that a process plays. Only binaries that are built with defects read it (`lab/mutants/protocol.rs`).
+pub const MUTANT: &str = "MILLRACE_MUTANT";
+
 /// Command line's word for every defect.
 const ALL: &str = "all";
 

@@ -16,8 +16,8 @@ use kubelet::{ClusterOptions, Installed, NetnsCluster};
 use redirect::ruleset::Family;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use truth::binary::MUTANT;
 
+use crate::mutants::MUTANT;
 use crate::plan::Plan;
 
 /// Deadline of a pod's start. The plugin's own deadline is well below.

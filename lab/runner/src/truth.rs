@@ -1,15 +1,207 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The truth table: the same packets judged by `redirect::verdict` and by the kernel, over many pods. A disagreement is a
-//! bug in one of the two.
-//!
-//! | module | what it does |
-//! |---|---|
-//! | [`data`] | what `scenarios/truth/*.yaml` says: pods, packets, rules that nothing can reach |
-//! | [`evaluate`] | what the evaluator says of a pod's packets |
-//! | [`kernel`] | the same packets in real namespaces: who answered, which counters moved |
-//! | [`compare`] | disagreements, coverage and shares |
+//! The truth table's writers: the binaries under test, called on the node as a person or a runtime calls them, in the namespaces of the
+//! table's own threads. And the pods that the plugin is called for.
 
-pub mod compare;
-pub mod data;
-pub mod evaluate;
-pub mod kernel;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ::truth::data::Case;
+use ::truth::{CommandLine, Refusal, Writer, net};
+use anyhow::{Context as _, ensure};
+use cluster::{Cluster as _, CniAnswer, CniCall, Errand};
+use netfilter::Backend;
+use redirect::Config;
+use redirect::ruleset::Family;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::pod::{Pod, Proxy};
+use crate::sut::{PLUGIN, TOOL};
+use crate::tier::{MESH_NAMESPACE, Tier};
+
+/// The node, from the table's threads.
+#[derive(Debug)]
+pub struct Seat {
+    pub tier: Arc<Tier>,
+    pub runtime: Handle,
+    /// For files of calls.
+    pub directory: PathBuf,
+}
+
+impl Seat {
+    /// Path of the calling thread's network namespace.
+    fn namespace() -> anyhow::Result<String> {
+        let thread = fs::read_link("/proc/thread-self")?;
+        Ok(Path::new("/proc").join(thread).join("ns/net").display().to_string())
+    }
+}
+
+fn done(answer: &CniAnswer) -> Result<(), Refusal> {
+    match answer.exit {
+        Some(0) => Ok(()),
+        _ => Err(Refusal(format!("exit {:?}: {}{}", answer.exit, answer.stdout, answer.stderr))),
+    }
+}
+
+/// `istio-iptables`.
+#[derive(Debug)]
+pub struct Tool {
+    pub seat: Seat,
+    files: AtomicUsize,
+}
+
+impl Tool {
+    #[must_use]
+    pub fn new(seat: Seat) -> Self {
+        Self { seat, files: AtomicUsize::default() }
+    }
+
+    fn resolv_conf(&self, resolvers: &[IpAddr]) -> anyhow::Result<Option<PathBuf>> {
+        if resolvers.is_empty() {
+            return Ok(None);
+        }
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        let path = self.seat.directory.join(format!("resolv.conf.{number}"));
+        let text: String = resolvers.iter().map(|address| format!("nameserver {address}\n")).collect();
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+        Ok(Some(path))
+    }
+}
+
+impl Writer for Tool {
+    fn can_ask_for(&self, config: &Config) -> bool {
+        CommandLine::of(config).is_some()
+    }
+
+    fn program(&self, _: &str, config: &Config, backend: Backend) -> anyhow::Result<Result<(), Refusal>> {
+        let line = CommandLine::of(config).context("no command line asks for it")?;
+        let options = ["--backend".to_owned(), backend.name().to_owned()];
+        let errand = Errand {
+            words: [TOOL.to_owned()].into_iter().chain(line.arguments).chain(options).collect(),
+            environment: line.environment.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+            resolv_conf: self.resolv_conf(&line.resolvers)?,
+            netns: Some(Seat::namespace()?),
+            ..Errand::default()
+        };
+        let answer = self.seat.runtime.block_on(self.seat.tier.node()?.run(errand))?;
+        Ok(done(&answer))
+    }
+}
+
+/// `istio-cni`, called for pods that are in the API.
+#[derive(Debug)]
+pub struct Plugin {
+    pub seat: Seat,
+    /// Objects by name.
+    pub pods: BTreeMap<String, Value>,
+}
+
+impl Plugin {
+    fn add(&self, name: &str, backend: Backend) -> anyhow::Result<CniCall> {
+        let node = self.seat.tier.node()?;
+        let paths = node.paths().context("the node's files are out of reach")?;
+        let network = node.network();
+        let plugins = network["plugins"].as_array().context("the network has no plugins")?;
+        let mut conf = plugins.iter().find(|plugin| plugin["type"] == PLUGIN).context("no plugin")?.clone();
+        conf["cniVersion"] = network["cniVersion"].clone();
+        conf["name"] = network["name"].clone();
+        conf["millrace_backend"] = backend.name().into();
+        conf["prevResult"] = json!({
+            "cniVersion": network["cniVersion"],
+            "interfaces": [{ "name": net::OUTSIDE, "sandbox": Seat::namespace()? }],
+            "ips": [{ "address": format!("{}/24", net::pod(Family::V4)), "interface": 0 }],
+        });
+        let arguments = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={MESH_NAMESPACE};K8S_POD_NAME={name}");
+        let env = [
+            ("CNI_COMMAND", "ADD".to_owned()),
+            ("CNI_CONTAINERID", format!("truth-{name}")),
+            ("CNI_NETNS", Seat::namespace()?),
+            ("CNI_IFNAME", net::OUTSIDE.to_owned()),
+            ("CNI_PATH", paths.bin_dir.display().to_string()),
+            ("CNI_ARGS", arguments),
+        ];
+        let env = env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Ok(CniCall { plugin: PLUGIN.to_owned(), env, stdin: conf.to_string().into_bytes() })
+    }
+}
+
+impl Writer for Plugin {
+    fn program(&self, case: &str, _: &Config, backend: Backend) -> anyhow::Result<Result<(), Refusal>> {
+        let object = self.pods.get(case).with_context(|| format!("no pod {case:?}"))?;
+        let call = self.add(case, backend)?;
+        let answer = self.seat.runtime.block_on(async {
+            // Of no node, so no kubelet starts it.
+            self.seat.tier.apply(object.clone()).await?;
+            self.seat.tier.node()?.call_plugin(call).await
+        })?;
+        Ok(done(&answer))
+    }
+}
+
+/// A pod of `scenarios/truth/pods.yaml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PodSpec {
+    name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    /// The proxy's environment.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    uid: Option<i64>,
+    gid: Option<i64>,
+    #[serde(default)]
+    tproxy: bool,
+}
+
+impl PodSpec {
+    fn pod(self) -> Pod {
+        let mut pod = Pod::meshed(&self.name, MESH_NAMESPACE);
+        let proxy = Proxy::default();
+        let (uid, gid) = (self.uid.or(proxy.uid), self.gid.or(proxy.gid));
+        pod.proxy = Some(Proxy { uid, gid, env: self.env, ..proxy });
+        pod.annotations.extend(self.annotations);
+        if self.tproxy {
+            pod.intercept_by_tproxy();
+        }
+        pod
+    }
+}
+
+/// The pods of the table, each with the configuration that it must get.
+pub fn pods(file: &Path) -> anyhow::Result<(Vec<Case>, BTreeMap<String, Value>)> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let specs: Vec<PodSpec> =
+        serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+    let addresses: Vec<IpAddr> = net::links().iter().map(|link| link.address.address).collect();
+    let (mut cases, mut objects) = (Vec::new(), BTreeMap::new());
+    for spec in specs {
+        let name = spec.name.clone();
+        let pod = spec.pod();
+        cases
+            .push(Case { config: pod.config(&addresses).with_context(|| name.clone())?, name: name.clone() });
+        ensure!(objects.insert(name.clone(), pod.object()).is_none(), "two pods are called {name:?}");
+    }
+    Ok((cases, objects))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pod_of_the_table_has_a_configuration_of_its_own() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/truth/pods.yaml");
+        let (cases, objects) = pods(&file).unwrap();
+        assert_eq!(cases.len(), objects.len());
+        for (at, case) in cases.iter().enumerate() {
+            let twin = cases[..at].iter().find(|other| other.config == case.config);
+            assert!(twin.is_none(), "{} is {}", case.name, twin.map_or("", |twin| &twin.name));
+        }
+    }
+}

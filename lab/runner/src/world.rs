@@ -29,7 +29,6 @@ use crate::steps::rules::{ForeignRule, Held};
 use crate::steps::taint::Taints;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
-use crate::truth::compare::Findings;
 
 /// Shared by all scenarios of a run.
 #[derive(Debug)]
@@ -56,9 +55,9 @@ pub struct Sent {
     pub answer: Answer,
 }
 
-/// Result of the truth table at scale.
+/// Result of the truth table.
 #[derive(Debug)]
-pub struct Scale {
+pub struct Judged {
     pub findings: ::truth::Findings,
     /// Kinds of rules that no packet met and that are not listed, and the reverse.
     pub gaps: Vec<String>,
@@ -96,9 +95,7 @@ pub struct LabWorld {
     /// Held locks, the last one at the end.
     pub locks: Vec<Flock<File>>,
     /// Result of the truth table.
-    pub findings: Option<Findings>,
-    /// Result of the table at scale.
-    pub scale: Option<Scale>,
+    pub judged: Option<Judged>,
     /// Watched configuration directory of the node.
     pub watched: Option<Watched>,
     /// Deployment of the node agent.

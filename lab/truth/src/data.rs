@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The configurations: `scenarios/truth/scale/*.yaml`, the reference corpora, and random ones.
+//! The configurations: `scenarios/truth/configurations/*.yaml`, the reference corpora, and random ones.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,17 +21,6 @@ pub struct Case {
     pub name: String,
     /// The configuration.
     pub config: Config,
-    /// Who wrote it.
-    pub author: Author,
-}
-
-/// Where a configuration comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Author {
-    /// `scenarios/truth/scale`: by hand, for what it shows.
-    Hand,
-    /// A corpus of `scenarios/rules`.
-    Corpus,
 }
 
 /// All that the table is made of.
@@ -41,6 +30,16 @@ pub struct Table {
     pub cases: Vec<Case>,
     /// Kinds of rules that no packet meets in any of them.
     pub unreachable: Vec<Unreachable>,
+}
+
+impl Table {
+    /// Kinds of rules that no packet meets in these configurations.
+    #[must_use]
+    pub fn unreachable_in(&self, cases: &[Case]) -> Vec<Unreachable> {
+        let is_there = |name: &String| cases.iter().any(|case| case.name == *name);
+        let entries = self.unreachable.iter();
+        entries.filter(|entry| !entry.but_in.as_ref().is_some_and(is_there)).cloned().collect()
+    }
 }
 
 /// A file of configurations by hand.
@@ -70,7 +69,7 @@ struct Recorded {
 /// All configurations below a workspace's `scenarios`.
 pub fn read(scenarios: &Path) -> anyhow::Result<Table> {
     let Table { mut cases, mut unreachable } = Table::default();
-    let mut files: Vec<_> = std::fs::read_dir(scenarios.join("truth/scale"))?
+    let mut files: Vec<_> = std::fs::read_dir(scenarios.join("truth/configurations"))?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
     files.sort();
@@ -80,21 +79,21 @@ pub fn read(scenarios: &Path) -> anyhow::Result<Table> {
             serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
         unreachable.extend(group.unreachable);
         for written in group.configurations {
-            cases.push(case(written.name, &written.settings, Author::Hand)?);
+            cases.push(case(written.name, &written.settings)?);
         }
     }
     for corpus in ["rules/cases.json", "rules/random.json"] {
         let text = std::fs::read(scenarios.join(corpus)).context(corpus)?;
         for recorded in serde_json::from_slice::<Vec<Recorded>>(&text).context(corpus)? {
-            cases.push(case(recorded.name, &recorded.config, Author::Corpus)?);
+            cases.push(case(recorded.name, &recorded.config)?);
         }
     }
     Ok(Table { cases, unreachable })
 }
 
-fn case(name: String, settings: &Settings, author: Author) -> anyhow::Result<Case> {
+fn case(name: String, settings: &Settings) -> anyhow::Result<Case> {
     let config = settings.config().with_context(|| name.clone())?;
-    Ok(Case { name, config: adapted(config), author })
+    Ok(Case { name, config: adapted(config) })
 }
 
 /// The configuration with the lab's interfaces in the place of others, so that packets can meet the rules. Each other

@@ -214,6 +214,11 @@ impl Deriver<'_> {
                 self.spec(Place::Guest, Kind::Tcp, (far, 443)),
                 out(Kind::Echo, (net::guest(family), 1)),
             ]);
+            if self.config.dns.is_on() {
+                // The rules on the proxy's user let this one through to those on its group.
+                let sender = Owner { uid: APP.uid, gid: proxy.gid };
+                all.push(Spec { sender, ..out(Kind::Tcp, (own, 53)) });
+            }
             // A proxy that keeps the client's address runs as root, and marks what it sends on to the app.
             let routed = self.config.needs_policy_routes() && (family == Family::V4 || self.config.ipv6);
             if routed {

@@ -7,16 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use netfilter::address::Rtnetlink;
-use netfilter::apply::ApplyError;
-use netfilter::program::{Options, ProgramError, Request, program};
-use netfilter::{Backend, EncodeError, Wish, ground};
+use netfilter::{Backend, ground};
 use redirect::Config;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
 
-use crate::binary::{self, Binary, Refusal};
 use crate::counters::{self, Known, Place};
 use crate::data::{self, Case};
 use crate::derive;
@@ -28,6 +25,7 @@ use crate::forget;
 use crate::net::Net;
 use crate::packet::Spec;
 use crate::random::Random;
+use crate::writer::{Refusal, Writer};
 use pass::Pass;
 
 /// How long a counter may be behind the event that ended a packet's course.
@@ -35,8 +33,6 @@ const SETTLING: Duration = Duration::from_millis(50);
 
 /// How long a new link may take.
 const LINK: Duration = Duration::from_secs(10);
-/// How long the iptables tools may take. What a plugin may wait is not what is looked at here, and lanes keep every core busy.
-const TOOLS: Duration = Duration::from_secs(60);
 
 /// How many findings of one kind are enough to know that a configuration is wrong.
 const ENOUGH: usize = 5;
@@ -44,22 +40,11 @@ const ENOUGH: usize = 5;
 /// Ports of senders: no rule names one by itself, and each packet has the next, so that conntrack takes it for a new one.
 const PORTS: std::ops::Range<u16> = 20_000..60_000;
 
-/// Who programs the pods.
-#[derive(Debug, Clone)]
-pub enum Writer {
-    /// The production library, in this process.
-    Library,
-    /// The production binary, a process for each configuration.
-    Binary(Binary),
-    /// The production library, told another configuration than the judge: a table that finds nothing then cannot find anything.
-    Misled(fn(Config) -> Config),
-}
-
 /// What to do.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Plan {
     /// Who programs the pods.
-    pub writer: Writer,
+    pub writer: Box<dyn Writer>,
     /// Through which back end.
     pub backend: Backend,
     /// The configurations.
@@ -70,7 +55,7 @@ pub struct Plan {
     pub lanes: usize,
     /// What packets there are and in which order.
     pub seed: u32,
-    /// A thread that saw so many packets go astray takes no further configuration.
+    /// A thread with so many findings takes no further configuration.
     pub enough: usize,
 }
 
@@ -78,9 +63,7 @@ impl Plan {
     /// The plan with only those configurations that its writer can be asked for.
     #[must_use]
     pub fn possible(mut self) -> Self {
-        if let Writer::Binary(_) = &self.writer {
-            self.cases.retain(|case| binary::can_ask_for(&case.config));
-        }
+        self.cases.retain(|case| self.writer.can_ask_for(&case.config));
         self
     }
 }
@@ -114,7 +97,7 @@ fn lane<'p>(plan: &'p Plan, next: &dyn Fn() -> Option<&'p Case>) -> anyhow::Resu
         findings: Findings::default(),
     };
     lane.warm_up()?;
-    while lane.findings.astray.len() < plan.enough
+    while lane.findings.wrong() < plan.enough
         && let Some(case) = next()
     {
         lane.case(case).with_context(|| format!("configuration {:?} through {}", case.name, plan.backend))?;
@@ -154,11 +137,11 @@ impl Lane<'_> {
         forget::connections()?;
         let named = ruleset(&config)?;
         if !data::names(&named).is_empty() {
-            self.is_refused(&config, &named)?;
+            self.is_refused(case, &config, &named)?;
             config = data::numbered(&config);
         }
         self.findings.pods += 1;
-        if let Err(Refusal(why)) = self.program(&config)? {
+        if let Err(Refusal(why)) = self.plan.writer.program(&case.name, &config, backend)? {
             self.findings.astray.push(format!("{} {}: {why}", self.plan.backend, case.name));
             return Ok(());
         }
@@ -196,43 +179,23 @@ impl Lane<'_> {
         Ok(())
     }
 
-    fn request(&self, config: &Config) -> Request {
-        let wish = Wish::Only(self.plan.backend);
-        Request {
-            config: config.clone(),
-            wish,
-            recorded: None,
-            options: Options { deadline: TOOLS, ..Options::default() },
-        }
-    }
-
-    fn program(&mut self, config: &Config) -> anyhow::Result<Result<(), Refusal>> {
-        let request = match &self.plan.writer {
-            Writer::Binary(binary) => return binary.program(config, self.plan.backend),
-            Writer::Library => self.request(config),
-            Writer::Misled(mislead) => self.request(&mislead(config.clone())),
-        };
-        let programmed = program(&mut self.rtnetlink, request)?;
-        anyhow::ensure!(programmed.choice.backend == self.plan.backend, "another back end was chosen");
-        Ok(Ok(()))
-    }
-
-    /// A name is nothing that a kernel can hold: whoever writes rules over netlink must say so by name and change nothing.
-    fn is_refused(&mut self, config: &Config, named: &Ruleset) -> anyhow::Result<()> {
-        if !matches!(self.plan.backend, Backend::NftCompat | Backend::Nft) {
+    /// A name is nothing that a kernel can hold: whoever writes rules over netlink must say so by name.
+    fn is_refused(&mut self, case: &Case, config: &Config, named: &Ruleset) -> anyhow::Result<()> {
+        let backend = self.plan.backend;
+        if !matches!(backend, Backend::NftCompat | Backend::Nft) {
             return Ok(());
         }
-        let request = self.request(config);
-        match program(&mut self.rtnetlink, request) {
-            Err(ProgramError::Apply(ApplyError::Encode(EncodeError::Rule { .. }))) => {
-                self.findings.refused += 1;
-                Ok(())
+        let names = data::names(named);
+        let said = self.plan.writer.program(&case.name, config, backend)?;
+        match &said {
+            Err(Refusal(why)) if names.iter().any(|name| why.contains(name)) => self.findings.refused += 1,
+            _ => {
+                let text =
+                    format!("{backend} {}: the names {names:?} must be refused, but: {said:?}", case.name);
+                self.findings.astray.push(text);
             }
-            other => bail!(
-                "a configuration with the names {:?} must be refused, but: {other:?}",
-                data::names(named)
-            ),
         }
+        Ok(())
     }
 
     /// What is there and should not be, and the reverse.

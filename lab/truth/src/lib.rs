@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The truth table at scale: what `redirect` says of packets against what the kernel does with them, over many configurations and
+//! The truth table: what `redirect` says of packets against what the kernel does with them, over many configurations and
 //! all back ends.
 //!
-//! A lane is a thread with namespaces of its own: a pod, a guest behind it, and everything outside. For each configuration the
-//! production library, or the production binary, programs the pod; then packets are sent for real, one after the other, from sockets of the users that the
+//! A lane is a thread with namespaces of its own: a pod, a guest behind it, and everything outside. For each configuration a writer (the
+//! production library, or whatever the caller has: the lab has the binaries under test) programs the pod; then packets are sent for real, one after the other, from sockets of the users that the
 //! rules speak of, and after each the counters of all rules are read. Nothing else speaks in there, so what moved is the packet's
-//! doing. No process is started per packet or pod, which is what makes thousands of packets a matter of seconds.
+//! doing. No process is started per packet, which is what makes thousands of packets a matter of seconds.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -18,12 +18,13 @@
 //! | [`counters`] | the rules of a namespace with their counters |
 //! | [`flow`] | a connection: its packets at every hook that they meet |
 //! | [`expect`](mod@expect) | what the evaluator says |
-//! | [`binary`] | a configuration as a call of the production binary |
+//! | [`writer`] | who programs the pods |
+//! | [`command_line`] | a configuration as a call of `istio-iptables` |
 //! | [`lane`] | a thread's work |
 //! | [`unreachable`](mod@unreachable) | rules that no packet can meet, with the reason |
 //! | [`findings`] | what it all came to; pure |
 
-pub mod binary;
+pub mod command_line;
 pub mod counters;
 pub mod data;
 pub mod derive;
@@ -40,8 +41,10 @@ pub mod segment;
 pub mod settings;
 pub mod socket;
 pub mod unreachable;
+pub mod writer;
 
-pub use binary::Binary;
+pub use command_line::CommandLine;
 pub use findings::Findings;
-pub use lane::{Plan, Writer, run};
+pub use lane::{Plan, run};
 pub use unreachable::Unreachable;
+pub use writer::{Library, Refusal, Writer};

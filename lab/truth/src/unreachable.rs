@@ -11,6 +11,8 @@ pub struct Unreachable {
     pub rule: String,
     /// Why.
     pub because: String,
+    /// The one configuration in which a packet meets it.
+    pub but_in: Option<String>,
 }
 
 impl Unreachable {
@@ -39,7 +41,7 @@ mod tests {
     #[test]
     fn a_star_stands_for_any_part_of_a_rule() {
         let names = |rule: &str, text: &str| {
-            Unreachable { rule: rule.to_owned(), because: String::new() }.names(text)
+            Unreachable { rule: rule.to_owned(), because: String::new(), but_in: None }.names(text)
         };
         let text = "nat OUT -o lo ! -d 127.0.0.1/32 -m owner --gid-owner 7 -j IN";
         assert!(names(text, text));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A few configurations of the table against the kernel, without a lab around it: what a change of the engine is tried with. Before
-//! them the table is shown to be able to fail: whoever writes is told another configuration than whoever judges.
+//! The table against the kernel, as the library writes its configurations, over every back end. Beside that the table is shown to be able
+//! to fail: whoever writes is told another configuration than whoever judges.
 //!
-//! `[TRUTH_BACKEND=nft-compat] [TRUTH_CASE=PART OF A NAME] [TRUTH_PACKETS=60] [TRUTH_SEED=7] cargo test -p truth --test kernel`
+//! `[TRUTH_CASE=PART OF A NAME] [TRUTH_PACKETS=60] [TRUTH_SEED=7] cargo test -p cnilab -p truth --test kernel [BACK END]`
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -11,15 +11,20 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
-use netfilter::{Backend, Wish};
+use netfilter::Backend;
+use netfilter::iptables::{Variant, is_installed};
 use nix::sched::CloneFlags;
 use redirect::Config;
 use redirect::list::Selection;
 use redirect::ruleset::Port;
 use rig::rights;
-use truth::data::{Author, Case};
-use truth::{Findings, Plan, Writer, data, run};
+use truth::data::Case;
+use truth::{Findings, Library, Plan, data, run};
+
+/// Results of the tables. They are printed last: libtest's dots would stand in the same lines.
+static JUDGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// A writer that is told something else, and what the table must say of it.
 struct Control {
@@ -53,44 +58,53 @@ fn controls(backend: Backend) -> anyhow::Result<()> {
         outbound_ranges_include: Selection::All,
         ..Config::default()
     };
-    let cases = vec![Case { name: "control".to_owned(), config, author: Author::Hand }];
-    let play = |writer| {
-        let cases = cases.clone();
+    let cases = vec![Case { name: "control".to_owned(), config }];
+    let play = |writer: Library| {
+        let (writer, cases) = (Box::new(writer), cases.clone());
         run(&Plan { writer, backend, cases, packets: 60, lanes: 1, seed: 7, enough: usize::MAX })
     };
-    let honest = play(Writer::Library)?;
+    let honest = play(Library::HONEST)?;
     anyhow::ensure!(honest.wrong() == 0, "{honest}");
     for Control { name, mislead, is_found } in CONTROLS {
-        let findings = play(Writer::Misled(mislead))?;
+        let findings = play(Library { mislead })?;
         anyhow::ensure!(is_found(&findings), "a writer of {name} was not found out: {findings:?}");
     }
     Ok(())
 }
 
-/// The table, or as much of it as the environment asks for.
-fn table() -> anyhow::Result<()> {
+/// The table on a back end, or as much of it as the environment asks for.
+fn table(backend: Backend) -> anyhow::Result<()> {
     let given = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
-    let Wish::Only(backend) = given("TRUTH_BACKEND", "nft-compat").parse().unwrap() else {
-        panic!("name a back end")
-    };
     let part = given("TRUTH_CASE", "");
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let data::Table { mut cases, unreachable } = data::read(&scenarios)?;
+    let table = data::read(&scenarios)?;
+    let mut cases = table.cases.clone();
     cases.retain(|case| case.name.contains(&part));
+    // A part of the configurations does not have every kind of rule.
+    let gaps = |findings: &Findings| match part.as_str() {
+        "" => findings.gaps(&table.unreachable_in(&table.cases)),
+        _ => Vec::new(),
+    };
     let packets = given("TRUTH_PACKETS", "60").parse()?;
     let seed = u32::from_str_radix(&given("TRUTH_SEED", "7"), 16)?;
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
-    let findings =
-        run(&Plan { writer: Writer::Library, backend, cases, packets, lanes, seed, enough: usize::MAX })?;
-    for text in findings.astray.iter().chain(&findings.disagreements).take(10) {
-        println!("{text}");
-    }
-    if part.is_empty() {
-        findings.gaps(&unreachable).iter().for_each(|gap| println!("{gap}"));
-    }
-    println!("{findings}");
-    anyhow::ensure!(findings.wrong() == 0, "{findings}");
+    let writer = Box::new(Library::HONEST);
+    let findings = run(&Plan { writer, backend, cases, packets, lanes, seed, enough: usize::MAX })?;
+    let wrong = findings.astray.iter().chain(&findings.disagreements).take(10).cloned();
+    let wrong: Vec<String> = wrong.chain(gaps(&findings)).collect();
+    JUDGED.lock().unwrap().push(findings.to_string());
+    anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
+}
+
+/// The tool that a back end needs and that is not there.
+fn lacking(backend: Backend) -> Option<String> {
+    let variant = match backend {
+        Backend::NftCompat | Backend::Nft => return None,
+        Backend::IptablesNft => Variant::Nft,
+        Backend::IptablesLegacy => Variant::Legacy,
+    };
+    (!is_installed(variant)).then(|| format!("needs {backend}-restore"))
 }
 
 fn main() -> ExitCode {
@@ -99,6 +113,11 @@ fn main() -> ExitCode {
         let name = format!("another_configuration_than_the_judges_is_found_out_on_{backend}");
         rig::test(&name, unmet.clone(), move || controls(backend).unwrap())
     });
-    let table = rig::test("packets_take_the_ways_that_the_table_says", unmet, || table().unwrap());
-    rig::run(controls.into_iter().chain([table]))
+    let tables = Backend::ALL.map(|backend| {
+        let name = format!("packets_take_the_ways_that_the_table_says_on_{backend}");
+        rig::test(&name, unmet.clone().or_else(|| lacking(backend)), move || table(backend).unwrap())
+    });
+    let code = rig::run(controls.into_iter().chain(tables));
+    JUDGED.lock().unwrap().iter().for_each(|judged| println!("{judged}"));
+    code
 }

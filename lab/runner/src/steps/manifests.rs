@@ -9,8 +9,8 @@ use cucumber::{gherkin, given, then, when};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
-use truth::binary::MUTANT;
 
+use crate::mutants::MUTANT;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::sut::AGENT;
 use crate::world::LabWorld;

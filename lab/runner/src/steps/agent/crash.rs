@@ -16,10 +16,10 @@ use kubelet::tier::SYSTEM_NAMESPACE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use truth::binary::MUTANT;
 
 use super::objects::{self, CONTAINER, Job};
 use super::{bare, chart, eventually, files, paths, types};
+use crate::mutants::MUTANT;
 use crate::stop::{Step, Stop};
 use crate::sut::PLUGIN;
 use crate::world::LabWorld;

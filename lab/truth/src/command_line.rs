@@ -1,60 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A configuration as a call of the production binary `istio-iptables`, in the namespace of the calling thread.
+//! A configuration as a call of `istio-iptables`; pure.
 
 use std::fmt::Display;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::net::IpAddr;
 
-use anyhow::Context as _;
-use netfilter::Backend;
 use redirect::Config;
 use redirect::command_line::{check_groups, read_loopback};
 use redirect::config::{Dns, Mode};
 use redirect::host::Environment;
 use redirect::list::Selection;
 
-/// The variable that names the defect that a process plays. Only binaries that are built with defects look at it (`lab/mutants/protocol.rs`).
-pub const MUTANT: &str = "MILLRACE_MUTANT";
-
-/// The binary, and the defect that it is to play.
-#[derive(Debug, Clone)]
-pub struct Binary {
-    /// Where it is.
-    pub path: PathBuf,
-    /// The defect. Nothing else in this process plays it.
-    pub mutant: Option<String>,
+/// A call of `istio-iptables`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Arguments.
+    pub arguments: Vec<String>,
+    /// Environment.
+    pub environment: Vec<(&'static str, String)>,
+    /// Name servers in `/etc/resolv.conf`.
+    pub resolvers: Vec<IpAddr>,
 }
 
-/// What a process says where it failed.
-#[derive(Debug)]
-pub struct Refusal(pub String);
-
-impl Binary {
-    /// Has it program a configuration.
-    pub fn program(&self, config: &Config, backend: Backend) -> anyhow::Result<Result<(), Refusal>> {
-        let mut command = Command::new(&self.path);
-        command.args(arguments(config)).args(["--backend", backend.name()]);
-        command.env_clear().envs(environment(config)).stdin(Stdio::null());
-        if let Some(mutant) = &self.mutant {
-            command.env(MUTANT, mutant);
-        }
-        let output = command.output().with_context(|| format!("cannot run {}", self.path.display()))?;
-        if output.status.success() {
-            return Ok(Ok(()));
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().last().unwrap_or_default();
-        Ok(Err(Refusal(format!("istio-iptables ended with {}: {last}", output.status))))
+impl CommandLine {
+    /// The call that asks for a configuration; `None` if none can: there is no way to ask for no user or no group at all, and DNS capture
+    /// without a resolver is none.
+    #[must_use]
+    pub fn of(config: &Config) -> Option<Self> {
+        let has_proxy = !config.proxy_uids.is_empty() && !config.proxy_gids.is_empty();
+        let loopback = read_loopback(&config.loopback.to_string()).is_ok();
+        let resolvers: Vec<IpAddr> = match &config.dns {
+            Dns::Servers { v4, v6 } => {
+                v4.iter().copied().map(IpAddr::from).chain(v6.iter().copied().map(IpAddr::from)).collect()
+            }
+            Dns::Off | Dns::All => Vec::new(),
+        };
+        let resolves = !resolvers.is_empty() || !matches!(config.dns, Dns::Servers { .. });
+        let possible =
+            has_proxy && loopback && resolves && check_groups(&config.owner_groups_include).is_ok();
+        possible.then(|| Self { arguments: arguments(config), environment: environment(config), resolvers })
     }
-}
-
-/// Whether a command line can ask for a configuration. It cannot ask for no user or group at all, and resolvers are read from a file.
-#[must_use]
-pub fn can_ask_for(config: &Config) -> bool {
-    let has_proxy = !config.proxy_uids.is_empty() && !config.proxy_gids.is_empty();
-    let loopback = read_loopback(&config.loopback.to_string()).is_ok();
-    let dns = !matches!(config.dns, Dns::Servers { .. });
-    has_proxy && loopback && dns && check_groups(&config.owner_groups_include).is_ok()
 }
 
 fn arguments(config: &Config) -> Vec<String> {
@@ -91,8 +75,8 @@ fn arguments(config: &Config) -> Vec<String> {
     all
 }
 
-fn environment(config: &Config) -> [(&'static str, String); 3] {
-    [
+fn environment(config: &Config) -> Vec<(&'static str, String)> {
+    vec![
         (Environment::GROUPS, selection(&config.owner_groups_include)),
         (Environment::GROUPS_EXCLUDE, list(&config.owner_groups_exclude)),
         (Environment::LOOPBACK, config.loopback.to_string()),
