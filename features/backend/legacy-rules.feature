@@ -13,8 +13,8 @@ Feature: Rules of others in tables of legacy iptables decide, and stay
     Given its network leaves rules of iptables-legacy
       """
       *<table>
-      -A OUTPUT -p tcp -m tcp --dport 9901 -j RETURN
-      -A OUTPUT -p tcp -m tcp --dport 9902 -j ACCEPT
+      -A OUTPUT -p tcp --dport 9901 -j RETURN
+      -A OUTPUT -p tcp --dport 9902 -j ACCEPT
       COMMIT
       """
     Then the plugin took back end iptables-legacy because "rules of others in tables of legacy iptables"
@@ -56,7 +56,7 @@ Feature: Rules of others in tables of legacy iptables decide, and stay
     Given its network leaves rules of iptables-legacy
       """
       *filter
-      -A OUTPUT -p tcp -m tcp --dport 9901 -j RETURN
+      -A OUTPUT -p tcp --dport 9901 -j RETURN
       COMMIT
       """
     And the plugin's configuration has "millrace_backend" = "nft-compat"
@@ -70,7 +70,7 @@ Feature: Rules of others in tables of legacy iptables decide, and stay
     And its network leaves rules of iptables-legacy
       """
       *filter
-      -A OUTPUT -p tcp -m tcp --dport 9901 -j RETURN
+      -A OUTPUT -p tcp --dport 9901 -j RETURN
       COMMIT
       """
     Then the plugin took back end nft-compat because "but nothing here can write those"

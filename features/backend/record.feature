@@ -28,7 +28,7 @@ Feature: The agent's record of the back end spares each pod the search
     And its network leaves rules of iptables-legacy
       """
       *nat
-      -A OUTPUT -p tcp -m tcp --dport 9901 -j RETURN
+      -A OUTPUT -p tcp --dport 9901 -j RETURN
       COMMIT
       """
     Then the plugin took back end iptables-legacy because "rules of others"
