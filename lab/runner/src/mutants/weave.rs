@@ -56,6 +56,9 @@ pub enum Mistake {
         /// First line.
         line: usize,
     },
+    /// A comma ends an element, a field or an arm: neither an expression nor a statement.
+    #[error("{entry}: the text to replace ends with a comma, in {file}: leave it out")]
+    Comma { entry: String, file: String },
     /// Two texts overlap, or one is within the other.
     #[error(
         "{entry} and {other} replace texts that overlap, at {file}:{line}: choose the same text for both, or disjoint ones"
@@ -189,6 +192,9 @@ fn locate_one(text: &str, defect: &Defect, edit: &Edit) -> Result<Range<usize>, 
     if is_expression(&edit.replace) && edit.with.trim().is_empty() {
         return Err(Mistake::Empty { entry, file });
     }
+    if edit.replace.trim_end().ends_with(',') {
+        return Err(Mistake::Comma { entry, file });
+    }
     match anchor::find(text, &edit.replace).as_slice() {
         [range] if is_chained(text, range.start) => {
             Err(Mistake::Chained { entry, file, line: anchor::line(text, range.start) })
@@ -305,6 +311,7 @@ mod tests {
             defect("lost", "if b() && e() { return 2; }", ""),
             defect("twice", "c()", "true"),
             defect("empty", "d(c())", " "),
+            defect("comma", "d(c()),\n", "1"),
             gone,
         ]);
         assert_eq!(
@@ -315,6 +322,7 @@ mod tests {
                  `if b() && c() { return 1; }`",
                 "x.yaml: twice: the text to replace is not unique in cni/redirect/src/a.rs: lines [3, 4]",
                 "x.yaml: empty: an expression in cni/redirect/src/a.rs becomes nothing: `with` must have its type",
+                "x.yaml: comma: the text to replace ends with a comma, in cni/redirect/src/a.rs: leave it out",
             ]
         );
     }
