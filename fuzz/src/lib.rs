@@ -46,7 +46,7 @@ fn pod(data: &[u8]) -> Option<PodFacts> {
     serde_json::from_value(pod).ok()
 }
 
-/// Whether the pod of these annotations gets rules; for tests of the target itself.
+/// True if the pod of these annotations gets rules; for tests of the target itself.
 #[must_use]
 pub fn is_enrolled(data: &[u8]) -> bool {
     matches!(pod(data).map(|pod| enrol(&pod)), Some(Ok(Enrolment::Enrol(_))))
@@ -82,7 +82,7 @@ pub fn netconf(data: &[u8]) {
     }
 }
 
-/// What the kernel replies when a namespace's rules are listed: read, judged and described, or malformed.
+/// Netlink replies to a listing of rules: read, judged and described, or malformed.
 pub fn netlink_replies(data: &[u8]) {
     if let Ok(snapshot) = netfilter::read::replies(data) {
         let _ = netfilter::has_rules_of_ours(&snapshot);
@@ -103,7 +103,7 @@ fn expressions(data: &[u8]) {
     }
 }
 
-/// What `iptables-save` prints: read, or refused with a line that exists.
+/// Output of `iptables-save`: read, or rejected with an existing line number.
 pub fn iptables_save(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match save::parse(&text, Family::V4) {
@@ -112,7 +112,7 @@ pub fn iptables_save(data: &[u8]) {
     }
 }
 
-/// What `nft -j list ruleset` prints: read, or refused.
+/// Output of `nft -j list ruleset`: read, or rejected.
 pub fn nft_json(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(rules) = json::parse(&text) {
@@ -120,7 +120,7 @@ pub fn nft_json(data: &[u8]) {
     }
 }
 
-/// What `nft list ruleset` prints: read, or refused with a line that exists.
+/// Output of `nft list ruleset`: read, or rejected with an existing line number.
 pub fn nft_list(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match native::parse(&text) {

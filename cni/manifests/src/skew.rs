@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which releases of node agent and control plane go together: those of the same and of neighbouring minor versions, in any order.
+//! Version skew of node agent and control plane: the same and neighbouring minor versions, in any order.
 
 /// Major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -79,7 +79,7 @@ fn skip(call: &mut Call<'_>, reason: &SkipReason, result: String) -> String {
     result
 }
 
-/// What the runtime gets if all goes well. Made first: a result that cannot be written must not leave rules behind.
+/// Result of a successful ADD. Made first: a result that cannot be encoded must not leave rules behind.
 fn result(conf: &NetConf) -> Result<String, Failure> {
     let empty = CniResult::empty();
     Ok(conf.prev_result.as_ref().unwrap_or(&empty).encode(conf.header.version)?)

@@ -19,14 +19,14 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 
 use crate::clock::{Clock, Deadline, timespec};
 
-/// How long an ADD waits for the agent before it asks the API server: far above the answer of a busy agent, far below
+/// Time an ADD waits for the agent before it asks the API server: far above the response time of a busy agent, far below
 /// what the kubelet notices.
 pub const ASK_LIMIT: Duration = Duration::from_secs(1);
 
 /// All that a DEL may spend on telling the agent.
 pub const TELL_LIMIT: Duration = Duration::from_millis(50);
 
-/// How long to stay away from a listener whose queue is full: it can be tried again, not waited for.
+/// Delay between attempts while the listener's backlog is full: no event announces room in it.
 const QUEUE_FULL_WAIT: Duration = Duration::from_millis(2);
 
 /// Enough for a slimmed pod in one read.
@@ -116,7 +116,7 @@ impl Agent for SocketAgent<'_> {
     ) -> Result<Box<dyn Answer + '_>, AgentError> {
         let call = Call { agent: self, limit, deadline: Deadline::after(self.clock, limit) };
         let socket = call.connect(socket)?;
-        // What is in the socket's buffer reaches the agent even after we are gone.
+        // Data in the socket's buffer reaches the agent even after this process ended.
         call.send(&socket, kind)?;
         Ok(Box::new(Sent { call, socket }))
     }

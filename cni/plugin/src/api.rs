@@ -10,7 +10,7 @@ use protocol::pod::PodFacts;
 use crate::clock::{Clock, Deadline};
 use crate::http::{Answer, Connection, HttpError};
 
-/// How long to go on asking.
+/// Retry policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// For everything, waits included.
@@ -62,16 +62,14 @@ pub enum ApiError {
         "read the pod from the API server: gave up after {attempts} requests in {spent:.1?}; last: {last}"
     )]
     GaveUp {
-        /// How many requests were sent.
         attempts: u32,
-        /// How long it all took.
         spent: Duration,
-        /// What the last request failed on.
+        /// Error of the last request.
         last: Retriable,
     },
 }
 
-/// What may pass.
+/// Transient error.
 #[derive(Debug, thiserror::Error)]
 pub enum Retriable {
     /// 404: not created yet, or gone.
@@ -117,7 +115,7 @@ pub fn pod(
             Judgement::Found(pod) => return Ok(*pod),
             Judgement::Again(why, server_wait) => (why, server_wait),
         };
-        // What was waited for less long than the others says less than what came before it.
+        // A last attempt with a shorter deadline is less telling than the one before it.
         if let Retriable::Http(HttpError::Late(waited)) = last
             && waited < patience.request
         {
@@ -150,7 +148,7 @@ fn judge(result: Result<Answer, HttpError>, key: &PodKey) -> Result<Judgement, A
     match answer.status {
         200 => match serde_json::from_slice::<PodFacts>(&answer.body) {
             Ok(pod) if !is_pod(&pod, key) => again(Retriable::Garbage),
-            // What is read now is the pod of that name, if the runtime says no more than the name.
+            // Without a UID of the runtime's, the pod of that name is taken.
             Ok(pod) if !key.uid.is_empty() && !pod.has_uid(&key.uid) => {
                 again(Retriable::OtherUid { found: pod.metadata.uid, wanted: key.uid.clone() })
             }
@@ -164,7 +162,7 @@ fn judge(result: Result<Answer, HttpError>, key: &PodKey) -> Result<Judgement, A
     }
 }
 
-/// Whether `pod` is the one asked for, and whole. Every field of [`PodFacts`] may be missing, so any JSON object decodes;
+/// True if `pod` is the requested one, and whole. Every field of [`PodFacts`] may be missing, so any JSON object decodes;
 /// taken for a pod without a proxy, it would go unredirected.
 #[must_use]
 pub fn is_pod(pod: &PodFacts, key: &PodKey) -> bool {

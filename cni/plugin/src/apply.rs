@@ -31,7 +31,7 @@ pub struct Site {
     dry_run: Option<PathBuf>,
 }
 
-/// What became of the rules.
+/// Outcome of programming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// They are in the namespace.

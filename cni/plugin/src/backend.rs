@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which back end is wanted: by the configuration, by the plugin's environment, by what the node agent wrote down. A wish that cannot be
-//! read is told and passed over: a typo must not stop every pod of a node, and traffic is redirected all the same.
+//! Requested back end: by the configuration, by the plugin's environment, by the node agent's record. A malformed wish is
+//! logged and ignored: a typo must not stop every pod of a node, and traffic is redirected all the same.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ pub const FORCED_BINARY: &str = "FORCE_IPTABLES_BINARY";
 /// Far more than a record has.
 const RECORD: usize = 512;
 
-/// What is known of the back end before the namespace is looked at.
+/// Knowledge of the back end before the namespace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// What the operator wants.
+    /// Requested by the operator.
     pub wish: Wish,
-    /// What the node agent found right for this node.
+    /// Recorded by the node agent.
     pub recorded: Option<Choice>,
 }
 

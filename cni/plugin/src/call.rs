@@ -26,7 +26,7 @@ use crate::{add, check, del, diagnose, status};
 /// Enough for an ordinary configuration with its `prevResult`. Each page that is touched costs microseconds.
 const CONFIG_SIZE: usize = 4 * 1024;
 
-/// How the process ends.
+/// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0
@@ -52,9 +52,8 @@ impl Exit {
     }
 }
 
-/// What the commands work with.
+/// Context of a command.
 pub struct Call<'w> {
-    /// What the runtime wants.
     pub invocation: Invocation,
     /// Looks an environment variable up.
     pub env: Env<'w>,
@@ -98,7 +97,7 @@ pub fn run(world: World<'_>) -> Exit {
     let mut text = Vec::with_capacity(CONFIG_SIZE);
     let outcome = match stdin.read_to_end(&mut text) {
         Ok(_) => {
-            // What comes next lies behind it, on pages that are in use.
+            // Later allocations follow it, on pages that are in use.
             text.shrink_to_fit();
             command(&mut call, &text)
         }

@@ -69,7 +69,7 @@ impl Deadline {
         Self(clock.now().saturating_add(time))
     }
 
-    /// What is left until then; zero once it has passed.
+    /// Remaining time; zero once it has passed.
     pub fn left(self, clock: &dyn Clock) -> Duration {
         self.0.saturating_sub(clock.now())
     }

@@ -79,7 +79,6 @@ enum DiagnoseError {
     Conf {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
         error: CniError,
     },
     /// Nobody told about the pod.
@@ -113,7 +112,7 @@ fn say(out: &mut dyn Write, text: &str, exit: Exit) -> Exit {
     }
 }
 
-/// What a pod should have.
+/// Expected rules of a pod.
 enum Expected {
     Rules(Box<Redirect>, String),
     NoRules(String),
@@ -175,7 +174,7 @@ fn compare(
     Ok(said)
 }
 
-/// Whether others can send packets there.
+/// True if other hosts can send packets there.
 fn is_reachable(address: std::net::IpAddr) -> bool {
     decide_addresses([address], Stack::Dual).is_ok()
 }

@@ -66,7 +66,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What the runtime is told.
+    /// CNI error for the runtime.
     #[must_use]
     pub fn to_cni(&self) -> CniError {
         let code = match self {
@@ -97,7 +97,7 @@ impl Failure {
     }
 }
 
-/// Whether the same call may well succeed a moment later.
+/// True for transient failures.
 fn passes(error: &ProgramError) -> bool {
     match error {
         ProgramError::Iptables(error) => return error.is_retriable(),

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::kubeconfig::{self, KubeconfigError};
 use crate::remedy;
 
-/// Who told.
+/// Source of pod facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Teller {
     /// The node agent.
@@ -57,7 +57,6 @@ pub enum ApiMiss {
     Kubeconfig {
         /// The kubeconfig.
         path: PathBuf,
-        /// What is wrong with it.
         error: KubeconfigError,
     },
     /// It did not tell.
@@ -69,14 +68,12 @@ pub enum ApiMiss {
 #[derive(Debug, thiserror::Error)]
 #[error("node agent: {agent}; API server: {api}")]
 pub struct FactsError {
-    /// What the agent said.
     pub agent: AgentMiss,
-    /// What the API server said.
     pub api: ApiMiss,
 }
 
 impl FactsError {
-    /// What a person can do about it.
+    /// Remedy for the operator.
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match &self.api {

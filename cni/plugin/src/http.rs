@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One keep-alive connection to the API server. Made only when somebody must be asked; nothing of TLS exists before.
-//! What an answer means, and whether to ask again, is decided in [`crate::api`].
+//! [`crate::api`] interprets responses and decides about retries.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -44,7 +44,7 @@ pub enum HttpError {
     /// The server is not who it must be: asking again does not help.
     #[error("trust its certificate: {0}")]
     Certificate(rustls::Error),
-    /// What came is not HTTP, or too much.
+    /// Malformed HTTP, or too long.
     #[error("understand its answer: {0}")]
     Protocol(ureq::Error),
     /// The kubeconfig's certificates or server cannot be used.

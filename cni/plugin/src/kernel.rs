@@ -31,7 +31,7 @@ pub trait Kernel {
 /// An open network namespace. Everything but [`Namespace::is_own`] and [`Namespace::enter`] acts on the namespace that was
 /// entered.
 pub trait Namespace {
-    /// Whether it is the one that this process runs in.
+    /// True if it is the namespace of this process.
     ///
     /// # Errors
     /// When the own one cannot be told.
@@ -61,13 +61,13 @@ pub trait Namespace {
     /// When it cannot be read.
     fn live(&self) -> Result<LiveRules, LookError>;
 
-    /// Whether TPROXY's policy routes are there.
+    /// True if TPROXY's policy routes exist.
     ///
     /// # Errors
     /// When they cannot be read.
     fn has_policy_routes(&self, wanted: PolicyRoutes) -> Result<bool, GroundError>;
 
-    /// Whether it holds rules of ours, of any version and any back end.
+    /// True if it holds rules of ours, of any version and any back end.
     ///
     /// # Errors
     /// When they cannot be read.

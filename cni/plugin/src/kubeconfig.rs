@@ -78,7 +78,7 @@ impl fmt::Debug for SecretBytes {
     }
 }
 
-/// What is wrong with a kubeconfig.
+/// Malformed kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     /// A file could not be read.
@@ -228,7 +228,7 @@ fn client(user: &Node, base: &Path) -> Result<Option<ClientPem>, KubeconfigError
     }
 }
 
-/// What kubectl does, too: data wins over a file; a relative file lies beside the kubeconfig.
+/// As kubectl: inline data wins over a file; a relative path starts at the kubeconfig's directory.
 fn inline_or_file(
     node: &Node,
     data_key: &'static str,

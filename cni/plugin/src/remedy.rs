@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a person can do about a failure, where its text does not say it: on locked-down nodes the plugin's own rights are what is missing.
+//! Remedies that an error's text does not give: on locked-down nodes the plugin itself lacks rights.
 
 use std::io::ErrorKind;
 

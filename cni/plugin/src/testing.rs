@@ -29,7 +29,7 @@ pub(crate) struct FakeClock {
     now: Cell<Duration>,
     /// Every wait, in order.
     pub(crate) waits: RefCell<Vec<Duration>>,
-    /// What [`Clock::noise`] gives.
+    /// Value of [`Clock::noise`].
     pub(crate) noise: u64,
 }
 
@@ -115,7 +115,7 @@ impl Connection for FakeConnection {
     }
 }
 
-/// What the one namespace of a [`FakeKernel`] is like.
+/// State of the only namespace of a [`FakeKernel`].
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) path: &'static str,

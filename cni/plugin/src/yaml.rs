@@ -42,7 +42,7 @@ pub struct Shape {
 const NULL: &Node = &Node::Null;
 
 impl Node {
-    /// What `key` has, [`Node::Null`] if it is not there. The first of equal keys counts.
+    /// Value of `key`, [`Node::Null`] if it is absent. The first of equal keys counts.
     ///
     /// # Errors
     /// This is no mapping.

@@ -46,7 +46,7 @@ pub enum RequestKind {
     Deleted(PodKey),
 }
 
-/// Which pod.
+/// Identity of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodKey {
     /// Namespace.

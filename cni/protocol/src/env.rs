@@ -21,7 +21,7 @@ pub enum Command {
     Gc,
     /// Could an ADD be served now?
     Status,
-    /// Which versions of the specification?
+    /// VERSION: supported versions of the specification.
     Version,
 }
 

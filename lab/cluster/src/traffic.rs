@@ -79,7 +79,7 @@ pub struct Stray {
     pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
-    /// Which segment.
+    /// Kind of the segment.
     pub segment: Segment,
 }
 

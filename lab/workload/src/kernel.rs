@@ -36,7 +36,7 @@ use lack::{Difference, Entering, Lack};
 /// Arguments of `workload fake-kernel`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct KernelOptions {
-    /// What the kernel lacks.
+    /// Feature that the kernel lacks.
     #[arg(long, value_name = "WHAT")]
     without: Vec<Lack>,
     /// A path that nobody may open, with all that is below it.

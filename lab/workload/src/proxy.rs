@@ -28,7 +28,7 @@ pub const OWN: [u16; 3] = [15020, 15021, 15090];
 /// Deadline of the far side; shorter than a client's, so that the client hears of it from the proxy.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What to do with a captured connection.
+/// Handling of a captured connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Carry it on to its original destination.

@@ -12,7 +12,7 @@ use super::*;
 use crate::clock::SystemClock;
 
 const LIMIT: Duration = Duration::from_millis(200);
-/// What a loaded machine may add to a limit.
+/// Tolerance for contention.
 const SLACK: Duration = Duration::from_secs(5);
 
 fn ask_at(path: &Path) -> Result<Response, AgentError> {
@@ -178,7 +178,7 @@ fn nobody_listens() {
     let path = dir.path().join("agent.sock");
     let ask = || ask_at(&path);
     assert!(matches!(ask(), Err(AgentError::Absent)));
-    // What an agent that was killed leaves behind.
+    // A killed agent leaves its socket file.
     drop(UnixListener::bind(&path).unwrap());
     assert!(matches!(ask(), Err(AgentError::Absent)));
     let too_long = dir.path().join("x".repeat(200));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each kind of answer leads to, how often is asked, and how long it all takes: on a clock that only waits move.
+//! Outcome, number of attempts and total time for each kind of response, on a clock that only waits advance.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

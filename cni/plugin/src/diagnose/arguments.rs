@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub const HELP: &str = "\
 Compares the redirection rules of a running pod with what the pod should have.
 
@@ -27,7 +27,7 @@ Examples:
 Exit codes: 0 as it should be, 1 it differs, 2 nobody can tell, 64 the command line is wrong
 ";
 
-/// How the answer is written.
+/// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Output {
     /// For people.
@@ -37,7 +37,7 @@ pub enum Output {
     Json,
 }
 
-/// Which pod it is.
+/// Identity of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PodWanted {
     /// Nobody said.
@@ -54,7 +54,7 @@ pub enum PodWanted {
     Json(PathBuf),
 }
 
-/// What is asked for.
+/// Parsed arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// The network namespace.
@@ -63,7 +63,7 @@ pub struct Arguments {
     pub pod: PodWanted,
     /// The CNI configuration.
     pub conf: Option<PathBuf>,
-    /// How the answer is written.
+    /// Output format.
     pub output: Output,
 }
 
@@ -86,7 +86,7 @@ pub enum UsageError {
         option: String,
         /// The value.
         value: String,
-        /// What it should be.
+        /// Expected form.
         wanted: &'static str,
     },
     /// Nobody said which namespace.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a diagnosis says, to people and to programs.
+//! Report of a diagnosis: text and JSON.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use super::arguments::Output;
 
-/// What was found out.
+/// Findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The namespace.
     pub netns: String,
-    /// What the pod should have, in a sentence.
+    /// Expected rules, as a sentence.
     pub expected: String,
     /// In which forms rules of ours were found.
     pub forms: Vec<Form>,
-    /// How many rules there are in all, whoever wrote them.
+    /// Number of rules, foreign ones included.
     pub rules: usize,
-    /// What is not as it should be, a sentence each.
+    /// Differences, a sentence each.
     pub differences: Vec<String>,
 }
 

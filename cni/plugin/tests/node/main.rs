@@ -72,7 +72,7 @@ fn back_ends(stage: Stage) {
         for rules in ["created", "unchanged"] {
             let answer = stage.add();
             answer.succeeds();
-            // What another back end left is replaced.
+            // Rules of another back end are replaced.
             let done = [rules, "replaced"].map(|done| answer.log.contains(&format!("\"rules\":\"{done}\"")));
             assert!(done[0] || (rules == "created" && done[1]), "{backend}: {}", answer.log);
             assert!(

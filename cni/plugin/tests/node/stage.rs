@@ -27,11 +27,11 @@ pub(crate) struct Stage {
     env: Vec<(&'static str, String)>,
 }
 
-/// What the plugin said.
+/// Output of the plugin.
 pub(crate) struct Answer {
     code: Option<i32>,
     stdout: String,
-    /// What it said on stderr.
+    /// Standard error.
     pub(crate) log: String,
 }
 
@@ -140,7 +140,7 @@ impl Stage {
         }
     }
 
-    /// Whether there are rules in the pod.
+    /// True if the pod has rules.
     pub(crate) fn is_redirected(&self) -> bool {
         self.inside(|| has_rules_of_ours(&read().unwrap()))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which requests a policy is about: its `matchConstraints`.
+//! `matchConstraints` of a policy.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which requests a fault meets: by what they ask for, by who asks, by their number, by the time and by chance.
+//! Matching of requests by a fault: by resource, user, number, time and chance.
 
 use std::ops::Range;
 

@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::kinds::{self, Kind, Scope, StatusRule};
 use crate::roles;
 
-/// Which part of an object an update may change. The rest is kept, whatever was sent.
+/// Part of an object that an update may change. The rest is kept, whatever was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// All but `status`, where that is a subresource.

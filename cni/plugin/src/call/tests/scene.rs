@@ -35,7 +35,7 @@ pub(super) struct Scene {
     pub(super) site: Site,
 }
 
-/// What came of it.
+/// Outcome of a call.
 pub(super) struct Outcome {
     pub(super) exit: Exit,
     pub(super) stdout: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which of several controllers of taints leads, and what befalls it.
+//! Leader election of the taint controllers, and failures of the leader.
 
 use std::time::Duration;
 
