@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use redirect::live::{Action, Condition, LiveRule};
 use redirect::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
 
-use crate::describe::{describe, interface_name, spell_match};
+use crate::describe::{interface_name, spell_match};
 use crate::expression::{Expression, Extension, parse, values};
 use crate::legacy::rule::{known_match, known_target};
 use crate::nft::{ct, family, header, meta, operation, verdict};
 use crate::snapshot::{NfFamily, RuleState};
 
-/// The rule as anybody's, with its text as the tools list it.
+/// The rule as anybody's, without its text.
 pub(crate) fn decode(family: NfFamily, state: &RuleState) -> LiveRule {
     let (dialect, known) = match family {
         NfFamily::Ip => (Dialect::Iptables, Some(Family::V4)),
@@ -29,7 +29,7 @@ pub(crate) fn decode(family: NfFamily, state: &RuleState) -> LiveRule {
         conditions: reader.conditions,
         actions: reader.actions,
         dialect,
-        text: describe(family, &state.expressions),
+        text: String::new(),
         packets: state.counter.map(|counter| counter.packets),
         handle: Some(state.handle),
     }
@@ -81,8 +81,9 @@ impl<'a> Reader<'a> {
                 self.condition(known, "cmp");
             }
             Expression::Range { register, operation, from, to } => {
-                let range = Port::Range(port(from), port(to));
-                let known = sense(operation).and_then(|sense| self.port(register, sense, range));
+                let range = port(from).zip(port(to)).map(|(from, to)| Port::Range(from, to));
+                let known = sense(operation).zip(range);
+                let known = known.and_then(|(sense, range)| self.port(register, sense, range));
                 self.condition(known, "range");
             }
             Expression::Among { register, inverted, values: list } => {
@@ -162,7 +163,7 @@ impl<'a> Reader<'a> {
 
     fn local_port(&self, register: u32) -> Option<u16> {
         match self.held(register)? {
-            Loaded::Value(value) => Some(port(value)),
+            Loaded::Value(value) => port(value),
             _ => None,
         }
     }
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
     fn compare(&mut self, register: u32, operation: u32, value: &[u8]) -> Option<Match> {
         let loaded = self.held(register)?;
         if let Loaded::Payload { base: header::TRANSPORT, .. } = loaded {
-            return self.port_compared(register, operation, port(value));
+            return self.port_compared(register, operation, port(value)?);
         }
         let sense = sense(operation)?;
         let is = || (sense == Sense::Is).then_some(value);
@@ -220,6 +221,12 @@ impl<'a> Reader<'a> {
                 Match::Family(family)
             }
             Loaded::Meta(meta::MARK) => Match::Mark(sense, number(value)?),
+            // Native expressions and iptables' extension disagree about packets without a socket.
+            Loaded::Meta(meta::USER | meta::GROUP)
+                if sense == Sense::Not && self.dialect == Dialect::Iptables =>
+            {
+                return None;
+            }
             Loaded::Meta(meta::USER) => Match::Owner(sense, Owner::Uid(Id::Number(number(value)?))),
             Loaded::Meta(meta::GROUP) => Match::Owner(sense, Owner::Gid(Id::Number(number(value)?))),
             Loaded::Ct(ct::MARK) => Match::ConnMark(is().and_then(number)?),
@@ -292,7 +299,7 @@ impl<'a> Reader<'a> {
 
     fn destination_ports(&self, register: u32, sense: Sense, list: &[u8]) -> Option<Match> {
         let is_port = self.held(register) == Some(Loaded::Payload { base: header::TRANSPORT, offset: 2 });
-        let ports = values(list).map(port).collect();
+        let ports = values(list).map(port).collect::<Option<_>>()?;
         (is_port && self.has_protocol).then_some(Match::DestinationPorts(sense, ports))
     }
 }
@@ -322,11 +329,11 @@ fn lossy(name: &[u8]) -> String {
 }
 
 fn number(value: &[u8]) -> Option<u32> {
-    value.first_chunk().copied().map(u32::from_ne_bytes)
+    value.try_into().ok().map(u32::from_ne_bytes)
 }
 
-fn port(value: &[u8]) -> u16 {
-    value.first_chunk().copied().map_or(0, u16::from_be_bytes)
+fn port(value: &[u8]) -> Option<u16> {
+    value.try_into().ok().map(u16::from_be_bytes)
 }
 
 fn protocol(value: &[u8]) -> Option<Protocol> {

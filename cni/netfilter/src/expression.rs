@@ -156,23 +156,6 @@ pub fn parse(list: &[u8]) -> Result<Vec<Expression<'_>>, Malformed> {
     attributes(list).map(|element| element.and_then(|(_, element)| one(element))).collect()
 }
 
-/// What a list of expressions says. Read once per rule and compared as often as needed: a rule is looked for among many.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Meaning<'a> {
-    /// This.
-    Read(Vec<Expression<'a>>),
-    /// It cannot be read, so only the same bytes say the same.
-    Bytes(&'a [u8]),
-}
-
-impl<'a> Meaning<'a> {
-    /// What `list` says.
-    #[must_use]
-    pub fn of(list: &'a [u8]) -> Self {
-        parse(list).map_or(Self::Bytes(list), Self::Read)
-    }
-}
-
 /// The chain that a rule jumps or goes to.
 #[must_use]
 pub fn jumps_to(list: &[u8]) -> Option<&[u8]> {

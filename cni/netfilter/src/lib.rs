@@ -19,7 +19,6 @@
 //! | [`plan`] | what has to be sent so that a namespace holds a ruleset; pure |
 //! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
 //! | [`step`] | what a refused message of a transaction asked for |
-//! | [`compare`](mod@compare) | how a snapshot differs from a ruleset; pure |
 //! | [`live`](mod@live) | what a namespace holds, ready to be judged and compared; pure |
 //! | [`lack`] | what keeps it from redirecting as wanted; pure |
 //! | [`look`](mod@look) | reads all of that |
@@ -35,7 +34,6 @@ pub mod address;
 pub mod apply;
 pub mod arena;
 pub mod backend;
-pub mod compare;
 pub mod describe;
 pub mod encode;
 pub mod expression;
@@ -71,9 +69,8 @@ mod wire;
 
 pub use apply::{Applied, ApplyError, Removed, apply, remove};
 pub use backend::{Backend, Choice, Reason, Wish};
-pub use compare::{Difference, compare};
 pub use encode::EncodeError;
-pub use live::live;
+pub use live::{compare, live};
 pub use look::{LookError, look};
 pub use netns::{Netns, NetnsError, NetnsId};
 pub use node_root::NodeRoot;

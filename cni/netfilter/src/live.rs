@@ -1,28 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-//! nf_tables' snapshot as [`redirect::live`]; pure.
+//! nf_tables' snapshot as [`redirect::live`], and compared as such; pure.
 
+use redirect::live::compare::{Difference, Form, to_rewrite};
 use redirect::live::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRules, LiveTable, Policy};
-use redirect::ruleset::Family;
+use redirect::ruleset::{Dialect, Family, Ruleset};
 
 use crate::decode::decode;
+use crate::describe::describe;
 use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 
 /// Everything that nf_tables holds.
 #[must_use]
 pub fn live(snapshot: &Snapshot) -> LiveRules {
+    let mut found = without_text(snapshot);
+    for (table, state) in found.tables.iter_mut().zip(&snapshot.tables) {
+        for (chain, held) in table.chains.iter_mut().zip(&state.chains) {
+            for (rule, held) in chain.rules.iter_mut().zip(&held.rules) {
+                rule.text = describe(state.family, &held.expressions);
+            }
+        }
+    }
+    found
+}
+
+/// The same for those who print no rule.
+pub(crate) fn without_text(snapshot: &Snapshot) -> LiveRules {
     LiveRules { tables: snapshot.tables.iter().map(table).collect() }
 }
 
-pub(crate) fn table(state: &TableState) -> LiveTable {
-    let family = match state.family {
+/// What writing `wanted` into the namespace of a snapshot would change ([`to_rewrite`]), but for where the kernel calls chains from.
+#[must_use]
+pub fn compare(snapshot: &Snapshot, wanted: &Ruleset) -> Vec<Difference> {
+    match differences(&without_text(snapshot), wanted) {
+        same if same.is_empty() => same,
+        _ => differences(&live(snapshot), wanted),
+    }
+}
+
+pub(crate) fn differences(found: &LiveRules, wanted: &Ruleset) -> Vec<Difference> {
+    let form = match wanted.dialect {
+        Dialect::Iptables => Form::Iptables,
+        Dialect::Nft => Form::Native,
+    };
+    to_rewrite(found, wanted, form)
+}
+
+pub(crate) fn family(family: NfFamily) -> LiveFamily {
+    match family {
         NfFamily::Ip => LiveFamily::One(Family::V4),
         NfFamily::Ip6 => LiveFamily::One(Family::V6),
         NfFamily::Inet => LiveFamily::Inet,
-    };
+    }
+}
+
+fn table(state: &TableState) -> LiveTable {
     // The kernel does not call the chains of a dormant table.
     let is_called = state.flags & crate::nft::TABLE_DORMANT == 0;
     LiveTable {
-        family,
+        family: family(state.family),
         name: state.name.to_string(),
         chains: state.chains.iter().map(|found| chain(state.family, found, is_called)).collect(),
     }
@@ -54,8 +89,7 @@ mod tests {
     use proptest::prelude::*;
     use redirect::Config;
     use redirect::generate::ruleset;
-    use redirect::live::compare::{Form, differences};
-    use redirect::ruleset::{Dialect, Ruleset};
+    use redirect::live::compare::differences;
 
     use super::*;
     use crate::encode::batch;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ownership in a snapshot ([`redirect::live::ours`]), table by table; pure.
 
-use redirect::live::LiveTable;
 use redirect::live::ours::Ours;
-use redirect::ruleset::{Rule, Table};
+use redirect::live::{LiveRules, LiveTable};
+use redirect::ruleset::Table;
 
 use crate::home::Home;
-use crate::live::{live, table as found};
-use crate::snapshot::{ChainState, NfFamily, RuleState, Snapshot, TableState};
+use crate::live::{family, without_text};
+use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 use crate::wanted::{Wanted, WantedTable};
 
 /// Whether the namespace holds redirection rules of any version and of either nf_tables back end: a chain of ours with a rule
@@ -15,14 +15,14 @@ use crate::wanted::{Wanted, WantedTable};
 /// [`crate::legacy`].
 #[must_use]
 pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
-    native_tables(snapshot).next().is_some() || live(snapshot).hold_ours()
+    native_tables(snapshot).next().is_some() || without_text(snapshot).hold_ours()
 }
 
 /// What is ours in one table.
 pub(crate) struct OwnTable<'a> {
     pub(crate) home: Home,
     pub(crate) state: &'a TableState,
-    found: LiveTable,
+    found: &'a LiveTable,
     /// Chains of ours.
     pub(crate) chains: Vec<&'a ChainState>,
     /// Built-in chains, and for each rule in them whether it is ours.
@@ -38,15 +38,16 @@ pub(crate) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, wanted: &Wanted<'_>) -> Self {
+    /// `found` is the same snapshot, decoded.
+    pub(crate) fn new(snapshot: &'a Snapshot, found: &'a LiveRules, wanted: &Wanted<'_>) -> Self {
         let tables = iptables_tables(snapshot)
-            .map(|(home, state)| {
-                let found = found(state);
+            .filter_map(|(home, state)| {
+                let found = found.find(family(home.family), home.table_name())?;
                 let chains = state.chains.iter().zip(&found.chains).filter(|(_, found)| found.is_ours());
                 let chains = chains.map(|(chain, _)| chain).collect();
-                let ours = Ours::of(&found, &wanted.ruleset.rules);
-                let built_in = built_in((state, &found), &ours, wanted.table(home));
-                OwnTable { home, state, chains, built_in, found }
+                let ours = Ours::of(found, &wanted.ruleset.rules);
+                let built_in = built_in((state, found), &ours, wanted.table(home));
+                Some(OwnTable { home, state, chains, built_in, found })
             })
             .collect();
         Self { native: native_tables(snapshot).collect(), tables }
@@ -72,22 +73,9 @@ impl<'a> Survey<'a> {
 }
 
 impl<'a> OwnTable<'a> {
-    /// Our rules in a built-in chain.
-    pub(crate) fn own_rules(&self, chain: &str) -> impl Iterator<Item = &'a RuleState> {
-        let found = self.built_in.iter().find(|(state, _)| state.name == chain);
-        found.into_iter().flat_map(|(state, own)| {
-            state.rules.iter().zip(own).filter(|(_, own)| **own).map(|(rule, _)| rule)
-        })
-    }
-
     /// True if a rule of others jumps to a chain of ours.
     pub(crate) fn is_held(&self, chain: &str) -> bool {
         self.found.is_held(chain)
-    }
-
-    /// The rules of a chain, as anybody's.
-    pub(crate) fn rules_of(&self, chain: &str) -> &[redirect::live::LiveRule] {
-        self.found.find(chain).map_or(&[], |chain| &chain.rules)
     }
 }
 
@@ -117,9 +105,8 @@ fn built_in<'a>(
     chains
         .map(|(state, chain)| {
             let wanted = wanted.and_then(|wanted| wanted.chain(state.name.as_bytes()));
-            let wanted = wanted.into_iter().flat_map(|chain| &chain.rules);
-            let wanted: Vec<&Rule> = wanted.map(|rule| rule.rule).collect();
-            let own = chain.rules.iter().map(|rule| ours.has(chain, rule, &wanted));
+            let wanted = wanted.map_or(&[][..], |chain| &chain.rules);
+            let own = chain.rules.iter().map(|rule| ours.has(chain, rule, wanted));
             (state, own.collect())
         })
         .collect()

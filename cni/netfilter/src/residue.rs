@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is ours in tables that the iptables tools write: the chains to empty and the rules to delete.
 
-use redirect::live::{Action, LiveRule, save};
-use redirect::ruleset::{Family, Table};
+use redirect::live::compare::{Form, to_rewrite};
+use redirect::live::ours::Ours;
+use redirect::live::{Action, LiveRule, LiveRules, LiveTable, save};
+use redirect::ruleset::{Family, Ruleset, Table};
 
 /// A chain of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +72,35 @@ impl Residue {
     pub(crate) fn table(&self, family: Family, table: Table) -> Option<&TableResidue> {
         self.tables.iter().find(|found| (found.family, found.table) == (family, table))
     }
+}
+
+/// What is ours in tables of iptables, and whether it is what `wanted` asks for. Tables of another form than `form` only count as different.
+pub(crate) fn residue(found: &LiveRules, wanted: &Ruleset, form: Form) -> Residue {
+    let mut residue = Residue { tables: Vec::new(), differs: !to_rewrite(found, wanted, form).is_empty() };
+    for family in [Family::V4, Family::V6] {
+        let chains = wanted.chains(family);
+        for table in Table::ALL {
+            let Some(state) = found.find(form.family(family), table.name()) else { continue };
+            let wanted_chains = || chains.iter().filter(|chain| chain.table == table);
+            let ours = Ours::of(state, &wanted.rules);
+            let rules = state.chains.iter().filter(|chain| chain.is_built_in()).flat_map(|chain| {
+                let rules = wanted_chains().find(|wanted| chain.name == wanted.chain.name());
+                let rules = rules.map_or(&[][..], |chain| &chain.rules);
+                let told = chain.rules.iter().map(|rule| (tellable(rule), ours.has(chain, rule, rules)));
+                own_rules(&chain.name, &told.collect::<Vec<_>>())
+            });
+            let (chains, rules) = (own_chains(state), rules.collect::<Vec<_>>());
+            if !chains.is_empty() || !rules.is_empty() {
+                residue.tables.push(TableResidue { family, table, chains, rules });
+            }
+        }
+    }
+    residue
+}
+
+fn own_chains(table: &LiveTable) -> Vec<OwnChain> {
+    let own = table.chains.iter().filter(|chain| chain.is_ours());
+    own.map(|chain| OwnChain { held: table.is_held(&chain.name), name: chain.name.clone() }).collect()
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Condition {
 }
 
 /// One thing that a rule does with a packet that meets its conditions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// The packet passes this chain's hook.
     Accept,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ownership ([`redirect::live::ours`]) and comparison of legacy iptables' tables; pure.
+//! Ownership ([`redirect::live::ours`]) in legacy iptables' tables; pure.
 
+use redirect::live::compare::Form;
 use redirect::live::ours::Ours;
-use redirect::live::same::same;
-use redirect::live::{LiveChain, LiveFamily, LiveRule, LiveRules, LiveTable};
-use redirect::ruleset::{ChainRules, Family, Rule, Ruleset, Table};
+use redirect::live::{LiveChain, LiveRules};
+use redirect::ruleset::Ruleset;
 
-use crate::residue::{OwnChain, Residue, TableResidue, own_rules, tellable};
+use crate::residue::residue;
 
 /// Whether there are rules that are not ours. Chains without rules, and policies, are none.
 #[must_use]
@@ -25,63 +25,8 @@ pub(crate) fn has_traces_of_ours(legacy: &LiveRules) -> bool {
 
 /// Whether all that is there of ours, or of `known`, is chains without rules.
 pub(crate) fn has_only_empty_chains(legacy: &LiveRules, known: &Ruleset) -> bool {
-    !legacy.hold_ours() && residue(legacy, known).tables.iter().all(|table| table.rules.is_empty())
-}
-
-/// What is ours, and whether it is what `wanted` asks for.
-pub(crate) fn residue(legacy: &LiveRules, wanted: &Ruleset) -> Residue {
-    let mut found = Residue::default();
-    for family in [Family::V4, Family::V6] {
-        let chains = wanted.chains(family);
-        for table in Table::ALL {
-            let wanted_chains: Vec<_> = chains.iter().filter(|chain| chain.table == table).collect();
-            match legacy.find(LiveFamily::Legacy(family), table.name()) {
-                None => found.differs |= !wanted_chains.is_empty(),
-                Some(state) => {
-                    let mut residue = TableResidue { family, table, chains: Vec::new(), rules: Vec::new() };
-                    let ours = Ours::of(state, &wanted.rules);
-                    found.differs |= in_table(&mut residue, (state, &ours), &wanted_chains);
-                    if !residue.chains.is_empty() || !residue.rules.is_empty() {
-                        found.tables.push(residue);
-                    }
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Adds what is ours in a table to `residue`; tells whether that is not what is wanted.
-fn in_table(
-    residue: &mut TableResidue,
-    (state, ours): (&LiveTable, &Ours<'_>),
-    wanted: &[&ChainRules<'_>],
-) -> bool {
-    let mut differs = wanted.iter().any(|chain| state.find(chain.chain.name()).is_none());
-    for chain in &state.chains {
-        let rules = wanted.iter().find(|wanted| chain.name == wanted.chain.name());
-        let rules = rules.map(|chain| chain.rules.as_slice());
-        if chain.is_ours() {
-            let held = state.is_held(&chain.name);
-            residue.chains.push(OwnChain { name: chain.name.clone(), held });
-            differs |= match rules {
-                Some(rules) => !alike(rules, chain.rules.iter()),
-                None => !(held && chain.rules.is_empty()),
-            };
-        } else if chain.is_built_in() {
-            let rules = rules.unwrap_or_default();
-            let is_ours = |rule: &&LiveRule| ours.has(chain, rule, rules);
-            differs |= !alike(rules, chain.rules.iter().filter(is_ours));
-            let told = chain.rules.iter().map(|rule| (tellable(rule), is_ours(&rule)));
-            residue.rules.extend(own_rules(&chain.name, &told.collect::<Vec<_>>()));
-        }
-    }
-    differs
-}
-
-fn alike<'a>(wanted: &[&Rule], found: impl Iterator<Item = &'a LiveRule>) -> bool {
-    let mut found = found;
-    wanted.iter().all(|wanted| found.next().is_some_and(|rule| same(wanted, rule))) && found.next().is_none()
+    !legacy.hold_ours()
+        && residue(legacy, known, Form::Legacy).tables.iter().all(|table| table.rules.is_empty())
 }
 
 #[cfg(test)]
@@ -89,11 +34,12 @@ mod tests {
     use proptest::prelude::*;
     use redirect::generate::ruleset;
 
-    use redirect::live::{Action, Condition, Policy, save};
-    use redirect::ruleset::{Dialect, Match};
+    use redirect::live::{Action, Condition, LiveFamily, LiveRule, LiveTable, Policy, save};
+    use redirect::ruleset::{Dialect, Family, Match, Table};
 
     use super::*;
     use crate::fake::{ordinary, rulesets};
+    use crate::residue::Residue;
 
     fn legacy_rule(conditions: Vec<Condition>, actions: Vec<Action>) -> LiveRule {
         let (dialect, text) = (Dialect::Iptables, String::new());
@@ -138,11 +84,11 @@ mod tests {
             at in any::<(prop::sample::Index, prop::sample::Index)>(),
         ) {
             let mut legacy = held(&wanted);
-            let whole = residue(&legacy, &wanted);
+            let whole = residue(&legacy, &wanted, Form::Legacy);
             prop_assert!(!whole.differs);
             let built_in = legacy.tables.iter_mut().flat_map(|table| &mut table.chains).filter(|chain| chain.is_built_in());
             built_in.for_each(|chain| chain.rules.insert(0, foreign()));
-            let beside = residue(&legacy, &wanted);
+            let beside = residue(&legacy, &wanted, Form::Legacy);
             prop_assert!(!beside.differs, "rules of others do not count");
             prop_assert!(has_rules_of_others(&legacy) && legacy.hold_ours());
             let places = |found: &Residue| -> Vec<usize> {
@@ -155,7 +101,7 @@ mod tests {
             let chain = at.0.index(chains.len());
             let rules = &mut chains[chain].rules;
             rules.remove(at.1.index(rules.len()));
-            prop_assert!(residue(&legacy, &wanted).differs);
+            prop_assert!(residue(&legacy, &wanted, Form::Legacy).differs);
         }
     }
 
@@ -179,7 +125,7 @@ mod tests {
         let to_us = legacy_rule(vec![], vec![Action::Jump("ISTIO_OUTPUT".to_owned())]);
         let mine = legacy_chain("nat", "MINE", Policy::Accept, vec![to_us]);
         legacy.tables.iter_mut().for_each(|table| table.chains.push(mine.clone()));
-        let found = residue(&legacy, &wanted);
+        let found = residue(&legacy, &wanted, Form::Legacy);
         let held: Vec<_> =
             found.table(Family::V4, Table::Nat).unwrap().chains.iter().filter(|chain| chain.held).collect();
         assert_eq!(held.iter().map(|chain| chain.name.as_str()).collect::<Vec<_>>(), ["ISTIO_OUTPUT"]);

@@ -33,7 +33,7 @@ fn differences(world: World) {
         (&["-t nat -D OUTPUT -j ISTIO_OUTPUT"], &["rule 1 of ip nat OUTPUT is missing: -j ISTIO_OUTPUT"]),
         (
             &["-t nat -D ISTIO_INBOUND 1"],
-            &["rule 1 of ip nat ISTIO_INBOUND is missing: -p tcp -m tcp --dport 15008 -j RETURN"],
+            &["rule 1 of ip nat ISTIO_INBOUND is missing: -p tcp --dport 15008 -j RETURN"],
         ),
         (
             &["-t nat -A ISTIO_OUTPUT -p udp -j ACCEPT"],

@@ -2,79 +2,21 @@
 //! Differences between found and wanted rules, in plain words. It knows rules by what they mean ([`super::same`]) and
 //! ours among them by [`super::ours`]. Rules of others are told where they can keep packets from ours.
 
-use std::fmt;
+mod difference;
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::config::{Config, ConfigError};
 use crate::generate::ruleset;
 use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset};
 use crate::text;
 
+pub use difference::{Difference, Place, RuleOf};
+
 use super::ours::Ours;
-use super::same::same;
+use super::same::Meaning;
 use super::{LiveChain, LiveFamily, LiveRule, LiveRules, LiveTable, Policy};
-
-/// Where a chain is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The table's family.
-    pub family: LiveFamily,
-    /// The table's name.
-    pub table: String,
-    /// The chain's name.
-    pub chain: String,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {} {}", self.family, self.table, self.chain)
-    }
-}
-
-/// A rule of a place, by its 1-based position among all rules of its chain.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct RuleOf {
-    /// Its chain.
-    pub place: Place,
-    /// Its position: that of the wanted rule if it is missing.
-    pub position: usize,
-    /// The rule without its chain.
-    pub rule: String,
-}
-
-/// One difference, fit for a person through its `Display`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Difference {
-    /// Nothing of ours is there at all.
-    #[error("there is no redirection: all traffic bypasses the proxy")]
-    NoRules,
-    /// Two sets of rules of ours are there.
-    #[error("rules are also in table {0} {1}: two sets of rules count and redirect twice")]
-    SecondSet(LiveFamily, String),
-    /// A chain is not there.
-    #[error("chain {0} is missing")]
-    MissingChain(Place),
-    /// A chain of ours is there that is not wanted.
-    #[error("chain {0} is not expected")]
-    UnexpectedChain(Place),
-    /// The kernel does not call a chain that it should.
-    #[error("chain {0} is there, and the kernel does not call it")]
-    NotCalled(Place),
-    /// A chain drops what none of its rules decides.
-    #[error("chain {0} drops what no rule decides")]
-    Drops(Place),
-    /// A rule is not there.
-    #[error("rule {} of {} is missing: {}", .0.position, .0.place, .0.rule)]
-    Missing(RuleOf),
-    /// A rule of ours is there that is not wanted, or once more than it is.
-    #[error("rule {} of {} is not expected: {}", .0.position, .0.place, .0.rule)]
-    Unexpected(RuleOf),
-    /// All rules are there, in an order that decides otherwise.
-    #[error("the rules of {0} are in another order")]
-    Order(Place),
-    /// A rule of somebody else comes before one of ours and may keep packets from it.
-    #[error("rule {} of {} is somebody else's and comes before ours: {}", .0.position, .0.place, .0.rule)]
-    Foreign(RuleOf),
-}
 
 /// In which form rules of ours are there: the dialects of which anything was found, and legacy tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,7 +47,9 @@ impl Form {
         }
     }
 
-    fn family(self, family: Family) -> LiveFamily {
+    /// The family of its tables.
+    #[must_use]
+    pub fn family(self, family: Family) -> LiveFamily {
         match self {
             Self::Iptables => LiveFamily::One(family),
             Self::Legacy => LiveFamily::Legacy(family),
@@ -144,15 +88,40 @@ pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Diffe
     for table in found.tables.iter().filter(|table| table.holds_ours() && Form::of(table.family) != form) {
         differences.push(Difference::SecondSet(table.family, table.name.clone()));
     }
+    in_form(&mut differences, found, wanted, form);
+    differences
+}
+
+/// The differences that end when the rules are written anew. Unlike [`differences`] these count what redirects nothing (an empty table or chain
+/// of ours in another form), and not what belongs to others: rules before ours, the policy of a chain of iptables.
+#[must_use]
+pub fn to_rewrite(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for table in found.tables.iter().filter(|table| Form::of(table.family) != form) {
+        let mut traces = Vec::new();
+        leftovers(&mut traces, table, &wanted.rules, |_| false);
+        if table.is_native() || !traces.is_empty() {
+            differences.push(Difference::SecondSet(table.family, table.name.clone()));
+        }
+    }
+    in_form(&mut differences, found, wanted, form);
+    differences.retain(|difference| match difference {
+        Difference::Foreign(_) => false,
+        Difference::Drops(place) => place.family == LiveFamily::Inet,
+        _ => true,
+    });
+    differences
+}
+
+fn in_form(out: &mut Vec<Difference>, found: &LiveRules, wanted: &Ruleset, form: Form) {
     let families: &[Family] = if form == Form::Native { &[Family::V4] } else { &[Family::V4, Family::V6] };
     for family in families {
         let chains = match form {
             Form::Native => wanted.inet_chains(),
             Form::Iptables | Form::Legacy => wanted.chains(*family),
         };
-        in_family(&mut differences, found, (&chains, &wanted.rules), (form, form.family(*family)));
+        in_family(out, found, (&chains, &wanted.rules), (form, form.family(*family)));
     }
-    differences
 }
 
 fn in_family(
@@ -170,17 +139,40 @@ fn in_family(
         let (table_name, chain_name) = names(chain);
         let place = Place { family, table: table_name.to_owned(), chain: chain_name.to_owned() };
         let table = tables().find(|table| table.name == table_name);
-        let held = table.and_then(|table| table.chains.iter().find(|found| found.name == chain_name));
+        let held = table.and_then(|table| table.find(chain_name));
         match (table, held) {
             (Some(table), Some(held)) => in_chain(out, &place, (chain, rules, form), (table, held)),
             _ => out.push(Difference::MissingChain(place)),
         }
     }
     for table in tables() {
-        for held in table.chains.iter().filter(|held| table.owns(held)) {
-            if !wanted.iter().any(|chain| names(chain) == (table.name.as_str(), held.name.as_str())) {
-                let place = Place { family, table: table.name.clone(), chain: held.name.clone() };
-                out.push(Difference::UnexpectedChain(place));
+        if table.is_native() && !wanted.iter().any(|chain| names(chain).0 == table.name) {
+            out.push(Difference::UnexpectedTable(table.family, table.name.clone()));
+        } else {
+            leftovers(out, table, rules, |name| {
+                wanted.iter().any(|chain| names(chain) == (table.name.as_str(), name))
+            });
+        }
+    }
+}
+
+/// What is ours in a table outside of the wanted chains.
+fn leftovers(out: &mut Vec<Difference>, table: &LiveTable, rules: &[Rule], is_wanted: impl Fn(&str) -> bool) {
+    let is_of_iptables = table.is_of_iptables();
+    if !is_of_iptables && !table.is_native() {
+        return;
+    }
+    let ours = LazyCell::new(|| Ours::of(table, rules));
+    for held in table.chains.iter().filter(|held| !is_wanted(&held.name)) {
+        let place = || Place { family: table.family, table: table.name.clone(), chain: held.name.clone() };
+        // Empty and jumped to by others, a chain does nothing and cannot be deleted.
+        let is_shell = || held.rules.is_empty() && table.is_held(&held.name);
+        if table.is_native() || (held.is_ours() && !is_shell()) {
+            out.push(Difference::UnexpectedChain(place()));
+        } else if held.is_built_in() {
+            for (index, rule) in held.rules.iter().enumerate().filter(|(_, rule)| ours.has(held, rule, &[])) {
+                let rule = RuleOf { place: place(), position: index + 1, rule: rule.text.clone() };
+                out.push(Difference::Unexpected(rule));
             }
         }
     }
@@ -209,45 +201,52 @@ fn in_chain(
             out.push(Difference::Foreign(rule_of(position, rule.text.clone())));
         }
     }
-    let (missing, extra) = unmatched(&wanted.rules, &ours);
+    let wants: Vec<_> = wanted.rules.iter().map(|rule| Meaning::wanted(rule, form.dialect())).collect();
+    let holds: Vec<_> = ours.iter().map(|(_, rule)| Meaning::found(rule)).collect();
+    let (missing, extra) = unmatched(&wants, &holds);
     for index in &missing {
         let rule = text::rule(form.dialect(), wanted.rules[*index]);
         out.push(Difference::Missing(rule_of(index + 1, rule)));
     }
-    for (position, rule) in &extra {
-        out.push(Difference::Unexpected(rule_of(*position, rule.text.clone())));
+    for (position, rule) in extra.iter().map(|index| ours[*index]) {
+        out.push(Difference::Unexpected(rule_of(position, rule.text.clone())));
     }
-    if missing.is_empty() && extra.is_empty() && !in_order(&wanted.rules, &ours) {
+    if missing.is_empty() && extra.is_empty() && !in_order(&wanted.rules, &wants, &holds) {
         out.push(Difference::Order(place.clone()));
     }
 }
 
 /// Whether rules of the same number decide as the wanted ones do. Neighbours that do the same may change places: an init container names
 /// the excluded ports in another order than the CNI plugin.
-fn in_order(wanted: &[&Rule], ours: &[(usize, &LiveRule)]) -> bool {
+fn in_order(wanted: &[&Rule], wants: &[Meaning], holds: &[Option<Meaning>]) -> bool {
     let mut start = 0;
     wanted.chunk_by(|one, next| one.target == next.target).all(|alike| {
-        let found = ours.get(start..start + alike.len()).unwrap_or_default();
-        start += alike.len();
-        let (missing, extra) = unmatched(alike, found);
+        let at = start..start + alike.len();
+        start = at.end;
+        let (wants, holds) = (&wants[at.clone()], holds.get(at).unwrap_or_default());
+        let (missing, extra) = unmatched(wants, holds);
         missing.is_empty() && extra.is_empty()
     })
 }
 
-/// The wanted rules that nothing stands for, and the found ones that stand for nothing: each found rule stands for one wanted rule.
-fn unmatched<'a>(
-    wanted: &[&Rule],
-    ours: &[(usize, &'a LiveRule)],
-) -> (Vec<usize>, Vec<(usize, &'a LiveRule)>) {
-    let mut free: Vec<(usize, &LiveRule)> = ours.to_vec();
+/// The missing and the unexpected rules by index: each found rule stands for one wanted rule.
+fn unmatched(wants: &[Meaning], holds: &[Option<Meaning>]) -> (Vec<usize>, Vec<usize>) {
+    if wants.len() == holds.len() && wants.iter().zip(holds).all(|(want, held)| Some(want) == held.as_ref()) {
+        return (Vec::new(), Vec::new());
+    }
+    let mut free = BTreeMap::<_, VecDeque<usize>>::new();
+    for (index, held) in holds.iter().enumerate() {
+        free.entry(held.as_ref()).or_default().push_back(index);
+    }
     let mut missing = Vec::new();
-    for (index, rule) in wanted.iter().enumerate() {
-        match free.iter().position(|(_, found)| same(rule, found)) {
-            Some(at) => drop(free.remove(at)),
-            None => missing.push(index),
+    for (index, want) in wants.iter().enumerate() {
+        if free.get_mut(&Some(want)).and_then(VecDeque::pop_front).is_none() {
+            missing.push(index);
         }
     }
-    (missing, free)
+    let mut extra: Vec<usize> = free.into_values().flatten().collect();
+    extra.sort_unstable();
+    (missing, extra)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl LiveTable {
         self.family == LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.native_name())
     }
 
-    fn is_of_iptables(&self) -> bool {
+    pub(super) fn is_of_iptables(&self) -> bool {
         self.family != LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.name())
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When a rule that was found is a wanted one: both have the same conditions and do the same. Spelling, host bits of a prefix and the
-//! order of conditions do not matter.
+//! order of conditions do not matter. Planning, diagnosis and validation all ask this. It is as exact as planning needs because
+//! whatever is not understood whole is [`Condition::Unknown`] or [`Action::Unknown`], which is no wanted rule: it is written anew.
 
 use super::{Action, Condition, LiveRule};
 use crate::ruleset::{Dialect, Match, Rule, Target};
@@ -8,26 +9,48 @@ use crate::ruleset::{Dialect, Match, Rule, Target};
 /// Equality of meaning.
 #[must_use]
 pub fn same(wanted: &Rule, found: &LiveRule) -> bool {
-    let conditions: Option<Vec<&Match>> = found.conditions.iter().map(Condition::known).collect();
-    let Some(conditions) = conditions else { return false };
+    // What is done is told apart without a copy: most pairs differ there.
     does(&wanted.target, found)
-        && within(&plain(wanted.matches.iter()), &plain(conditions.iter().copied()))
-        && within(&plain(conditions.into_iter()), &plain(wanted.matches.iter()))
+        && Meaning::found(found)
+            .is_some_and(|found_meaning| found_meaning == Meaning::wanted(wanted, found.dialect))
 }
 
-fn within<T: PartialEq>(some: &[T], all: &[T]) -> bool {
-    some.iter().all(|one| all.contains(one))
+/// A rule in normal form: equal for rules that are the [`same`](fn@same).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Meaning {
+    conditions: Vec<Match>,
+    actions: Vec<Action>,
 }
 
-/// Conditions in the form in which every listing has them; those that always hold are left out.
-fn plain<'a>(conditions: impl Iterator<Item = &'a Match>) -> Vec<Match> {
-    conditions.filter_map(Match::normal).collect()
+impl Meaning {
+    pub(super) fn wanted(rule: &Rule, dialect: Dialect) -> Self {
+        Self::normal(rule.matches.iter(), Action::of(&rule.target, dialect))
+    }
+
+    /// None if part of the rule is not understood.
+    pub(super) fn found(rule: &LiveRule) -> Option<Self> {
+        let conditions: Option<Vec<&Match>> = rule.conditions.iter().map(Condition::known).collect();
+        Some(Self::normal(conditions?.into_iter(), does_something(rule).cloned().collect()))
+    }
+
+    /// Conditions in the form in which every listing has them, without those that always hold.
+    fn normal<'a>(conditions: impl Iterator<Item = &'a Match>, mut actions: Vec<Action>) -> Self {
+        let mut conditions: Vec<Match> = conditions.filter_map(Match::normal).collect();
+        conditions.sort_unstable();
+        conditions.dedup();
+        actions.sort_unstable();
+        Self { conditions, actions }
+    }
+}
+
+fn does_something(rule: &LiveRule) -> impl Iterator<Item = &Action> {
+    rule.actions.iter().filter(|action| **action != Action::Nothing)
 }
 
 fn does(wanted: &Target, found: &LiveRule) -> bool {
     let wanted = Action::of(wanted, found.dialect);
-    let found = || found.actions.iter().filter(|action| **action != Action::Nothing);
-    found().count() == wanted.len() && wanted.iter().all(|action| found().any(|found| found == action))
+    does_something(found).count() == wanted.len()
+        && wanted.iter().all(|action| does_something(found).any(|found| found == action))
 }
 
 impl Action {

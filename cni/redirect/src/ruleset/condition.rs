@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::Family;
 
 /// Whether a match must hold or must not (`!`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sense {
     /// Must hold.
     Is,
@@ -17,7 +17,7 @@ pub enum Sense {
 }
 
 /// An address prefix as the user wrote it: host bits are kept, as upstream prints them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
     /// The address, host bits included.
     pub address: IpAddr,
@@ -57,7 +57,7 @@ impl fmt::Display for Cidr {
 }
 
 /// A layer 4 protocol that our rules name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the field's own")]
 pub enum Protocol {
     Tcp,
@@ -76,7 +76,7 @@ impl Protocol {
 }
 
 /// A port of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Port {
     /// One port.
     One(u16),
@@ -98,7 +98,7 @@ impl fmt::Display for Port {
 }
 
 /// A user or group of a rule: a number, or a name that only the side where it came from can resolve.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Id {
     /// uid or gid, as seen in the user namespace that owns the network namespace.
     Number(u32),
@@ -116,7 +116,7 @@ impl fmt::Display for Id {
 }
 
 /// Who owns the socket that sent a packet.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// `--uid-owner`
     Uid(Id),
@@ -125,7 +125,7 @@ pub enum Owner {
 }
 
 /// Connection states that our rules name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CtStates {
     /// `--ctstate INVALID`
     Invalid,
@@ -134,7 +134,7 @@ pub enum CtStates {
 }
 
 /// One condition of a rule. A rule's conditions are kept in upstream's text order.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// `-i NAME`, `iifname NAME`; a trailing `+` (native: `*`) matches the prefix.
     InInterface(Cow<'static, str>),
@@ -190,7 +190,10 @@ impl Match {
                 let mut ports = ports.clone();
                 ports.sort_unstable();
                 ports.dedup();
-                Self::DestinationPorts(*sense, ports)
+                match *ports {
+                    [only] => Self::DestinationPort(*sense, Port::One(only)),
+                    _ => Self::DestinationPorts(*sense, ports),
+                }
             }
             other => other.clone(),
         })
@@ -206,6 +209,11 @@ mod tests {
         let cidr = |text: &str, length| Cidr { address: text.parse().unwrap(), length };
         let pairs = [
             (Match::Source(Sense::Not, cidr("10.1.2.3", 8)), Match::Source(Sense::Not, cidr("10.0.0.0", 8))),
+            // nft stores a set of one port as that port.
+            (
+                Match::DestinationPorts(Sense::Not, vec![53, 53]),
+                Match::DestinationPort(Sense::Not, Port::One(53)),
+            ),
             (
                 Match::Destination(Sense::Is, cidr("2001:db8::1", 32)),
                 Match::Destination(Sense::Is, cidr("2001:db8::", 32)),
