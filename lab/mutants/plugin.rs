@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use protocol::env::Command;
 use redirect::ruleset::{Dialect, Ruleset};
 
-use crate::call::Call;
+use crate::context::Call;
 
 /// At DEL removes the rules of the namespace that is named.
 pub(crate) fn clean_at_del(call: &Call<'_>) {

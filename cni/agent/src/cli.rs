@@ -13,6 +13,7 @@ use clap::{
     Subcommand,
 };
 
+use crate::USAGE;
 use crate::manifests::Request;
 use crate::status::StatusOutput;
 use crate::taint;
@@ -43,9 +44,6 @@ Examples:
       nodes have the taint NodeReadiness while a pod that the ConfigMap names is not ready there
   install-cni taint --mode readiness --run-as-daemon=false
       puts every node right once, and ends";
-
-/// Exit code of a usage error.
-pub(crate) const USAGE: u8 = 2;
 
 /// Installs the CNI plugin on a node and keeps it installed.
 #[derive(Debug, Parser)]

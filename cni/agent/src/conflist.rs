@@ -25,7 +25,4 @@ mod change_tests;
 #[cfg(test)]
 mod plan_tests;
 
-/// The newest version of the specification that runtimes and plugins are known to agree about.
-pub const NEWEST: &str = "1.1.0";
-/// The `type` of our entry: the name of the plugin's binary.
-pub const OUR_TYPE: &str = "istio-cni";
+pub use crate::settings::{NEWEST, OUR_TYPE};

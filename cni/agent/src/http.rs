@@ -26,8 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::{Missing, Readiness};
-use crate::settings::effective::Effective;
-use crate::settings::follow::SettingsReport;
+use crate::settings::effective::{Effective, SettingsReport};
 
 /// Port of the kubelet's probes; upstream's.
 pub const HEALTH_PORT: u16 = 8000;

@@ -10,6 +10,7 @@
 //! | [`cli`] | the command line |
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
+//! | [`reload`] | the settings while the agent runs |
 //! | [`leave`] | why the agent stops: keep what is installed, or remove it |
 //! | [`readiness`] | what still keeps the agent from being ready |
 //! | [`events`] | Kubernetes events: aggregated, bounded, never waited for |
@@ -39,6 +40,7 @@ pub mod manifests;
 pub mod metrics;
 pub mod pods;
 pub mod readiness;
+pub mod reload;
 pub mod repair;
 pub mod run;
 pub mod serve;
@@ -46,3 +48,6 @@ pub mod settings;
 pub mod status;
 pub mod taint;
 pub mod watch;
+
+/// Exit code of a usage error.
+const USAGE: u8 = 2;

@@ -2,17 +2,21 @@
 //! `install-cni manifests`: the objects that install the agent, from whatever an operator has, without Helm. What is read, and what it
 //! means, is decided in the crate `manifests`; here are the files, the command line and the exit code.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::cli::Flags;
 use ::manifests::inputs::install::{Source, Sources, install};
 use ::manifests::render::{self, render};
 use ::manifests::resolve::Context;
+use ::manifests::setting::Setting;
 use ::manifests::values::{Release, Values};
 use ::manifests::{Mistakes, yaml};
 use serde_json::{Value, json};
+
+/// Flags of the agent that were given, as text.
+type GivenFlags = BTreeMap<&'static Setting, String>;
 
 const EXAMPLES: &str = "\
 Objects go to stdout, notes and warnings to stderr. Values win in this order: --set, --values, --from, --platform, --profile, defaults.
@@ -85,7 +89,7 @@ pub enum ManifestsOutput {
 /// Its output cannot be written.
 pub fn run(
     request: &Request,
-    flags: &Flags,
+    flags: &GivenFlags,
     out: &mut dyn Write,
     told: &mut dyn Write,
 ) -> io::Result<ExitCode> {
@@ -97,7 +101,7 @@ pub fn run(
             }
             Err(Failure::Usage(what)) => {
                 writeln!(told, "install-cni manifests: {what}")?;
-                return Ok(ExitCode::from(crate::cli::USAGE));
+                return Ok(ExitCode::from(crate::USAGE));
             }
             Err(Failure::Wrong(what)) => {
                 writeln!(told, "{what}")?;
@@ -122,8 +126,8 @@ impl From<Mistakes> for Failure {
 }
 
 /// Rejects flags of the agent, which have no effect here.
-fn unset(flags: &Flags) -> Result<(), Failure> {
-    match flags.0.keys().next() {
+fn unset(flags: &GivenFlags) -> Result<(), Failure> {
+    match flags.keys().next() {
         None => Ok(()),
         Some(key) => {
             Err(Failure::Usage(format!("--{} sets a running agent; here it is a value (--set)", key.name)))
@@ -210,7 +214,7 @@ mod tests {
 
     fn ran(request: &Request) -> (String, String, String) {
         let (mut out, mut told) = (Vec::new(), Vec::new());
-        let code = run(request, &Flags::default(), &mut out, &mut told).unwrap();
+        let code = run(request, &GivenFlags::default(), &mut out, &mut told).unwrap();
         (format!("{code:?}"), String::from_utf8(out).unwrap(), String::from_utf8(told).unwrap())
     }
 
@@ -281,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_flag_of_the_agent_is_not_passed_over() {
-        let flags = Flags([(&manifests::table::CHAINED, "false".to_owned())].into());
+        let flags = GivenFlags::from([(&manifests::table::CHAINED, "false".to_owned())]);
         let (mut out, mut told) = (Vec::new(), Vec::new());
         let code_of = run(&Request::default(), &flags, &mut out, &mut told).unwrap();
         assert_eq!((format!("{code_of:?}"), out.len()), (code(2), 0));

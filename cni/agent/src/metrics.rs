@@ -18,11 +18,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::readiness::{Missing, Part};
-use crate::taint::{Deed, Lead};
 
 pub use labels::{
-    AddPhase, AddResult, CacheResult, InstallResult, LineSkipped, RepairResult, RepairType, RestartReason,
-    SettingKey, TaintResult, Unrepairable, Watched,
+    AddPhase, AddResult, CacheResult, Deed, InstallResult, Lead, LineSkipped, RepairResult, RepairType,
+    RestartReason, SettingKey, TaintResult, Unrepairable, Watched,
 };
 pub use text::Exposition;
 

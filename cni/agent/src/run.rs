@@ -19,6 +19,7 @@ use crate::cli::{Cli, Command};
 use crate::files;
 use crate::http::{self, HttpState, Purpose};
 use crate::install::claim::{Claim, InstallerRole};
+use crate::install::directory;
 use crate::install::task::{self, InstallContext};
 use crate::install::uninstall::{BinaryRemoval, uninstall};
 use crate::leave::Decision;
@@ -26,10 +27,10 @@ use crate::log::{self, Format, Log};
 use crate::manifests;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+use crate::reload::Live;
 use crate::repair;
 use crate::serve::Sockets;
 use crate::serve::lookup::Lookup;
-use crate::settings::follow::Live;
 use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{self, Loaded, Network, Settings};
 use crate::{status, taint};
@@ -44,7 +45,7 @@ pub fn main(cli: Cli) -> ExitCode {
         return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if let Some(Command::Manifests(request)) = &cli.command {
-        let done = manifests::run(request, &cli.flags, &mut io::stdout(), &mut io::stderr());
+        let done = manifests::run(request, &cli.flags.0, &mut io::stdout(), &mut io::stderr());
         return done.unwrap_or(ExitCode::FAILURE);
     }
     if let Some(Command::Idle) = cli.command {
@@ -52,7 +53,7 @@ pub fn main(cli: Cli) -> ExitCode {
     }
     let binary = if cli.keep_used_binary { BinaryRemoval::WhileUnused } else { BinaryRemoval::Always };
     let (purging, bin_dirs) = (cli.purge, cli.cni_bin_dir);
-    let loaded = settings::load(cli.flags.0, &ProcessEnvironment);
+    let loaded = settings::load(cli.flags.0, &ProcessEnvironment, directory::is_gated);
     if let Some(Command::Status { output }) = cli.command {
         // A closed pipe is no error.
         return status::run(&loaded, output, &mut io::stdout()).unwrap_or(ExitCode::FAILURE);

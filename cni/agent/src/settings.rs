@@ -9,7 +9,6 @@
 //! | [`mistake`] | a malformed value |
 //! | [`change`] | changes that the running agent applies or rejects |
 //! | [`load`] | the settings at the start |
-//! | [`follow`] | the settings while the agent runs |
 //! | [`effective`] | the same, for another process |
 
 pub mod build;
@@ -17,7 +16,6 @@ mod chain;
 pub mod change;
 pub mod effective;
 mod entry;
-pub mod follow;
 pub mod kind;
 mod kubeconfig;
 pub mod layers;
@@ -31,7 +29,7 @@ mod selectors;
 pub mod template;
 
 pub use chain::ChainSettings;
-pub use entry::EntrySettings;
+pub use entry::{EntrySettings, NEWEST, OUR_TYPE};
 pub use kubeconfig::KubeconfigSettings;
 pub use layers::Origin;
 pub use load::{Loaded, load};

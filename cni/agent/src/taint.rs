@@ -53,8 +53,6 @@ mod run;
 pub mod taints;
 
 pub use flags::TaintFlags;
-pub use lease::Lead;
 pub use options::TaintMode;
 pub use own::OwnTaint;
 pub use run::main;
-pub use taints::Deed;

@@ -25,8 +25,8 @@ use redirect::skip::SkipReason;
 use redirect::verdict::{LiveVerdict, verdict};
 use redirect::{Config, generate};
 
+use crate::causes::chain;
 use crate::exit::Exit;
-use crate::failure::chain;
 use crate::given::{Given, with_flags};
 use crate::settings::SettingError;
 use crate::surroundings::SurroundingsError;

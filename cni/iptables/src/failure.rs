@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that a run can fail on.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -53,17 +52,4 @@ impl Failure {
             _ => Exit::Failure,
         }
     }
-}
-
-/// Error with its sources.
-#[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

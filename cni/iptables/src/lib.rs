@@ -11,9 +11,10 @@
 //! | [`configuration`] | the whole, for the log |
 //! | [`validation`] | the proof that traffic is redirected |
 //! | [`explain`] | why a pod gets which rules, and what they do with a packet |
-//! | [`failure`], [`exit`] | what a run can fail on, and its exit codes |
+//! | [`failure`], [`exit`], [`causes`] | what a run can fail on, its exit codes, an error as one line |
 //! | [`log`] | log lines |
 
+pub mod causes;
 pub mod configuration;
 pub mod exit;
 pub mod explain;

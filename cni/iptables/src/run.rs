@@ -12,8 +12,9 @@ use redirect::generate::ruleset;
 use redirect::ruleset::Dialect;
 use redirect::text;
 
+use crate::causes::chain;
 use crate::exit::Exit;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::given::{Given, with_flags, with_stray};
 use crate::log::Log;
 use crate::settings::{Programming, Settings};

@@ -20,6 +20,7 @@
 pub mod decide;
 mod error;
 mod lock;
+mod options;
 mod proof;
 mod run;
 mod sandbox;
@@ -36,10 +37,10 @@ use self::decide::{Actions, Purpose, decide};
 use self::run::{Commit, Runner};
 use crate::apply::Applied;
 use crate::owner;
-use crate::program::Options;
 use crate::residue::Residue;
 
 pub use error::{IptablesError, Problem};
+pub use options::{Options, Surroundings};
 pub use sandbox::{Step as SandboxStep, Unsandboxed};
 
 /// A variant of the iptables tools.

@@ -7,8 +7,6 @@
 
 mod write;
 
-use std::time::Duration;
-
 use redirect::config::{Config, ConfigError};
 use redirect::generate::ruleset;
 use redirect::live::LiveRules;
@@ -23,40 +21,7 @@ use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
 use crate::legacy::{self, LegacyError};
 use crate::owner::{self, Entered, OwnerError};
 
-/// Where the calling process lives, which decides what the iptables tools must be kept from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Surroundings {
-    /// On the node, with a pod's network only: the tools see the node's files and locks.
-    #[default]
-    Node,
-    /// In a container of the pod.
-    Container,
-}
-
-/// How the iptables tools are used. The other back ends need none of it: what they do is one transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
-    /// Where the calling process lives.
-    pub surroundings: Surroundings,
-    /// Drop all traffic while rules that differ are replaced.
-    pub reconcile: bool,
-    /// Write rules that are there already once more.
-    pub force: bool,
-    /// How long all tools together may take.
-    pub deadline: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            surroundings: Surroundings::Node,
-            reconcile: false,
-            force: false,
-            // A runtime gives a plugin minutes, a kubelet tries again at once; nothing that works takes as long as this.
-            deadline: Duration::from_secs(10),
-        }
-    }
-}
+pub use crate::iptables::{Options, Surroundings};
 
 /// What a namespace should hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
 
 use crate::api::Patience;
 use crate::apply::{self, Site};
-use crate::call::Call;
+use crate::context::Call;
 use crate::failure::Failure;
 use crate::gather;
 use crate::kernel::Namespace;

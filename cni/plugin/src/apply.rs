@@ -15,7 +15,7 @@ use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::{Redirect, text};
 
 use crate::backend::Wanted;
-use crate::call::Call;
+use crate::context::Call;
 use crate::failure::Failure;
 use crate::kernel::Namespace;
 

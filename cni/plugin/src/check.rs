@@ -9,7 +9,7 @@ use redirect::Enrolment;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 
 use crate::api::Patience;
-use crate::call::Call;
+use crate::context::Call;
 use crate::gather;
 
 /// Serves a CHECK; there is nothing to print.

@@ -7,7 +7,7 @@ use protocol::args::CniArgs;
 use protocol::netconf::NetConf;
 
 use crate::agent::{AgentError, TELL_LIMIT};
-use crate::call::Call;
+use crate::context::Call;
 
 /// Serves a DEL; there is nothing to print.
 pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> String {

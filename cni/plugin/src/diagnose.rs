@@ -23,7 +23,7 @@ use redirect::live::compare::{Form, forms};
 use redirect::{Enrolment, Redirect, enrol};
 
 use crate::api::Patience;
-use crate::call::{Call, Exit};
+use crate::context::{Call, Exit};
 use crate::gather::{self, FactsError};
 use crate::kernel::Namespace;
 use crate::log::Log;

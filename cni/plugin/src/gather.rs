@@ -11,7 +11,7 @@ use protocol::pod::PodFacts;
 
 use crate::agent::{ASK_LIMIT, AgentError, Answer};
 use crate::api::{self, ApiError, Patience};
-use crate::call::Call;
+use crate::context::Call;
 use crate::kubeconfig::{self, KubeconfigError};
 use crate::remedy;
 

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`world`] | everything outside of the process, as one value |
 //! | [`call`] | one call from start to end; the only writer to stdout |
+//! | [`context`] | the world of one call, as its command works with it |
 //! | [`add`], [`del`], [`check`], [`status`] | the commands |
 //! | [`diagnose`] | what a pod's namespace holds, compared with what it should |
 //! | [`gather`] | the pod's facts, from the agent or the API server |
@@ -28,6 +29,7 @@ pub mod backend;
 pub mod call;
 pub mod check;
 pub mod clock;
+pub mod context;
 pub mod del;
 pub mod diagnose;
 pub mod failure;

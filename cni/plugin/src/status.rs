@@ -7,7 +7,7 @@ use protocol::error::{CniError, Code};
 use protocol::netconf::{NetConf, StatusGate};
 
 use crate::agent::ASK_LIMIT;
-use crate::call::Call;
+use crate::context::Call;
 
 /// Serves a STATUS; there is nothing to print.
 ///

@@ -185,7 +185,7 @@ mod tests {
     impl Node {
         fn new() -> Self {
             let root = tempfile::tempdir().unwrap();
-            let mut places = settings::load(BTreeMap::new(), &BTreeMap::new()).settings.places;
+            let mut places = settings::load(BTreeMap::new(), &BTreeMap::new(), |_| false).settings.places;
             (places.cache_dir, places.netns_dir) = (root.path().join("cache"), root.path().join("netns"));
             places.proc_dir = root.path().join("proc");
             let node = Self { root, places };

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use crate::conflist::entry;
 use crate::conflist::plan::{FileMode, Step};
 use crate::conflist::scan::{Content, Form, Snapshot};
 use crate::files::{self, Doing, FileError};
@@ -26,6 +27,12 @@ pub fn is_orphaned(directory: &Path) -> bool {
 /// The directory cannot be listed. A file that cannot be read is no error: the snapshot says so.
 pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
     read_files(directory, |name| Form::of(name).is_some())
+}
+
+/// True if an entry of ours in the directory makes STATUS depend on the agent.
+#[must_use]
+pub fn is_gated(directory: &Path) -> bool {
+    read(directory).is_ok_and(|now| entry::is_gated(&now))
 }
 
 /// Files that Cilium moved aside, to be the only one that runtimes read. Whoever moves it back has it as it was then.
@@ -125,4 +132,23 @@ pub fn apply(directory: &Path, step: &Step, ours: u32) -> Result<(), FileError> 
 /// See [`files::remove_stale_temporaries`].
 pub fn tidy(directory: &Path) -> Result<usize, FileError> {
     files::remove_stale_temporaries(directory, &|name| Form::of(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_that_is_there_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        for (entry, gated) in [
+            (r#"{"type":"istio-cni"}"#, false),
+            (r#"{"type":"istio-cni","millrace_status_gate":"agent"}"#, true),
+            (r#"{"type":"other","millrace_status_gate":"agent"}"#, false),
+        ] {
+            let text = format!(r#"{{"cniVersion":"1.0.0","name":"n","plugins":[{{"type":"a"}},{entry}]}}"#);
+            std::fs::write(dir.path().join("10.conflist"), text).unwrap();
+            assert_eq!(is_gated(dir.path()), gated, "{entry}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let settings = Arc::new(settings::load(BTreeMap::new(), &BTreeMap::new()).settings);
+        let settings = Arc::new(settings::load(BTreeMap::new(), &BTreeMap::new(), |_| false).settings);
         let metrics = Metrics::default();
         let (events, _writer) = events::channel(metrics.clone(), "n1");
         let (_, settings) = watch::channel(settings);

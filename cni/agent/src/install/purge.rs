@@ -146,7 +146,7 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, text).unwrap();
             }
-            Self { root, settings: settings::load(BTreeMap::new(), &BTreeMap::new()).settings }
+            Self { root, settings: settings::load(BTreeMap::new(), &BTreeMap::new(), |_| false).settings }
         }
 
         fn purge(&self, given: &Given) -> Purged {

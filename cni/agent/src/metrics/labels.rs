@@ -56,6 +56,24 @@ label! {
 }
 
 label! {
+    /// Change of a taint.
+    #[derive(PartialOrd, Ord)]
+    Deed {
+        /// Adds it to the node.
+        Add = "added",
+        /// Removes it from the node.
+        Remove = "removed",
+    }
+}
+
+/// Leadership among the processes that control taints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lead {
+    Ours,
+    NotOurs,
+}
+
+label! {
     /// Part of an ADD: what the agent sees of it itself, and what the plugin says at its end.
     AddPhase {
         /// Agent: from the plugin's request until its answer is written.

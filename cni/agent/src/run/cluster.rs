@@ -15,10 +15,10 @@ use crate::leave::{self, Leave, OwnFacts, OwnPodSource};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 use crate::readiness::Readiness;
+use crate::reload::{Follower, Live};
 use crate::repair::child::Program;
 use crate::repair::worker;
 use crate::settings::Settings;
-use crate::settings::follow::{Follower, Live};
 use crate::taint::OwnTaint;
 
 /// A client of the API server, if somebody said where that is. Nothing is sent yet.

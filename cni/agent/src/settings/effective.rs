@@ -5,9 +5,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::follow::SettingsReport;
+use super::change::RejectedChange;
 use super::layers::{SettingValue, Values};
 use manifests::table;
+
+/// Settings as shown to a person.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingsReport {
+    /// Values in effect, with their origins.
+    pub values: Values,
+    /// Rejected changes.
+    pub refused: Vec<RejectedChange>,
+}
 
 /// Settings in effect of a running agent. Keys are named as in the `ConfigMap`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,11 @@ use netfilter::Wish;
 use super::build::Reader;
 use super::{LogSettings, OwnPod, kind, selectors};
 
+/// The newest version of the specification that runtimes and plugins are known to agree about.
+pub const NEWEST: &str = "1.1.0";
+/// The `type` of our entry: the name of the plugin's binary.
+pub const OUR_TYPE: &str = "istio-cni";
+
 /// Content of our entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntrySettings {

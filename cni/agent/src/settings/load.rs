@@ -7,8 +7,6 @@ use std::path::Path;
 use super::build::{ACCOUNT_DIR, NodeFacts, TemplateText, build};
 use super::layers::{Environment, Layers, Values};
 use super::{Mistake, Settings};
-use crate::conflist::entry;
-use crate::install::directory;
 use manifests::setting::Setting;
 use manifests::table;
 
@@ -25,29 +23,34 @@ pub struct Loaded {
     pub found: NodeFacts,
 }
 
-/// Reads the settings. Nothing that is wrong with them ends it: it is in [`Loaded::mistakes`].
+/// Reads the settings. Nothing that is wrong with them ends it: it is in [`Loaded::mistakes`]. `is_gated` tells whether an entry of ours in a
+/// directory of configurations makes STATUS depend on the agent.
 #[must_use]
-pub fn load(flags: BTreeMap<&'static Setting, String>, environment: &dyn Environment) -> Loaded {
+pub fn load(
+    flags: BTreeMap<&'static Setting, String>,
+    environment: &dyn Environment,
+    is_gated: fn(&Path) -> bool,
+) -> Loaded {
     let layers = Layers::new(flags, environment);
     let values = layers.values();
-    let found = find(&values);
+    let found = find(&values, is_gated);
     let (settings, mistakes) = build(&values, &found);
     Loaded { settings, values, mistakes, layers, found }
 }
 
 /// Gathers facts that the settings depend on.
-fn find(values: &Values) -> NodeFacts {
+fn find(values: &Values, is_gated: fn(&Path) -> bool) -> NodeFacts {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let net_dir = values.get(&&table::NET_DIR).map_or(table::NET_DIR.default, |value| value.text.as_str());
     NodeFacts {
         hostname: text("/proc/sys/kernel/hostname"),
         account_namespace: text(&format!("{ACCOUNT_DIR}/namespace")),
-        gated: directory::read(Path::new(net_dir)).is_ok_and(|now| entry::is_gated(&now)),
+        gated: is_gated(Path::new(net_dir)),
         template_file: template_file(values),
     }
 }
 
-pub(super) fn template_file(values: &Values) -> TemplateText {
+pub(crate) fn template_file(values: &Values) -> TemplateText {
     let file = values.get(&&table::TEMPLATE_FILE).map(|value| value.text.as_str()).unwrap_or_default();
     let read = || std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     (!file.is_empty()).then(read)
@@ -64,26 +67,11 @@ mod tests {
         let path = dir.path().join("t.json");
         std::fs::write(&path, r#"{"type":"istio-cni"}"#).unwrap();
         let flags = BTreeMap::from([(&table::TEMPLATE_FILE, path.display().to_string())]);
-        let loaded = load(flags.clone(), &BTreeMap::new());
+        let loaded = load(flags.clone(), &BTreeMap::new(), |_| false);
         assert_eq!(loaded.settings.chain.template, r#"{"type":"istio-cni"}"#);
         assert_eq!(loaded.values[&table::TEMPLATE_FILE].origin, Origin::Flag);
         std::fs::remove_file(&path).unwrap();
-        let loaded = load(flags, &BTreeMap::new());
+        let loaded = load(flags, &BTreeMap::new(), |_| false);
         assert!(loaded.settings.blocked[0].contains("t.json"), "{:?}", loaded.settings.blocked);
-    }
-
-    #[test]
-    fn a_gate_that_is_there_is_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let flags = BTreeMap::from([(&table::NET_DIR, dir.path().display().to_string())]);
-        for (entry, gated) in [
-            (r#"{"type":"istio-cni"}"#, false),
-            (r#"{"type":"istio-cni","millrace_status_gate":"agent"}"#, true),
-            (r#"{"type":"other","millrace_status_gate":"agent"}"#, false),
-        ] {
-            let text = format!(r#"{{"cniVersion":"1.0.0","name":"n","plugins":[{{"type":"a"}},{entry}]}}"#);
-            std::fs::write(dir.path().join("10.conflist"), text).unwrap();
-            assert_eq!(load(flags.clone(), &BTreeMap::new()).found.gated, gated, "{entry}");
-        }
     }
 }

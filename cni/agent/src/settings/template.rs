@@ -5,7 +5,7 @@
 use protocol::netconf::NetConf;
 use serde_json::{Map, Value};
 
-use crate::conflist::{NEWEST, OUR_TYPE};
+use super::{NEWEST, OUR_TYPE};
 
 /// Values of the placeholders.
 #[derive(Debug, Clone, Copy)]

@@ -181,7 +181,7 @@ fn the_running_agents_settings_count_for_more_than_ones_own() {
     use manifests::table;
 
     let own = std::collections::BTreeMap::from([("EXCLUDE_NAMESPACES".to_owned(), "old".to_owned())]);
-    let loaded = load(std::collections::BTreeMap::new(), &own);
+    let loaded = load(std::collections::BTreeMap::new(), &own, |_| false);
     let alone = gather::judgement(&loaded, None);
     assert_eq!((alone.judged_by, &alone.settings), (JudgedBy::Surroundings, &loaded.settings));
     let value = |text: &str| SettingValue { text: text.to_owned(), origin: Origin::ConfigMap };

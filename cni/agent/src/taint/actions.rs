@@ -9,10 +9,9 @@ use serde_json::Value;
 
 use super::decide::PatchOutcome;
 use super::model::Node;
-use super::taints::Deed;
 use crate::api::{ApiError, Client};
 use crate::events::{About, EventReason, Recorder};
-use crate::metrics::{Metrics, TaintResult};
+use crate::metrics::{Deed, Metrics, TaintResult};
 
 /// Decided change of a node's taints.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::actions::TaintChange;
 use super::decide::{PatchOutcome, TaintAction, TaintEvent, TaintState};
-use super::lease::Lead;
 use crate::api::Client;
 use crate::events::Recorder;
-use crate::metrics::Metrics;
+use crate::metrics::{Lead, Metrics};
 
 /// Concurrent patches of nodes: a cluster that starts as a whole is no reason to storm its API server.
 const CONCURRENT_PATCHES: u32 = 8;

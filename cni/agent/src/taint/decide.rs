@@ -11,11 +11,11 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::lease::Lead;
 use super::life::{Began, NodeLife};
 use super::model::{Node, Pod};
 use super::rules::Rule;
-use super::taints::{Deed, has, patch};
+use super::taints::{has, patch};
+use crate::metrics::{Deed, Lead};
 pub(super) use attempts::wait;
 use attempts::{Attempts, Ending};
 pub use event::{PatchOutcome, RuleRef, TaintAction, TaintEvent, TaintPolicy};

@@ -29,12 +29,6 @@ impl Default for Timing {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lead {
-    Ours,
-    NotOurs,
-}
-
 /// Fields read of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {

@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use super::actions::TaintChange;
 use super::decide::{PatchOutcome, wait};
 use super::model::Node;
-use super::taints::{Deed, has, patch};
+use super::taints::{has, patch};
 use crate::api::{Change, Client, Following, REQUEST_LIMIT, Resource};
 use crate::events::Recorder;
-use crate::metrics::{Metrics, Watched};
+use crate::metrics::{Deed, Metrics, Watched};
 use crate::readiness::Readiness;
 use crate::settings::Settings;
 

@@ -20,19 +20,18 @@ use super::flags::TaintFlags;
 use super::follow::Followers;
 use super::options::{NamespacedName, OptionsError, RunKind, TaintOptions};
 use super::rules::RuleError;
+use crate::USAGE;
 use crate::api::{ApiError, Client, REQUEST_LIMIT, Server, SetupError};
 use crate::events;
 use crate::http::{self, HttpState, Purpose};
 use crate::log::{self, Format};
 use crate::metrics::Metrics;
 use crate::readiness::{Part, Readiness};
-use crate::settings::follow::Live;
+use crate::reload::Live;
 use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{Loaded, Settings};
 
 const FAILED: u8 = 1;
-/// Usage error: flags, or the configuration.
-const USAGE: u8 = 2;
 
 /// Deadline of the shutdown: the kubelet waits 30 s.
 const REST_LIMIT: Duration = Duration::from_secs(10);

@@ -4,31 +4,10 @@
 
 use serde_json::{Value, json};
 
+use crate::metrics::Deed;
+
 /// Effect of our taint.
 const EFFECT: &str = "NoSchedule";
-
-/// Change of a taint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
-    /// Adds it to the node.
-    Add,
-    /// Removes it from the node.
-    Remove,
-}
-
-impl Deed {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Add, Self::Remove];
-
-    /// Label for logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Add => "added",
-            Self::Remove => "removed",
-        }
-    }
-}
 
 /// True if a taint of this key exists, whatever its effect and value.
 #[must_use]

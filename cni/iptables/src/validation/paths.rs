@@ -25,7 +25,7 @@ use redirect::verdict::verdict;
 
 use super::probe::{Fate, Listeners};
 use super::{Route, family, ports};
-use crate::failure::chain;
+use crate::causes::chain;
 use crate::surroundings::Whole;
 
 /// Finding about a path.

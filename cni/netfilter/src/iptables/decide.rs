@@ -4,8 +4,8 @@
 //! Upstream counts rules of others as residue, and applies on top of what differs unless it is to reconcile, which fails where a chain of
 //! the same name is there. Here only what is ours counts, and what differs is always replaced; to reconcile only adds guard rails.
 
+use super::Options;
 use crate::apply::Applied;
-use crate::program::Options;
 use crate::residue::Residue;
 
 /// What is there of ours.

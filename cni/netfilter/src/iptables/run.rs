@@ -13,10 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::Surroundings;
 use super::sandbox::{NodeLock, Unsandboxed, isolated};
 use super::tool::{self, Tool, Version};
 use super::{IptablesError, Problem, Variant, lock};
-use crate::program::Surroundings;
 
 /// How much of what a tool says is kept.
 const KEPT: usize = 4096;

@@ -19,7 +19,7 @@ fn settings(policies: &[RepairPolicy]) -> Settings {
     ];
     let environment: BTreeMap<String, String> =
         environment.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let mut settings = crate::settings::load(BTreeMap::new(), &environment).settings;
+    let mut settings = crate::settings::load(BTreeMap::new(), &environment, |_| false).settings;
     settings.repair.policies = policies.to_vec();
     assert_eq!(settings.repair.exclude_namespaces, BTreeSet::from(["kube-system".to_owned()]));
     settings

@@ -3,10 +3,9 @@
 
 use serde_json::Value;
 
-use super::super::lease::Lead;
 use super::super::model::{Node, Pod};
 use super::super::rules::Rule;
-use super::super::taints::Deed;
+use crate::metrics::{Deed, Lead};
 
 /// Policy for a node whose pods are not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

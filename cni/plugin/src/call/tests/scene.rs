@@ -12,7 +12,8 @@ use redirect::live::LiveRules;
 use serde_json::{Value, json};
 
 use crate::agent::AgentError;
-use crate::call::{Exit, run};
+use crate::call::run;
+use crate::context::Exit;
 use crate::http::{Answer, HttpError};
 use crate::testing::{FakeAgent, FakeApi, FakeClock, FakeKernel, Site};
 use crate::world::World;

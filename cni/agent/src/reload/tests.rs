@@ -37,7 +37,7 @@ fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
 
 /// The same, with an answer to its first request.
 fn started(said: &[(&str, &str)], data: &Json, answer: Option<Scripted>) -> Agent {
-    let live = Live::new(load(BTreeMap::new(), &environment(said)));
+    let live = Live::new(load(BTreeMap::new(), &environment(said), |_| false));
     let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});
     let (events_sender, watching) = Scripted::streamed();
     let list = Scripted::new(200, list.to_string()).to("configmaps");
@@ -169,7 +169,8 @@ async fn the_status_gate_waits_until_the_own_pod_is_known_to_be_on_the_nodes_net
 
 #[test]
 fn what_is_held_back_at_the_start_is_no_change_when_it_begins() {
-    let mut live = Live::new(load(BTreeMap::new(), &environment(&[("REPAIR_REPAIR_PODS", "true")])));
+    let mut live =
+        Live::new(load(BTreeMap::new(), &environment(&[("REPAIR_REPAIR_PODS", "true")]), |_| false));
     assert!(!live.settings().borrow().repair.enabled, "it is not known whether the pod can");
     live.know(|abilities| abilities.enter_pods = Able::Yes);
     let applied = live.apply();
@@ -188,7 +189,7 @@ fn what_is_held_back_at_the_start_is_no_change_when_it_begins() {
 #[test]
 fn what_belongs_with_the_pods_volumes_waits_for_another_pod() {
     let own = [("CHAINED_CNI_PLUGIN", "true"), ("CNI_CONF_NAME", "")];
-    let mut live = Live::new(load(BTreeMap::new(), &environment(&own)));
+    let mut live = Live::new(load(BTreeMap::new(), &environment(&own), |_| false));
     let data =
         [("CHAINED_CNI_PLUGIN", "false"), ("CNI_CONF_NAME", "istio-cni.conf"), ("EXCLUDE_NAMESPACES", "a")];
     live.hear(data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
@@ -199,7 +200,7 @@ fn what_belongs_with_the_pods_volumes_waits_for_another_pod() {
     assert!(settings.chain.chained && settings.chain.conf_name.is_empty(), "{:?}", settings.chain);
     assert_eq!(settings.entry.exclude_namespaces, ["a"], "the rest is followed");
     // The container is started again: the kubelet's copy of the ConfigMap does not beat what the pod itself says.
-    let mut live = Live::new(load(BTreeMap::new(), &environment(&own)));
+    let mut live = Live::new(load(BTreeMap::new(), &environment(&own), |_| false));
     live.hear(data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     live.decide();
     assert!(live.settings().borrow().chain.chained);
@@ -207,7 +208,7 @@ fn what_belongs_with_the_pods_volumes_waits_for_another_pod() {
 
 #[test]
 fn a_gate_that_the_node_has_stays_until_the_own_pod_is_known_to_be_on_another_network() {
-    let mut loaded = load(BTreeMap::new(), &environment(&[("MILLRACE_STATUS_GATE", "agent")]));
+    let mut loaded = load(BTreeMap::new(), &environment(&[("MILLRACE_STATUS_GATE", "agent")]), |_| false);
     loaded.found.gated = true;
     let mut live = Live::new(loaded);
     let has_gate = |live: &Live| live.settings().borrow().entry.status_gate;

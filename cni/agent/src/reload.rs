@@ -14,15 +14,15 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Settings;
-use super::build::{NodeFacts, TemplateText, build};
-use super::change::{Abilities, Able, Need, Refusal, RejectedChange, decide, needs};
-use super::layers::{Data, Layers, Origin, SettingValue, Values};
-use super::load::Loaded;
 use crate::api::{Change, Client, Following, Resource};
 use crate::events::{About, EventReason, Recorder};
 use crate::leave::OwnFacts;
 use crate::metrics::{Metrics, SettingKey, Watched};
+use crate::settings::build::{NodeFacts, TemplateText, build};
+use crate::settings::change::{Abilities, Able, Need, Refusal, RejectedChange, decide, needs};
+use crate::settings::effective::SettingsReport;
+use crate::settings::layers::{Data, Layers, Origin, SettingValue, Values};
+use crate::settings::{Loaded, Settings};
 use manifests::setting::Setting;
 use manifests::table;
 use template::TemplateFile;
@@ -32,15 +32,6 @@ pub const CONFIG_MAP: &str = "istio-cni-config";
 
 /// Retry interval for a right that is unknown.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
-
-/// Settings as shown to a person.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SettingsReport {
-    /// Values in effect, with their origins.
-    pub values: Values,
-    /// Rejected changes.
-    pub refused: Vec<RejectedChange>,
-}
 
 /// Live settings.
 #[derive(Debug)]
