@@ -71,6 +71,15 @@ pub enum Wish {
     Only(Backend),
 }
 
+impl fmt::Display for Wish {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => out.write_str("auto"),
+            Self::Only(backend) => backend.fmt(out),
+        }
+    }
+}
+
 /// `FORCE_IPTABLES_BINARY`: which variant of the iptables tools upstream would have to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ForcedBinary {
@@ -166,8 +175,10 @@ mod tests {
     fn a_name_is_read_as_it_is_written() {
         for backend in Backend::ALL {
             assert_eq!(backend.to_string().parse(), Ok(Wish::Only(backend)));
+            assert_eq!(Wish::Only(backend).to_string(), backend.name());
         }
         assert_eq!("auto".parse(), Ok(Wish::Auto));
+        assert_eq!(Wish::Auto.to_string(), "auto");
         assert_eq!("nft".parse(), Ok(ForcedBinary::Nft));
         assert!("nf_tables".parse::<ForcedBinary>().is_err());
         assert_eq!("legacy".parse::<Wish>(), Err(UnknownBackend("legacy".to_owned())));

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use netfilter::Wish;
 use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +25,25 @@ pub enum Task {
 /// Requested back end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendWanted {
-    pub wish: String,
+    #[serde(with = "by_name")]
+    pub wish: Wish,
     /// File with the node's recorded back end.
     pub record: PathBuf,
+}
+
+/// A requested back end by its name: the crate that has it knows no serde.
+mod by_name {
+    use netfilter::Wish;
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(wish: &Wish, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(wish)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Wish, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,8 +139,6 @@ impl fmt::Display for Proven {
 pub enum PodOutcome {
     /// Its namespace was not found.
     NotFound(NotFound),
-    /// It is not enrolled.
-    NotEnrolled(String),
     /// Redirected as it should be.
     Right,
     /// Differences from the desired rules.

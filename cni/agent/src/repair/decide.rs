@@ -443,7 +443,7 @@ impl Controller {
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
-            Done::Accepted | Done::Vanished | Done::Repaired(PodOutcome::NotEnrolled(_)) => return,
+            Done::Accepted | Done::Vanished => return,
             Done::Repaired(outcome) => failure(&outcome),
             Done::Failed(why) => (Unrepairable::RulesRefused, why),
         };

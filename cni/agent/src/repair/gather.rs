@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use netfilter::address::Rtnetlink;
+use netfilter::address::{Address, Rtnetlink};
 use netfilter::{Netns, NetnsError, NetnsId, NodeRoot};
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,15 @@ pub struct Grounds {
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub candidates: Vec<Candidate>,
-    /// Open file descriptors.
-    pub namespaces: Vec<Netns>,
+    pub namespaces: Vec<PodNamespace>,
+}
+
+/// A namespace that may be a pod's.
+#[derive(Debug)]
+pub struct PodNamespace {
+    pub netns: Netns,
+    /// In the kernel's order.
+    pub addresses: Vec<Address>,
 }
 
 /// Gathers them. The calling thread ends in one of them.
@@ -70,14 +77,15 @@ pub fn gather(grounds: &Grounds) -> Result<Gathered, NetnsError> {
     let mut gathered = Gathered::default();
     for (id, (netns, oldest)) in found {
         let Some(addresses) = addresses(&netns) else { continue };
-        let entry = by_path.get(&id).or_else(|| by_address(&entries, &addresses));
+        let ips: Vec<IpAddr> = addresses.iter().map(|address| address.ip).collect();
+        let entry = by_path.get(&id).or_else(|| by_address(&entries, &ips));
         let sandbox = match (entry, oldest.and_then(|process| process.pod)) {
             (Some(entry), _) => Sandbox::Cached(entry.named.clone()),
             (None, Some(uid)) => Sandbox::Process(uid),
             (None, None) => Sandbox::Untold,
         };
-        gathered.candidates.push(Candidate { addresses, sandbox });
-        gathered.namespaces.push(netns);
+        gathered.candidates.push(Candidate { addresses: ips, sandbox });
+        gathered.namespaces.push(PodNamespace { netns, addresses });
     }
     Ok(gathered)
 }
@@ -116,8 +124,7 @@ fn by_address<'a>(entries: &'a [CachedResult], addresses: &[IpAddr]) -> Option<&
 }
 
 /// Addresses in a namespace; `None` where it cannot be entered.
-fn addresses(netns: &Netns) -> Option<Vec<IpAddr>> {
+fn addresses(netns: &Netns) -> Option<Vec<Address>> {
     netns.enter_for_good().ok()?;
-    let found = Rtnetlink::open().and_then(|mut rtnetlink| rtnetlink.list()).ok()?;
-    Some(found.into_iter().map(|address| address.ip).collect())
+    Rtnetlink::open().and_then(|mut rtnetlink| rtnetlink.list()).ok()
 }

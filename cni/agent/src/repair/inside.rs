@@ -19,7 +19,7 @@ use redirect::{Enrolment, enrol};
 
 use super::ask::{BackendWanted, ChildReply, ChildRequest, PodOutcome, TargetPod, Task, Written};
 use super::find;
-use super::gather::{Gathered, gather};
+use super::gather::{Gathered, PodNamespace, gather};
 use super::probe;
 
 pub const COMMAND: &str = "in-pod";
@@ -52,23 +52,23 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
         Ok(at) => at,
         Err(why) => return PodOutcome::NotFound(why),
     };
+    // That it enrols was decided before anybody asked ([`super::detect`]), on these very facts: here they only become parameters.
     let redirect = match enrol(&pod.facts) {
         Ok(Enrolment::Enrol(redirect)) => redirect,
-        Ok(Enrolment::Skip(reason)) => return PodOutcome::NotEnrolled(reason.to_string()),
+        Ok(Enrolment::Skip(reason)) => return PodOutcome::Failed(reason.to_string()),
         Err(error) => return PodOutcome::Failed(error.to_string()),
     };
-    let Some(netns) = gathered.namespaces.get(at) else {
+    let Some(PodNamespace { netns, addresses }) = gathered.namespaces.get(at) else {
         return PodOutcome::Failed("find the namespace".to_owned());
     };
     let work = || -> Result<PodOutcome, Failure> {
         netns.enter_for_good()?;
         let mut rtnetlink = Rtnetlink::open()?;
-        let addresses = rtnetlink.list()?;
         let environment = Environment::read(|name| std::env::var(name).ok())?;
         let config = redirect.config_for(addresses.iter().map(|address| address.ip), &environment)?;
         match request.task {
-            Task::Look => compare(&mut rtnetlink, &config),
-            Task::Repair => repair(&mut rtnetlink, &config, &addresses, &request.backend),
+            Task::Look => compare(&mut rtnetlink, &config, addresses),
+            Task::Repair => repair(&mut rtnetlink, &config, addresses, &request.backend),
         }
     };
     work().unwrap_or_else(|error| PodOutcome::Failed(error.to_string()))
@@ -101,8 +101,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-fn compare(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<PodOutcome, Failure> {
-    let addresses: Vec<_> = rtnetlink.list()?.into_iter().map(|address| address.ip).collect();
+fn compare(rtnetlink: &mut Rtnetlink, config: &Config, addresses: &[Address]) -> Result<PodOutcome, Failure> {
+    let addresses: Vec<_> = addresses.iter().map(|address| address.ip).collect();
     let has_routes = |routes| Ok(rtnetlink.has_policy_routes(routes)?);
     let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
     // Foreign rules may or may not keep packets from ours; the probe knows.
@@ -119,7 +119,7 @@ fn repair(
     addresses: &[Address],
     backend: &BackendWanted,
 ) -> Result<PodOutcome, Failure> {
-    let (wish, recorded) = wanted(backend);
+    let (wish, recorded) = (backend.wish, recorded(backend));
     let request = program::Request { config: config.clone(), wish, recorded, options: Options::default() };
     let programmed = program::program(rtnetlink, request)?;
     let written = match programmed.applied {
@@ -128,7 +128,9 @@ fn repair(
         Applied::Unchanged => Written::Unchanged,
     };
     let backend = programmed.choice.backend.to_string();
-    if let PodOutcome::Wrong(lacks) = compare(rtnetlink, config)? {
+    // The rules' own helper address came with them.
+    let programmed = rtnetlink.list()?;
+    if let PodOutcome::Wrong(lacks) = compare(rtnetlink, config, &programmed)? {
         return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") });
     }
     // Users and groups of rules and of the probe are the pod's.
@@ -139,14 +141,10 @@ fn repair(
     })
 }
 
-/// Requested back end; malformed counts as absent.
-fn wanted(backend: &BackendWanted) -> (Wish, Option<Choice>) {
-    let wish = backend.wish.parse().unwrap_or(Wish::Auto);
-    let recorded = match wish {
-        Wish::Auto => {
-            std::fs::read_to_string(&backend.record).ok().and_then(|text| Choice::from_record(&text))
-        }
+/// The node's recorded back end; a malformed record counts as absent.
+fn recorded(backend: &BackendWanted) -> Option<Choice> {
+    match backend.wish {
+        Wish::Auto => Choice::from_record(&std::fs::read_to_string(&backend.record).ok()?),
         Wish::Only(_) => None,
-    };
-    (wish, recorded)
+    }
 }

@@ -311,10 +311,6 @@ async fn look(context: RepairContext, pods: Vec<Arc<NodePod>>) -> Vec<PodOutcome
 
 fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> ChildRequest {
     let places = &settings.places;
-    let wish = match settings.entry.wish() {
-        netfilter::Wish::Auto => "auto".to_owned(),
-        netfilter::Wish::Only(backend) => backend.to_string(),
-    };
     ChildRequest {
         task,
         grounds: Grounds {
@@ -323,7 +319,7 @@ fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> ChildReque
             cache_dir: places.cache_dir.clone(),
             proc_dir: places.proc_dir.clone(),
         },
-        backend: BackendWanted { wish, record: places.run_dir.join(BACKEND_RECORD) },
+        backend: BackendWanted { wish: settings.entry.wish(), record: places.run_dir.join(BACKEND_RECORD) },
         pods: pods.iter().map(|pod| TargetPod { facts: pod.facts(), addresses: pod.addresses() }).collect(),
     }
 }

@@ -92,7 +92,7 @@ impl Node {
                 cache_dir: path("cni"),
                 proc_dir: self.proc_dir.clone(),
             },
-            backend: BackendWanted { wish: self.backend.to_owned(), record: path("run/backend") },
+            backend: BackendWanted { wish: self.backend.parse().unwrap(), record: path("run/backend") },
             pods: vec![TargetPod {
                 facts: serde_json::from_value(cart(annotations)).unwrap(),
                 addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),

@@ -76,7 +76,7 @@ impl Survey {
             Some(PodOutcome::Right) => {
                 let was_unredirected = self.is_unredirected();
                 self.is_right();
-                return was_unredirected.then_some(News::Restored);
+                was_unredirected.then_some(News::Restored)
             }
             Some(PodOutcome::Wrong(differences)) => {
                 let before = self.seen;
@@ -85,16 +85,14 @@ impl Survey {
                     Seen::Suspect | Seen::Unredirected => (Seen::Unredirected, LATER),
                 };
                 (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
-                return (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)));
+                (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)))
             }
-            Some(PodOutcome::NotEnrolled(_)) => self.due = None,
             other => {
                 self.attempts += 1;
                 self.due = Some(now + after(self.attempts));
-                return (self.attempts == PATIENCE).then(|| News::Unseen(reason(other)));
+                (self.attempts == PATIENCE).then(|| News::Unseen(reason(other)))
             }
         }
-        None
     }
 }
 
