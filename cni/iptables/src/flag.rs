@@ -48,6 +48,18 @@ impl Flag {
             Env::Only(other) => vec![other.to_owned()],
         }
     }
+
+    const fn short(self, short: char) -> Self {
+        Self { short: Some(short), ..self }
+    }
+
+    const fn env(self, env: Env) -> Self {
+        Self { env, ..self }
+    }
+
+    const fn kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
 }
 
 const fn text(name: &'static str, default: &'static str, help: &'static str) -> Flag {
@@ -55,105 +67,65 @@ const fn text(name: &'static str, default: &'static str, help: &'static str) -> 
 }
 
 const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag { kind: Kind::Bool, ..text(name, "false", help) }
+    text(name, "false", help).kind(Kind::Bool)
 }
 
 /// Flag of the logging library, without variables.
 const fn log(name: &'static str, kind: Kind, help: &'static str) -> Flag {
-    Flag { kind, env: Env::None, ..text(name, "", help) }
+    text(name, "", help).kind(kind).env(Env::None)
 }
 
 macro_rules! flags {
-    ($($(#[$meta:meta])* $name:ident = $flag:expr;)*) => {
-        $($(#[$meta])* pub static $name: Flag = $flag;)*
+    ($($name:ident = $flag:expr;)*) => {
+        $(pub static $name: Flag = $flag;)*
         /// Every flag, in the order of `--help`.
         pub static ALL: &[&Flag] = &[$(&$name),*];
     };
 }
 
 flags! {
-    /// `--envoy-port`, the one without a variable.
-    ENVOY_PORT = Flag { short: Some('p'), env: Env::None, ..text("envoy-port", "15001", "Port to which outbound TCP traffic goes") };
-    /// `--inbound-capture-port`
-    INBOUND_CAPTURE_PORT = Flag { short: Some('z'), ..text("inbound-capture-port", "15006", "Port to which inbound TCP traffic goes") };
-    /// `--inbound-tunnel-port`
-    INBOUND_TUNNEL_PORT = Flag { short: Some('e'), ..text("inbound-tunnel-port", "15008", "Port of tunnels, never captured") };
-    /// `--proxy-uid`
-    PROXY_UID = Flag { short: Some('u'), ..text("proxy-uid", "", "Users whose traffic is not captured (default: user $ENVOY_USER, else 1337)") };
-    /// `--proxy-gid`
-    PROXY_GID = Flag { short: Some('g'), ..text("proxy-gid", "", "Groups whose traffic is not captured (default: as --proxy-uid)") };
-    /// `--istio-inbound-interception-mode`
-    MODE = Flag { short: Some('m'), ..text("istio-inbound-interception-mode", "", "REDIRECT or TPROXY") };
-    /// `--istio-inbound-ports`
-    INBOUND_PORTS = Flag { short: Some('b'), ..text("istio-inbound-ports", "", "Inbound ports that are captured; * for all, nothing for none") };
-    /// `--istio-local-exclude-ports`
-    LOCAL_EXCLUDE_PORTS = Flag { short: Some('d'), ..text("istio-local-exclude-ports", "", "Inbound ports that are not; counts beside *") };
-    /// `--istio-exclude-interfaces`
-    EXCLUDE_INTERFACES = Flag { short: Some('c'), ..text("istio-exclude-interfaces", "", "Interfaces whose traffic is left alone") };
-    /// `--istio-service-cidr`
-    SERVICE_CIDR = Flag { short: Some('i'), ..text("istio-service-cidr", "", "Outbound destinations that are captured; * for all, nothing for none") };
-    /// `--istio-service-exclude-cidr`
-    SERVICE_EXCLUDE_CIDR = Flag { short: Some('x'), ..text("istio-service-exclude-cidr", "", "Outbound destinations that are not") };
-    /// `--istio-outbound-ports`
-    OUTBOUND_PORTS = Flag { short: Some('q'), ..text("istio-outbound-ports", "", "Outbound ports that are captured, whatever the destination") };
-    /// `--istio-local-outbound-ports-exclude`
-    OUTBOUND_PORTS_EXCLUDE = Flag { short: Some('o'), ..text("istio-local-outbound-ports-exclude", "", "Outbound ports that are not") };
-    /// `--kube-virt-interfaces`
-    KUBE_VIRT_INTERFACES = Flag { short: Some('k'), ..text("kube-virt-interfaces", "", "Interfaces whose inbound traffic is outbound traffic of a guest") };
-    /// `--istio-inbound-tproxy-mark`
-    TPROXY_MARK = Flag { short: Some('t'), ..text("istio-inbound-tproxy-mark", "1337", "Mark of packets for the proxy (TPROXY)") };
-    /// `--istio-inbound-tproxy-route-table`
-    TPROXY_ROUTE_TABLE = Flag { short: Some('r'), ..text("istio-inbound-tproxy-route-table", "133", "Routing table of marked packets (TPROXY)") };
-    /// `--dry-run`
-    DRY_RUN = Flag { short: Some('n'), ..switch("dry-run", "Write rules to $DRY_RUN_FILE_PATH or standard output and change nothing") };
-    /// `--iptables-probe-port`
-    PROBE_PORT = Flag { kind: Kind::Number, ..text("iptables-probe-port", "15002", "Port that validation connects to") };
-    /// `--probe-timeout`
-    PROBE_TIMEOUT = Flag { kind: Kind::Duration, ..text("probe-timeout", "5s", "How long validation tries") };
-    /// `--skip-rule-apply`
+    ENVOY_PORT = text("envoy-port", "15001", "Port to which outbound TCP traffic goes").short('p').env(Env::None);
+    INBOUND_CAPTURE_PORT = text("inbound-capture-port", "15006", "Port to which inbound TCP traffic goes").short('z');
+    INBOUND_TUNNEL_PORT = text("inbound-tunnel-port", "15008", "Port of tunnels, never captured").short('e');
+    PROXY_UID = text("proxy-uid", "", "Users whose traffic is not captured (default: user $ENVOY_USER, else 1337)").short('u');
+    PROXY_GID = text("proxy-gid", "", "Groups whose traffic is not captured (default: as --proxy-uid)").short('g');
+    MODE = text("istio-inbound-interception-mode", "", "REDIRECT or TPROXY").short('m');
+    INBOUND_PORTS = text("istio-inbound-ports", "", "Inbound ports that are captured; * for all, nothing for none").short('b');
+    LOCAL_EXCLUDE_PORTS = text("istio-local-exclude-ports", "", "Inbound ports that are not; counts beside *").short('d');
+    EXCLUDE_INTERFACES = text("istio-exclude-interfaces", "", "Interfaces whose traffic is left alone").short('c');
+    SERVICE_CIDR = text("istio-service-cidr", "", "Outbound destinations that are captured; * for all, nothing for none").short('i');
+    SERVICE_EXCLUDE_CIDR = text("istio-service-exclude-cidr", "", "Outbound destinations that are not").short('x');
+    OUTBOUND_PORTS = text("istio-outbound-ports", "", "Outbound ports that are captured, whatever the destination").short('q');
+    OUTBOUND_PORTS_EXCLUDE = text("istio-local-outbound-ports-exclude", "", "Outbound ports that are not").short('o');
+    KUBE_VIRT_INTERFACES = text("kube-virt-interfaces", "", "Interfaces whose inbound traffic is outbound traffic of a guest").short('k');
+    TPROXY_MARK = text("istio-inbound-tproxy-mark", "1337", "Mark of packets for the proxy (TPROXY)").short('t');
+    TPROXY_ROUTE_TABLE = text("istio-inbound-tproxy-route-table", "133", "Routing table of marked packets (TPROXY)").short('r');
+    DRY_RUN = switch("dry-run", "Write rules to $DRY_RUN_FILE_PATH or standard output and change nothing").short('n');
+    PROBE_PORT = text("iptables-probe-port", "15002", "Port that validation connects to").kind(Kind::Number);
+    PROBE_TIMEOUT = text("probe-timeout", "5s", "How long validation tries").kind(Kind::Duration);
     SKIP_RULE_APPLY = switch("skip-rule-apply", "Program nothing");
-    /// `--run-validation`
     RUN_VALIDATION = switch("run-validation", "Prove that traffic is redirected; exit code 126 if it is not");
-    /// `--redirect-dns`
-    REDIRECT_DNS = Flag { env: Env::OwnThen("ISTIO_META_DNS_CAPTURE"), ..switch("redirect-dns", "Send DNS of the resolvers in /etc/resolv.conf to the agent") };
-    /// `--drop-invalid`
-    DROP_INVALID = Flag { env: Env::OwnThen("INVALID_DROP"), ..switch("drop-invalid", "Drop packets that conntrack cannot place") };
-    /// `--dual-stack`
-    DUAL_STACK = Flag { env: Env::OwnThen("ISTIO_DUAL_STACK"), ..switch("dual-stack", "Any IPv6 address means IPv6 rules, not only the first address") };
-    /// `--capture-all-dns`
+    REDIRECT_DNS = switch("redirect-dns", "Send DNS of the resolvers in /etc/resolv.conf to the agent").env(Env::OwnThen("ISTIO_META_DNS_CAPTURE"));
+    DROP_INVALID = switch("drop-invalid", "Drop packets that conntrack cannot place").env(Env::OwnThen("INVALID_DROP"));
+    DUAL_STACK = switch("dual-stack", "Any IPv6 address means IPv6 rules, not only the first address").env(Env::OwnThen("ISTIO_DUAL_STACK"));
     CAPTURE_ALL_DNS = switch("capture-all-dns", "With --redirect-dns: all of port 53");
-    /// `--network-namespace`
     NETWORK_NAMESPACE = text("network-namespace", "", "Namespace to work in (default: the own one)");
-    /// `--cni-mode`
     CNI_MODE = switch("cni-mode", "Work from the node's file system");
-    /// `--reconcile`
     RECONCILE = switch("reconcile", "Drop all traffic while rules that differ are replaced by the iptables tools; other back ends replace in one transaction");
-    /// `--cleanup-only`
     CLEANUP_ONLY = switch("cleanup-only", "Remove redirection");
-    /// `--force-apply`
     FORCE_APPLY = switch("force-apply", "Apply although the rules are there");
-    /// `--native-nftables`
     NATIVE_NFTABLES = switch("native-nftables", "Tables inet istio-proxy-* instead of iptables'");
-    /// `--force-iptables-binary`
     FORCE_IPTABLES_BINARY = text("force-iptables-binary", "", "legacy or nft");
 
-    /// `--log_output_level`
     LOG_OUTPUT_LEVEL = log("log_output_level", Kind::Text, "SCOPE:LEVEL,…; the level of scope default or all counts");
-    /// `--log_as_json`
     LOG_AS_JSON = log("log_as_json", Kind::Bool, "Log JSON");
-    /// `--log_target`
     LOG_TARGET = log("log_target", Kind::Text, "Accepted; logs go to standard error");
-    /// `--log_stacktrace_level`
     LOG_STACKTRACE_LEVEL = log("log_stacktrace_level", Kind::Text, "Accepted");
-    /// `--log_caller`
     LOG_CALLER = log("log_caller", Kind::Text, "Accepted");
-    /// `--vklog`
     VKLOG = log("vklog", Kind::Text, "Accepted");
 
-    /// `--backend`
-    BACKEND = Flag { env: Env::Only("MILLRACE_BACKEND"), ..text("backend", "auto", "auto, nft-compat, nft, iptables-nft or iptables-legacy") };
-    /// `--validate-paths`
-    VALIDATE_PATHS = Flag { env: Env::Only("MILLRACE_VALIDATE_PATHS"), ..text("validate-paths", "report", "What validation does about paths that upstream's probe cannot see: off, report, or enforce (exit code 126)") };
+    BACKEND = text("backend", "auto", "auto, nft-compat, nft, iptables-nft or iptables-legacy").env(Env::Only("MILLRACE_BACKEND"));
+    VALIDATE_PATHS = text("validate-paths", "report", "What validation does about paths that upstream's probe cannot see: off, report, or enforce (exit code 126)").env(Env::Only("MILLRACE_VALIDATE_PATHS"));
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Given {
             let mut value = Value { text: flag.default.to_owned(), origin: Origin::Default };
             for variable in flag.variables() {
                 match env(&variable) {
-                    Some(text) if flag.accepts(&text) => {
+                    Some(text) if flag.kind.check(&text).is_ok() => {
                         value = Value { text, origin: Origin::Env(variable) }
                     }
                     Some(text) => ignored.push(Ignored { variable, value: text }),
@@ -106,16 +106,18 @@ impl Given {
     }
 }
 
-impl Flag {
-    fn accepts(&self, text: &str) -> bool {
-        match self.kind {
-            Kind::Text => true,
-            Kind::Bool => parse_bool(text).is_ok(),
-            Kind::Number => parse_number(text).is_ok(),
-            Kind::Duration => parse_duration(text).is_ok(),
+impl Kind {
+    fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Text => Ok(()),
+            Self::Bool => parse_bool(text).map(drop).map_err(|error| error.to_string()),
+            Self::Number => parse_number(text).map(drop).map_err(|error| error.to_string()),
+            Self::Duration => parse_duration(text).map(drop).map_err(|error| error.to_string()),
         }
     }
+}
 
+impl Flag {
     /// The flag as clap knows it. Values are taken as Go's library takes them: an argument that begins with a hyphen is a value
     /// where one is due, a switch takes one only behind `=`, and of several the last counts.
     fn arg(&'static self) -> Arg {
@@ -127,14 +129,7 @@ impl Flag {
             help.push_str(&format!(" [default: {}]", self.default));
         }
         let kind = self.kind;
-        let check = move |text: &str| match kind {
-            Kind::Text => Ok(text.to_owned()),
-            Kind::Bool => parse_bool(text).map(|_| text.to_owned()).map_err(|error| error.to_string()),
-            Kind::Number => parse_number(text).map(|_| text.to_owned()).map_err(|error| error.to_string()),
-            Kind::Duration => {
-                parse_duration(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
-            }
-        };
+        let check = move |text: &str| kind.check(text).map(|()| text.to_owned());
         let arg = Arg::new(self.name).long(self.name).help(help).action(ArgAction::Set).value_parser(check);
         let arg = match self.short {
             Some(short) => arg.short(short),
