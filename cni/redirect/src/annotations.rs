@@ -105,6 +105,23 @@ impl Annotation {
         }
     }
 
+    /// How many elements its list may have; `None` if it is no list.
+    #[must_use]
+    pub fn limit(self) -> Option<usize> {
+        match self {
+            Self::InterceptionMode => None,
+            Self::IncludeOutboundRanges
+            | Self::ExcludeOutboundRanges
+            | Self::ExcludeInboundPorts
+            | Self::IncludeInboundPorts
+            | Self::ExcludeOutboundPorts
+            | Self::IncludeOutboundPorts => Some(MAX_LIST),
+            Self::ExcludeInterfaces | Self::RerouteVirtualInterfaces | Self::KubevirtInterfaces => {
+                Some(MAX_INTERFACES)
+            }
+        }
+    }
+
     /// The annotation's value among a pod's, if it is there.
     #[must_use]
     pub fn find(self, annotations: &BTreeMap<String, String>) -> Option<&str> {

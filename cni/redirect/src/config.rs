@@ -19,6 +19,17 @@ pub enum Mode {
     Tproxy,
 }
 
+impl Mode {
+    /// Its name in annotations and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redirect => "REDIRECT",
+            Self::Tproxy => "TPROXY",
+        }
+    }
+}
+
 /// Which DNS traffic goes to the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Dns {

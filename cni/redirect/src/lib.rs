@@ -8,7 +8,7 @@
 //! | [`skip`] | why a pod is left alone; what can be decided from a pod's name |
 //! | [`enrol`](mod@enrol) | whether a pod is redirected, and how |
 //! | [`annotations`], [`go`], [`list`] | what an annotation may say, in which words it is refused, what it means |
-//! | [`parameters`] | what a pod asks for, each value with its source |
+//! | [`parameters`] | what a pod asks for, each value with its source (`source`) |
 //! | [`host`] | what the namespace's addresses and the process' environment add |
 //! | [`command_line`], [`dns`] | what a command line may say; which resolvers a `resolv.conf` names |
 //! | [`config`] | everything that rules are generated from |
@@ -35,6 +35,7 @@ pub mod parameters;
 mod proxy;
 pub mod ruleset;
 pub mod skip;
+mod source;
 pub mod text;
 pub mod verdict;
 

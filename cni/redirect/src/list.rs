@@ -9,6 +9,7 @@
 //! read the rule drop them; here they never get that far.
 
 use std::borrow::Cow;
+use std::fmt::{self, Display};
 
 use crate::go::{PrefixError, parse_port, parse_prefix};
 use crate::ruleset::{Cidr, Id, Port};
@@ -31,6 +32,21 @@ impl<T> Selection<T> {
             Self::List(list) => list,
         }
     }
+}
+
+impl<T: Display> Display for Selection<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => out.write_str("*"),
+            Self::List(list) => out.write_str(&spell(list)),
+        }
+    }
+}
+
+/// A comma list of these elements.
+#[must_use]
+pub fn spell<T: Display>(list: &[T]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The elements of a comma list.

@@ -2,83 +2,21 @@
 //! What a pod asks of redirection, each value with the place that it comes from.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::annotations::Annotation;
+use crate::annotations::{
+    Annotation, AnnotationError, InvalidValue, check_length, check_pairs, check_ports, read_exclude_ranges,
+    read_include_ranges, read_interfaces, read_mode,
+};
 use crate::config::{Config, Dns, Mode};
-use crate::go::BoolError;
+use crate::go::parse_bool;
 use crate::host::{Environment, Host, NoLocalAddress, Stack, decide_addresses};
-use crate::list::Selection;
-use crate::ruleset::{Cidr, Id, Port};
+use crate::list::{self, Selection, spell};
+use crate::proxy::Proxy;
+use crate::ruleset::{Cidr, Id, Origin, Port};
 
-/// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// Nobody said anything.
-    Default,
-    /// An annotation of the pod.
-    Annotation(Annotation),
-    /// An environment variable of the proxy's container.
-    Env(ProxyEnv),
-    /// The security context of the proxy's container.
-    SecurityContext,
-}
-
-/// A value and where it comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Sourced<T> {
-    /// The value.
-    pub value: T,
-    /// Where it comes from.
-    pub source: Source,
-}
-
-impl<T> Sourced<T> {
-    /// A value that nobody set.
-    #[must_use]
-    pub fn default_value(value: T) -> Self {
-        Self { value, source: Source::Default }
-    }
-}
-
-/// Environment variables of the proxy's container that shape redirection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProxyEnv {
-    /// All DNS traffic goes to the agent.
-    DnsCapture,
-    /// Both families count.
-    DualStack,
-    /// Packets that conntrack cannot place are dropped.
-    InvalidDrop,
-    /// The proxy does not run: no redirection.
-    DisableEnvoy,
-}
-
-impl ProxyEnv {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::DnsCapture, Self::DualStack, Self::InvalidDrop, Self::DisableEnvoy];
-
-    /// The variable's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DnsCapture => "ISTIO_META_DNS_CAPTURE",
-            Self::DualStack => "ISTIO_DUAL_STACK",
-            Self::InvalidDrop => "INVALID_DROP",
-            Self::DisableEnvoy => "DISABLE_ENVOY",
-        }
-    }
-}
-
-/// A variable whose value is no truth value: it counts as false, and somebody should know.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("environment variable {} counts as false: {error}", variable.name())]
-pub struct EnvWarning {
-    /// The variable.
-    pub variable: ProxyEnv,
-    /// What is wrong with its value.
-    pub error: BoolError,
-}
+pub use crate::source::{EnvWarning, ProxyEnv, Source, Sourced};
 
 /// What an enrolled pod asks of redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +53,66 @@ pub struct Redirect {
     pub warnings: Vec<EnvWarning>,
 }
 
+/// One parameter as a person knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// The annotation's key without its prefix, or the variable.
+    pub name: &'static str,
+    /// Effective value.
+    pub value: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// Origin of the rules that exist for it.
+    pub origin: Origin,
+}
+
 impl Redirect {
+    /// Reads a pod's annotations and its proxy. The first bad annotation is the one that is reported.
+    pub(crate) fn read(
+        annotations: &BTreeMap<String, String>,
+        proxy: &Proxy<'_>,
+    ) -> Result<Self, AnnotationError> {
+        let pod = Annotations(annotations);
+        let ports = |text: &str| check_ports(text).map(|()| list::ports(text)).map_err(InvalidValue::Ports);
+        let inbound =
+            |text: &str| check_ports(text).map(|()| list::inbound_ports(text)).map_err(InvalidValue::Ports);
+        let without = |text: &str| check_ports(text).map(|()| uncaptured(text)).map_err(InvalidValue::Ports);
+        let interfaces = |text: &str| read_interfaces(text).map_err(InvalidValue::Interface);
+
+        // Fields are evaluated in this order, and the first bad annotation is the one that is reported.
+        let mut redirect = Self {
+            mode: pod.read(Annotation::InterceptionMode, read_mode)?,
+            uid: proxy.uid(),
+            gid: proxy.gid(),
+            include_outbound_ranges: pod.read(Annotation::IncludeOutboundRanges, read_include_ranges)?,
+            exclude_outbound_ranges: pod.read(Annotation::ExcludeOutboundRanges, read_exclude_ranges)?,
+            exclude_inbound_ports: pod.read(Annotation::ExcludeInboundPorts, without)?,
+            include_inbound_ports: pod.read(Annotation::IncludeInboundPorts, inbound)?,
+            exclude_outbound_ports: pod.read(Annotation::ExcludeOutboundPorts, ports)?,
+            include_outbound_ports: pod.read(Annotation::IncludeOutboundPorts, ports)?,
+            exclude_interfaces: pod.read(Annotation::ExcludeInterfaces, interfaces)?,
+            virtual_interfaces: pod.read(pod.virtual_interfaces(), interfaces)?,
+            dns: Sourced::default_value(false),
+            stack: Sourced::default_value(Stack::FirstAddress),
+            drop_invalid: Sourced::default_value(false),
+            warnings: Vec::new(),
+        };
+        check_pairs(
+            redirect.include_outbound_ranges.value.listed().len(),
+            redirect.virtual_interfaces.value.len(),
+        )
+        .map_err(|reason| AnnotationError {
+            annotation: Annotation::IncludeOutboundRanges,
+            reason: Box::new(reason),
+        })?;
+        redirect.dns = switch(proxy, ProxyEnv::DnsCapture, &mut redirect.warnings);
+        let dual = switch(proxy, ProxyEnv::DualStack, &mut redirect.warnings);
+        let stack = if dual.value { Stack::Dual } else { Stack::FirstAddress };
+        redirect.stack = Sourced { value: stack, source: dual.source };
+        redirect.drop_invalid = switch(proxy, ProxyEnv::InvalidDrop, &mut redirect.warnings);
+        Ok(redirect)
+    }
+
     /// The configuration of this pod's rules in a namespace with these addresses, in the kernel's order.
     ///
     /// # Errors
@@ -153,4 +150,112 @@ impl Redirect {
             ..Config::default()
         }
     }
+
+    /// Every parameter.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let proxy = |name, id: &Sourced<Id>, origin| Parameter {
+            name,
+            value: id.value.to_string(),
+            source: id.source,
+            origin,
+        };
+        let switch = |by: ProxyEnv, one: &Sourced<bool>, origin| Parameter {
+            name: by.name(),
+            value: one.value.to_string(),
+            source: one.source,
+            origin,
+        };
+        let mode = self.mode.value.name().to_owned();
+        let dual = Sourced { value: self.stack.value == Stack::Dual, source: self.stack.source };
+        let mut all = vec![
+            set(&self.mode, Annotation::InterceptionMode, Origin::Tproxy, mode),
+            proxy("runAsUser", &self.uid, Origin::ProxyUid),
+            proxy("runAsGroup", &self.gid, Origin::ProxyGid),
+        ];
+        all.extend(self.lists());
+        all.extend([
+            switch(ProxyEnv::DnsCapture, &self.dns, Origin::Dns),
+            switch(ProxyEnv::DualStack, &dual, Origin::OtherFamily),
+            switch(ProxyEnv::InvalidDrop, &self.drop_invalid, Origin::DropInvalid),
+        ]);
+        all
+    }
+
+    fn lists(&self) -> [Parameter; 8] {
+        use Annotation as By;
+        let (to, not_to) = (&self.include_outbound_ranges, &self.exclude_outbound_ranges);
+        let (at, not_at) = (&self.include_inbound_ports, &self.exclude_inbound_ports);
+        let (ports, not_ports) = (&self.include_outbound_ports, &self.exclude_outbound_ports);
+        let (excluded, guests) = (&self.exclude_interfaces, &self.virtual_interfaces);
+        let inbound = at.value.as_ref().map(Selection::to_string).unwrap_or_default();
+        [
+            set(to, By::IncludeOutboundRanges, Origin::IncludeOutboundRanges, to.value.to_string()),
+            set(not_to, By::ExcludeOutboundRanges, Origin::ExcludeOutboundRanges, spell(&not_to.value)),
+            set(at, By::IncludeInboundPorts, Origin::IncludeInboundPorts, inbound),
+            set(not_at, By::ExcludeInboundPorts, Origin::ExcludeInboundPorts, spell(&not_at.value)),
+            set(ports, By::IncludeOutboundPorts, Origin::IncludeOutboundPorts, spell(&ports.value)),
+            set(not_ports, By::ExcludeOutboundPorts, Origin::ExcludeOutboundPorts, spell(&not_ports.value)),
+            set(excluded, By::ExcludeInterfaces, Origin::ExcludeInterfaces, spell(&excluded.value)),
+            set(guests, By::RerouteVirtualInterfaces, Origin::VirtualInterfaces, spell(&guests.value)),
+        ]
+    }
+}
+
+/// A parameter that annotation `by` sets, or the one that it comes from.
+fn set<T>(one: &Sourced<T>, by: Annotation, origin: Origin, value: String) -> Parameter {
+    let by = if let Source::Annotation(found) = one.source { found } else { by };
+    let name = by.key().split_once('/').map_or(by.key(), |(_, name)| name);
+    Parameter { name, value, source: one.source, origin }
+}
+
+/// The proxy's own inbound ports (merged telemetry, health, Envoy's telemetry): never captured.
+const PROXY_PORTS: [&str; 3] = ["15020", "15021", "15090"];
+
+/// Inbound ports that are not captured: those given, then the proxy's own, each spelling once.
+fn uncaptured(given: &str) -> Vec<Port> {
+    let mut seen = BTreeSet::new();
+    let tokens = given.trim().split(',').filter(|token| !token.is_empty()).chain(PROXY_PORTS);
+    tokens.filter(|token| seen.insert(*token)).map(|token| list::port(token.trim())).collect()
+}
+
+/// A pod's annotations.
+struct Annotations<'a>(&'a BTreeMap<String, String>);
+
+impl Annotations<'_> {
+    /// Reads an annotation, or its default where it is absent.
+    fn read<T>(
+        &self,
+        annotation: Annotation,
+        read: impl Fn(&str) -> Result<T, InvalidValue>,
+    ) -> Result<Sourced<T>, AnnotationError> {
+        let (text, source) = match annotation.find(self.0) {
+            Some(text) => (text, Source::Annotation(annotation)),
+            None => (annotation.default_value(), Source::Default),
+        };
+        let value = check_length(annotation, text).and_then(|()| read(text));
+        value
+            .map(|value| Sourced { value, source })
+            .map_err(|reason| AnnotationError { annotation, reason: Box::new(reason) })
+    }
+
+    /// Under which of its two names virtual interfaces are listed: the older one is not even looked at beside the newer.
+    fn virtual_interfaces(&self) -> Annotation {
+        match Annotation::RerouteVirtualInterfaces.find(self.0) {
+            Some(_) => Annotation::RerouteVirtualInterfaces,
+            None => Annotation::KubevirtInterfaces,
+        }
+    }
+}
+
+/// Reads a switch of the proxy's environment. A value that says neither yes nor no counts as no.
+fn switch(proxy: &Proxy<'_>, variable: ProxyEnv, warnings: &mut Vec<EnvWarning>) -> Sourced<bool> {
+    let Some(text) = proxy.env(variable) else {
+        return Sourced::default_value(false);
+    };
+    let value = parse_bool(text).unwrap_or_else(|error| {
+        warnings.push(EnvWarning { variable, error });
+        false
+    });
+    Sourced { value, source: Source::Env(variable) }
 }

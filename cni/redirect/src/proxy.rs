@@ -5,8 +5,8 @@
 use protocol::pod::{Container, PodFacts};
 
 use crate::config::PROXY_ID;
-use crate::parameters::{ProxyEnv, Source, Sourced};
 use crate::ruleset::Id;
+use crate::source::{ProxyEnv, Source, Sourced};
 
 /// The name of the proxy's container.
 const NAME: &str = "istio-proxy";

@@ -3,11 +3,9 @@
 
 use std::fmt::{self, Display};
 
-use redirect::annotations::Annotation;
-use redirect::config::Mode;
-use redirect::host::{Environment, Stack};
-use redirect::list::Selection;
-use redirect::parameters::{ProxyEnv, Source as PodSource, Sourced};
+use redirect::host::Environment;
+use redirect::list::spell;
+use redirect::parameters::{Parameter, Source as PodSource};
 use redirect::ruleset::Origin;
 use redirect::{Config, Redirect};
 
@@ -74,24 +72,6 @@ pub(super) fn find(settings: &[Setting], origin: Origin) -> Option<&Setting> {
     settings.iter().find(|setting| setting.origin == Some(origin))
 }
 
-fn list<T: Display>(list: &[T]) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-fn selection<T: Display>(selection: &Selection<T>) -> String {
-    match selection {
-        Selection::All => "*".to_owned(),
-        Selection::List(listed) => list(listed),
-    }
-}
-
-fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Redirect => "REDIRECT",
-        Mode::Tproxy => "TPROXY",
-    }
-}
-
 /// Settings of a pod, as the CNI plugin reads it.
 #[must_use]
 pub(super) fn of_pod(
@@ -100,55 +80,14 @@ pub(super) fn of_pod(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Setting> {
     let mut settings = Vec::with_capacity(17);
-    let mut add = |name: &str, value: String, source: PodSource, origin| {
+    for Parameter { name, value, source, origin } in redirect.parameters() {
         let source = match source {
             PodSource::Default => Source::Default,
             PodSource::Annotation(annotation) => Source::Annotation(annotation.key()),
             PodSource::Env(variable) => Source::Env(variable.name().to_owned()),
             PodSource::SecurityContext => Source::SecurityContext,
         };
-        settings.push(Setting { name: name.to_owned(), value, source, origin });
-    };
-    add("interceptionMode", mode(redirect.mode.value).to_owned(), redirect.mode.source, Some(Origin::Tproxy));
-    for (name, id, origin) in
-        [("runAsUser", &redirect.uid, Origin::ProxyUid), ("runAsGroup", &redirect.gid, Origin::ProxyGid)]
-    {
-        add(name, id.value.to_string(), id.source, Some(origin));
-    }
-    let ranges = &redirect.include_outbound_ranges;
-    add(
-        "includeOutboundIPRanges",
-        selection(&ranges.value),
-        ranges.source,
-        Some(Origin::IncludeOutboundRanges),
-    );
-    let ranges = &redirect.exclude_outbound_ranges;
-    add("excludeOutboundIPRanges", list(&ranges.value), ranges.source, Some(Origin::ExcludeOutboundRanges));
-    let inbound = &redirect.include_inbound_ports;
-    let included = inbound.value.as_ref().map(selection).unwrap_or_default();
-    add("includeInboundPorts", included, inbound.source, Some(Origin::IncludeInboundPorts));
-    for (name, ports, origin) in [
-        ("excludeInboundPorts", &redirect.exclude_inbound_ports, Origin::ExcludeInboundPorts),
-        ("includeOutboundPorts", &redirect.include_outbound_ports, Origin::IncludeOutboundPorts),
-        ("excludeOutboundPorts", &redirect.exclude_outbound_ports, Origin::ExcludeOutboundPorts),
-    ] {
-        add(name, list(&ports.value), ports.source, Some(origin));
-    }
-    let excluded = &redirect.exclude_interfaces;
-    add("excludeInterfaces", list(&excluded.value), excluded.source, Some(Origin::ExcludeInterfaces));
-    let virtual_ = &redirect.virtual_interfaces;
-    let name = match virtual_.source {
-        PodSource::Annotation(Annotation::KubevirtInterfaces) => "kubevirtInterfaces",
-        _ => "reroute-virtual-interfaces",
-    };
-    add(name, list(&virtual_.value), virtual_.source, Some(Origin::VirtualInterfaces));
-    let dual = Sourced { value: redirect.stack.value == Stack::Dual, source: redirect.stack.source };
-    for (variable, switch, origin) in [
-        (ProxyEnv::DnsCapture, &redirect.dns, Some(Origin::Dns)),
-        (ProxyEnv::DualStack, &dual, Some(Origin::OtherFamily)),
-        (ProxyEnv::InvalidDrop, &redirect.drop_invalid, Some(Origin::DropInvalid)),
-    ] {
-        add(variable.name(), switch.value.to_string(), switch.source, origin);
+        settings.push(Setting { name: name.to_owned(), value, source, origin: Some(origin) });
     }
     settings.extend(of_environment(config, env));
     settings
@@ -161,8 +100,8 @@ fn of_environment(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> [Set
         Setting { name: name.to_owned(), value, source, origin }
     };
     [
-        setting(Environment::GROUPS, selection(&config.owner_groups_include), Some(Origin::OwnerGroups)),
-        setting(Environment::GROUPS_EXCLUDE, list(&config.owner_groups_exclude), None),
+        setting(Environment::GROUPS, config.owner_groups_include.to_string(), Some(Origin::OwnerGroups)),
+        setting(Environment::GROUPS_EXCLUDE, spell(&config.owner_groups_exclude), None),
         setting(Environment::LOOPBACK, config.loopback.to_string(), Some(Origin::Loopback)),
     ]
 }
@@ -201,8 +140,8 @@ pub(super) fn of_flags(given: &Given, config: &Config, env: &dyn Fn(&str) -> Opt
             given::Origin::Flag => Source::Flag,
         };
         let value = match flag.name {
-            "proxy-uid" => list(&config.proxy_uids),
-            "proxy-gid" => list(&config.proxy_gids),
+            "proxy-uid" => spell(&config.proxy_uids),
+            "proxy-gid" => spell(&config.proxy_gids),
             _ => text,
         };
         Setting { name: format!("--{}", flag.name), value, source, origin: *origin }

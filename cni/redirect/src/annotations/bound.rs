@@ -20,18 +20,7 @@ pub const MAX_PAIRS: usize = MAX_LIST;
 /// # Errors
 /// [`InvalidValue::TooLong`]
 pub fn check_length(annotation: Annotation, list: &str) -> Result<(), InvalidValue> {
-    let limit = match annotation {
-        Annotation::InterceptionMode => return Ok(()),
-        Annotation::IncludeOutboundRanges
-        | Annotation::ExcludeOutboundRanges
-        | Annotation::ExcludeInboundPorts
-        | Annotation::IncludeInboundPorts
-        | Annotation::ExcludeOutboundPorts
-        | Annotation::IncludeOutboundPorts => MAX_LIST,
-        Annotation::ExcludeInterfaces
-        | Annotation::RerouteVirtualInterfaces
-        | Annotation::KubevirtInterfaces => MAX_INTERFACES,
-    };
+    let Some(limit) = annotation.limit() else { return Ok(()) };
     match list.split(',').count() {
         found if found > limit => Err(InvalidValue::TooLong { found, limit }),
         _ => Ok(()),
