@@ -96,8 +96,6 @@ pub fn netlink_replies(data: &[u8]) {
 fn expressions(data: &[u8]) {
     let _ = expression::parse(data);
     let _ = expression::jumps_to(data);
-    let copy = data.to_vec();
-    assert_eq!(expression::Meaning::of(data), expression::Meaning::of(&copy), "the same bytes say the same");
     for family in [NfFamily::Ip, NfFamily::Ip6, NfFamily::Inet] {
         let _ = describe(family, data);
     }
