@@ -27,7 +27,7 @@ const NO_DUPLICATE_DETECTION: u32 = 0x02;
 pub(crate) const LOOPBACK: u32 = 1;
 /// Room for the addresses of an ordinary pod.
 const FEW: usize = 8;
-/// How often the list starts again because addresses changed meanwhile.
+/// Maximum attempts at a list that changes meanwhile.
 pub(crate) const ATTEMPTS: usize = 5;
 
 /// The source that upstream's sidecar connects from, so that inbound rules can tell its packets.
@@ -74,7 +74,7 @@ impl AddressError {
     fn refused(verb: &'static str, errno: Errno) -> Self {
         match errno {
             Errno::PERM => Self::Permission(verb),
-            // What the kernel says where the interface has IPv6 switched off.
+            // The kernel's errno where the interface has IPv6 switched off.
             Errno::ACCESS => Self::Ipv6Disabled,
             Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::NODEV => Self::NoIpv6InKernel,
             errno => Self::Change { verb, reason: errno.into() },
@@ -97,7 +97,7 @@ pub struct Address {
     pub flags: u32,
 }
 
-/// What adding the helper address came to.
+/// Outcome of adding the helper address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Helper {
     /// It was added.

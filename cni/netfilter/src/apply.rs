@@ -23,10 +23,10 @@ use crate::step::Step;
 
 pub use error::ApplyError;
 
-/// How often a transaction is planned anew because others changed rules meanwhile.
+/// Maximum attempts at a transaction while others change rules.
 const ATTEMPTS: u32 = 16;
 
-/// What applying came to.
+/// Outcome of applying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// There was nothing of ours; now there is.
@@ -62,7 +62,7 @@ pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
     Err(ApplyError::Busy { attempts: ATTEMPTS })
 }
 
-/// What removing came to.
+/// Outcome of removing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
     /// Something of ours was there, and is gone.
@@ -86,7 +86,7 @@ pub fn remove() -> Result<Removed, ApplyError> {
     }
 }
 
-/// What became of a transaction that was not refused.
+/// Outcome of a transaction that was not rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Commit {
     /// It holds.

@@ -2,7 +2,7 @@
 //! An allocator for a process that lives for a millisecond: memory comes from one static block and is never given back. A system's
 //! allocator asks the kernel for every few pages and returns them, which is a tenth of a pod's set-up time.
 //!
-//! What the block has no room for comes from the system's allocator. As no byte of the block is handed out twice, no thread ever reads
+//! Allocations beyond the block come from the system's allocator. As no byte of the block is handed out twice, no thread ever reads
 //! what another wrote there before: nothing has to be ordered, and what is handed out is zero.
 
 #![expect(unsafe_code, reason = "an allocator hands out pointers")]

@@ -20,7 +20,7 @@ pub use record::Record;
 /// In which form the kernel holds rules, and who writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Backend {
-    /// What `iptables-nft` would have written, over netlink: `iptables -S` in the pod lists it.
+    /// Rules as `iptables-nft` writes them, over netlink: `iptables -S` in the pod lists them.
     NftCompat,
     /// Tables `inet istio-proxy-*` of native expressions, over netlink.
     Nft,
@@ -61,7 +61,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What an operator wants.
+/// The operator's wish.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Wish {
     /// Whatever is right here.
@@ -101,7 +101,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What they come to: a back end by name counts before upstream's settings, and native nftables before a variant of the
+    /// Combines them: a back end by name counts before upstream's settings, and native nftables before a variant of the
     /// iptables tools, as upstream has it. A forced `nft` asks for what `iptables-nft` leaves in the kernel; nft-compat leaves the
     /// same there without needing the tool, and lacks nothing where the tool would work.
     #[must_use]

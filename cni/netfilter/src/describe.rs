@@ -29,7 +29,7 @@ pub fn describe(family: NfFamily, expressions: &[u8]) -> String {
     text.finish()
 }
 
-/// What the register holds.
+/// Content of the register.
 #[derive(Debug, Clone, Copy)]
 enum Loaded<'a> {
     Meta(u32),
@@ -51,7 +51,7 @@ struct Text<'a> {
     loaded: Option<Loaded<'a>>,
     protocol: &'static str,
     any_address: &'static str,
-    /// Whether `-m tcp` was said.
+    /// True after `-m tcp`.
     ports: bool,
     parts: [String; RANKS],
 }
@@ -106,7 +106,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// What was loaded and not compared. `-i +` is kept so, and iptables does not list it.
+    /// Lists an uncompared load. `-i +` is kept so, and iptables does not list it.
     fn flush(&mut self) {
         match self.loaded.take() {
             None | Some(Loaded::Meta(meta::IN_INTERFACE | meta::OUT_INTERFACE)) => {}
@@ -140,7 +140,7 @@ impl<'a> Text<'a> {
                 let port = port(value);
                 match operation {
                     operation::AT_MOST => self.ports("", offset, format!("0:{port}")),
-                    // How iptables lists what it keeps of `! --dport 0:PORT`.
+                    // As iptables lists what it keeps of `! --dport 0:PORT`.
                     operation::GREATER => {
                         self.ports("", offset, format!("{}:{}", port.saturating_add(1), u16::MAX));
                     }

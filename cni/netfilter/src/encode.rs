@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(messages(&batch).last().unwrap().unwrap().kind, message::BATCH_END);
     }
 
-    /// What is said of the first rule of an ordinary pod with this condition added to its protocol.
+    /// Error for the first rule of an ordinary pod with this condition added to its protocol.
     fn refused(conditions: &[Match]) -> Unencodable {
         let mut rules = ruleset(&ordinary()).unwrap();
         rules.rules[0].matches = conditions.to_vec();

@@ -58,7 +58,7 @@ pub enum Expression<'a> {
         base: u32,
         /// First byte.
         offset: u32,
-        /// How many.
+        /// In bytes.
         length: u32,
         /// Where to.
         register: u32,
@@ -67,7 +67,7 @@ pub enum Expression<'a> {
     Mask {
         /// The register, before and after.
         register: u32,
-        /// What is kept.
+        /// Bits to keep.
         mask: &'a [u8],
     },
     /// Compares a register with a value.
@@ -79,7 +79,7 @@ pub enum Expression<'a> {
         /// The value.
         value: &'a [u8],
     },
-    /// Whether a register lies in a range.
+    /// Compares a register with a range.
     Range {
         /// The register.
         register: u32,
@@ -90,11 +90,11 @@ pub enum Expression<'a> {
         /// Upper end, included.
         to: &'a [u8],
     },
-    /// Whether a register is among some values. The kernel lists a set and what is in it elsewhere; a snapshot has them here.
+    /// Looks up a register among some values. The kernel lists a set and what is in it elsewhere; a snapshot has them here.
     Among {
         /// The register.
         register: u32,
-        /// Whether it must not be.
+        /// True if it must not be.
         inverted: bool,
         /// The values, sorted, as a list of attributes: see [`values`].
         values: &'a [u8],
@@ -142,7 +142,7 @@ pub enum Expression<'a> {
 pub struct Extension<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// Which version of its structure.
+    /// Version of its structure.
     pub revision: u32,
     /// The structure.
     pub info: &'a [u8],

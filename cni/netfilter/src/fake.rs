@@ -158,7 +158,7 @@ pub(crate) fn untouched() -> Snapshot {
     Snapshot { generation: nft::UNTOUCHED, tables: Vec::new() }
 }
 
-/// What an ordinary pod gets.
+/// Config of an ordinary pod.
 pub(crate) fn ordinary() -> Config {
     Config {
         ipv6: true,

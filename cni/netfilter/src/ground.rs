@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What rules stand on: the inbound helper address and the policy routes. They go before the rules, so that no packet meets rules
+//! Prerequisites of rules: the inbound helper address and the policy routes. They go first, so that no packet meets rules
 //! that lead nowhere; alone they change nothing, as no packet has the mark and nobody uses the address.
 
 use redirect::config::Config;
@@ -18,7 +18,7 @@ pub enum GroundError {
     Route(#[from] RouteError),
 }
 
-/// What was added, so that exactly that can be taken back.
+/// Additions, so that exactly those can be taken back.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Ground {

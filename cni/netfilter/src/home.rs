@@ -14,7 +14,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Whether it is one of the native back end.
+    /// True for a table of the native back end.
     pub(crate) fn is_native(self) -> bool {
         self.family == NfFamily::Inet
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through the iptables tools, where the kernel or an operator demands it. It acts on the calling thread's namespace.
 //!
-//! What is there is read in process; a tool is started only to change it, for each family once to try and once to do it. Each table is
+//! Rules are read in process; a tool is started only to change them, for each family once to try and once to do it. Each table is
 //! replaced by one commit: what was ours goes and what is wanted comes at once. Tables and families are not changed together;
 //! [`Options::reconcile`] drops all traffic meanwhile. What a tool says of its success is not believed: the namespace is read back.
 //!
@@ -61,16 +61,15 @@ impl fmt::Display for Variant {
     }
 }
 
-/// What was done through the tools.
+/// Result of running the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// What it came to.
     pub applied: Applied,
     /// Why the tools saw the node's files, if they did.
     pub unsandboxed: Option<Unsandboxed>,
 }
 
-/// Whether rules can be written through a variant here: its tool for IPv4 is installed. What the kernel can do is another question.
+/// True if rules can be written through a variant here: its tool for IPv4 is installed. What the kernel can do is another question.
 #[must_use]
 pub fn is_installed(variant: Variant) -> bool {
     tool::find(variant, Family::V4, moment(Options::default().deadline)).is_ok()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What keeps a namespace from redirecting as a configuration wants: its rules, and what they stand on; pure.
+//! Lacks that keep a namespace from redirecting as configured: in its rules and their prerequisites; pure.
 
 use std::net::IpAddr;
 

@@ -57,7 +57,7 @@ pub enum LegacyError {
         /// Its name.
         table: &'static str,
     },
-    /// What the kernel said cannot be read.
+    /// The kernel's reply is malformed.
     #[error("read legacy table {table}: malformed reply from the kernel")]
     Malformed {
         /// Its name.

@@ -28,7 +28,7 @@ pub(crate) fn without_text(snapshot: &Snapshot) -> LiveRules {
     LiveRules { tables: snapshot.tables.iter().map(table).collect() }
 }
 
-/// What writing `wanted` into the namespace of a snapshot would change ([`to_rewrite`]), but for where the kernel calls chains from.
+/// Changes from writing `wanted` into a snapshot's namespace ([`to_rewrite`]), but for where the kernel calls chains from.
 #[must_use]
 pub fn compare(snapshot: &Snapshot, wanted: &Ruleset) -> Vec<Difference> {
     match differences(&without_text(snapshot), wanted) {

@@ -28,7 +28,7 @@ pub fn look() -> Result<LiveRules, LookError> {
     Ok(found)
 }
 
-/// Whether rules of ours are there, of any version and any back end.
+/// True if rules of ours are there, of any version and any back end.
 ///
 /// # Errors
 /// It cannot be read.

@@ -20,9 +20,9 @@ use crate::wire::{
     DONE, DUMP_INTERRUPTED, ERROR, Malformed, Message, acknowledgement, messages, with_sequence,
 };
 
-/// What the kernel writes at most into one datagram of a list.
+/// Most bytes the kernel writes into one datagram of a list.
 const DATAGRAM: usize = 32 * 1024;
-/// How long an answer may take. The kernel has written its first part when the request is sent, so only locks that others hold
+/// Time limit of an answer. The kernel has written its first part when the request is sent, so only locks that others hold
 /// on the same tables can delay the rest: seconds on an overloaded node, and a runtime gives a plugin minutes.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Bit of the sequence numbers of requests that are answered at length: the messages of a transaction count from 1 up and never
@@ -36,7 +36,7 @@ pub(crate) enum ExchangeError {
     System(Errno),
     /// The kernel answered with this error number.
     Refused(i32),
-    /// What is listed changed meanwhile.
+    /// The list changed meanwhile.
     Interrupted,
     /// The answer cannot be read.
     Malformed,
@@ -58,7 +58,7 @@ impl From<Errno> for ExchangeError {
 pub(crate) struct Socket {
     file: OwnedFd,
     buffer: Vec<u8>,
-    /// How many requests were answered at length.
+    /// Number of requests answered at length.
     asked: u32,
 }
 
@@ -184,7 +184,7 @@ impl Socket {
     }
 }
 
-/// What is left until `deadline`, which is to be kept.
+/// Time left until `deadline`; `TIMEDOUT` if none.
 fn left(deadline: Instant) -> Result<Duration, Errno> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(Errno::TIMEDOUT),
@@ -192,7 +192,7 @@ fn left(deadline: Instant) -> Result<Duration, Errno> {
     }
 }
 
-/// Whether the kernel sent it: nobody else has port 0.
+/// True if the kernel sent it: nobody else has port 0.
 fn is_kernel(sender: Option<&SocketAddrAny>) -> bool {
     sender
         .cloned()
@@ -238,7 +238,7 @@ mod tests {
         [head.concat(), sequence.to_ne_bytes().into(), vec![0; 4], body.to_ne_bytes().into()].concat()
     }
 
-    /// What comes of a datagram, and how many elements of a list it had.
+    /// Result of a datagram, and its number of list elements.
     fn read(datagram: &[Vec<u8>]) -> (Result<bool, ExchangeError>, usize) {
         let mut elements = 0;
         let answer = answered(&datagram.concat(), OURS, &mut |_| {

@@ -30,7 +30,7 @@ thread_local! {
     static IS_MAIN: bool = rustix::thread::gettid() == rustix::process::getpid();
 }
 
-/// Whether the calling thread is the one that its process began with.
+/// True if the calling thread is the one that its process began with.
 pub(crate) fn is_main_thread() -> bool {
     IS_MAIN.with(|is_main| *is_main)
 }
@@ -64,7 +64,7 @@ pub enum NetnsError {
     },
 }
 
-/// What tells one network namespace from another for as long as either lives.
+/// Identity of a network namespace for as long as it lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetnsId {
     /// Device number of the namespace's file.
@@ -108,7 +108,7 @@ impl Netns {
         Self::open(own_proc!("ns/net"))
     }
 
-    /// Whether this is the calling thread's namespace.
+    /// True if this is the calling thread's namespace.
     ///
     /// # Errors
     /// If `/proc` is not mounted.

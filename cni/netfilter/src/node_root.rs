@@ -13,10 +13,10 @@ use rustix::io::Errno;
 
 use crate::netns::Netns;
 
-/// What is opened never holds the caller, whatever it turns out to be.
+/// Opening never blocks the caller, whatever the file turns out to be.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// How far up is looked: the agent, what started its container, and whatever started that.
+/// Depth of the search: the agent, what started its container, and whatever started that.
 const GENERATIONS: usize = 8;
 
 /// The node's file system, as its first process sees it and as the container runtime does.
@@ -53,7 +53,7 @@ impl NodeRoot {
         self.roots.iter().find_map(|root| netns(&open_in(root, path, READ).ok()?))
     }
 
-    /// Whether the node has anything at a path, in any of its roots; `None` where a root does not tell.
+    /// True if the node has anything at a path, in any of its roots; `None` where a root does not tell.
     #[must_use]
     pub fn has(&self, path: &Path) -> Option<bool> {
         any(self.roots.iter().map(|root| open_in(root, path, OFlags::PATH | OFlags::CLOEXEC)))

@@ -10,7 +10,7 @@ use crate::live::{family, without_text};
 use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 use crate::wanted::{Wanted, WantedTable};
 
-/// Whether the namespace holds redirection rules of any version and of either nf_tables back end: a chain of ours with a rule
+/// True if the namespace holds redirection rules of any version and of either nf_tables back end: a chain of ours with a rule
 /// in it, a jump to one, or a table of the native back end. Rules of the legacy back end cannot be seen in a snapshot: see
 /// [`crate::legacy`].
 #[must_use]
@@ -18,7 +18,7 @@ pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
     native_tables(snapshot).next().is_some() || without_text(snapshot).hold_ours()
 }
 
-/// What is ours in one table.
+/// Our part of one table.
 pub(crate) struct OwnTable<'a> {
     pub(crate) home: Home,
     pub(crate) state: &'a TableState,
@@ -29,7 +29,7 @@ pub(crate) struct OwnTable<'a> {
     pub(crate) built_in: Vec<(&'a ChainState, Vec<bool>)>,
 }
 
-/// What is ours in a namespace, and the tables that it is in.
+/// Our part of a namespace, and the tables that it is in.
 pub(crate) struct Survey<'a> {
     /// Tables of the native back end.
     pub(crate) native: Vec<(Home, &'a TableState)>,
@@ -53,7 +53,7 @@ impl<'a> Survey<'a> {
         Self { native: native_tables(snapshot).collect(), tables }
     }
 
-    /// What is ours in a table of iptables.
+    /// Our part of a table of iptables.
     pub(crate) fn table(&self, home: Home) -> Option<&OwnTable<'a>> {
         self.tables.iter().find(|own| own.home == home)
     }
@@ -63,7 +63,7 @@ impl<'a> Survey<'a> {
         self.native.iter().find(|(own, _)| *own == home).map(|(_, state)| *state)
     }
 
-    /// Whether anything of ours is there.
+    /// True if nothing of ours is there.
     pub(crate) fn is_empty(&self) -> bool {
         self.native.is_empty()
             && self.tables.iter().all(|table| {

@@ -54,7 +54,7 @@ pub enum OwnerError {
     Enter(#[source] io::Error),
 }
 
-/// What entering came to.
+/// Outcome of entering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entered {
     /// The process is in another user namespace now.
@@ -90,7 +90,7 @@ pub fn enter() -> Result<Entered, OwnerError> {
     }
 }
 
-/// What the iptables tools cannot do without.
+/// Capabilities that the iptables tools need.
 const OF_TOOLS: [CapabilitySet; 2] = [CapabilitySet::NET_ADMIN, CapabilitySet::NET_RAW];
 
 /// As [`enter`], for a process that then starts the iptables tools. A program that is started would lose all capabilities there: the caller's

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What has to be sent so that a namespace holds a ruleset; pure.
+//! Transaction that makes a namespace hold a ruleset; pure.
 //!
 //! One transaction deletes what is ours ([`crate::ours`]) and writes what is wanted. Rules and chains of others stay where they are,
 //! among themselves and in front of what upstream would append behind them. A chain of ours that a rule of somebody else
@@ -17,7 +17,6 @@ use crate::snapshot::{ChainState, Name, NfFamily, Snapshot};
 use crate::wanted::{Wanted, WantedChain, WantedTable};
 use crate::wire::Writer;
 
-/// What has to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// Nothing: the wanted rules are there, and nothing else of ours.
@@ -26,7 +25,7 @@ pub enum Plan {
     Send {
         /// The transaction.
         batch: Vec<u8>,
-        /// Whether something of ours is replaced.
+        /// True if something of ours is replaced.
         replaces: bool,
     },
 }
@@ -83,7 +82,7 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
     Ok(Plan::Send { batch: encode::end(out), replaces: !survey.is_empty() })
 }
 
-/// Whether wanted rules would run where they go.
+/// Checks that wanted rules run where they go.
 fn check(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>) -> Result<(), PlanError> {
     let Some(own) = own else { return Ok(()) };
     if own.state.flags & nft::TABLE_DORMANT != 0 {
@@ -103,7 +102,7 @@ fn check(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>) -> Result<(), Pla
     Ok(())
 }
 
-/// Whether each wanted chain that is there is called from where it should. A chain's type and priority matter here alone: somebody else
+/// True if each wanted chain that is there is called from where it should. A chain's type and priority matter here alone: somebody else
 /// who made the chain beforehand has chosen them.
 fn are_hooked(survey: &Survey<'_>, wanted: &Wanted<'_>) -> bool {
     wanted.tables.iter().all(|table| {
@@ -115,7 +114,7 @@ fn are_hooked(survey: &Survey<'_>, wanted: &Wanted<'_>) -> bool {
     })
 }
 
-/// Whether the kernel calls a chain from where it should, or, for a chain of ours, does not call it at all.
+/// True if the kernel calls a chain from where it should, or, for a chain of ours, does not call it at all.
 fn is_hooked(table: &WantedTable<'_>, chain: &WantedChain<'_>, state: &ChainState) -> bool {
     match (Hook::of(table.home.table, chain.chain), &state.base) {
         (None, None) => true,

@@ -23,25 +23,22 @@ use crate::owner::{self, Entered, OwnerError};
 
 pub use crate::iptables::{Options, Surroundings};
 
-/// What a namespace should hold.
+/// Wanted state of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What rules are made of; the dialect follows from the back end.
+    /// Source of the rules; the dialect follows from the back end.
     pub config: Config,
-    /// What the operator wants.
     pub wish: Wish,
-    /// What the node agent found right for this node. It counts for [`Wish::Auto`].
+    /// The node agent's choice for this node. It counts for [`Wish::Auto`].
     pub recorded: Option<Choice>,
-    /// How the iptables tools are used.
+    /// Use of the iptables tools.
     pub options: Options,
 }
 
-/// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Programmed {
     /// Through which back end, and why that one.
     pub choice: Choice,
-    /// What it came to.
     pub applied: Applied,
     /// Why the iptables tools saw the node's files, if they did.
     pub unsandboxed: Option<Unsandboxed>,
@@ -71,7 +68,6 @@ pub enum ProgramError {
     /// The kernel lacks what the first back end needs, and the last one that was tried instead failed, too.
     #[error("{lack}; nor, through back end {instead}, to {failure}")]
     Instead {
-        /// What is lacking.
         lack: Box<ApplyError>,
         /// The last one.
         instead: Backend,
@@ -153,7 +149,7 @@ fn told(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> Pr
     }
 }
 
-/// What is tried first.
+/// First choice.
 fn first(request: &Request, legacy: &LiveRules) -> Choice {
     let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
     let others = if request.wish != Wish::Auto || !legacy::ours::has_rules_of_others(legacy) {
@@ -181,7 +177,7 @@ pub fn remove(
     Ok(if rules { Removed::Rules } else { Removed::Nothing })
 }
 
-/// What removing came to.
+/// Outcome of removing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
     /// There were rules of ours.

@@ -12,7 +12,7 @@ use crate::nft::{self, attribute, message};
 use crate::snapshot::{Base, ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
 use crate::wire::{DUMP, Malformed, Message, attributes, be32, be64, fixed, messages, text};
 
-/// How often reading starts again because rules changed meanwhile.
+/// Maximum attempts at reading while rules change.
 const ATTEMPTS: u32 = 16;
 
 /// Why rules could not be read.
@@ -28,10 +28,7 @@ pub enum ReadError {
     Permission,
     /// Others kept changing rules while they were read.
     #[error("read rules: they changed during each of {attempts} attempts")]
-    Busy {
-        /// How often it was tried.
-        attempts: u32,
-    },
+    Busy { attempts: u32 },
     /// The socket failed, or the kernel refused for a reason of its own.
     #[error("read rules")]
     Socket(#[source] io::Error),
@@ -165,7 +162,7 @@ fn generation_of(reply: &Message<'_>) -> Result<u32, Malformed> {
     Err(Malformed)
 }
 
-/// What replies of the kernel say, one behind the other: tables, chains, rules; others are passed over. Sets without a name are not
+/// Parses replies of the kernel, one behind the other: tables, chains, rules; others are passed over. Sets without a name are not
 /// asked for.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is ours in tables that the iptables tools write: the chains to empty and the rules to delete.
+//! Our part of tables that the iptables tools write: the chains to empty and the rules to delete.
 
 use redirect::live::compare::{Form, to_rewrite};
 use redirect::live::ours::Ours;
@@ -10,7 +10,7 @@ use redirect::ruleset::{Family, Ruleset, Table};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnChain {
     pub(crate) name: String,
-    /// Whether a rule of somebody else jumps to it, so that it cannot be deleted.
+    /// True if a foreign rule jumps to it, so that it cannot be deleted.
     pub(crate) held: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn tellable(rule: &LiveRule) -> Option<String> {
     (says_as_much && rule.text.bytes().all(is_plain)).then(|| rule.text.clone())
 }
 
-/// What is ours in one table.
+/// Our part of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableResidue {
     pub(crate) family: Family,
@@ -59,12 +59,12 @@ pub(crate) struct TableResidue {
     pub(crate) rules: Vec<OwnRule>,
 }
 
-/// What is ours in a namespace.
+/// Our part of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Residue {
     /// The tables that hold anything of ours.
     pub(crate) tables: Vec<TableResidue>,
-    /// Whether that is not exactly what is wanted.
+    /// True unless that is exactly what is wanted.
     pub(crate) differs: bool,
 }
 
@@ -74,7 +74,7 @@ impl Residue {
     }
 }
 
-/// What is ours in tables of iptables, and whether it is what `wanted` asks for. Tables of another form than `form` only count as different.
+/// Our part of iptables' tables, and whether it is what `wanted` asks for. Tables of another form than `form` only count as different.
 pub(crate) fn residue(found: &LiveRules, wanted: &Ruleset, form: Form) -> Residue {
     let mut residue = Residue { tables: Vec::new(), differs: !to_rewrite(found, wanted, form).is_empty() };
     for family in [Family::V4, Family::V6] {

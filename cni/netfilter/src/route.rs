@@ -22,14 +22,14 @@ use crate::address::{ATTEMPTS, Rtnetlink};
 use crate::netlink::{ExchangeError, Socket};
 use crate::wire::{Malformed, Writer};
 
-/// Which packets are delivered locally, and the table that says so.
+/// Packets that are delivered locally, and the table that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyRoutes {
     /// The mark of the packets.
     pub mark: u32,
     /// The table.
     pub table: u32,
-    /// Whether IPv6 packets are, too.
+    /// True if IPv6 packets are, too.
     pub ipv6: bool,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What was added, so that exactly that can be taken back.
+/// Additions, so that exactly those can be taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedRoutes {
     wanted: PolicyRoutes,
@@ -73,7 +73,7 @@ pub struct AddedRoutes {
 }
 
 impl AddedRoutes {
-    /// Whether everything was there before.
+    /// True if everything was there before.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -106,12 +106,12 @@ impl Rtnetlink {
             }
         }
         let Some(error) = failed else { return Ok(added) };
-        // What stays if this fails, too, leads no packet anywhere: nothing has the mark without rules.
+        // Parts left if this fails, too, lead no packet anywhere: nothing has the mark without rules.
         let _ = self.take_back_routes(&added);
         Err(error)
     }
 
-    /// Whether the policy routes are there. Anybody may ask.
+    /// True if the policy routes are there. Anybody may ask.
     ///
     /// # Errors
     /// If rules or routes cannot be listed.
@@ -127,7 +127,7 @@ impl Rtnetlink {
         Ok(true)
     }
 
-    /// What is wrong if a step was refused; nothing, if what it would add is there.
+    /// Error for a rejected step; `None` if what it would add is there.
     fn missing(&mut self, step: Step, errno: i32) -> Option<RouteError> {
         match (Errno::from_raw_os_error(errno), step.part) {
             // Somebody was quicker with the very same one.
@@ -217,7 +217,7 @@ impl Rtnetlink {
         })
     }
 
-    /// Whether the table's default route is the one that we would add.
+    /// True if the table's default route is the one that we would add.
     fn has_route(&mut self, family: Family, table: u32) -> Result<bool, RouteError> {
         let found = self.dump(&list_routes(family), |kind, body| match kind {
             RTM_NEWROUTE => is_local_default(body, table).map(|is| is.then_some(())),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a namespace held at one generation: tables, chains, rules. Only data; [`crate::read()`] fills it.
+//! A namespace at one generation: tables, chains, rules. Only data; [`crate::read()`] fills it.
 
 use std::fmt;
 
@@ -84,7 +84,7 @@ impl fmt::Display for NfFamily {
     }
 }
 
-/// How often a rule was met.
+/// Matches of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counter {
     /// Packets.
@@ -107,7 +107,7 @@ pub struct RuleState {
     pub userdata: Vec<u8>,
 }
 
-/// What makes a chain one that the kernel calls.
+/// Hook by which the kernel calls a base chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     /// `NF_INET_*` hook number.
@@ -168,7 +168,7 @@ pub struct RuleCounter<'a> {
     pub chain: &'a Name,
     /// 1-based position in the chain.
     pub position: usize,
-    /// What it counted; zero if the rule has no counter.
+    /// Its count; zero if the rule has no counter.
     pub counter: Counter,
 }
 

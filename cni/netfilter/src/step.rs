@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a message of a transaction asks for, read back from its bytes: for telling a person what the kernel refused without
+//! Request of a transaction's message, read back from its bytes: for telling a person what the kernel refused without
 //! keeping books while everything goes well.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::nft::{self, attribute, message};
 use crate::snapshot::{Name, NfFamily};
 use crate::wire::{Message, attributes, messages, text};
 
-/// What a message does.
+/// A message's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Action {
@@ -26,7 +26,6 @@ pub enum Action {
 /// One step of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
     pub action: Action,
     /// Family of the table.
     pub family: NfFamily,
@@ -36,7 +35,7 @@ pub struct Step {
     pub chain: Option<Name>,
     /// The rule that is added, in the words of `iptables -S` or `nft list`.
     pub rule: Option<String>,
-    /// What not every kernel has of what it needs.
+    /// Optional kernel features that it needs.
     pub(crate) needs: Vec<Needed>,
 }
 
@@ -143,7 +142,7 @@ impl Step {
     }
 }
 
-/// What not every kernel has: extensions, and expressions that are modules of their own.
+/// Optional kernel feature: an extension, or an expression that is a module of its own.
 fn need(element: &[u8]) -> Option<Needed> {
     let (extension, is_target) = match one(element).ok()? {
         Expression::Match(extension) => (extension, false),

@@ -46,7 +46,7 @@ pub(crate) const ERROR: u16 = 2;
 /// `NLMSG_DONE`: a list ends.
 pub(crate) const DONE: u16 = 3;
 
-/// What netlink pads a length to.
+/// Length as netlink pads it.
 pub(crate) const fn aligned(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
 }
@@ -57,7 +57,7 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
-    /// What follows the header.
+    /// Bytes after the header.
     pub(crate) body: &'a [u8],
 }
 

@@ -105,7 +105,7 @@ impl Annotation {
         }
     }
 
-    /// How many elements its list may have; `None` if it is no list.
+    /// Maximum number of list elements; `None` if it is no list.
     #[must_use]
     pub fn limit(self) -> Option<usize> {
         match self {
@@ -133,13 +133,13 @@ impl Annotation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("annotation value error for value {}; annotationFound = true: {reason}", annotation.short_name())]
 pub struct AnnotationError {
-    /// Which annotation.
+    /// The annotation.
     pub annotation: Annotation,
-    /// What is wrong with its value.
+    /// Error in its value.
     pub reason: Box<InvalidValue>,
 }
 
-/// What is wrong with a value.
+/// Error in a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidValue {
     /// Neither `REDIRECT` nor `TPROXY`; `NONE` is not accepted here either.
@@ -160,9 +160,9 @@ pub enum InvalidValue {
     /// A list that is longer than any that is meant.
     #[error("{found} elements, at most {limit} are accepted")]
     TooLong {
-        /// How many it has.
+        /// Its length.
         found: usize,
-        /// How many it may have.
+        /// Maximum length.
         limit: usize,
     },
     /// Each range is redirected for each virtual interface.
@@ -171,11 +171,11 @@ pub enum InvalidValue {
         ranges.saturating_mul(*interfaces)
     )]
     TooManyPairs {
-        /// How many ranges are listed.
+        /// Number of listed ranges.
         ranges: usize,
-        /// For how many interfaces.
+        /// Number of interfaces.
         interfaces: usize,
-        /// How many rules that may make.
+        /// Maximum number of rules.
         limit: usize,
     },
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `istio-iptables` checks of its settings before it does anything, refused in upstream's words. How lists are read is
-//! in [`crate::list`], truth values and numbers are in [`crate::go`].
+//! Validation of `istio-iptables` settings before anything else, with upstream's error messages. Lists are read
+//! in [`crate::list`], booleans and numbers in [`crate::go`].
 
 use crate::go::{PrefixError, parse_prefix};
 use crate::list::Selection;
@@ -22,25 +22,25 @@ pub enum SettingError {
     /// The loopback prefix is none.
     #[error("failed to parse CIDR {text}: {error}")]
     Prefix {
-        /// What was given.
+        /// The input.
         text: String,
-        /// What is wrong with it; part of the message, as upstream has it.
+        /// Error in `text`; part of the message, as upstream has it.
         error: PrefixError,
     },
     /// The loopback prefix is of IPv6 or elsewhere.
     #[error("expected valid IPv4 loopback address in CIDR {text}; found {}", cidr.address)]
     NoLoopback {
-        /// What was given.
+        /// The input.
         text: String,
-        /// What it means.
+        /// The parsed prefix.
         cidr: Cidr,
     },
     /// The loopback prefix is wider than all of loopback.
     #[error("expected CIDR {text} to have mask in range [8, 32]; found {}", cidr.length)]
     LoopbackLength {
-        /// What was given.
+        /// The input.
         text: String,
-        /// What it means.
+        /// The parsed prefix.
         cidr: Cidr,
     },
 }

@@ -9,7 +9,7 @@ use crate::host::LOOPBACK_V4;
 use crate::list::Selection;
 use crate::ruleset::{Cidr, Dialect, Id, Port};
 
-/// How inbound traffic is captured.
+/// Capture mode of inbound traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// NAT: the proxy asks conntrack for the original destination.
@@ -30,7 +30,7 @@ impl Mode {
     }
 }
 
-/// Which DNS traffic goes to the agent.
+/// DNS traffic that goes to the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Dns {
     /// None.
@@ -48,7 +48,7 @@ pub enum Dns {
 }
 
 impl Dns {
-    /// Whether there is anything to capture.
+    /// True if there is anything to capture.
     #[must_use]
     pub fn is_on(&self) -> bool {
         match self {
@@ -68,14 +68,14 @@ pub const DNS_PORT: u16 = 15053;
 /// The mark of the proxy's own packets to the pod's address, so that its inbound side takes them (TPROXY).
 pub const OUTBOUND_MARK: u32 = 1338;
 
-/// What rules are generated from.
+/// Input of rule generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Whose conventions the rules follow; the back end decides it.
     pub dialect: Dialect,
-    /// Whether IPv6 rules are written.
+    /// True if IPv6 rules are written.
     pub ipv6: bool,
-    /// How inbound traffic is captured.
+    /// Capture mode of inbound traffic.
     pub mode: Mode,
     /// Where the proxy takes outbound traffic.
     pub proxy_port: u16,
@@ -107,11 +107,11 @@ pub struct Config {
     pub owner_groups_include: Selection<Id>,
     /// Groups whose outbound traffic is not; counts only beside [`Selection::All`].
     pub owner_groups_exclude: Vec<Id>,
-    /// What counts as loopback in IPv4 rules.
+    /// Loopback prefix in IPv4 rules.
     pub loopback: Cidr,
-    /// Which DNS traffic goes to the agent.
+    /// DNS traffic that goes to the agent.
     pub dns: Dns,
-    /// Whether packets that conntrack cannot place are dropped.
+    /// True if packets of conntrack state INVALID are dropped.
     pub drop_invalid: bool,
     /// The mark that sends a packet to the proxy (TPROXY).
     pub tproxy_mark: u32,
@@ -150,7 +150,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether marked packets need policy routes: only if TPROXY captures anything.
+    /// True if marked packets need policy routes: only if TPROXY captures anything.
     #[must_use]
     pub fn needs_policy_routes(&self) -> bool {
         match self.mode {

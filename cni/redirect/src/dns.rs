@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which resolvers a `resolv.conf` names, read as upstream's parser reads it. Opening the file is left to others.
+//! Resolvers of a `resolv.conf`, parsed as upstream parses it. Opening the file is left to the caller.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a pod is redirected, and how.
+//! Decision to redirect a pod, and how.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const INJECT: &str = "sidecar.istio.io/inject";
 /// The injector's mark on a pod.
 const STATUS: &str = "sidecar.istio.io/status";
 
-/// What becomes of a pod.
+/// Decision on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Enrolment {
     /// It is left alone.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the place where rules are applied contributes: the addresses of the namespace, and the few settings that are
+//! Inputs from the place where rules are applied: the addresses of the namespace, and the few settings that are
 //! read from the environment of the process that applies.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +8,7 @@ use crate::go::PrefixError;
 use crate::list::{self, Selection};
 use crate::ruleset::{Cidr, Family, Id};
 
-/// Whether a pod asks for both families (`ISTIO_DUAL_STACK`).
+/// Choice of address families of a pod (`ISTIO_DUAL_STACK`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// The first address decides: a pod whose first address is IPv4 gets no IPv6 rules.
@@ -18,12 +18,12 @@ pub enum Stack {
     Dual,
 }
 
-/// What the addresses of a namespace say.
+/// Address families of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressFamilies {
     /// The namespace's first own address.
     pub first: IpAddr,
-    /// Whether IPv6 rules are written.
+    /// True if IPv6 rules are written.
     pub ipv6: bool,
 }
 
@@ -82,9 +82,9 @@ pub const LOOPBACK_V6: Cidr = Cidr { address: IpAddr::V6(std::net::Ipv6Addr::LOC
 /// The place where rules are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// What the addresses of the namespace say.
+    /// Address families of the namespace.
     pub addresses: AddressFamilies,
-    /// What the environment says.
+    /// Settings from the environment.
     pub environment: Environment,
 }
 
@@ -95,7 +95,7 @@ pub struct Environment {
     pub groups_include: Selection<Id>,
     /// Groups whose outbound traffic is not ([`Environment::GROUPS_EXCLUDE`]); counts only beside `*`.
     pub groups_exclude: Vec<Id>,
-    /// What counts as loopback in IPv4 rules ([`Environment::LOOPBACK`]).
+    /// Loopback prefix in IPv4 rules ([`Environment::LOOPBACK`]).
     pub loopback: Cidr,
 }
 

@@ -38,7 +38,7 @@ pub enum LiveFamily {
 }
 
 impl LiveFamily {
-    /// Whether packets of `family` meet tables of this one.
+    /// True if packets of `family` meet tables of this one.
     #[must_use]
     pub fn covers(self, family: Family) -> bool {
         match self {
@@ -88,20 +88,20 @@ impl LiveHook {
     }
 }
 
-/// What makes a chain one that the kernel calls.
+/// Hook attachment of a base chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// From where.
     pub hook: LiveHook,
     /// Chains of one hook run by priority, lower first.
     pub priority: i32,
-    /// What kind of chain it is.
+    /// Its chain type.
     pub kind: ChainKind,
-    /// What becomes of a packet at its end.
+    /// Verdict on a packet at its end.
     pub policy: Policy,
 }
 
-/// Whether a chain sees every packet.
+/// Packets that a chain sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChainKind {
     /// Every packet (`filter`, `route`).
@@ -110,7 +110,7 @@ pub enum ChainKind {
     First,
 }
 
-/// What becomes of a packet at the end of a chain.
+/// Verdict on a packet at the end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the field's own")]
 pub enum Policy {
@@ -174,13 +174,13 @@ pub enum Action {
 pub struct LiveRule {
     /// All must hold.
     pub conditions: Vec<Condition>,
-    /// What then happens, in order.
+    /// Actions if they hold, in order.
     pub actions: Vec<Action>,
     /// Whose extensions its conditions are: what they say of a packet without a socket differs.
     pub dialect: Dialect,
     /// As it was written, without its chain.
     pub text: String,
-    /// How many packets met it, if that is known.
+    /// Number of packets that met it, if known.
     pub packets: Option<u64>,
     /// Its number, unique in its table and growing with time, if that is known.
     pub handle: Option<u64>,

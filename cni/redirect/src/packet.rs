@@ -36,7 +36,7 @@ pub enum Layer4 {
     Other(u8),
 }
 
-/// What conntrack says of the packet's connection.
+/// Conntrack state of the packet's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Connection {
     /// First packet: the only one that the nat table sees.
@@ -116,7 +116,7 @@ pub struct Step {
     pub origin: crate::ruleset::Origin,
 }
 
-/// What the rules do with a packet, and which of them decided it, in order.
+/// Outcome of the rules for a packet, and those that decided it, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Verdict {
     /// Where the packet ends up.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a pod asks of redirection, each value with the place that it comes from.
+//! Redirection settings of a pod, each value with its source.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +18,10 @@ use crate::ruleset::{Cidr, Id, Origin, Port};
 
 pub use crate::source::{EnvWarning, ProxyEnv, Source, Sourced};
 
-/// What an enrolled pod asks of redirection.
+/// Redirection settings of an enrolled pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// How inbound traffic is captured.
+    /// Capture mode of inbound traffic.
     pub mode: Sourced<Mode>,
     /// The proxy's user.
     pub uid: Sourced<Id>,
@@ -43,11 +43,11 @@ pub struct Redirect {
     pub exclude_interfaces: Sourced<Vec<Cow<'static, str>>>,
     /// Interfaces whose inbound traffic is outbound traffic of a guest.
     pub virtual_interfaces: Sourced<Vec<Cow<'static, str>>>,
-    /// Whether all DNS traffic goes to the agent.
+    /// True if all DNS traffic goes to the agent.
     pub dns: Sourced<bool>,
-    /// Whether both families count.
+    /// Choice of address families.
     pub stack: Sourced<Stack>,
-    /// Whether packets that conntrack cannot place are dropped.
+    /// True if packets of conntrack state INVALID are dropped.
     pub drop_invalid: Sourced<bool>,
     /// Variables that could not be read.
     pub warnings: Vec<EnvWarning>,

@@ -11,7 +11,7 @@ use crate::source::{ProxyEnv, Source, Sourced};
 /// The name of the proxy's container.
 const NAME: &str = "istio-proxy";
 
-/// What the containers called `istio-proxy` add up to.
+/// Merged settings of the `istio-proxy` containers.
 #[derive(Debug, Default)]
 pub(crate) struct Proxy<'a> {
     /// The second argument after `proxy`; empty if nobody says.

@@ -18,7 +18,7 @@ pub enum Family {
     V6,
 }
 
-/// Which families a rule is written for.
+/// Families that a rule is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The same rule in every enabled family.
@@ -28,7 +28,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether a rule of this scope is written for `family`.
+    /// True if a rule of this scope is written for `family`.
     #[must_use]
     pub fn covers(self, family: Family) -> bool {
         match self {
@@ -48,7 +48,7 @@ pub enum Dialect {
     Nft,
 }
 
-/// What a rule does with a packet that meets all its conditions.
+/// Action on a packet that meets all conditions of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `-j ACCEPT`
@@ -90,7 +90,7 @@ pub enum Place {
     Insert(u16),
 }
 
-/// Which setting a rule exists for, so that a person can be told why.
+/// Setting that a rule exists for, to explain the rule to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Part of every ruleset.
@@ -142,7 +142,7 @@ pub struct Rule {
     pub place: Place,
     /// Conditions, in upstream's text order; all must hold.
     pub matches: Vec<Match>,
-    /// What then happens.
+    /// Action if all hold.
     pub target: Target,
     /// The setting that it exists for.
     pub origin: Origin,
@@ -168,7 +168,7 @@ pub struct Rule {
 pub struct Ruleset {
     /// Whose conventions it follows.
     pub dialect: Dialect,
-    /// Whether rules of IPv6 are written (IPv4 always is).
+    /// True if IPv6 rules are written (IPv4 always is).
     pub ipv6: bool,
     /// Rules, in order of emission.
     pub rules: Vec<Rule>,

@@ -69,6 +69,6 @@ impl ProxyEnv {
 pub struct EnvWarning {
     /// The variable.
     pub variable: ProxyEnv,
-    /// What is wrong with its value.
+    /// Error in its value.
     pub error: BoolError,
 }

@@ -33,7 +33,7 @@ pub fn condition(condition: &Match) -> String {
     restore::Condition(condition).to_string().trim_end().to_owned()
 }
 
-/// What an iptables rule of these conditions does.
+/// Target of an iptables rule with these conditions.
 #[must_use]
 pub fn target(target: &Target, conditions: &[Match]) -> String {
     restore::Done(target, conditions).to_string()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What rules do with a packet, as the kernel would evaluate them at the packet's hook: raw, then mangle, then nat.
+//! Evaluation of rules for a packet, as in the kernel at the packet's hook: raw, then mangle, then nat.
 //!
 //! [`verdict`] judges rules that we want. It models what they can express, in a namespace where nothing else is programmed and
 //! the proxy listens where rules send traffic. (A TPROXY rule without a listener drops, and so does REDIRECT on an interface
@@ -70,7 +70,7 @@ pub fn zone(ruleset: &Ruleset, packet: &Packet) -> u16 {
     walk.state.zone.unwrap_or(0)
 }
 
-/// Whether a prefix covers an address.
+/// True if a prefix covers an address.
 #[must_use]
 pub fn is_within(address: std::net::IpAddr, cidr: Cidr) -> bool {
     conditions::in_range(Sense::Is, address, cidr)
@@ -91,7 +91,7 @@ pub struct LiveStep {
     pub rule: String,
 }
 
-/// What rules that were found do with a packet.
+/// Verdict of live rules on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveVerdict {
     /// Where the packet ends up, or the rule from which on nobody can say.
@@ -106,7 +106,7 @@ pub struct LiveVerdict {
 pub struct Undecided {
     /// The rule.
     pub rule: LiveStep,
-    /// What of it is not known.
+    /// Unknown part of it.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which pods are left alone and why, and what the others ask for, from pods as the API server gives them.
+//! Skipped pods with reasons, and settings of enrolled ones, from pods as the API server returns them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its own data has to stop")]
 
 use protocol::pod::PodFacts;

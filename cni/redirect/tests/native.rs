@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is different in the native dialect: names, packets whose fate is another, and a fault of upstream that is not copied.
+//! Differences of the native dialect: names, packets with another verdict, and an upstream bug that is not copied.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its own data has to stop")]
 
 use redirect::Config;
@@ -11,7 +11,7 @@ use redirect::ruleset::{Chain, Dialect, Table, Target};
 use redirect::text;
 use redirect::verdict::verdict;
 
-/// What the CNI programs for a pod without annotations whose first address is of IPv4.
+/// Configuration of a pod without annotations whose first address is IPv4.
 fn sidecar() -> Config {
     Config {
         dialect: Dialect::Nft,

@@ -14,7 +14,7 @@ use redirect::ruleset::{
 };
 use redirect::verdict::verdict;
 
-/// What the CNI programs for a pod without annotations.
+/// Configuration of a pod without annotations.
 fn sidecar() -> Config {
     Config {
         inbound_ports_include: inbound_ports("*"),

@@ -28,7 +28,7 @@ pub const APP: Owner = Owner { uid: 1000, gid: 1000 };
 /// sockets: a listener says nothing to a stray.
 const UNHEARD: u16 = 9;
 
-/// How many of the packets may be aimed at rules: a configuration of hundreds of rules leaves room for the others.
+/// Maximum number of packets aimed at rules, so that hundreds of rules leave room for other packets.
 const AIMED: usize = 80;
 
 /// The packets of a configuration, at least `count`, in an order that the seed decides.
@@ -55,7 +55,7 @@ pub fn packets(config: &Config, rules: &Ruleset, count: usize, random: &mut Rand
     all
 }
 
-/// Whether the lab can send it: one host, in no range that has a meaning of its own, and not the lab's own links.
+/// True if the lab can send it: to one host, in no special-purpose range, and not on the lab's own links.
 fn is_sendable(spec: &Spec) -> bool {
     let destination = spec.destination.ip();
     if spec.source.is_ipv4() != destination.is_ipv4() || spec.destination.port() == 0 {
@@ -188,7 +188,7 @@ impl Deriver<'_> {
         }
     }
 
-    /// What every pod must deal with, whatever its configuration.
+    /// Packets for every pod, whatever its configuration.
     fn ordinary(&self) -> Vec<Spec> {
         let proxy = self.proxy();
         let mut all = Vec::new();

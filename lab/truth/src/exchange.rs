@@ -18,17 +18,17 @@ use crate::net::{Net, Place};
 use crate::packet::{Kind, Spec};
 use crate::{segment, socket};
 
-/// How long an answer may take. Everything happens within one kernel; this is for a busy machine, and less than what TCP waits
-/// before it sends again.
+/// Timeout for a reply. Everything happens within one kernel; this allows for contention, and is shorter than TCP's
+/// retransmission timeout.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// How long to look for an answer that should not come.
+/// Time to wait for a reply that should not come.
 const GLANCE: Duration = Duration::from_millis(3);
 
-/// What is said, either way.
+/// Payload in both directions.
 const WORD: &[u8] = b"w";
 
-/// Who got a packet.
+/// Observed outcome of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// A socket.
@@ -43,7 +43,7 @@ pub enum Seen {
         peer: SocketAddr,
         /// The destination before redirection, as conntrack tells it; not known of a datagram.
         original: Option<SocketAddr>,
-        /// Whether the sender got the answer.
+        /// True if the sender got the reply.
         is_answered: bool,
     },
     /// The kernel itself answered.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the evaluator says of a packet, in terms of what can be seen of it.
+//! The evaluator's prediction for a packet, in observable terms.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use crate::flow::{Course, End, Pod, Shape, follow};
 use crate::net::{self, Place};
 use crate::packet::{Kind, Spec};
 
-/// What should be seen of a packet.
+/// Predicted observation of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
-    /// Who gets it.
+    /// Its outcome.
     pub seen: Seen,
-    /// What becomes of the first packet, in a word.
+    /// Verdict on the first packet, in a word.
     pub word: &'static str,
     /// The rules whose counters move.
     pub moved: BTreeSet<RulePlace>,
@@ -46,13 +46,13 @@ pub fn pod(config: &Config) -> Pod {
     }
 }
 
-/// Whether a packet can get an answer at all.
+/// Course of a packet and of its reply.
 #[must_use]
 pub fn course(rules: &Ruleset, pod: &Pod, spec: &Spec, source_port: u16) -> Course {
     follow(rules, pod, &spec.packet(source_port), spec.shape())
 }
 
-/// What the evaluator says.
+/// The evaluator's prediction.
 #[must_use]
 pub fn expect(rules: &Ruleset, spec: &Spec, source_port: u16, course: &Course) -> Expected {
     let native = rules.dialect == Dialect::Nft;
@@ -103,7 +103,7 @@ fn word(course: &Course) -> &'static str {
     }
 }
 
-/// Whether what was seen is what was expected. What conntrack says of a destination that nothing changed is not asked.
+/// True if `seen` is as expected. Conntrack's original destination is ignored where nothing changed it.
 #[must_use]
 pub fn agrees(expected: &Seen, seen: &Seen) -> bool {
     match (expected, seen) {

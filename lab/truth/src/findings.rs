@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the two judges come to. Pure.
+//! Results of both judges. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,26 +10,26 @@ use crate::counters::Known;
 use crate::net;
 use crate::unreachable::Unreachable;
 
-/// What one lane saw, or several of one back end.
+/// Results of one lane, or several of one back end.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Findings {
     /// The back end, and who wrote through it.
     pub backend: String,
-    /// How many configurations were programmed.
+    /// Number of programmed configurations.
     pub pods: usize,
-    /// How many packets were sent.
+    /// Number of packets sent.
     pub packets: usize,
     /// Packets that somebody else got than the evaluator says, or as something else, in words.
     pub astray: Vec<String>,
     /// Rules that are not where they should be, and counters that moved and should not have, or the reverse.
     pub disagreements: Vec<String>,
-    /// How many rules there were, over all configurations.
+    /// Number of rules, over all configurations.
     pub rules: usize,
-    /// How many of them some packet met.
+    /// Number of rules that a packet met.
     pub reached: usize,
     /// Configurations that were refused, as they must be, before they were programmed with numbers for names.
     pub refused: usize,
-    /// How often each outcome occurred.
+    /// Number of occurrences by outcome.
     pub outcomes: BTreeMap<&'static str, usize>,
     /// Kinds of rules: each with whether some packet met one.
     #[serde(skip)]
@@ -39,7 +39,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// How often the judges disagree.
+    /// Number of mismatches.
     #[must_use]
     pub fn wrong(&self) -> usize {
         self.astray.len() + self.disagreements.len()

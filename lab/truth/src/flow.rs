@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of a connection: every packet of it at every hook that it meets, with what conntrack and routing make of it
+//! Course of a connection: every packet of it at every hook that it meets, with the effects of conntrack and routing
 //! in between. [`redirect::verdict::verdict`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
 //!
 //! It models what the kernel does between our rules: a packet to the pod itself is looped through `lo` and brings its conntrack
@@ -23,7 +23,7 @@ use track::{Direction, Tracker};
 /// The loopback interface.
 const LO: &str = "lo";
 
-/// Who owns a socket.
+/// Owner of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// User.
@@ -41,22 +41,22 @@ pub struct Link {
     pub address: Cidr,
 }
 
-/// What a packet's way depends on, beside the rules.
+/// Inputs of a packet's path beside the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// The links beside `lo`; in each family the first also leads everywhere else.
     pub links: Vec<Link>,
     /// The mark whose packets stay in the pod, for each family that has policy routes.
     pub routed_marks: Vec<(Family, u32)>,
-    /// Who answers where nothing is redirected.
+    /// Answers where nothing is redirected.
     pub app: Owner,
-    /// Who answers on ports that rules redirect to.
+    /// Answers on ports that rules redirect to.
     pub proxy: Owner,
     /// The ports that the proxy listens on.
     pub proxy_ports: Vec<u16>,
 }
 
-/// How a connection goes on after its first packet.
+/// Course of a connection after its first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A question and an answer.
@@ -92,7 +92,7 @@ pub struct Course {
     pub verdicts: Vec<Verdict>,
     /// Where the first packet ended.
     pub end: End,
-    /// Whether its sender gets an answer that it knows for one.
+    /// True if its sender gets a reply that it recognises.
     pub is_answered: bool,
 }
 
@@ -217,7 +217,7 @@ impl Walk<'_> {
             // Without an address on that interface REDIRECT drops (nf_nat_redirect_ipv4).
             (Outcome::Redirected { .. }, None) => End::Dropped,
             (_, Some((_, to))) => End::Delivered { port: to.port(), local: to },
-            // What rules marked is routed by its mark, even if it is for a neighbour.
+            // Packets that rules marked are routed by mark, even to a neighbour.
             _ if packet.interface == LO || self.pod.route(packet.destination, judged.mark) == LO => {
                 End::Delivered { port: destination(packet).port(), local: destination(packet) }
             }
@@ -260,7 +260,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Whether the answer gets back to the sender as one.
+    /// True if the sender recognises the reply; and its end.
     fn returns(&mut self, first: &Packet, answer: &Packet) -> (bool, End) {
         let (end, _) = self.pass(Direction::Back, answer.clone());
         let expected = match (first.hook, end) {

@@ -28,32 +28,31 @@ use crate::random::Random;
 use crate::writer::{Refusal, Writer};
 use pass::Pass;
 
-/// How long a counter may be behind the event that ended a packet's course.
+/// Maximum lag of a counter behind the event that ended a packet's course.
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// How long a new link may take.
+/// Timeout for a new link.
 const LINK: Duration = Duration::from_secs(10);
 
-/// How many findings of one kind are enough to know that a configuration is wrong.
+/// Findings of one kind that suffice to know that a configuration is wrong.
 const ENOUGH: usize = 5;
 
 /// Ports of senders: no rule names one by itself, and each packet has the next, so that conntrack takes it for a new one.
 const PORTS: std::ops::Range<u16> = 20_000..60_000;
 
-/// What to do.
 #[derive(Debug)]
 pub struct Plan {
-    /// Who programs the pods.
+    /// Programs the pods.
     pub writer: Box<dyn Writer>,
     /// Through which back end.
     pub backend: Backend,
     /// The configurations.
     pub cases: Vec<Case>,
-    /// How many packets each gets, at least.
+    /// Minimum number of packets for each.
     pub packets: usize,
     /// Threads.
     pub lanes: usize,
-    /// What packets there are and in which order.
+    /// Determines the packets and their order.
     pub seed: u32,
     /// A thread with so many findings takes no further configuration.
     pub enough: usize,
@@ -198,7 +197,7 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// What is there and should not be, and the reverse.
+    /// Records missing and unexpected rules.
     fn strangers(&mut self, case: &Case, known: &[Known], live: &[(Place, u64)]) {
         let wanted: BTreeSet<&Place> = known.iter().map(|rule| &rule.place).collect();
         let there: BTreeSet<&Place> = live.iter().map(|(place, _)| place).collect();

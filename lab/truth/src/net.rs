@@ -205,7 +205,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What kind of route.
+/// Kind of route.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     /// An ordinary one.

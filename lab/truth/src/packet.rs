@@ -10,7 +10,6 @@ use redirect::ruleset::Family;
 use crate::flow::{Owner, Shape};
 use crate::net::{self, Place};
 
-/// What kind of packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The first of a connection.
@@ -26,9 +25,8 @@ pub enum Kind {
 /// A packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Spec {
-    /// Who sends it.
+    /// Its sender.
     pub from: Place,
-    /// What it is.
     pub kind: Kind,
     /// Its source address.
     pub source: IpAddr,
@@ -88,7 +86,7 @@ impl Spec {
         }
     }
 
-    /// How its connection goes on.
+    /// Course of its connection.
     #[must_use]
     pub fn shape(&self) -> Shape {
         match self.kind {

@@ -29,7 +29,7 @@ impl Random {
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
-    /// Whether something happens that happens once in `times`.
+    /// True once in `times` calls on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

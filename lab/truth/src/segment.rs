@@ -20,7 +20,7 @@ pub fn echo(is_v6: bool, id: u16) -> Vec<u8> {
     message
 }
 
-/// Whether a message is the reply to [`echo`].
+/// True if a message is the reply to [`echo`].
 #[must_use]
 pub fn is_reply(is_v6: bool, message: &[u8], id: u16) -> bool {
     message.first() == Some(if is_v6 { &129 } else { &0 }) && message.get(4..6) == Some(&id.to_be_bytes())
@@ -39,7 +39,7 @@ pub fn stray(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     segment
 }
 
-/// Whether a segment is the reset of a [`stray`].
+/// True if a segment is the reset of a [`stray`].
 #[must_use]
 pub fn is_reset(segment: &[u8], from: u16, to: u16) -> bool {
     segment.get(..2) == Some(&from.to_be_bytes())
@@ -47,7 +47,7 @@ pub fn is_reset(segment: &[u8], from: u16, to: u16) -> bool {
         && segment.get(13).is_some_and(|flags| flags & RST != 0)
 }
 
-/// What follows an IPv4 header; a raw IPv6 socket leaves the header out.
+/// Payload of an IPv4 packet; a raw IPv6 socket leaves the header out.
 #[must_use]
 pub fn body(packet: &[u8]) -> &[u8] {
     let words = packet.first().map_or(0, |first| usize::from(first & 0x0f));

@@ -89,12 +89,12 @@ fn patiently<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// How long a process that another thread starts may hold copies of closed sockets: until it runs its program, which may wait for a core.
+/// Maximum time that a process forked by another thread holds copies of closed sockets: until its exec, which may wait for a core.
 const FORK: Duration = Duration::from_secs(10);
 
 /// A listener; what it accepts must be accepted as the same owner.
 pub fn listener(at: SocketAddr) -> io::Result<TcpListener> {
-    // Who listens there is found out by either call.
+    // Either call fails if another socket listens there.
     patiently(|| {
         let fd = bound_now(at, SockType::Stream)?;
         listen(&fd, Backlog::new(8)?)?;

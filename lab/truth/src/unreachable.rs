@@ -16,7 +16,7 @@ pub struct Unreachable {
 }
 
 impl Unreachable {
-    /// Whether this speaks of a rule with this text.
+    /// True if this names a rule with this text.
     #[must_use]
     pub fn names(&self, text: &str) -> bool {
         let pattern: Vec<&str> = self.rule.split(' ').collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who programs the pods of the table.
+//! Writers of the pods' rules.
 
 use std::fmt;
 use std::time::Duration;

@@ -73,10 +73,7 @@ pub enum ApplyError {
     },
     /// Others kept changing rules.
     #[error("apply rules: others changed rules during each of {attempts} attempts")]
-    Busy {
-        /// How often it was tried.
-        attempts: u32,
-    },
+    Busy { attempts: u32 },
     /// The kernel refused a step.
     #[error("{step}")]
     Refused {
@@ -101,7 +98,7 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// Whether the kernel lacks something, so that another back end may do.
+    /// True if the kernel lacks something, so that another back end may do.
     #[must_use]
     pub fn is_lack(&self) -> bool {
         matches!(

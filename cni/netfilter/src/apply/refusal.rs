@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What it means that the kernel refused a step. An error number says little: what the step needs is asked for one by one.
+//! Diagnosis of a step that the kernel rejected. An error number says little: what the step needs is asked for one by one.
 
 use rustix::io::Errno;
 
@@ -10,7 +10,7 @@ use crate::read::{self, ReadError};
 use crate::snapshot::NfFamily;
 use crate::step::{Action, Extension, Needed, Step};
 
-/// What the kernel lacks of something that a step needs.
+/// The part of a step's need that the kernel lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lack {
     Nothing,
@@ -47,7 +47,7 @@ fn decide(step: Step, reason: Errno, lacks: impl FnMut(NfFamily, &Needed) -> Lac
     ApplyError::Refused { step: Box::new(step), reason: reason.into() }
 }
 
-/// What is missing, if anything is.
+/// Names the missing need, if any.
 fn missing(step: Step, reason: Errno, mut lacks: impl FnMut(NfFamily, &Needed) -> Lack) -> ApplyError {
     let step = Box::new(step);
     if step.action == Action::CreateTable {
@@ -93,7 +93,7 @@ fn lacks_extension(socket: &mut Socket, family: NfFamily, needed: &Extension) ->
 fn lacks_expression(socket: &mut Socket, family: NfFamily, element: &[u8]) -> Lack {
     let mut lack = Lack::Nothing;
     if socket.send(&query_expression(family, element)).is_ok() {
-        // What cannot be read says nothing about the kernel.
+        // An unreadable reply says nothing about the kernel.
         let _ = socket.acknowledgements(|_, errno| {
             if matches!(
                 Errno::from_raw_os_error(errno),
@@ -121,7 +121,7 @@ mod tests {
         ruleset(&Config { dialect, dns: Dns::All, ..ordinary() }).unwrap()
     }
 
-    /// What is said of the first step that `is_refused`, by a kernel that lacks `missing`.
+    /// Error for the first step that `is_refused`, by a kernel that lacks `missing`.
     fn said(rules: &Ruleset, is_refused: &str, errno: Errno, missing: &str) -> (ApplyError, String) {
         let batch = encode::batch(rules, None).unwrap();
         let steps = messages(&batch).map(|message| Step::of(&batch, message.unwrap().sequence));

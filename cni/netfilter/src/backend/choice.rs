@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which back end is taken, and why.
+//! The chosen back end, and why.
 
 use std::fmt;
 
@@ -81,7 +81,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What to try next after a back end that the kernel turned out not to have; `None` if the error is about something else, or
+/// Next choice after a back end that the kernel turned out not to have; `None` if the error is about something else, or
 /// nothing is left.
 #[must_use]
 pub fn after(tried: Backend, error: &ApplyError) -> Option<Choice> {

@@ -7,7 +7,7 @@ use super::facts::{Facts, LegacyUse};
 use super::{Backend, Choice, Reason, Wish};
 use crate::iptables::Variant;
 
-/// What a back end lacks.
+/// Missing prerequisite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     /// The kernel has no nf_tables.
@@ -48,15 +48,14 @@ pub enum NoBackend {
     Asked {
         /// The one that was asked for.
         backend: Backend,
-        /// What it lacks.
         lack: Lack,
     },
     /// None can.
     #[error("find a back end: {nf_tables}, and {legacy}")]
     Nothing {
-        /// What those of nf_tables lack.
+        /// Missing in nf_tables.
         nf_tables: Lack,
-        /// What legacy iptables lacks.
+        /// Missing in legacy iptables.
         legacy: Lack,
     },
 }
@@ -81,7 +80,7 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, NoBackend> {
     }
 }
 
-/// What a back end lacks here.
+/// First missing prerequisite.
 #[must_use]
 pub fn lacks(backend: Backend, facts: &Facts) -> Option<Lack> {
     let wanted: &[(bool, Lack)] = match backend {

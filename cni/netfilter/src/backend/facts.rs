@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What decides about a back end: what a node has, found in a network namespace that nobody else uses, and what a pod holds. A probe
+//! Facts that decide on a back end: a node's, found in a network namespace that nobody else uses, and a pod's. A probe
 //! makes tables; none is ever made in a pod.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::iptables::{self, Variant};
 use crate::legacy;
 use crate::read::ReadError;
 
-/// Which tables the kernel has for legacy iptables.
+/// The kernel's tables for legacy iptables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LegacyTables {
     /// `filter`; without it nothing of ours is missing but guard rails.
@@ -29,7 +29,7 @@ pub struct LegacyTables {
     pub raw: bool,
 }
 
-/// What a node has.
+/// Node features.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// nf_tables.
@@ -50,7 +50,7 @@ pub struct Facts {
     pub nft_tools: bool,
 }
 
-/// What of legacy iptables decides about a pod's back end.
+/// Foreign legacy rules that decide a pod's back end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LegacyUse {
     /// No rules but ours: neither tables, chains nor policies are rules.
@@ -68,7 +68,7 @@ pub enum ProbeError {
     /// No network namespace to try in.
     #[error("make a network namespace to probe in")]
     Namespace(#[source] std::io::Error),
-    /// What the kernel can do could not be told from its answer.
+    /// The kernel's features could not be told from its answer.
     #[error(transparent)]
     Apply(#[from] ApplyError),
 }
@@ -106,7 +106,7 @@ fn probe_in_new_namespace() -> Result<Facts, ProbeError> {
     })
 }
 
-/// What became of rules that were tried.
+/// Outcome of trying rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Works,

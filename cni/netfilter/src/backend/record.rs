@@ -16,7 +16,6 @@ const CURRENT: u32 = 1;
 pub struct Record {
     /// The choice.
     pub choice: Choice,
-    /// What the node had.
     pub facts: Facts,
 }
 

@@ -9,7 +9,7 @@ use super::{ipv6, port, protocol};
 use crate::expression::{Expression, values};
 use crate::nft::{ct, family, header, meta, operation, verdict};
 
-/// What the register holds.
+/// Content of the register.
 #[derive(Debug, Clone, Copy)]
 enum Loaded<'a> {
     Meta(u32),
@@ -29,7 +29,7 @@ struct Text<'a> {
     register: u32,
     loaded: Option<Loaded<'a>>,
     mask: Option<&'a [u8]>,
-    /// What was asked for of the protocol and of the family.
+    /// The protocol and family asked for.
     protocol: &'static str,
     family: u8,
     /// The lower end of what may become a range.
@@ -222,7 +222,7 @@ impl<'a> Text<'a> {
         self.say(words);
     }
 
-    /// What something is set to.
+    /// The value that is set.
     fn source(&self, register: u32) -> String {
         match self.held(register) {
             Some(Loaded::Value(value)) => mark(value),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What cannot be encoded. It is found before anything is sent.
+//! Errors of encoding, found before anything is sent.
 
 /// Why a ruleset cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,7 +21,7 @@ const CONNTRACK_STATE: u16 = 1;
 /// Every bit of a mark counts.
 const FULL_MASK: u32 = u32::MAX;
 
-/// What `-j CONNMARK` does: `XT_CONNMARK_*`.
+/// Mode of `-j CONNMARK`: `XT_CONNMARK_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnMark {
     Save = 1,

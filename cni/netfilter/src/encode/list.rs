@@ -14,7 +14,7 @@ use crate::wire::{Fixed, NESTED, Writer, aligned};
 /// The longest content of a register.
 const REGISTER_LENGTH: usize = 16;
 
-/// What a register is compared with.
+/// Operand of a register expression.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Content {
     bytes: [u8; REGISTER_LENGTH],
@@ -173,7 +173,7 @@ impl<'a> List<'a> {
         Self { out, count: 0 }
     }
 
-    /// How many expressions were written.
+    /// Number of expressions written.
     pub(super) fn count(&self) -> usize {
         self.count
     }

@@ -15,7 +15,7 @@ use crate::nft::{ct, family, header, meta, operation, verdict};
 /// `IFNAMSIZ`: a whole name is compared with all the bytes that it can have.
 const NAME_LENGTH: usize = 16;
 
-/// How a rule refers to the sets of ports that it asks for.
+/// A rule's references to its sets of ports.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sets<'a> {
     /// By these numbers, one for each set, in order.

@@ -10,7 +10,7 @@ use super::list::{Content, List};
 use super::rule::Side;
 use crate::nft::header;
 
-/// What is loaded of a packet, and what it must be. A prefix of whole bytes loads just those; any other, also the empty one, loads
+/// Part of a packet to load, and its wanted value. A prefix of whole bytes loads just those; any other, also the empty one, loads
 /// the whole address and masks it.
 pub(super) struct Prefix {
     offset: u32,

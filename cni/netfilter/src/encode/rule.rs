@@ -118,7 +118,7 @@ pub(super) fn interface(name: &str) -> Result<&[u8], Unencodable> {
     Ok(bytes)
 }
 
-/// Which end of a packet's way a condition asks about.
+/// End of a packet's way that a condition asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Source,

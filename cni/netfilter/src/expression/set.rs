@@ -8,7 +8,7 @@ use crate::wire::{Malformed, Writer, attributes, be32, text};
 
 /// The name of an expression with its elements. No kernel has it.
 pub(super) const AMONG: &[u8] = b"among";
-/// What names of sets begin with that have no other.
+/// Name prefix of anonymous sets.
 const ANONYMOUS: &[u8] = b"__set";
 
 // Attributes of `among`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What has to be done to rules that the iptables tools write; pure.
+//! Decision about rules that the iptables tools write; pure.
 //!
 //! Upstream counts rules of others as residue, and applies on top of what differs unless it is to reconcile, which fails where a chain of
 //! the same name is there. Here only what is ours counts, and what differs is always replaced; to reconcile only adds guard rails.
@@ -8,12 +8,12 @@ use super::Options;
 use crate::apply::Applied;
 use crate::residue::Residue;
 
-/// What is there of ours.
+/// State of our rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
     Clean,
-    /// What is wanted.
+    /// As wanted.
     Same,
     /// Something else, or only a part.
     Different,
@@ -29,7 +29,6 @@ impl State {
     }
 }
 
-/// What for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// There should be rules.
@@ -38,14 +37,13 @@ pub enum Purpose {
     Remove,
 }
 
-/// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actions {
     /// All traffic is dropped meanwhile.
     pub guard: bool,
-    /// What is ours goes.
+    /// Removes our rules.
     pub remove: bool,
-    /// What is wanted comes.
+    /// Adds wanted rules.
     pub add: bool,
 }
 
@@ -53,7 +51,7 @@ impl Actions {
     /// Nothing.
     pub const NOTHING: Self = Self { guard: false, remove: false, add: false };
 
-    /// What they come to.
+    /// Their outcome.
     #[must_use]
     pub fn applied(self) -> Applied {
         match self {

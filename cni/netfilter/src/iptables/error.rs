@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong with the iptables tools.
+//! Errors of the iptables tools.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use crate::legacy::LegacyError;
 use crate::owner::OwnerError;
 use crate::read::ReadError;
 
-/// What an exit status of the tools stands for.
+/// Meaning of an exit status of the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// 1
@@ -78,7 +78,7 @@ pub enum IptablesError {
     Locked {
         /// Name of the tool.
         tool: String,
-        /// Which file is locked.
+        /// The locked file.
         lock: &'static str,
         /// The process that holds it, if the system tells.
         holder: Option<u32>,
@@ -88,7 +88,7 @@ pub enum IptablesError {
     Timeout {
         /// Its name.
         tool: String,
-        /// How long it may take.
+        /// Its time limit.
         limit: Duration,
     },
     /// The tool failed.
@@ -96,9 +96,9 @@ pub enum IptablesError {
     Failed {
         /// Its name.
         tool: String,
-        /// What kind of failure.
+        /// Kind of failure.
         problem: Problem,
-        /// What it said.
+        /// Its stderr.
         message: String,
     },
     /// The tools said that they succeeded, and the namespace is not as it was to be.
@@ -112,10 +112,10 @@ pub enum IptablesError {
         /// The failed operation.
         purpose: Purpose,
     },
-    /// What is there could not be read.
+    /// Rules could not be read.
     #[error(transparent)]
     Legacy(#[from] LegacyError),
-    /// What is there could not be read.
+    /// Rules could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The user namespace that the rules are meant in could not be entered.
@@ -127,7 +127,7 @@ pub enum IptablesError {
 }
 
 impl IptablesError {
-    /// Whether the same may succeed later without anybody changing anything.
+    /// True if the same may succeed later without anybody changing anything.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(

@@ -8,7 +8,7 @@ use crate::netns::own_proc;
 
 /// The calling process's network namespace, as a file that every process sees.
 pub(super) const NAMESPACE: &str = "/proc/self/ns/net";
-/// What the tools lock if they are told nothing.
+/// The tools' default lock.
 pub(super) const NODE: &str = "/run/xtables.lock";
 
 /// The process that holds the lock of the calling thread's namespace.

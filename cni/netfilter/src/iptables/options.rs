@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the iptables tools are used.
+//! Use of the iptables tools.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub enum Surroundings {
     Container,
 }
 
-/// How the iptables tools are used. The other back ends need none of it: what they do is one transaction.
+/// Use of the iptables tools. The other back ends need none of it: what they do is one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Where the calling process lives.
@@ -22,7 +22,7 @@ pub struct Options {
     pub reconcile: bool,
     /// Write rules that are there already once more.
     pub force: bool,
-    /// How long all tools together may take.
+    /// Time for all tools together.
     pub deadline: Duration,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the kernel holds what a tool was to do. A tool's exit status is no proof: one that could read nothing of its input, or a
+//! Proof that the kernel holds a tool's changes. A tool's exit status is no proof: one that could read nothing of its input, or a
 //! wrapper in its place, succeeds as well.
 
 use redirect::live::{LiveFamily, LiveRules, LiveTable};
@@ -27,12 +27,12 @@ pub(super) fn check(variant: Variant, ruleset: &Ruleset, purpose: Purpose) -> Re
     if proven { Ok(()) } else { Err(IptablesError::Unproven { variant, purpose }) }
 }
 
-/// Whether nothing of ours is left but chains that somebody else's rules hold.
+/// True if nothing of ours is left but chains that foreign rules hold.
 fn is_gone(residue: &Residue) -> bool {
     residue.tables.iter().all(|table| table.rules.is_empty() && table.chains.iter().all(|chain| chain.held))
 }
 
-/// Whether a rule names a user, a group or a service.
+/// True if a rule names a user, a group or a service.
 fn has_names(ruleset: &Ruleset) -> bool {
     ruleset.rules.iter().flat_map(|rule| &rule.matches).any(|condition| match condition {
         Match::Owner(_, Owner::Uid(id) | Owner::Gid(id)) => matches!(id, Id::Name(_)),
@@ -48,7 +48,7 @@ fn live(variant: Variant) -> Result<LiveRules, IptablesError> {
     })
 }
 
-/// Whether each chain of ours has as many rules as wanted, and each built-in one at least as many.
+/// True if each chain of ours has as many rules as wanted, and each built-in one at least as many.
 fn has_as_many(live: &LiveRules, variant: Variant, ruleset: &Ruleset) -> bool {
     [Family::V4, Family::V6].into_iter().all(|family| {
         ruleset.chains(family).iter().all(|wanted| {

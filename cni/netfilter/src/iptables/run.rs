@@ -18,12 +18,12 @@ use super::sandbox::{NodeLock, Unsandboxed, isolated};
 use super::tool::{self, Tool, Version};
 use super::{IptablesError, Problem, Variant, lock};
 
-/// How much of what a tool says is kept.
+/// Bytes kept of each output stream.
 const KEPT: usize = 4096;
-/// What taking guard rails away may take, whatever came before.
+/// Time to take guard rails away, whatever came before.
 const MORE_TIME: Duration = Duration::from_secs(2);
 
-/// What a tool said.
+/// A tool's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Output {
     /// Its exit status; none if a signal ended it.
@@ -34,7 +34,7 @@ pub(super) struct Output {
     pub(super) errors: String,
 }
 
-/// Whether what is restored takes effect.
+/// Effect of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Commit {
     /// It is only built.
@@ -160,7 +160,7 @@ impl Drop for Running {
     }
 }
 
-/// What goes to and comes from a child.
+/// A child's input and output.
 struct Talk<'a> {
     /// Readable when it has ended.
     end: Option<OwnedFd>,
@@ -203,7 +203,7 @@ impl<'a> Talk<'a> {
         self.feed();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // What an ended child said is there already; who else holds its pipes is not waited for.
+            // An ended child's output is there already; who else holds its pipes is not waited for.
             let left = if ended { Duration::ZERO } else { left };
             let events = self.wait(left, ended)?;
             if events.is_empty() {
@@ -226,7 +226,7 @@ impl<'a> Talk<'a> {
         Ok((spell(self.text), spell(self.errors)))
     }
 
-    /// What happens within `left`; of a child that has ended only what it said.
+    /// Events within `left`; of a child that has ended only its output.
     fn wait(&self, left: Duration, ended: bool) -> io::Result<Vec<Event>> {
         let end = self.end.as_ref().map(AsFd::as_fd).filter(|_| !ended);
         let input = self.input.as_ref().map(|(to, _)| to.as_fd()).filter(|_| !ended);

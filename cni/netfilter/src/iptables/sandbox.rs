@@ -30,7 +30,7 @@ pub enum Step {
 /// Why a tool ran without its sandbox. It worked all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsandboxed {
-    /// What could not be done.
+    /// The failed step.
     pub step: Step,
     /// The system's error number.
     pub errno: i32,
@@ -50,7 +50,7 @@ impl fmt::Display for Unsandboxed {
     }
 }
 
-/// Which lock the tool must be kept from.
+/// Lock that the tool must be kept from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeLock {
     /// None: it is told another.

@@ -99,7 +99,7 @@ fn remove(text: &mut String, own: &TableResidue, wanted: &[&str]) {
     }
 }
 
-/// Whether a name is one word: a pod may name its chains as it likes, and must not write our text.
+/// True if a name is one word: a pod may name its chains as it likes, and must not write our text.
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is ours in the tables of a variant, read in process.
+//! Our rules in the tables of a variant, read in process.
 
 use redirect::live::compare::Form;
 use redirect::ruleset::Ruleset;
@@ -11,7 +11,7 @@ use crate::read::read;
 use crate::residue::{self, Residue};
 use crate::snapshot::NfFamily;
 
-/// What is ours, and whether it is what is wanted.
+/// Our rules, and whether they are as wanted.
 pub(super) fn residue(variant: Variant, ruleset: &Ruleset) -> Result<Residue, IptablesError> {
     match variant {
         Variant::Legacy => Ok(residue::residue(&legacy::read()?, ruleset, Form::Legacy)),

@@ -40,7 +40,7 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// What people call it.
+    /// Its file name.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -79,7 +79,7 @@ pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Resul
     tools.find(|tool| tool.variant == variant).ok_or(IptablesError::NoTool { tool: named, variant })
 }
 
-/// What a tool says of itself. One that does not know the question is old, and so legacy.
+/// Parses a reply to `--version`. A tool that rejects it is old, and so legacy.
 fn identify(said: &Output) -> (Variant, Version) {
     let oldest = (Variant::Legacy, Version(vec![0, 0, 0]));
     if said.status != Some(0) || said.errors.contains("unrecognized option") {

@@ -39,7 +39,7 @@ pub(super) fn name(bytes: &[u8]) -> &[u8] {
 /// The head of a table: `struct ipt_getinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Info {
-    /// Which hooks it has, as bits.
+    /// Its hooks, as bits.
     pub(super) hooks: u32,
     /// Where the chain of each hook begins.
     pub(super) entry: [u32; 5],

@@ -8,7 +8,7 @@ use redirect::ruleset::Ruleset;
 
 use crate::residue::residue;
 
-/// Whether there are rules that are not ours. Chains without rules, and policies, are none.
+/// True if there are foreign rules. Chains without rules, and policies, are none.
 #[must_use]
 pub fn has_rules_of_others(legacy: &LiveRules) -> bool {
     legacy.tables.iter().any(|table| {
@@ -18,12 +18,12 @@ pub fn has_rules_of_others(legacy: &LiveRules) -> bool {
     })
 }
 
-/// Whether there is anything of ours, empty chains included.
+/// True if there is anything of ours, empty chains included.
 pub(crate) fn has_traces_of_ours(legacy: &LiveRules) -> bool {
     legacy.hold_ours() || legacy.tables.iter().flat_map(|table| &table.chains).any(LiveChain::is_ours)
 }
 
-/// Whether all that is there of ours, or of `known`, is chains without rules.
+/// True if all that is there of ours, or of `known`, is chains without rules.
 pub(crate) fn has_only_empty_chains(legacy: &LiveRules, known: &Ruleset) -> bool {
     !legacy.hold_ours()
         && residue(legacy, known, Form::Legacy).tables.iter().all(|table| table.rules.is_empty())
@@ -51,7 +51,7 @@ mod tests {
         LiveChain { name: name.to_owned(), entry, rules, handle: None }
     }
 
-    /// What the tools make of a ruleset.
+    /// A ruleset as the tools write it.
     fn held(wanted: &Ruleset) -> LiveRules {
         let mut legacy = LiveRules::default();
         for family in [Family::V4, Family::V6] {

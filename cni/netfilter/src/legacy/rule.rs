@@ -39,7 +39,7 @@ impl Head {
     }
 }
 
-/// What a standard target says.
+/// A standard target's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept,
@@ -67,7 +67,7 @@ pub(super) fn verdict(entry: &Entry<'_>) -> Option<Verdict> {
     })
 }
 
-/// Whether a jump does not come back.
+/// True if a jump does not come back.
 pub(super) fn is_goto(family: Family, entry: &Entry<'_>) -> bool {
     let (at, bit) = match family {
         Family::V4 => (Head::of(family).flags, 0x02),

@@ -22,7 +22,7 @@ const GET_ENTRIES: c_int = 65;
 const NAME: usize = 32;
 /// Where the entries begin in `struct ipt_get_entries`: name and size, aligned as counters are.
 const HEADER: usize = (NAME + 4).next_multiple_of(align_of::<u64>());
-/// How often a table is read anew because others changed its size meanwhile.
+/// Maximum attempts at reading a table while others change its size.
 const ATTEMPTS: u32 = 16;
 /// More than any table that is in use, and no more memory than a process can have.
 const LARGEST: usize = 64 << 20;
@@ -52,7 +52,7 @@ pub(super) fn chains(family: Family, table: Table) -> Result<Vec<LiveChain>, Leg
     Err(failed(Errno::AGAIN))
 }
 
-/// Whether the kernel has a table. Makes it if it has: only for namespaces that nobody else uses.
+/// True if the kernel has a table. Makes it if it has: only for namespaces that nobody else uses.
 pub(crate) fn available(family: Family, table: Table) -> bool {
     open(family).is_ok_and(|socket| info(&socket, family, table).is_ok())
 }

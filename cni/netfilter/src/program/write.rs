@@ -12,7 +12,7 @@ use crate::legacy;
 use crate::ours::native_tables;
 use crate::read::read;
 
-/// What writing came to.
+/// Outcome of writing.
 pub(super) struct Written {
     pub(super) applied: Applied,
     pub(super) unsandboxed: Option<Unsandboxed>,
@@ -21,7 +21,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// What became of rules of another back end: whether any went.
+    /// Notes whether rules of another back end went.
     fn instead(mut self, went: Result<bool, ProgramError>) -> Self {
         match went {
             Ok(true) if self.applied == Applied::Created => self.applied = Applied::Replaced,
@@ -66,7 +66,7 @@ pub(super) fn write(
 
 /// Removes what is ours, and what of `known` is there, from every back end. True if there was anything.
 pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
-    // What can go goes, whatever becomes of the other.
+    // The one goes even if the other fails.
     let (in_nf_tables, legacy) = (remove_from_nf_tables(), legacy::read());
     let in_legacy = remove_from_legacy(&legacy?, known, options)?;
     Ok(in_nf_tables? || in_legacy)

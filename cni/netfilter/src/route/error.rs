@@ -77,7 +77,7 @@ impl RouteError {
             Errno::PERM => Self::Permission(step),
             Errno::AFNOSUPPORT | Errno::OPNOTSUPP => Self::NoPolicyRouting(step),
             Errno::NETDOWN => Self::LoopbackDown(step),
-            // What the kernel says where the interface has IPv6 switched off.
+            // The kernel's errno where the interface has IPv6 switched off.
             Errno::ACCESS if step.family == Family::V6 => Self::Ipv6Disabled(step),
             reason => Self::Refused { step, reason: reason.into() },
         }

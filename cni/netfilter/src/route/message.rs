@@ -88,7 +88,7 @@ pub(super) fn write(
     }
 }
 
-/// Whether the body of a route's message is about the route that we add to this table.
+/// True if the body of a route's message is about the route that we add to this table.
 pub(super) fn is_local_default(body: &[u8], wanted: u32) -> Result<bool, Malformed> {
     let (header, rest) = body.split_at_checked(ROUTE_HEADER).ok_or(Malformed)?;
     let [_, to, from, tos, table, _, _, kind, ..] = fixed::<ROUTE_HEADER>(Some(header))?;

@@ -18,7 +18,7 @@ pub(super) const FRA_TABLE: u16 = 15;
 pub(super) const FRA_FWMASK: u16 = 16;
 const FRA_PADDING: u16 = 18;
 const FRA_PROTOCOL: u16 = 21;
-/// What suppresses nothing.
+/// Suppresses nothing.
 const NOTHING: u32 = u32::MAX;
 /// Priority of the rule that leads to the main table. One that comes later counts only for packets without any route.
 const MAIN: u32 = 32766;
@@ -31,7 +31,7 @@ pub(super) struct PolicyRule {
     pub(super) table: u32,
     pub(super) mark: u32,
     pub(super) mask: u32,
-    /// Whether mark and mask are all that it asks for, and a table is where it leads.
+    /// True if mark and mask are all that it asks for, and a table is where it leads.
     pub(super) plain: bool,
 }
 
@@ -65,7 +65,7 @@ impl PolicyRule {
         Ok(rule)
     }
 
-    /// Whether it sends everything with this mark, and nothing else, to this table.
+    /// True if it sends everything with this mark, and nothing else, to this table.
     pub(super) fn sends(&self, family: u8, mark: u32, table: u32) -> bool {
         self.plain
             && self.priority < MAIN

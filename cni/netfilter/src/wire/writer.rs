@@ -13,7 +13,7 @@ pub(crate) struct Open(usize);
 /// when the program is built: a batch of 40 rules is some 3,000 writes, and half of a pod's set-up time if each is a call.
 pub(crate) struct Writer {
     bytes: Vec<u8>,
-    /// How much was written.
+    /// Bytes written.
     at: usize,
     /// Where the message begins that is being written or was written last.
     last: usize,
@@ -141,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// What an attribute's length field can hold. One of more than 64 KiB cannot be written: see [`Writer::overlong`].
+    /// Value of an attribute's length field. One of more than 64 KiB cannot be written: see [`Writer::overlong`].
     #[inline]
     fn length(&mut self, length: usize) -> u16 {
         u16::try_from(length).unwrap_or_else(|_| {
@@ -158,7 +158,7 @@ impl Writer {
         }
     }
 
-    /// Whether an attribute was too long for its length field.
+    /// True if an attribute was too long for its length field.
     pub(crate) fn overlong(&self) -> bool {
         self.overlong
     }

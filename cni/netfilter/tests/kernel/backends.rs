@@ -49,7 +49,7 @@ pub(crate) fn do_program(config: Config, wish: Wish) -> Programmed {
     program::program(&mut Rtnetlink::open().unwrap(), request).unwrap()
 }
 
-/// Which back ends hold rules of ours.
+/// Back ends that hold rules of ours.
 fn sets() -> (bool, bool, bool) {
     let held = read().unwrap();
     let native = held.tables.iter().any(|table| table.name.to_string().starts_with("istio-proxy"));
@@ -164,7 +164,7 @@ fn empty_chain(world: World) {
     });
 }
 
-/// What it says about itself is true; then it reads its input and does nothing.
+/// Its `--version` is true; otherwise it reads its input and does nothing.
 const LIAR: &str = "#!/bin/sh
 case \"$1\" in --version) echo 'iptables v1.8.9 (VARIANT)'; exit;; esac
 exec cat > /dev/null
@@ -230,7 +230,7 @@ fn probed(world: World) {
         assert_eq!(legacy::read().unwrap().tables, vec![], "nothing is made here");
         assert_eq!(read().unwrap(), before);
         assert!(facts.nf_tables && facts.nft_compat && facts.native && facts.nft_tools && facts.legacy_tools);
-        // What a kernel has of legacy iptables, by its own account of another namespace.
+        // The kernel's legacy tables, by its own account of another namespace.
         let listed = world.fresh(|| {
             for table in Table::ALL {
                 tools::legacy(Family::V4, &format!("-t {} -S", table.name()));

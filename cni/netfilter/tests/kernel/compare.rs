@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of a namespace that does not hold what it should.
+//! Differences of a namespace that does not hold what it should.
 
 use netfilter::snapshot::Counter;
 use netfilter::{Applied, apply, compare, read};
@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("counters_are_read_and_do_not_count", Needs::Tools, counters),
 ];
 
-/// What is told after somebody ran these commands.
+/// Differences after somebody ran these commands.
 fn told(world: World, commands: &[&str]) -> Vec<String> {
     let ruleset = world.allow(rules::ordinary());
     world.fresh(|| {

@@ -33,7 +33,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("a_kill_at_any_system_call_leaves_the_rules_of_one_back_end", Needs::Namespace, another_back_end),
 ];
 
-/// What a namespace should hold.
+/// Wanted state of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Goal {
     backend: Backend,
@@ -43,7 +43,7 @@ pub(crate) struct Goal {
 /// The back ends whose work is a transaction.
 const BACKENDS: [Backend; 2] = [Backend::NftCompat, Backend::Nft];
 
-/// How many processes are killed at once: most of the time goes by waiting for the kernel.
+/// Processes killed at once: most of the time goes by waiting for the kernel.
 const AT_ONCE: usize = 8;
 
 /// As most pods are redirected.
@@ -64,7 +64,7 @@ impl Goal {
         Self { backend, what: [ORDINARY, FULL].into_iter().find(|known| *known == what).unwrap() }
     }
 
-    /// What is asked of the library, with the proxy running as this user.
+    /// Request to the library, with the proxy running as this user.
     pub(crate) fn request(self, user: u32) -> Request {
         let mut config = if self.what == FULL { rules::full_config() } else { rules::config() };
         config.proxy_uids = vec![Id::Number(user)];
@@ -73,14 +73,14 @@ impl Goal {
     }
 }
 
-/// What becomes of a namespace.
+/// A namespace's transition.
 struct Play {
     world: World,
     before: Option<Goal>,
     wanted: Goal,
 }
 
-/// What a namespace holds: rules, and what they stand on.
+/// Content of a namespace: rules and their prerequisites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct State {
     rules: Vec<String>,
@@ -90,7 +90,7 @@ struct State {
 impl State {
     fn here() -> Self {
         let mut ground = policy::listing();
-        // What the kernel adds by itself comes late.
+        // The kernel's own entries come late.
         ground.retain(|line| line.contains("fwmark") || line.contains("table 133 "));
         let helper =
             Rtnetlink::open().unwrap().list().unwrap().into_iter().find(|address| address.ip == HELPER);

@@ -68,7 +68,7 @@ fn add_others() {
     }
 }
 
-/// What belongs to others, with handles, in order: chains with their rules, ours left out by their words.
+/// Foreign rules still there, with handles, in order.
 fn of_others(snapshot: &Snapshot, theirs: &[(NfFamily, u64, String)]) -> Vec<(NfFamily, u64, String)> {
     all_rules(snapshot).into_iter().filter(|rule| theirs.contains(rule)).collect()
 }
@@ -249,7 +249,7 @@ COMMIT
     });
 }
 
-/// What others make with nft.
+/// Foreign nft tables.
 const OTHER_TABLES: &str = "
 table inet mine {
     set addresses {

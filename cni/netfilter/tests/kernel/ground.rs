@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What rules stand on: laid before them, taken back if they fail.
+//! Prerequisites of rules: laid first, taken back if rules fail.
 
 use netfilter::address::{Rtnetlink, list};
 use netfilter::program::{Options, ProgramError, Request, program};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only a kernel can answer: each case runs in network namespaces of its own, which die with its thread.
+//! Tests against the kernel: each case runs in network namespaces of its own, which die with its thread.
 //!
 //! Without root it enters a user namespace first, before any thread; there only one user exists, so all rules name that one. Where
 //! neither works, cases are ignored with the reason, and so are comparisons with tools that are missing; with `CI` set that is a failure.
@@ -40,7 +40,7 @@ use nix::sched::CloneFlags;
 use rig::rights::{self, Rights};
 use world::{Users, World};
 
-/// What a case cannot do without.
+/// Prerequisites of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     /// A network namespace.

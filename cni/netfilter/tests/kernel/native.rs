@@ -54,7 +54,7 @@ fn replaced(world: World) {
     });
 }
 
-/// What others add to our tables, and a table of theirs.
+/// Foreign additions to our tables, and a foreign table.
 const INSIDE: &str = "
 add chain inet istio-proxy-nat mine { type nat hook prerouting priority -101; }
 add rule inet istio-proxy-nat mine tcp dport { 1, 2 } counter accept
@@ -93,7 +93,7 @@ fn others_inside(world: World) {
     });
 }
 
-/// What others have in the tables of iptables, one of it on a chain of ours.
+/// Foreign rules in the tables of iptables, one jumping to a chain of ours.
 const BESIDE: &str = "\
 *nat
 :MINE - [0:0]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is left by rules of the native dialect equals what nft leaves of the same rules as text.
+//! Rules of the native dialect leave what nft leaves of the same rules as text.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ use crate::parity::{equal, recorded, shape};
 use crate::world::World;
 use crate::{Case, Needs, commands, random, restore, rules, tools};
 
-/// How many namespaces of ours were compared with one of nft's.
+/// Number of namespaces of ours compared with one of nft's.
 pub(crate) static COMPARISONS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) const CASES: &[Case] = &[

@@ -32,7 +32,7 @@ pub(crate) const CASES: &[Case] = &[
 /// As a runtime maps the users of such a pod.
 const MAP: &str = "0 100000 65536";
 
-/// What the namespace should hold: with the proxy running as this user.
+/// Wanted state, with the proxy running as this user.
 pub(crate) fn request(wish: Wish, user: u32) -> Request {
     let config = Config {
         proxy_uids: vec![Id::Number(user)],
@@ -49,7 +49,7 @@ fn programmed(holder: &Holder, backend: &str, user: u32) -> (String, bool) {
     (String::from_utf8(output.stdout).unwrap().trim().to_owned(), output.status.success())
 }
 
-/// How many packets each rule saw that names an owner, in the pod.
+/// Packet count of each rule in the pod.
 fn counts(holder: &Holder) -> Vec<u64> {
     let netns = Netns::open(holder.netns()).unwrap();
     let held = netns.enter(|| read().unwrap()).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is left equals what iptables-nft-restore leaves, by every way of looking at it.
+//! Our rules equal those of iptables-nft-restore, by every way of looking at them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::world::World;
 use crate::{Case, Needs, random, restore, rules, tools};
 
-/// How many namespaces of ours were compared with one of iptables'.
+/// Number of namespaces of ours compared with one of iptables'.
 pub(crate) static COMPARISONS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) const CASES: &[Case] = &[

@@ -10,7 +10,6 @@ use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::ruleset::{Dialect, Id, Match, Owner, Ruleset};
 
-/// How many configurations.
 const COUNT: usize = 200;
 
 /// A number for groups that are named: names are nobody's here.

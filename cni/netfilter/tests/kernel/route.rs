@@ -32,13 +32,13 @@ const ROUTE: &str = "local default dev lo table 133 ";
 
 /// The policy rules of both families, and the routes that they could lead to.
 fn listing() -> Vec<String> {
-    // What the kernel adds by itself comes late.
+    // The kernel's own entries come late.
     let mut lines = policy::listing();
     lines.retain(|line| line.contains("lookup") || line.contains(" default "));
     lines
 }
 
-/// How often something of the listing holds this text.
+/// Number of listed lines with this text.
 fn count(text: &str) -> usize {
     listing().iter().filter(|line| line.contains(text)).count()
 }

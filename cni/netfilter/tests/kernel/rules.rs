@@ -8,7 +8,7 @@ use redirect::ruleset::{
     Chain, Dialect, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
 };
 
-/// What an ordinary pod gets from the CNI plugin.
+/// Config of an ordinary pod from the CNI plugin.
 pub(crate) fn config() -> Config {
     Config {
         ipv6: true,
@@ -39,7 +39,7 @@ fn dns_config() -> Config {
     Config { dns: Dns::All, ..config() }
 }
 
-/// What has every table and every form: TPROXY, DNS, excluded and virtual interfaces, dropping of what conntrack cannot place.
+/// Every table and every form: TPROXY, DNS, excluded and virtual interfaces, dropping of what conntrack cannot place.
 pub(crate) fn full_config() -> Config {
     with_everything(config())
 }

@@ -3,7 +3,7 @@
 
 use redirect::ruleset::{Id, Match, Owner, Ruleset};
 
-/// Which users rules can name.
+/// Users that rules can name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Users {
     /// Any.

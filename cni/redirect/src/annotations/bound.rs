@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long a list in an annotation may be. Whoever may create pods writes annotations of up to 256 KiB, and each element becomes rules
+//! Limits of lists in annotations. Whoever may create pods writes annotations of up to 256 KiB, and each element becomes rules
 //! that every start and repair of the pod writes and every connection of it walks through: without a bound, one pod keeps its node's
 //! runtime busy.
 

@@ -19,7 +19,7 @@ pub struct PortListError {
 pub struct PortError {
     /// The element, blanks included.
     pub token: String,
-    /// What is wrong with it.
+    /// Error in `token`.
     pub error: UintError,
 }
 

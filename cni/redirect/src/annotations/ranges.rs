@@ -12,7 +12,7 @@ use crate::ruleset::Cidr;
 pub struct RangeError {
     /// The element, as given.
     pub cidr: String,
-    /// What is wrong with it.
+    /// Error in `cidr`.
     pub error: PrefixError,
 }
 

@@ -18,7 +18,7 @@ pub(super) fn excluded(sink: &mut Sink, config: &Config) {
     }
 }
 
-/// What a guest sends is not inbound traffic of the pod. Rules that redirect it are inserted above these later.
+/// Exempts guest traffic: it is not inbound to the pod. Rules that redirect it are inserted above these later.
 pub(super) fn shield_virtual(sink: &mut Sink, config: &Config) {
     for name in &config.virtual_interfaces {
         let spot = PREROUTING_NAT.because(Origin::VirtualInterfaces);

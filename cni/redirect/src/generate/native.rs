@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the native dialect does with every rule that a step emits: another order of conditions, another idea of an insert,
+//! Adaptation of each emitted rule to the native dialect: another order of conditions, other semantics of an insert,
 //! and no chain without rules. Differences of a single step are told in that step.
 
 use crate::ruleset::{Chain, Family, Match, Origin, Place, Rule, Scope, Table, Target};

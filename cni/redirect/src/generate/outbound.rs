@@ -23,7 +23,7 @@ pub(super) fn enter(sink: &mut Sink, config: &Config) {
     sink.append_inbound(OUTBOUND.because(Origin::Always), from, &Target::Return);
 }
 
-/// What is left after the owners were looked at: loopback and excluded ranges go their way, then included ports and
+/// Rules that follow the owner rules: loopback and excluded ranges return, then included ports and
 /// ranges go to the proxy.
 pub(super) fn capture(sink: &mut Sink, config: &Config) {
     let to = |cidr| vec![Match::Destination(Sense::Is, cidr)];

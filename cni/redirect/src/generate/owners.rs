@@ -67,7 +67,7 @@ fn lo() -> Match {
     Match::OutInterface("lo".into())
 }
 
-/// Whether an included range starts at a loopback address, of whatever family. An IPv4 address within IPv6 counts as itself.
+/// True if an included range starts at a loopback address, of either family. An IPv4-mapped address counts as IPv4.
 fn captures_loopback(config: &Config) -> bool {
     config.outbound_ranges_include.listed().iter().any(|cidr| cidr.address.to_canonical().is_loopback())
 }

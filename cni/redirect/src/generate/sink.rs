@@ -29,7 +29,7 @@ pub(super) struct Spot {
 /// Collects rules, and knows which families are written and which addresses mean the same in each.
 pub(super) struct Sink {
     rules: Vec<Rule>,
-    /// How many rules each chain has by now. There are a dozen chains.
+    /// Number of rules in each chain so far. There are a dozen chains.
     filled: Vec<((Table, Chain), usize)>,
     dialect: Dialect,
     ipv6: bool,
@@ -87,7 +87,7 @@ impl Sink {
         self.rules.push(rule);
     }
 
-    /// How many rules a chain has, before one more comes.
+    /// Counts one more rule; returns the count before.
     fn there(&mut self, at: (Table, Chain)) -> usize {
         match self.filled.iter_mut().find(|(filled, _)| *filled == at) {
             Some((_, there)) => {

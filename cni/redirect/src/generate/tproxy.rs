@@ -30,7 +30,7 @@ pub(super) fn marks(sink: &mut Sink, config: &Config) {
         };
         sink.append_loopback(OUTPUT_MANGLE.because(origin), conditions, &Target::SetMark(OUTBOUND_MARK));
     }
-    // What the app answers on such a connection goes back to the proxy.
+    // The app's replies on such a connection go back to the proxy.
     sink.append(output, vec![TCP, Match::ConnMark(config.tproxy_mark)], Target::RestoreMark);
     exempt(sink, config);
 }

@@ -18,9 +18,9 @@ pub enum UintErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.ParseUint: parsing {}: {kind}", Quoted(text))]
 pub struct UintError {
-    /// What was given.
+    /// The input.
     pub text: String,
-    /// What is wrong with it.
+    /// Error in `text`.
     pub kind: UintErrorKind,
 }
 

@@ -13,19 +13,19 @@ use crate::ruleset::Cidr;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("netip.ParsePrefix({}): {reason}", Quoted(text))]
 pub struct PrefixError {
-    /// What was given.
+    /// The input.
     pub text: String,
-    /// What is wrong with it.
+    /// Error in `text`.
     pub reason: PrefixErrorReason,
 }
 
-/// What is wrong with a prefix.
+/// Error in a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixErrorReason {
     /// A bare address, say.
     #[error("no '/'")]
     NoSlash,
-    /// What stands before the last slash is no address.
+    /// Malformed address before the last slash.
     #[error(transparent)]
     Address(AddressError),
     /// `fe80::1%eth0/64`
@@ -43,11 +43,11 @@ pub enum PrefixErrorReason {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("ParseAddr({}): {message}{}", Quoted(text), At(at))]
 pub struct AddressError {
-    /// What was given.
+    /// The input.
     pub text: String,
-    /// What is wrong with it.
+    /// Error in `text`.
     pub message: &'static str,
-    /// What had not been read when it was noticed; empty if Go does not say.
+    /// Unparsed rest of `text` at the error; empty if Go does not say.
     pub at: String,
 }
 
@@ -104,7 +104,7 @@ fn why_no_address(text: &str) -> PrefixErrorReason {
     PrefixErrorReason::Address(AddressError { text: text.to_owned(), message, at: at.to_owned() })
 }
 
-/// What is wrong, and what had not been read by then.
+/// Error message, and the unparsed rest.
 type Trouble<'a> = (&'static str, &'a str);
 
 fn read_v4(text: &str) -> Result<(), Trouble<'_>> {
@@ -188,7 +188,7 @@ fn read_v6(text: &str) -> Result<(), Trouble<'_>> {
     }
 }
 
-/// How many hexadecimal digits `rest` starts with.
+/// Number of leading hexadecimal digits of `rest`.
 fn hex_digits(rest: &str) -> Result<usize, Trouble<'_>> {
     match rest.bytes().take_while(u8::is_ascii_hexdigit).count() {
         0 => Err(("each colon-separated field must have at least one digit", rest)),

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 /// Displays a string as Go's `strconv.Quote` does.
 ///
-/// Which characters print as themselves follows Rust's Unicode tables. They agree with Go's but for characters that a newer
+/// Printable characters follow Rust's Unicode tables. They agree with Go's but for characters that a newer
 /// Unicode version has assigned.
 #[derive(Debug, Clone, Copy)]
 pub struct Quoted<'a>(pub &'a str);

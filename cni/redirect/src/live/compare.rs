@@ -156,7 +156,7 @@ fn in_family(
     }
 }
 
-/// What is ours in a table outside of the wanted chains.
+/// Our own chains and rules outside of the wanted chains.
 fn leftovers(out: &mut Vec<Difference>, table: &LiveTable, rules: &[Rule], is_wanted: impl Fn(&str) -> bool) {
     let is_of_iptables = table.is_of_iptables();
     if !is_of_iptables && !table.is_native() {
@@ -216,7 +216,7 @@ fn in_chain(
     }
 }
 
-/// Whether rules of the same number decide as the wanted ones do. Neighbours that do the same may change places: an init container names
+/// True if equally many rules decide as the wanted ones do. Neighbours that do the same may change places: an init container names
 /// the excluded ports in another order than the CNI plugin.
 fn in_order(wanted: &[&Rule], wants: &[Meaning], holds: &[Option<Meaning>]) -> bool {
     let mut start = 0;

@@ -26,9 +26,9 @@ pub enum JsonError {
     Field {
         /// Its 0-based position.
         index: usize,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
-        /// What it lacks.
+        /// Missing or malformed field.
         field: &'static str,
     },
 }

@@ -14,11 +14,11 @@ use reader::Reader;
 pub struct ListError {
     /// 1-based.
     pub line: usize,
-    /// What is wrong.
+    /// Its error.
     pub reason: ListReason,
 }
 
-/// What is wrong with a line.
+/// Error in a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListReason {
     /// Something outside of a table or a chain that belongs into one.
@@ -82,7 +82,7 @@ fn next(rules: &mut LiveRules, place: Place, line: &str) -> Result<Place, ListRe
                 Some(head) if chain.rules.is_empty() => {
                     chain.entry = entry(head).ok_or_else(|| ListReason::Hook(line.to_owned()))?;
                 }
-                // What somebody wrote about the chain.
+                // A comment on the chain.
                 _ if line.starts_with("comment \"") => {}
                 _ => chain.rules.push(rule(line)),
             }

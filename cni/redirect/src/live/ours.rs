@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which rules that were found are ours: this version's, an older one's, upstream's, or half of any of them.
+//! Recognition of live rules that are ours: this version's, an older one's, upstream's, or part of any of them.
 //!
 //! Ours are, in tables `filter`, `mangle`, `nat` and `raw` of iptables, in nf_tables or legacy:
 //!

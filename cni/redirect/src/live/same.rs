@@ -9,7 +9,7 @@ use crate::ruleset::{Dialect, Match, Rule, Target};
 /// Equality of meaning.
 #[must_use]
 pub fn same(wanted: &Rule, found: &LiveRule) -> bool {
-    // What is done is told apart without a copy: most pairs differ there.
+    // Actions are compared first, without a copy: most pairs differ there.
     does(&wanted.target, found)
         && Meaning::found(found)
             .is_some_and(|found_meaning| found_meaning == Meaning::wanted(wanted, found.dialect))

@@ -18,11 +18,11 @@ use words::Words;
 pub struct SaveError {
     /// 1-based.
     pub line: usize,
-    /// What is wrong.
+    /// Its error.
     pub reason: Reason,
 }
 
-/// What is wrong with a line.
+/// Error in a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// A rule or a chain before any `*table`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tests of several readers read.
+//! Fixtures for tests of the readers.
 
 use super::Condition;
 use crate::config::{Config, Dns, Mode};
@@ -23,7 +23,7 @@ pub(super) fn everything(dialect: Dialect) -> Config {
     }
 }
 
-/// What both listings of nft say of the proxy's own traffic to the pod.
+/// Conditions in both nft listings on the proxy's own traffic to the pod.
 pub(super) fn of_the_proxy() -> Vec<Condition> {
     [
         Match::OutInterface("lo".into()),

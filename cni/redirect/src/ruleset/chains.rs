@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel holds once a ruleset is applied: each chain with its rules in final order.
+//! Kernel state once a ruleset is applied: each chain with its rules in final order.
 
 use super::{Chain, ChainRules, Family, Place, Rule, Ruleset, Scope, Table, Target};
 
@@ -9,7 +9,7 @@ impl Ruleset {
         [Family::V4, Family::V6].into_iter().take(if self.ipv6 { 2 } else { 1 })
     }
 
-    /// Whether rules of `family` are written.
+    /// True if rules of `family` are written.
     #[must_use]
     pub fn enables(&self, family: Family) -> bool {
         family == Family::V4 || self.ipv6

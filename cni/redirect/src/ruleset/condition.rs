@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a rule asks of a packet.
+//! Conditions of a rule.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Family;
 
-/// Whether a match must hold or must not (`!`).
+/// Sense of a match: plain or inverted (`!`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sense {
     /// Must hold.
@@ -115,7 +115,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// Who owns the socket that sent a packet.
+/// Owner of the socket that sent a packet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// `--uid-owner`

@@ -129,14 +129,14 @@ impl Chain {
         }
     }
 
-    /// Whether the kernel calls this chain from a hook.
+    /// True if the kernel calls this chain from a hook.
     #[must_use]
     pub fn is_builtin(self) -> bool {
         matches!(self, Self::Prerouting | Self::Output)
     }
 }
 
-/// How the kernel calls a base chain of the native dialect. All have policy accept.
+/// Hook attachment of a base chain of the native dialect. All have policy accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BaseChain {
     /// `filter`, `nat` or `route`.
@@ -169,7 +169,7 @@ impl BaseKind {
 }
 
 impl BaseChain {
-    /// How the kernel calls `chain` of the native `table`; `None` if only jumps lead there.
+    /// Hook attachment of `chain` in the native `table`; `None` if only jumps lead there.
     #[must_use]
     pub fn of(table: Table, chain: Chain) -> Option<Self> {
         let (kind, priority) = match table {

@@ -69,7 +69,7 @@ impl fmt::Display for Condition<'_> {
     }
 }
 
-/// What a rule of these conditions does.
+/// Target of a rule with these conditions.
 pub(super) struct Done<'a>(pub(super) &'a Target, pub(super) &'a [Match]);
 
 impl fmt::Display for Done<'_> {

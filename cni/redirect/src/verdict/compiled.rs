@@ -6,7 +6,7 @@ use crate::live::{Action, ChainKind, Condition, Entry, LiveFamily, LiveHook, Liv
 use crate::packet::Hook;
 use crate::ruleset::{Chain, Dialect, Family, Match, Rule, Ruleset, Table, Target};
 
-/// What a rule asks for.
+/// Conditions of a rule.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Asked<'a> {
     /// Conditions of ours: all can be judged.
@@ -15,7 +15,7 @@ pub(super) enum Asked<'a> {
     Found(&'a [Condition]),
 }
 
-/// What a rule does, chains by number.
+/// Action of a rule, chains by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done<'a> {
     Accept,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a packet meets a condition.
+//! Matching packets against conditions.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use super::walk::State;
 use crate::packet::{Connection, Hook, Layer4, Packet};
 use crate::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
 
-/// Whether `packet`, with what earlier rules made of it, meets `condition`.
+/// True if `packet`, in the state that earlier rules left, meets `condition`.
 pub(super) fn holds(condition: &Match, packet: &Packet, state: &State, dialect: Dialect) -> bool {
     match condition {
         Match::InInterface(name) => {

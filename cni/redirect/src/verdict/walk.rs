@@ -7,7 +7,7 @@ use crate::live::{ChainKind, Condition, Policy};
 use crate::packet::{Connection, Hook, Outcome, Packet};
 use crate::ruleset::{Id, Match, Owner};
 
-/// What rules have made of a packet so far.
+/// Marks and zone of a packet so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct State {
     pub(super) mark: u32,
@@ -29,7 +29,7 @@ pub(super) struct Stop<'a> {
     pub(super) what: &'a str,
 }
 
-/// How a chain was left.
+/// Exit from a chain.
 enum Left {
     /// At its end, or by RETURN: the caller goes on; a chain that the kernel called applies its policy.
     Returned,
@@ -93,7 +93,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether this packet meets the nat table: only the first of a connection does, and only until its destination is
+    /// True if this packet meets the nat table: only the first of a connection does, and only until its destination is
     /// decided. A packet that arrives from `lo` has been through OUTPUT with the same conntrack entry, which settled it.
     /// (The first packet of a connection that a conntrack helper expected would meet it, too; no namespace of ours has one.)
     fn meets_nat(&self) -> bool {
@@ -213,7 +213,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a packet meets a rule's conditions.
+/// Match result of a rule's conditions.
 enum Answer<'a> {
     Yes,
     No,

@@ -20,7 +20,7 @@ pub(crate) fn recorded<T: DeserializeOwned>(path: &str) -> Vec<T> {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// What a dry run would say of one family.
+/// Dry-run output for one family.
 pub(crate) fn tables(ruleset: &Ruleset, family: Family) -> Tables {
     let mut tables = Tables::new();
     let mut current = None;

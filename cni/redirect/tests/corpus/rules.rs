@@ -64,7 +64,7 @@ struct Fields {
     drop_invalid: bool,
     #[serde(rename = "EnableIPv6")]
     enable_ipv6: bool,
-    /// How IPv6 was found out; `EnableIPv6` is the answer.
+    /// Input of IPv6 detection; `EnableIPv6` is the result.
     #[serde(rename = "DualStack")]
     _dual_stack: bool,
     #[serde(rename = "DryRun")]

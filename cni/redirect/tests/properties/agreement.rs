@@ -42,7 +42,7 @@ impl Difference {
     }
 }
 
-/// What a verdict says apart from the rules that led there.
+/// A verdict without the rules that led there.
 fn end(verdict: &Verdict) -> impl PartialEq + std::fmt::Debug + use<> {
     (verdict.outcome, verdict.mark, verdict.connmark, verdict.zone)
 }

@@ -22,7 +22,7 @@ fn is_writable(rules: &Ruleset) -> bool {
     })
 }
 
-/// What `nft list ruleset` would print.
+/// Rules as `nft list ruleset` prints them.
 fn listing(rules: &Ruleset) -> String {
     let mut text = String::new();
     for chain in rules.inet_chains() {

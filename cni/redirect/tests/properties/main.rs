@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for every configuration, every packet and every pod.
+//! Properties of every configuration, every packet and every pod.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ mod verdicts;
 
 use proptest::prelude::ProptestConfig;
 
-/// How many cases a property is tried with: `cases`, or what `PROPTEST_CASES` asks for.
+/// Number of cases of a property: `cases`, or the value of `PROPTEST_CASES`.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for any pod, whatever its annotations say.
+//! Properties of any pod, whatever its annotations.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;

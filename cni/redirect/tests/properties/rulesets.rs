@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for the rules of any configuration.
+//! Properties of the rules of any configuration.
 
 use proptest::prelude::*;
 use redirect::Config;
@@ -11,7 +11,7 @@ use crate::cases;
 use crate::configs::{config, iptables_config};
 use crate::parse::{Parsed, parse};
 
-/// Whether a walk that enters `chain` can come back to a chain that it is in.
+/// True if a walk that enters `chain` can come back to a chain that it is in.
 fn loops(chains: &[ChainRules<'_>], table: Table, chain: Chain, inside: &mut Vec<Chain>) -> bool {
     if inside.contains(&chain) {
         return true;

@@ -32,7 +32,7 @@ fn is_tcp(rule: &Rule) -> bool {
     })
 }
 
-/// Whether `first` ends the walk of the chain for every packet that meets `second`.
+/// True if `first` ends the walk of the chain for every packet that meets `second`.
 fn hides(first: &Rule, second: &Rule) -> bool {
     let ends = match first.target {
         Target::Accept | Target::Drop | Target::Return | Target::Redirect { .. } | Target::Tproxy { .. } => {
@@ -90,7 +90,7 @@ fn hidden(ruleset: &Ruleset) -> Vec<(&Rule, &Rule)> {
     pairs
 }
 
-/// Whether a chain is written although nothing may lead there.
+/// True if a chain is written although nothing may lead there.
 fn stands_alone(config: &Config, table: Table, chain: Chain) -> bool {
     match (table, chain) {
         (Table::Nat, Chain::IstioInbound) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for any packet under the rules of any configuration.
+//! Properties of any packet under the rules of any configuration.
 
 use std::net::{IpAddr, Ipv6Addr};
 

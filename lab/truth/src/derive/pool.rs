@@ -10,7 +10,7 @@ use redirect::ruleset::{Cidr, Family, Id, Port};
 use super::APP;
 use crate::net::stranger;
 
-/// What a configuration speaks of.
+/// Values that a configuration names.
 pub(super) struct Pool {
     pub(super) ports: Vec<u16>,
     pub(super) hosts: Vec<IpAddr>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel showed of whole connections, one fact a test; the truth table holds the rest against it.
+//! Kernel behaviour for whole connections, one fact per test; the truth table checks the rest against it.
 
 use std::net::IpAddr;
 
@@ -123,7 +123,7 @@ fn a_socket_that_tproxy_chose_gets_what_redirect_rewrote() {
     assert_eq!(course.end, delivered(15006, "10.9.0.1:15001"));
 }
 
-/// What spares a proxy that is root is a rule about others than its named user, and that one goes if loopback is captured.
+/// A root proxy is exempt by a rule on users other than its named one; that rule is absent if loopback is captured.
 #[test]
 fn tproxy_loops_if_a_loopback_range_is_captured() {
     let first = packet(Hook::Output, "lo", "192.0.2.10", ("10.8.0.2", 8080));

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use redirect::packet::Connection;
 
-/// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From who began.
@@ -25,7 +24,7 @@ struct Entry {
 }
 
 pub(super) struct Tracker {
-    /// Whether conntrack can place these packets at all.
+    /// False if conntrack finds these packets INVALID.
     places: bool,
     entries: Vec<Entry>,
 }
@@ -35,7 +34,7 @@ impl Tracker {
         Self { places, entries: Vec::new() }
     }
 
-    /// What a packet that is put in `zone` is to conntrack, and the connection's mark: a connection is looked up in the
+    /// Conntrack state of a packet in `zone`, and the connection's mark: a connection is looked up in the
     /// packet's own zone, and one that is not found there begins there (resolve_normal_ct).
     pub(super) fn find(&mut self, direction: Direction, zone: u16) -> (Connection, u32) {
         if !self.places {
@@ -75,7 +74,7 @@ impl Tracker {
         entry.redirected
     }
 
-    /// Whether question and answer met, or nothing depends on it.
+    /// True if both directions share an entry, or none redirects.
     pub(super) fn is_one(&self) -> bool {
         self.entries.len() <= 1 || self.entries.iter().all(|entry| entry.redirected.is_none())
     }

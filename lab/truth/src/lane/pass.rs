@@ -25,7 +25,7 @@ pub(super) struct Pass<'a> {
     pub(super) known: &'a [Known],
     pub(super) counters: Vec<(Place, u64)>,
     pub(super) met: BTreeSet<Place>,
-    /// How long counters that stand are waited for.
+    /// Timeout for the expected counters.
     pub(super) settling: Duration,
 }
 

@@ -16,7 +16,7 @@ fn wanted() -> Ruleset {
     .unwrap()
 }
 
-/// What is said of the wanted rules after a change of their text.
+/// Differences from the wanted rules after a change of their text.
 fn said(change: impl Fn(String) -> String) -> Vec<String> {
     let text = change(text::restore(&wanted(), Family::V4));
     let found = save::parse(&text, Family::V4).unwrap();

@@ -243,7 +243,7 @@ fn action(name: &str, body: &Value) -> Option<Action> {
     }
 }
 
-/// What a key of the packet or the connection is set to.
+/// Reads a `mangle`, which sets a packet or ct key.
 fn mangle(body: &Value) -> Option<Action> {
     let (key, value) = (body.get("key")?, body.get("value")?);
     let name = |value: &Value, kind: &str| Some(value.get(kind)?.get("key")?.as_str()?.to_owned());

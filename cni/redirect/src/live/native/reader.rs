@@ -14,7 +14,7 @@ pub(super) struct Reader<'a> {
     rule: LiveRule,
 }
 
-/// What a word leads to.
+/// Parse result of a word.
 enum Found {
     Condition(Match),
     Conditions([Match; 2]),
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a log line says, which nobody here needs to know, up to what comes behind it.
+    /// Skips the options of a log statement.
     fn log(&mut self) -> Option<Found> {
         while let Some(option) = self.words.get(self.at).copied() {
             match option {

@@ -59,7 +59,7 @@ impl Words {
         Some(number)
     }
 
-    /// What is left, as one text.
+    /// Remaining words as one text.
     pub(super) fn rest(&self) -> String {
         let quote = |word: &String| {
             if word.is_empty() || word.contains(char::is_whitespace) {

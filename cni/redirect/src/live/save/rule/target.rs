@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a rule does: a target with its options.
+//! Parser of a rule's target and its options.
 
 use crate::live::Action;
 use crate::live::save::words::Words;
 
 use super::value::{number, whole_mark};
 
-/// What `-j TARGET` does; its options are all that is left of the rule.
+/// Actions of `-j TARGET`; its options are all that is left of the rule.
 pub(super) fn read(target: String, words: &mut Words) -> Vec<Action> {
     vec![match target.as_str() {
         "ACCEPT" => Action::Accept,
