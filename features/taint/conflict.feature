@@ -35,7 +35,7 @@ Feature: Several may change a node's taints at once (field S27)
     And the taint controller runs
     And the taint controller may not patch nodes
     When the agent on node "far" is ready
-    Then the taint controller says "failed to be allowed to do it by the API server"
+    Then the taint controller says "denied by the API server"
     And an event "NodeTaintFailed" about node "far" is there
     When the taint controller may patch nodes again
     Then node "far" has the taints "" within 60 s

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which defect a process plays. Every crate of the woven copy asks here.
+//! The defect that a process plays. Every crate of the woven copy asks here.
 
 /// The variable that names it.
 const VARIABLE: &str = "MILLRACE_MUTANT";

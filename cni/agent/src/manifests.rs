@@ -61,7 +61,7 @@ pub struct Request {
     /// The API server's version, such as v1.33.1-gke.100: before 1.30, AppArmor is told by annotation; where GKE is not named as the platform, an empty cniBinDir follows from it.
     #[arg(long, value_name = "VERSION")]
     pub kube_version: Option<String>,
-    /// How the objects are written.
+    /// Output format.
     #[arg(short = 'o', long, value_enum, default_value_t)]
     pub output: ManifestsOutput,
     /// Render what cleans the nodes of a cluster that an uninstall left behind, instead: a DaemonSet that purges each node once, and what it
@@ -73,7 +73,7 @@ pub struct Request {
     pub show_values: bool,
 }
 
-/// How objects are written.
+/// Output format of objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ManifestsOutput {
     /// One document each.

@@ -15,6 +15,7 @@ use std::io;
 use std::net::IpAddr;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use protocol::error::with_sources;
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
@@ -25,7 +26,6 @@ use redirect::skip::SkipReason;
 use redirect::verdict::{LiveVerdict, verdict};
 use redirect::{Config, generate};
 
-use crate::causes::chain;
 use crate::exit::Exit;
 use crate::given::{Given, with_flags};
 use crate::settings::SettingError;
@@ -222,7 +222,7 @@ pub fn run(world: &mut World<'_>, arguments: impl IntoIterator<Item = OsString>)
     match subject::explain(world, &given, &matches) {
         Ok(explanation) => show(world, &explanation, &matches),
         Err(error) => {
-            let _ = writeln!(world.stderr, "istio-iptables: failed to {}", chain(&error));
+            let _ = writeln!(world.stderr, "istio-iptables: failed to {}", with_sources(&error));
             exit(&error)
         }
     }

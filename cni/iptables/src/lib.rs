@@ -11,10 +11,9 @@
 //! | [`configuration`] | the whole, for the log |
 //! | [`validation`] | the proof that traffic is redirected |
 //! | [`explain`] | why a pod gets which rules, and what they do with a packet |
-//! | [`failure`], [`exit`], [`causes`] | what a run can fail on, its exit codes, an error as one line |
+//! | [`failure`], [`exit`] | errors of a run and its exit codes |
 //! | [`log`] | log lines |
 
-pub mod causes;
 pub mod configuration;
 pub mod exit;
 pub mod explain;

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use clap::Command;
 use netfilter::program::{Removed, Request};
 use netfilter::{Applied, Wish};
+use protocol::error::with_sources;
 use protocol::log::Level;
 use redirect::generate::ruleset;
 use redirect::ruleset::Dialect;
 use redirect::text;
 
-use crate::causes::chain;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::given::{Given, with_flags, with_stray};
@@ -48,7 +48,7 @@ pub fn run(mut world: World<'_>, arguments: impl IntoIterator<Item = OsString>) 
             match run.run() {
                 Ok(()) => Exit::Success,
                 Err(failure) => {
-                    let error = format!("failed to {}", chain(&failure));
+                    let error = format!("failed to {}", with_sources(&failure));
                     log.add(Level::Error, &error, &[]);
                     failure.exit()
                 }

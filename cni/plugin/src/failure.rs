@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that an ADD can fail on, and the one table of what the runtime is told.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -10,7 +9,7 @@ use netfilter::ground::GroundError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
-use protocol::error::{CniError, Code};
+use protocol::error::{CniError, Code, with_sources};
 use protocol::result::ResultError;
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
@@ -93,7 +92,7 @@ impl Failure {
             Self::DryRun { source, .. } => remedy::of_path(source.kind()).to_owned(),
             _ => String::new(),
         };
-        CniError::new(code, chain(self)).with_details(details)
+        CniError::new(code, with_sources(self)).with_details(details)
     }
 }
 
@@ -111,21 +110,6 @@ fn passes(error: &ProgramError) -> bool {
                 GroundError::Address(AddressError::Busy) | GroundError::Route(RouteError::Busy)
             )
     )
-}
-
-/// An error with its causes, as far as they are not part of its text already.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The error that a CNI plugin prints, and its codes.
 
+use std::error::Error;
 use std::fmt;
+
+/// An error and its sources, separated by `: `. A source whose words the text already has is left out.
+#[must_use]
+pub fn with_sources(error: &dyn Error) -> String {
+    let sources = std::iter::successors(error.source(), |&source| source.source());
+    sources.fold(error.to_string(), |text, source| {
+        let source = source.to_string();
+        if text.contains(&source) { text } else { format!("{text}: {source}") }
+    })
+}
 
 /// The code of a CNI error. The specification owns 1 to 99; 100 and above are the plugin's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,6 +112,25 @@ impl CniError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_are_told_once() {
+        #[derive(Debug)]
+        struct Told(&'static str, Option<Box<Told>>);
+        impl fmt::Display for Told {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(self.0)
+            }
+        }
+        impl Error for Told {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                self.1.as_deref().map(|source| source as &(dyn Error + 'static))
+            }
+        }
+        let inner = Told("read a: no such file", Some(Box::new(Told("no such file", None))));
+        assert_eq!(with_sources(&Told("apply", Some(Box::new(inner)))), "apply: read a: no such file");
+        assert_eq!(with_sources(&Told("alone", None)), "alone");
+    }
 
     #[test]
     fn details_are_left_out_when_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tests that bring their own `main` share: it enters namespaces while the process has one thread, and then runs them as libtest
+//! Shared by tests that bring their own `main`: it enters namespaces while the process has one thread, and then runs them as libtest
 //! would, with the same options, for `cargo test` and `cargo nextest run`.
 //!
 //! | module | |

@@ -6,7 +6,7 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::mounts;
 
-/// What the process may do.
+/// Rights of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rights {
     /// Everything, with all users.

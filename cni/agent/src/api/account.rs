@@ -21,9 +21,9 @@ const SKEW: Duration = Duration::from_secs(60);
 /// No token to send.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AccountError {
-    #[error("read the service account's token {}: {source}", path.display())]
+    #[error("cannot read the service account's token {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("use the service account's token {}: it is empty or holds what no header can", path.display())]
+    #[error("cannot use the service account's token {}: it is empty or holds what no header can", path.display())]
     Unusable { path: PathBuf },
 }
 

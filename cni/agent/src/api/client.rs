@@ -44,14 +44,14 @@ pub struct Server {
 /// Error setting up a client.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    #[error("find the API server: {0} is not set")]
+    #[error("cannot find the API server: {0} is not set")]
     Unset(&'static str),
     /// The variables make no valid address.
     #[error(
-        "use {0} as the API server's address: KUBERNETES_SERVICE_PROTOCOL must be http or https, KUBERNETES_SERVICE_HOST a name or an address, KUBERNETES_SERVICE_PORT a port"
+        "cannot use {0} as the API server's address: KUBERNETES_SERVICE_PROTOCOL must be http or https, KUBERNETES_SERVICE_HOST a name or an address, KUBERNETES_SERVICE_PORT a port"
     )]
     Address(String),
-    #[error("set TLS up: {0}")]
+    #[error("{0}")]
     Tls(String),
 }
 
@@ -231,11 +231,11 @@ mod tests {
     #[test]
     fn what_makes_no_address_is_named() {
         let error = |protocol, host, port| server(protocol, host, port).base().unwrap_err().to_string();
-        assert_eq!(error("", "", "443"), "find the API server: KUBERNETES_SERVICE_HOST is not set");
-        assert_eq!(error("", "a", ""), "find the API server: KUBERNETES_SERVICE_PORT is not set");
+        assert_eq!(error("", "", "443"), "cannot find the API server: KUBERNETES_SERVICE_HOST is not set");
+        assert_eq!(error("", "a", ""), "cannot find the API server: KUBERNETES_SERVICE_PORT is not set");
         for (protocol, host, port) in [("ftp", "a", "1"), ("https", "a b", "1"), ("https", "a", "x")] {
             let text = error(protocol, host, port);
-            assert!(text.starts_with(&format!("use {protocol}://{host}:{port} as")), "{text}");
+            assert!(text.starts_with(&format!("cannot use {protocol}://{host}:{port} as")), "{text}");
         }
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every way in which a request can fail, sorted once. What to do about each is its caller's business.
 
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER, header::WWW_AUTHENTICATE};
 use kube::core::Status;
+use protocol::error::with_sources;
 
 /// Upper bound for `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -49,37 +49,37 @@ impl fmt::Display for Token {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// No connection, time-out, or a truncated response.
-    #[error("reach the API server: {0}")]
+    #[error("cannot reach the API server: {0}")]
     Unreachable(String),
     /// 401, or no token.
-    #[error("log in to the API server: {0}")]
+    #[error("the API server rejected the credentials: {0}")]
     Unauthorized(Unauthorized),
     /// 403
-    #[error("be allowed to do it by the API server: {0}")]
+    #[error("denied by the API server: {0}")]
     Forbidden(String),
     /// 404
-    #[error("find it at the API server: {0}")]
+    #[error("not found at the API server: {0}")]
     NotFound(String),
     /// 409
-    #[error("change it at the API server, which has another version: {0}")]
+    #[error("conflict with another version at the API server: {0}")]
     Conflict(String),
     /// 410: the resource version has expired.
-    #[error("read on at the API server, which has forgotten that version: {0}")]
+    #[error("the API server no longer has that resource version: {0}")]
     Gone(String),
     /// 504: the version that was asked for is larger than any that the server knows, as after etcd was restored from a backup.
-    #[error("read on at the API server, which does not know that version yet: {0}")]
+    #[error("the API server does not have that resource version yet: {0}")]
     TooLargeVersion(String),
     /// 429
-    #[error("be served by the API server, which is busy: {message}")]
+    #[error("the API server is too busy: {message}")]
     Throttled { message: String, retry_after: Option<Duration> },
     /// 5xx
-    #[error("be served by the API server: {code} {message}")]
+    #[error("the API server failed: {code} {message}")]
     Server { code: u16, message: String, retry_after: Option<Duration> },
     /// Another 4xx.
-    #[error("have the request accepted by the API server: {code} {message}")]
+    #[error("the API server rejected the request: {code} {message}")]
     Refused { code: u16, message: String },
     /// Malformed response.
-    #[error("read the API server's answer: {0}")]
+    #[error("malformed response of the API server: {0}")]
     Malformed(String),
 }
 
@@ -177,10 +177,12 @@ impl ApiError {
         if let kube::Error::Service(inner) = error
             && let Some(account) = inner.downcast_ref::<super::account::AccountError>()
         {
-            let message = format!("failed to {account}");
-            return Self::Unauthorized(Unauthorized { message, token: Token::default() });
+            return Self::Unauthorized(Unauthorized {
+                message: account.to_string(),
+                token: Token::default(),
+            });
         }
-        Self::Unreachable(chain(error))
+        Self::Unreachable(with_sources(error))
     }
 }
 
@@ -194,20 +196,6 @@ fn shortened(mut message: String) -> String {
         message.truncate(end);
     }
     message
-}
-
-/// An error and what led to it. Causes whose words are in the text already are not said twice.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -250,10 +238,7 @@ mod tests {
     fn the_words_come_from_a_status_or_from_whatever_is_there() {
         let status = r#"{"kind":"Status","message":"pods is forbidden","code":403}"#;
         assert_eq!(of(403, None, status), ApiError::Forbidden("pods is forbidden".to_owned()));
-        assert_eq!(
-            of(502, None, " bad gateway\n").to_string(),
-            "be served by the API server: 502 bad gateway"
-        );
+        assert_eq!(of(502, None, " bad gateway\n").to_string(), "the API server failed: 502 bad gateway");
         let ApiError::Forbidden(long) = of(403, None, &"\u{e4}".repeat(10_000)) else { panic!() };
         assert_eq!(long.chars().count(), MESSAGE_LIMIT);
     }

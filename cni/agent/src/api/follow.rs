@@ -111,7 +111,7 @@ impl Following {
         let (resource, again_in) = (self.resource.name, next.after);
         let error = match outcome {
             StepOutcome::Failed(error) => {
-                tracing::warn!(target: "cni-agent", resource, reason = reason.name(), ?again_in, "failed to {error}");
+                tracing::warn!(target: "cni-agent", resource, reason = reason.name(), ?again_in, "{error}");
                 Some(error.clone())
             }
             _ => {

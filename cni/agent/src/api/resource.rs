@@ -13,7 +13,7 @@ const PAGE: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "follow the node's pods without the node's name (set NODE_NAME or REPAIR_NODE_NAME): all pods of the cluster are too many"
+    "cannot follow the node's pods without the node's name (set NODE_NAME or REPAIR_NODE_NAME): all pods of the cluster are too many"
 )]
 pub struct NoNode;
 

@@ -16,11 +16,11 @@ use super::account::Stamp;
 /// No certificate authority can be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrustError {
-    #[error("read the authorities {}: {source}", path.display())]
+    #[error("cannot read the authorities {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("use the authorities {}: no certificate is in it", path.display())]
+    #[error("cannot use the authorities {}: no certificate is in it", path.display())]
     NoCertificate { path: PathBuf },
-    #[error("set TLS up")]
+    #[error("cannot set TLS up")]
     Tls(#[from] rustls::Error),
 }
 

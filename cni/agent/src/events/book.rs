@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which occurrences become one event. The first of its kind is written at once; those that follow only count, and the count is written
+//! Aggregation of events. The first of its kind is written at once; those that follow only count, and the count is written
 //! once in [`WINDOW`] at most. Told the time; writes nothing.
 
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use super::BINARY;
 use crate::files::{self, Doing, FileError};
 use crate::settings::Places;
 
-/// Which binaries were found right, so that they are not read again while nobody touched them.
+/// Verified binaries, which are not read again while nobody touched them.
 #[derive(Debug, Default)]
 pub struct Known(Vec<(PathBuf, [Stamp; 2])>);
 

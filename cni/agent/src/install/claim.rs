@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which of several agents of a node installs. While a DaemonSet surges there are two, of two versions, with two tokens: each would take the
+//! Election of the agent that installs, among several of a node. While a DaemonSet surges there are two, of two versions, with two tokens: each would take the
 //! other's binary and credentials for damage and heal them, for as long as both live.
 //!
 //! The one that started last installs: it is the one that an operator wants, be it the newer version or, in a rollback, the older one. It puts a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which sandboxes a DEL with our plugin is still to come for, decided over what the caches of runtime and Multus hold; pure.
+//! Sandboxes that a DEL with our plugin is still to come for, decided over what the caches of runtime and Multus hold; pure.
 //!
 //! A sandbox counts while its network namespace is there. Files of one whose namespace is gone stay for ever: a runtime whose cache was lost, a
 //! DEL that a runtime left out because there was no namespace any more (CRI-O after a reboot), a Multus whose DEL failed. They must not keep the

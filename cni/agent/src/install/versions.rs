@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which plugins of the node can do the newest version of the specification: each is asked, once, as a runtime would.
+//! Plugins of the node that support the newest version of the specification: each is asked, once, as a runtime would.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};

@@ -95,7 +95,7 @@ fn of_error(error: &ApiError) -> DaemonSetAnswer {
         ApiError::NotFound(_) => DaemonSetAnswer::Gone,
         ApiError::Forbidden(_) => DaemonSetAnswer::Forbidden,
         ApiError::Unauthorized(error) => DaemonSetAnswer::Unauthorized(error.token),
-        silent => DaemonSetAnswer::Silent(format!("failed to {silent}")),
+        silent => DaemonSetAnswer::Silent(silent.to_string()),
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn ask(client: &Client, need: Need) -> Option<Able> {
         Ok(Review { status: Status { allowed: true } }) => Able::Yes,
         Ok(_) => Able::No,
         Err(error) => {
-            tracing::warn!(target: "cni-agent", ?need, "failed to {error}: it is not known what the agent's roles allow");
+            tracing::warn!(target: "cni-agent", ?need, "{error}: it is not known what the agent's roles allow");
             Able::Unknown
         }
     })

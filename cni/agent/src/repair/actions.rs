@@ -37,7 +37,7 @@ async fn send(client: &Client, request: http::request::Builder, body: &Value) ->
     match client.request::<serde::de::IgnoredAny>(request, REQUEST_LIMIT).await {
         Ok(_) => Done::Accepted,
         Err(ApiError::NotFound(_)) => Done::Vanished,
-        Err(error) => Done::Failed(format!("failed to {error}")),
+        Err(error) => Done::Failed(error.to_string()),
     }
 }
 

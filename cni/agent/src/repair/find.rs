@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which network namespace is a pod's, decided over everything that was gathered; pure.
+//! A pod's network namespace, decided over everything that was gathered; pure.
 //!
 //! The address alone is no proof: addresses are used again, and a process can sit in another pod's namespace. Somebody who knows
 //! sandboxes must name the pod, too: the runtime's CNI result cache, or, where the cache says nothing of a namespace, the cgroup of the

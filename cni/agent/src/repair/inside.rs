@@ -12,6 +12,7 @@ use netfilter::lack::{Lack, lacks};
 use netfilter::owner;
 use netfilter::program::{self, Options};
 use netfilter::{Applied, Wish, look};
+use protocol::error::with_sources;
 use redirect::config::Config;
 use redirect::host::Environment;
 use redirect::live::compare::Difference;
@@ -79,26 +80,20 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
 enum Failure {
     #[error(transparent)]
     Netns(#[from] netfilter::NetnsError),
-    #[error("failed to {}", chain(.0))]
+    #[error("failed to {}", with_sources(.0))]
     Address(#[from] AddressError),
     #[error(transparent)]
     Environment(#[from] redirect::host::EnvironmentError),
     #[error(transparent)]
     NoAddress(#[from] redirect::host::NoLocalAddress),
-    #[error("failed to {}", chain(.0))]
+    #[error("failed to {}", with_sources(.0))]
     Look(#[from] netfilter::LookError),
-    #[error("failed to {}", chain(.0))]
+    #[error("failed to {}", with_sources(.0))]
     Compare(#[from] netfilter::lack::LackError<netfilter::ground::GroundError>),
-    #[error("failed to {}", chain(.0))]
+    #[error("failed to {}", with_sources(.0))]
     Program(#[from] netfilter::ProgramError),
-    #[error("failed to {}", chain(.0))]
+    #[error("failed to {}", with_sources(.0))]
     Owner(#[from] owner::OwnerError),
-}
-
-/// Error with its sources.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn compare(rtnetlink: &mut Rtnetlink, config: &Config, addresses: &[Address]) -> Result<PodOutcome, Failure> {
@@ -137,7 +132,7 @@ fn repair(
     owner::enter()?;
     Ok(match probe::prove(config, addresses) {
         Ok(families) => PodOutcome::Proven { written, backend, families },
-        Err(unproven) => PodOutcome::Unproven { written, why: chain(&unproven) },
+        Err(unproven) => PodOutcome::Unproven { written, why: with_sources(&unproven) },
     })
 }
 

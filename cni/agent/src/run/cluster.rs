@@ -26,7 +26,7 @@ pub(super) fn client(settings: &Settings) -> Option<Client> {
     match Client::new(&Server::of(&settings.kubeconfig, &settings.places)) {
         Ok(client) => Some(client),
         Err(error) => {
-            tracing::warn!(target: "cni-agent", "failed to {error}; going on without the API server");
+            tracing::warn!(target: "cni-agent", "{error}; going on without the API server");
             None
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn pods(
             let (followed, metrics, stop) = (pods.clone(), metrics.clone(), stop.clone());
             tasks.spawn(async move { followed.follow(following, metrics, stop).await });
         }
-        Err(error) => tracing::warn!(target: "cni-agent", "failed to {error}; each pod is asked for"),
+        Err(error) => tracing::warn!(target: "cni-agent", "{error}; each pod is asked for"),
     }
     pods
 }

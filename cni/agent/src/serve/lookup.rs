@@ -158,7 +158,7 @@ impl Lookup {
             }
             Err(ApiError::NotFound(_)) => (Outcome::Unknown, AddResult::Unknown),
             Err(error) => {
-                tracing::warn!(target: "cni-agent", namespace, name, uid, "failed to {error}");
+                tracing::warn!(target: "cni-agent", namespace, name, uid, "{error}");
                 (Outcome::Failed, AddResult::Failed)
             }
         };

@@ -105,9 +105,8 @@ impl TaintChange {
             }
             (PatchOutcome::Failed, error) => {
                 let error = error.as_ref().map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(target: "taint", node, taint, "the taint was not {done}, and it is tried again: failed to {error}");
-                let message =
-                    format!("taint {taint} was not {done}, and it is tried again: failed to {error}");
+                tracing::warn!(target: "taint", node, taint, "the taint was not {done}, and it is tried again: {error}");
+                let message = format!("taint {taint} was not {done}, and it is tried again: {error}");
                 recorder.record(about(), EventReason::NodeTaintFailed, message);
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which node gets or loses the taint, and when it is tried again. Pure: told what happened and the time, which only goes forward. Every
+//! Nodes that get or lose the taint, and the backoff of retries. Pure: told what happened and the time, which only goes forward. Every
 //! replica knows all of it, so that the next leader has seen what happened before; only the leader acts.
 
 mod attempts;

@@ -55,7 +55,7 @@ impl Elector {
         }
         match timeout(RELEASE_LIMIT, self.release()).await {
             Ok(Err(error)) => {
-                tracing::warn!(target: "taint", "failed to give the lease back: failed to {error}")
+                tracing::warn!(target: "taint", "failed to give the lease back: {error}")
             }
             Ok(Ok(())) => {}
             Err(_) => tracing::warn!(target: "taint", "failed to give the lease back in time"),
@@ -128,7 +128,7 @@ impl Elector {
         let text = error.map(|error| error.to_string());
         if let Some(text) = text.as_ref().filter(|text| self.told.as_ref() != Some(text)) {
             let NamespacedName { namespace, name } = &self.place;
-            tracing::warn!(target: "taint", lease = format!("{namespace}/{name}"), "failed to keep or take the lease: failed to {text}");
+            tracing::warn!(target: "taint", lease = format!("{namespace}/{name}"), "failed to keep or take the lease: {text}");
         }
         self.told = text;
     }

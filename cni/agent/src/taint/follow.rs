@@ -86,8 +86,8 @@ impl Followers {
                 Some(Err(error)) => RunError::Rules { place: place.clone(), error: Box::new(error) },
                 None => RunError::NoMap(place.clone()),
             };
-            tracing::error!(target: "taint", "failed to {why}; what it said last holds, if anything");
-            self.readiness.wrong(Part::Needs, format!("failed to {why}"));
+            tracing::error!(target: "taint", "{why}; what it said last holds, if anything");
+            self.readiness.wrong(Part::Needs, why.to_string());
             // Only the first one counts.
             let _ = self.failed.try_send(why);
         };
@@ -151,7 +151,7 @@ impl Followers {
     fn lost(&self, part: Part, watched: Watched, lost: Lost) {
         self.controller.metrics.watch_restarted(watched, lost.reason);
         if let Some(error) = lost.error {
-            self.readiness.wrong(part, format!("failed to {error}"));
+            self.readiness.wrong(part, error.to_string());
             let _ = self.failed.try_send(RunError::Follow { what: part.name(), error });
         }
     }

@@ -16,7 +16,7 @@ const AGENT: &str = "k8s-app=istio-cni-node";
 /// Default namespace of the controller.
 const NOWHERE: &str = "kube-system";
 
-/// How taints are minded.
+/// Options of the taint controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TaintMode {
     /// Nodes have the taint NodeReadiness:NoSchedule while pods that they need are not ready there, as told by a ConfigMap.

@@ -204,7 +204,7 @@ impl OwnTaint {
                 }
             }
             if let Err(error) = node {
-                tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added: failed to {error}");
+                tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added: {error}");
             }
         });
         if done.await.is_err() {

@@ -41,15 +41,15 @@ const ONCE_LIMIT: Duration = Duration::from_secs(300);
 /// Failure of the controller.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
-    #[error("{0}")]
+    #[error("failed to {0}")]
     Options(#[from] OptionsError),
     /// Malformed `ConfigMap`.
-    #[error("follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
+    #[error("cannot follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
     Rules { place: NamespacedName, error: Box<RuleError> },
     /// It does not exist.
-    #[error("find ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]
+    #[error("there is no ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]
     NoMap(NamespacedName),
-    #[error("read {what}: failed to {error}")]
+    #[error("cannot read {what}: {error}")]
     Follow { what: &'static str, error: ApiError },
     /// No address of the API server.
     #[error("{0}")]
@@ -57,10 +57,10 @@ pub(super) enum RunError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// Some nodes could not be reconciled.
-    #[error("put right what is wrong on {}: see the log", .0.join(", "))]
+    #[error("cannot reconcile {}: see the log", .0.join(", "))]
     Nodes(Vec<String>),
     /// Deadline exceeded.
-    #[error("look at every node within {ONCE_LIMIT:?}")]
+    #[error("not every node was looked at within {ONCE_LIMIT:?}")]
     Late,
 }
 
@@ -84,7 +84,7 @@ pub fn main(flags: &TaintFlags, loaded: Loaded) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "install-cni taint: failed to {error}");
+            let _ = writeln!(io::stderr(), "install-cni taint: {error}");
             ExitCode::from(error.code())
         }
     }

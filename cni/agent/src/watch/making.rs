@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which files somebody is still making. A writer that is done says so: it closes the file, or moves it to its name. Such a change is looked at at
+//! Files that are still being written. A writer that is done says so: it closes the file, or moves it to its name. Such a change is looked at at
 //! once; any other one may have a second half. Pure.
 
 use std::collections::BTreeSet;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use netfilter::address::Rtnetlink;
 use netfilter::route::PolicyRoutes;
 use netfilter::{ReadError, legacy};
+use protocol::error::with_sources;
 use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::live::compare::differences_from;
@@ -25,7 +26,6 @@ use redirect::verdict::verdict;
 
 use super::probe::{Fate, Listeners};
 use super::{Route, family, ports};
-use crate::causes::chain;
 use crate::surroundings::Whole;
 
 /// Finding about a path.
@@ -167,8 +167,8 @@ fn policy_routes(config: &Config) -> PathState {
     let wanted =
         PolicyRoutes { mark: config.tproxy_mark, table: config.tproxy_route_table, ipv6: config.ipv6 };
     let found = Rtnetlink::open()
-        .map_err(|error| chain(&error))
-        .and_then(|mut rtnetlink| rtnetlink.has_policy_routes(wanted).map_err(|error| chain(&error)));
+        .map_err(|error| with_sources(&error))
+        .and_then(|mut rtnetlink| rtnetlink.has_policy_routes(wanted).map_err(|error| with_sources(&error)));
     let text = format!("mark {} and table {}", wanted.mark, wanted.table);
     match found {
         Ok(true) => PathState::Holds(text),
@@ -182,11 +182,11 @@ fn live_rules(config: &Config) -> PathState {
     let snapshot = match netfilter::read() {
         Ok(snapshot) => snapshot,
         Err(error @ ReadError::Permission) => return PathState::Unproven(error.to_string()),
-        Err(error) => return PathState::Unproven(chain(&error)),
+        Err(error) => return PathState::Unproven(with_sources(&error)),
     };
     let legacy = match legacy::read() {
         Ok(legacy) => legacy,
-        Err(error) => return PathState::Unproven(chain(&error)),
+        Err(error) => return PathState::Unproven(with_sources(&error)),
     };
     let mut found = netfilter::live(&snapshot);
     found.tables.extend(legacy.tables);

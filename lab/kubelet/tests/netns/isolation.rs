@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a test finds in its process: the workload binary and users.
+//! Environment of a test's process: the workload binary and users.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -42,7 +42,7 @@ async fn traffic(
     judge(world, &line, &sent, &ending).await
 }
 
-/// What the pod sends to pod "outside" passes its proxy, and what it gets from there.
+/// One packet of the pod to pod "outside" passes its proxy, and one from there.
 pub(super) async fn redirected(world: &mut LabWorld, name: &str) -> Step {
     for (from, to, proxy) in [(name, "outside", 15001), ("outside", name, 15006)] {
         let line = Line::new("TCP", &format!("\"{from}\""), format!("\"{to}\""), 8080, How::default());

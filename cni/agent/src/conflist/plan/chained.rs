@@ -58,7 +58,7 @@ impl Wish<'_> {
         mark.map_or_else(|| self.entry.clone(), |primary| copy::marked(self.entry, &primary))
     }
 
-    /// Which file gets the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.
+    /// File of the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.
     fn target(&self, now: &Snapshot, primary: &str) -> Result<String, Stopped> {
         let Some(list) = list_name(primary) else { return Err(nothing(NotRight::Name(primary.to_owned()))) };
         if list == primary {

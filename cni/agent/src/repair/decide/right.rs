@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which failures of a pod's validation say something of its rules. The kubelet goes on starting the validation while the agent repairs, so a
+//! Failures of a pod's validation that say something of its rules. The kubelet goes on starting the validation while the agent repairs, so a
 //! run that began before the rules were right can end, and be told of, long after.
 
 use k8s_openapi::jiff::Timestamp;
