@@ -155,6 +155,14 @@ impl TaintState {
         Touched::one(name)
     }
 
+    /// Takes the node of a response, unless the watch has told of a later one meanwhile.
+    fn set_response(&mut self, node: Node) {
+        let held = self.nodes.as_ref().and_then(|nodes| nodes.get(&node.name)).and_then(|held| held.version);
+        if node.version.is_none() || node.version >= held {
+            self.set_node(node);
+        }
+    }
+
     fn drop_node(&mut self, name: &str) -> Touched {
         self.nodes.iter_mut().for_each(|nodes| drop(nodes.remove(name)));
         self.lives.remove(name);
@@ -190,11 +198,11 @@ impl TaintState {
         let how = match outcome {
             PatchOutcome::Gone => return self.drop_node(&name),
             PatchOutcome::Done(node) => {
-                self.set_node(node);
+                self.set_response(node);
                 Ending::Well
             }
             PatchOutcome::Conflict(node) => {
-                self.set_node(node);
+                self.set_response(node);
                 Ending::Badly
             }
             PatchOutcome::Failed => Ending::Badly,

@@ -121,6 +121,7 @@ mod tests {
         Node {
             name: "n".to_owned(),
             uid,
+            version: None,
             boot,
             ready: true,
             created: at(1),

@@ -13,6 +13,8 @@ pub struct Node {
     pub name: String,
     /// UID: one that registers anew under its name is another node.
     pub uid: String,
+    /// `resourceVersion`, if it is a number, as it is of every API server that stores in etcd: larger ones are later.
+    pub version: Option<u64>,
     /// Registration.
     pub created: Option<Timestamp>,
     /// `bootID`.
@@ -63,6 +65,7 @@ struct Metadata {
     name: String,
     namespace: String,
     uid: String,
+    resource_version: String,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
 }
@@ -114,6 +117,7 @@ impl From<RawNode> for Node {
         Self {
             name: metadata.name,
             uid: metadata.uid,
+            version: metadata.resource_version.parse().ok(),
             created: metadata.creation_timestamp.map(|time| time.0),
             boot: status.node_info.boot,
             ready: ready.is_some_and(|one| one.status == "True"),

@@ -25,6 +25,7 @@ fn node(name: &str, taints: &[&str]) -> Node {
     Node {
         name: name.to_owned(),
         uid: format!("uid of {name}"),
+        version: None,
         created: at(1),
         boot: "first".to_owned(),
         ready: true,
@@ -99,6 +100,19 @@ fn a_fresh_node_loses_the_taint_once_its_pod_is_ready() {
     );
     let again = state.decide(TaintEvent::Node(node("a", &["other", KEY])), seconds(4));
     assert_eq!(deeds(&again), [("a", Deed::Remove)], "who taints a ready node is undone");
+}
+
+#[test]
+fn a_response_does_not_undo_a_later_event() {
+    let of = |version, taints: &[&str]| Node { version: Some(version), ..node("a", taints) };
+    for (response, want) in [(6, vec![("a", Deed::Remove)]), (8, vec![])] {
+        let (mut state, actions) = leader(TaintPolicy::OnlyRemove, &[of(5, &[KEY])], &[pod("a", Some(9))]);
+        assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
+        // Somebody taints it again before the response is read.
+        assert_eq!(state.decide(TaintEvent::Node(of(7, &[KEY])), seconds(1)), []);
+        let done = TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(of(response, &[])));
+        assert_eq!(deeds(&state.decide(done, seconds(2))), want, "{response}");
+    }
 }
 
 #[test]
