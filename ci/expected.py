@@ -51,7 +51,7 @@ class Run:
             if tagged and scenario["verdict"] == "inapplicable":
                 self._tagged.add(scenario["id"])
 
-    def others_folder(self, scenario):
+    def folder_of(self, scenario):
         """The folder of a scenario that did not pass."""
         for folder, names in self.others.items():
             if scenario in names:

@@ -38,11 +38,15 @@ pub fn compare(snapshot: &Snapshot, wanted: &Ruleset) -> Vec<Difference> {
 }
 
 pub(crate) fn differences(found: &LiveRules, wanted: &Ruleset) -> Vec<Difference> {
-    let form = match wanted.dialect {
+    to_rewrite(found, wanted, form(wanted.dialect))
+}
+
+/// Form of a dialect in nf_tables.
+fn form(dialect: Dialect) -> Form {
+    match dialect {
         Dialect::Iptables => Form::Iptables,
         Dialect::Nft => Form::Native,
-    };
-    to_rewrite(found, wanted, form)
+    }
 }
 
 pub(crate) fn family(family: NfFamily) -> LiveFamily {
@@ -109,11 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_the_kernel_holds_of_a_ruleset_is_that_ruleset(wanted in rulesets()) {
-            let form = match wanted.dialect {
-                Dialect::Iptables => Form::Iptables,
-                Dialect::Nft => Form::Native,
-            };
-            prop_assert_eq!(differences(&held(&wanted), &wanted, form), []);
+            prop_assert_eq!(differences(&held(&wanted), &wanted, form(wanted.dialect)), []);
         }
     }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -26,6 +27,8 @@ const IMAGE: &str = "/image";
 const AGENT: &str = "install-cni";
 /// Directory of the plugin in the agent's image.
 const SHIPPED: &str = "/opt/cni/bin";
+/// Lifetime of a container's token: a kubelet's default for projected tokens is an hour.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 /// `PATH` of containers.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -94,8 +97,7 @@ impl NetnsNode {
         if let Some(kept) = kept {
             return Ok(Arc::clone(&kept.credentials));
         }
-        let (api, life) = (&self.server, self.options.token_life);
-        let made = Credentials::new(api, &plan.service_account, &plan.pod, directory, life)?;
+        let made = Credentials::new(&self.server, &plan.service_account, &plan.pod, directory, TOKEN_LIFE)?;
         let credentials = Arc::new(made);
         let fresh = Arc::clone(&credentials);
         let task = tokio::spawn(async move { fresh.keep_fresh().await });

@@ -86,8 +86,6 @@ pub struct ClusterOptions {
     pub probes_in_time: bool,
     /// Period of readiness probes.
     pub probe_every: Duration,
-    /// Lifetime of a container's token.
-    pub token_life: Duration,
     pub deadlines: Deadlines,
 }
 
@@ -116,7 +114,6 @@ impl ClusterOptions {
             run_is_shared: true,
             probes_in_time: false,
             probe_every: Duration::from_millis(50),
-            token_life: Duration::from_secs(3600),
             deadlines: Deadlines::default(),
         }
     }

@@ -18,7 +18,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Why namespaces cannot be made.
+    /// Unmet prerequisite of a test that makes namespaces.
     #[must_use]
     pub fn unmet(&self) -> Option<String> {
         match self {
@@ -27,7 +27,7 @@ impl Rights {
         }
     }
 
-    /// Why other users than one cannot be had.
+    /// Unmet prerequisite of a test that needs several users.
     #[must_use]
     pub fn unmet_users(&self) -> Option<String> {
         let one = || (*self == Self::OneUser).then(|| "needs root: there is only one user".to_owned());

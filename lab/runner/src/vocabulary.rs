@@ -8,7 +8,7 @@ mod render;
 pub use phrase::phrase;
 pub use render::{markdown, text};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::catalogue::Catalogue;
 use crate::world::LabWorld;
 
 /// Steps of one source file.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Topic {
     /// First sentence of the file's documentation.
     pub title: String,
@@ -99,16 +99,14 @@ fn topic(file: &Path, patterns: &[Pattern], used: &[(StepType, String, String)])
     let mut steps: BTreeMap<(usize, &str), StepEntry> = BTreeMap::new();
     for pattern in patterns {
         let begin = block(&lines, pattern.line);
-        let entry = match steps.entry((begin, pattern.regex.as_str())) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => place.insert(StepEntry {
-                keywords: Vec::new(),
-                phrase: phrase(pattern.regex.as_str())?,
-                description: docs(&lines[begin..], "///"),
-                uses: 0,
-                example: None,
-            }),
-        };
+        let phrase = phrase(pattern.regex.as_str())?;
+        let entry = steps.entry((begin, pattern.regex.as_str())).or_insert_with(|| StepEntry {
+            keywords: Vec::new(),
+            phrase,
+            description: docs(&lines[begin..], "///"),
+            uses: 0,
+            example: None,
+        });
         entry.keywords.push(pattern.keyword.1);
         let uses =
             used.iter().filter(|(ty, text, _)| *ty == pattern.keyword.0 && pattern.regex.is_match(text));
@@ -135,17 +133,6 @@ fn docs(lines: &[&str], mark: &str) -> String {
     lines.map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Steps that no feature uses.
-#[must_use]
-pub fn unused(topics: &[Topic]) -> BTreeSet<&str> {
-    topics
-        .iter()
-        .flat_map(|topic| &topic.steps)
-        .filter(|step| step.uses == 0)
-        .map(|step| step.phrase.as_str())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +145,8 @@ mod tests {
         let root = Workspace::find().unwrap().root;
         let catalogue = Catalogue::read(&root, &Selection::default()).unwrap();
         let topics = topics(&root, &catalogue).unwrap();
-        assert_eq!(unused(&topics), BTreeSet::new());
+        let unused = topics.iter().flat_map(|topic| &topic.steps).filter(|step| step.uses == 0);
+        assert_eq!(unused.map(|step| &step.phrase).collect::<Vec<_>>(), Vec::<&String>::new());
         let (page, text) = (root.join("docs/steps.md"), markdown(&topics));
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&page, &text).unwrap();

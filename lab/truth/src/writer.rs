@@ -14,7 +14,7 @@ use redirect::Config;
 /// Deadline of the iptables tools. A plugin's own is not the subject here, and lanes keep every core busy.
 const TOOLS: Duration = Duration::from_secs(60);
 
-/// Why a writer did not program a pod, in its own words.
+/// Error message of a writer that rejected a configuration.
 #[derive(Debug)]
 pub struct Refusal(pub String);
 
