@@ -13,8 +13,8 @@ use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 use redirect::annotations::Annotation;
 use redirect::config::Config;
+use redirect::found::{FoundRules, json, native, save};
 use redirect::host::{AddressFamilies, Environment, Host};
-use redirect::live::{LiveRules, json, native, save};
 use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::{Enrolment, enrol, generate, text};
 
@@ -86,8 +86,8 @@ pub fn netconf(data: &[u8]) {
 pub fn netlink_replies(data: &[u8]) {
     if let Ok(snapshot) = netfilter::read::replies(data) {
         let _ = netfilter::has_rules_of_ours(&snapshot);
-        let live = netfilter::live(&snapshot);
-        assert_eq!(count(&live), snapshot.counters().count(), "no rule is lost");
+        let found = netfilter::found_rules(&snapshot);
+        assert_eq!(count(&found), snapshot.counters().count(), "no rule is lost");
     }
     expressions(data);
 }
@@ -127,6 +127,6 @@ pub fn nft_list(data: &[u8]) {
     }
 }
 
-fn count(rules: &LiveRules) -> usize {
+fn count(rules: &FoundRules) -> usize {
     rules.tables.iter().flat_map(|table| &table.chains).map(|chain| chain.rules.len()).sum()
 }

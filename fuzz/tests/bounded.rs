@@ -66,13 +66,13 @@ fn the_real_texts_are_accepted() {
     assert!(fuzz::is_enrolled(ANNOTATIONS));
     let text = |bytes: &'static [u8]| std::str::from_utf8(bytes).unwrap();
     assert!(protocol::netconf::NetConf::parse(NETCONF).is_ok());
-    let saved = redirect::live::save::parse(text(SAVED), redirect::ruleset::Family::V4).unwrap();
+    let saved = redirect::found::save::parse(text(SAVED), redirect::ruleset::Family::V4).unwrap();
     assert_eq!(saved.tables[0].chains[0].rules.len(), 2);
-    assert_eq!(redirect::live::json::parse(text(LISTED)).unwrap().tables[0].chains[0].rules.len(), 1);
-    assert_eq!(redirect::live::native::parse(text(LIST)).unwrap().tables[0].chains[0].rules.len(), 2);
+    assert_eq!(redirect::found::json::parse(text(LISTED)).unwrap().tables[0].chains[0].rules.len(), 1);
+    assert_eq!(redirect::found::native::parse(text(LIST)).unwrap().tables[0].chains[0].rules.len(), 2);
     let replied = netfilter::read::replies(REPLIES).unwrap();
     assert_eq!(replied.counters().count(), 1);
-    let live = netfilter::live(&replied);
-    let rules: Vec<_> = live.tables[0].chains.iter().flat_map(|chain| &chain.rules).collect();
+    let found = netfilter::found_rules(&replied);
+    let rules: Vec<_> = found.tables[0].chains.iter().flat_map(|chain| &chain.rules).collect();
     assert_eq!(rules[0].text, "-i lo -j RETURN");
 }

@@ -18,12 +18,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use protocol::error::with_sources;
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
+use redirect::found::capture::CaptureError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
-use redirect::live::capture::CaptureError;
 use redirect::packet::{Packet, Verdict};
 use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset, Table};
 use redirect::skip::SkipReason;
-use redirect::verdict::{LiveVerdict, verdict};
+use redirect::verdict::{FoundVerdict, verdict};
 use redirect::{Config, generate};
 
 use crate::exit::Exit;
@@ -65,7 +65,7 @@ struct Query {
     packet: Packet,
     verdict: Verdict,
     /// Verdict of captured rules.
-    captured: Option<LiveVerdict>,
+    captured: Option<FoundVerdict>,
 }
 
 /// Source of addresses.

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use redirect::live::{Action, Condition, LiveRule};
+use redirect::found::{Action, Condition, FoundRule};
 use redirect::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
 
 use crate::describe::{interface_name, spell_match};
@@ -13,7 +13,7 @@ use crate::nft::{ct, family, header, meta, operation, verdict};
 use crate::snapshot::{NfFamily, RuleState};
 
 /// The rule as anybody's, without its text.
-pub(crate) fn decode(family: NfFamily, state: &RuleState) -> LiveRule {
+pub(crate) fn decode(family: NfFamily, state: &RuleState) -> FoundRule {
     let (dialect, known) = match family {
         NfFamily::Ip => (Dialect::Iptables, Some(Family::V4)),
         NfFamily::Ip6 => (Dialect::Iptables, Some(Family::V6)),
@@ -25,7 +25,7 @@ pub(crate) fn decode(family: NfFamily, state: &RuleState) -> LiveRule {
         Err(_) => reader.unknown("malformed"),
     }
     reader.flush();
-    LiveRule {
+    FoundRule {
         conditions: reader.conditions,
         actions: reader.actions,
         dialect,

@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use redirect::config::{Config, ConfigError};
+use redirect::found::FoundRules;
+use redirect::found::compare::{Difference, Form, differences, forms};
 use redirect::generate::ruleset;
 use redirect::host::INBOUND_V6;
-use redirect::live::LiveRules;
-use redirect::live::compare::{Difference, Form, differences, forms};
 
 use crate::ground;
 use crate::route::PolicyRoutes;
@@ -46,7 +46,7 @@ pub enum LackError<E> {
 /// # Errors
 /// It cannot be told.
 pub fn lacks<E>(
-    found: &LiveRules,
+    found: &FoundRules,
     config: &Config,
     addresses: &[IpAddr],
     has_routes: impl FnOnce(PolicyRoutes) -> Result<bool, E>,

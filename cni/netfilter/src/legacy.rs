@@ -19,7 +19,7 @@ mod socket;
 
 use std::io;
 
-use redirect::live::{LiveFamily, LiveRules, LiveTable};
+use redirect::found::{FoundFamily, FoundRules, FoundTable};
 use redirect::ruleset::{Family, Table};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read as read_file};
@@ -69,14 +69,14 @@ pub enum LegacyError {
 ///
 /// # Errors
 /// See [`LegacyError`].
-pub fn read() -> Result<LiveRules, LegacyError> {
-    let mut found = LiveRules::default();
+pub fn read() -> Result<FoundRules, LegacyError> {
+    let mut found = FoundRules::default();
     for family in [Family::V4, Family::V6] {
         let names = tables(family)?;
         for table in Table::ALL.into_iter().filter(|table| names.iter().any(|name| name == table.name())) {
             let chains = socket::chains(family, table)?;
-            let (family, name) = (LiveFamily::Legacy(family), table.name().to_owned());
-            found.tables.push(LiveTable { family, name, chains });
+            let (family, name) = (FoundFamily::Legacy(family), table.name().to_owned());
+            found.tables.push(FoundTable { family, name, chains });
         }
     }
     Ok(found)

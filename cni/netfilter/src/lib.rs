@@ -19,7 +19,7 @@
 //! | [`plan`] | what has to be sent so that a namespace holds a ruleset; pure |
 //! | [`apply`](mod@apply) | makes the current namespace hold a ruleset, in one transaction |
 //! | [`step`] | what a refused message of a transaction asked for |
-//! | [`live`](mod@live) | what a namespace holds, ready to be judged and compared; pure |
+//! | [`found`] | what a namespace holds, ready to be judged and compared; pure |
 //! | [`lack`] | what keeps it from redirecting as wanted; pure |
 //! | [`look`](mod@look) | reads all of that |
 //! | [`program`](mod@program) | all of it: addresses, policy routes, rules through the back end that is right here |
@@ -37,11 +37,11 @@ pub mod backend;
 pub mod describe;
 pub mod encode;
 pub mod expression;
+pub mod found;
 pub mod ground;
 pub mod iptables;
 pub mod lack;
 pub mod legacy;
-pub mod live;
 pub mod look;
 pub mod netns;
 pub mod node_root;
@@ -70,7 +70,7 @@ mod wire;
 pub use apply::{Applied, ApplyError, Removed, apply, remove};
 pub use backend::{Backend, Choice, Reason, Wish};
 pub use encode::EncodeError;
-pub use live::{compare, live};
+pub use found::{compare, found_rules};
 pub use look::{LookError, look};
 pub use netns::{Netns, NetnsError, NetnsId};
 pub use node_root::NodeRoot;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads everything that the calling thread's namespace holds, in nf_tables and in legacy iptables.
 
-use redirect::live::LiveRules;
+use redirect::found::FoundRules;
 
 use crate::legacy::{self, LegacyError};
 use crate::read::{ReadError, read};
@@ -22,8 +22,8 @@ pub enum LookError {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn look() -> Result<LiveRules, LookError> {
-    let mut found = crate::live(&in_nf_tables()?);
+pub fn look() -> Result<FoundRules, LookError> {
+    let mut found = crate::found_rules(&in_nf_tables()?);
     found.tables.extend(legacy::read()?.tables);
     Ok(found)
 }

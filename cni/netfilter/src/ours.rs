@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ownership in a snapshot ([`redirect::live::ours`]), table by table; pure.
+//! Ownership in a snapshot ([`redirect::found::ours`]), table by table; pure.
 
-use redirect::live::ours::Ours;
-use redirect::live::{LiveRules, LiveTable};
+use redirect::found::ours::Ours;
+use redirect::found::{FoundRules, FoundTable};
 use redirect::ruleset::Table;
 
+use crate::found::{family, without_text};
 use crate::home::Home;
-use crate::live::{family, without_text};
 use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 use crate::wanted::{Wanted, WantedTable};
 
@@ -22,7 +22,7 @@ pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
 pub(crate) struct OwnTable<'a> {
     pub(crate) home: Home,
     pub(crate) state: &'a TableState,
-    found: &'a LiveTable,
+    found: &'a FoundTable,
     /// Chains of ours.
     pub(crate) chains: Vec<&'a ChainState>,
     /// Built-in chains, and for each rule in them whether it is ours.
@@ -39,7 +39,7 @@ pub(crate) struct Survey<'a> {
 
 impl<'a> Survey<'a> {
     /// `found` is the same snapshot, decoded.
-    pub(crate) fn new(snapshot: &'a Snapshot, found: &'a LiveRules, wanted: &Wanted<'_>) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, found: &'a FoundRules, wanted: &Wanted<'_>) -> Self {
         let tables = iptables_tables(snapshot)
             .filter_map(|(home, state)| {
                 let found = found.find(family(home.family), home.table_name())?;
@@ -97,7 +97,7 @@ fn tables_at(snapshot: &Snapshot, family: NfFamily) -> impl Iterator<Item = (Hom
 }
 
 fn built_in<'a>(
-    (state, found): (&'a TableState, &LiveTable),
+    (state, found): (&'a TableState, &FoundTable),
     ours: &Ours<'_>,
     wanted: Option<&WantedTable<'_>>,
 ) -> Vec<(&'a ChainState, Vec<bool>)> {

@@ -6,11 +6,11 @@
 //! jumps to is emptied but not deleted: the kernel would refuse. Built-in chains and tables of iptables are never deleted, those of
 //! the native back end always: they are made anew.
 
-use redirect::live::compare::Place;
+use redirect::found::compare::Place;
 use redirect::ruleset::{Chain, Dialect, Family, Place as RulePlace, Rule, Ruleset};
 
 use crate::encode::{self, EncodeError, Hook, Position, begin_message};
-use crate::live::{differences, family, without_text};
+use crate::found::{differences, family, without_text};
 use crate::nft::{self, attribute, message};
 use crate::ours::{OwnTable, Survey};
 use crate::snapshot::{ChainState, Name, NfFamily, Snapshot};

@@ -8,8 +8,8 @@
 mod write;
 
 use redirect::config::{Config, ConfigError};
+use redirect::found::FoundRules;
 use redirect::generate::ruleset;
-use redirect::live::LiveRules;
 
 use crate::address::Rtnetlink;
 use crate::apply::{Applied, ApplyError};
@@ -110,7 +110,7 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
 fn write_first_that_works(
     mut choice: Choice,
     request: Request,
-    legacy: &LiveRules,
+    legacy: &FoundRules,
 ) -> Result<(Programmed, Option<ProgramError>), ProgramError> {
     let Request { mut config, wish, options, .. } = request;
     let mut lack = None;
@@ -150,7 +150,7 @@ fn told(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> Pr
 }
 
 /// First choice.
-fn first(request: &Request, legacy: &LiveRules) -> Choice {
+fn first(request: &Request, legacy: &FoundRules) -> Choice {
     let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
     let others = if request.wish != Wish::Auto || !legacy::ours::has_rules_of_others(legacy) {
         LegacyUse::NoRulesOfOthers

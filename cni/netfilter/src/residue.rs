@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our part of tables that the iptables tools write: the chains to empty and the rules to delete.
 
-use redirect::live::compare::{Form, to_rewrite};
-use redirect::live::ours::Ours;
-use redirect::live::{Action, LiveRule, LiveRules, LiveTable, save};
+use redirect::found::compare::{Form, to_rewrite};
+use redirect::found::ours::Ours;
+use redirect::found::{Action, FoundRule, FoundRules, FoundTable, save};
 use redirect::ruleset::{Family, Ruleset, Table};
 
 /// A chain of ours.
@@ -38,9 +38,9 @@ pub(crate) fn own_rules(chain: &str, rules: &[(Option<String>, bool)]) -> Vec<Ow
 }
 
 /// A rule as the tools can be told it: all of it is understood, and a pod that names its interfaces as it likes does not write our text.
-pub(crate) fn tellable(rule: &LiveRule) -> Option<String> {
+pub(crate) fn tellable(rule: &FoundRule) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" -_./:,!=+".contains(&byte);
-    let is_understood = |rule: &LiveRule| {
+    let is_understood = |rule: &FoundRule| {
         rule.conditions.iter().all(|condition| condition.known().is_some())
             && matches!(rule.actions.as_slice(), [only] if !matches!(only, Action::Unknown(_)))
     };
@@ -75,7 +75,7 @@ impl Residue {
 }
 
 /// Our part of iptables' tables, and whether it is what `wanted` asks for. Tables of another form than `form` only count as different.
-pub(crate) fn residue(found: &LiveRules, wanted: &Ruleset, form: Form) -> Residue {
+pub(crate) fn residue(found: &FoundRules, wanted: &Ruleset, form: Form) -> Residue {
     let mut residue = Residue { tables: Vec::new(), differs: !to_rewrite(found, wanted, form).is_empty() };
     for family in [Family::V4, Family::V6] {
         let chains = wanted.chains(family);
@@ -98,7 +98,7 @@ pub(crate) fn residue(found: &LiveRules, wanted: &Ruleset, form: Form) -> Residu
     residue
 }
 
-fn own_chains(table: &LiveTable) -> Vec<OwnChain> {
+fn own_chains(table: &FoundTable) -> Vec<OwnChain> {
     let own = table.chains.iter().filter(|chain| chain.is_ours());
     own.map(|chain| OwnChain { held: table.is_held(&chain.name), name: chain.name.clone() }).collect()
 }

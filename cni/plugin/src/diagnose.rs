@@ -17,9 +17,9 @@ use protocol::env::{Command, Invocation, NetnsOverride};
 use protocol::error::CniError;
 use protocol::pod::PodFacts;
 use redirect::enrol::AnnotationError;
+use redirect::found::FoundRules;
+use redirect::found::compare::{Form, forms};
 use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, decide_addresses};
-use redirect::live::LiveRules;
-use redirect::live::compare::{Form, forms};
 use redirect::{Enrolment, Redirect, enrol};
 
 use crate::api::Patience;
@@ -125,7 +125,7 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
     let environment = Environment::read(world.env)?;
     let netns = world.kernel.open_of_node(&arguments.netns)?;
     netns.enter()?;
-    let found = netns.live()?;
+    let found = netns.found()?;
     let (expected, differences) = match expected {
         Expected::Rules(redirect, text) => (text, compare(&redirect, netns.as_ref(), &found, &environment)?),
         Expected::NoRules(text) => (text, not_wanted(&found)),
@@ -143,7 +143,7 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
     })
 }
 
-fn not_wanted(found: &LiveRules) -> Vec<String> {
+fn not_wanted(found: &FoundRules) -> Vec<String> {
     if forms(found).is_empty() {
         return Vec::new();
     }
@@ -153,7 +153,7 @@ fn not_wanted(found: &LiveRules) -> Vec<String> {
 fn compare(
     redirect: &Redirect,
     netns: &dyn Namespace,
-    found: &LiveRules,
+    found: &FoundRules,
     environment: &Environment,
 ) -> Result<Vec<String>, DiagnoseError> {
     let all = netns.addresses()?;

@@ -11,7 +11,7 @@ use netfilter::look::LookError;
 use netfilter::program::{ProgramError, Programmed, Request, program};
 use netfilter::route::PolicyRoutes;
 use netfilter::{Netns, NetnsError, NodeRoot};
-use redirect::live::LiveRules;
+use redirect::found::FoundRules;
 
 /// Opens network namespaces.
 pub trait Kernel {
@@ -59,7 +59,7 @@ pub trait Namespace {
     ///
     /// # Errors
     /// When it cannot be read.
-    fn live(&self) -> Result<LiveRules, LookError>;
+    fn found(&self) -> Result<FoundRules, LookError>;
 
     /// True if TPROXY's policy routes exist.
     ///
@@ -142,7 +142,7 @@ impl Namespace for RealNamespace {
         program(&mut rtnetlink.borrow_mut(), request)
     }
 
-    fn live(&self) -> Result<LiveRules, LookError> {
+    fn found(&self) -> Result<FoundRules, LookError> {
         netfilter::look()
     }
 

@@ -16,7 +16,7 @@ use netfilter::route::PolicyRoutes;
 use netfilter::{Applied, ApplyError, LookError, NetnsError, ReadError, Wish};
 use protocol::agent::{RequestKind, Response};
 use redirect::config::Mode;
-use redirect::live::LiveRules;
+use redirect::found::FoundRules;
 
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
@@ -122,7 +122,7 @@ pub(crate) struct Site {
     pub(crate) own: bool,
     pub(crate) addresses: Vec<&'static str>,
     pub(crate) ours: bool,
-    pub(crate) live: LiveRules,
+    pub(crate) found: FoundRules,
     pub(crate) fails: bool,
 }
 
@@ -189,8 +189,8 @@ impl Namespace for FakeNamespace {
         Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
     }
 
-    fn live(&self) -> Result<LiveRules, LookError> {
-        Ok(self.site.live.clone())
+    fn found(&self) -> Result<FoundRules, LookError> {
+        Ok(self.site.found.clone())
     }
 
     fn has_policy_routes(&self, _: PolicyRoutes) -> Result<bool, GroundError> {

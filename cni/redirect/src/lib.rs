@@ -15,7 +15,7 @@
 //! | [`generate`] | the rules |
 //! | [`ruleset`] | the intermediate form that text, netlink messages and verdicts are derived from |
 //! | [`text`] | restore text, nft commands |
-//! | [`live`] | rules as somebody found them, read from what the tools print |
+//! | [`found`] | rules as somebody found them, read from what the tools print |
 //! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
 
 #![warn(missing_docs)]
@@ -25,11 +25,11 @@ pub mod command_line;
 pub mod config;
 pub mod dns;
 pub mod enrol;
+pub mod found;
 pub mod generate;
 pub mod go;
 pub mod host;
 pub mod list;
-pub mod live;
 pub mod packet;
 pub mod parameters;
 mod proxy;

@@ -3,7 +3,7 @@
 //!
 //! [`verdict`] judges rules that we want. It models what they can express, in a namespace where nothing else is programmed and
 //! the proxy listens where rules send traffic. (A TPROXY rule without a listener drops, and so does REDIRECT on an interface
-//! without an address.) [`live_verdict`] judges rules that somebody found, foreign ones among them, and says where it cannot.
+//! without an address.) [`found_verdict`] judges rules that somebody found, foreign ones among them, and says where it cannot.
 //!
 //! | part | what it does |
 //! |---|---|
@@ -17,7 +17,7 @@ mod conditions;
 mod tests;
 mod walk;
 
-use crate::live::{LiveFamily, LiveRules};
+use crate::found::{FoundFamily, FoundRules};
 use crate::packet::{Outcome, Packet, Step, Verdict};
 use crate::ruleset::{Cidr, Dialect, Ruleset, Sense};
 use crate::text;
@@ -78,9 +78,9 @@ pub fn is_within(address: std::net::IpAddr, cidr: Cidr) -> bool {
 
 /// A rule that was found and that a packet met: its counter moves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LiveStep {
+pub struct FoundStep {
     /// The table's family.
-    pub family: LiveFamily,
+    pub family: FoundFamily,
     /// The table's name.
     pub table: String,
     /// The chain's name.
@@ -91,13 +91,13 @@ pub struct LiveStep {
     pub rule: String,
 }
 
-/// Verdict of live rules on a packet.
+/// Verdict of found rules on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveVerdict {
+pub struct FoundVerdict {
     /// Where the packet ends up, or the rule from which on nobody can say.
     pub outcome: Result<Outcome, Undecided>,
     /// Every rule whose counter moves, in order, as far as it was followed.
-    pub steps: Vec<LiveStep>,
+    pub steps: Vec<FoundStep>,
 }
 
 /// A rule that decides, and that cannot be judged here.
@@ -105,7 +105,7 @@ pub struct LiveVerdict {
 #[error("cannot judge {what:?} of rule {} in {} {} {}", rule.position, rule.family, rule.table, rule.chain)]
 pub struct Undecided {
     /// The rule.
-    pub rule: LiveStep,
+    pub rule: FoundStep,
     /// Unknown part of it.
     pub what: String,
 }
@@ -114,14 +114,14 @@ pub struct Undecided {
 /// POSTROUTING) are not looked at. Of chains with one priority the youngest runs first; no listing says how old a table is, so the
 /// one that is listed later counts as younger, and legacy tables, which are listed last, as the youngest.
 #[must_use]
-pub fn live_verdict(rules: &LiveRules, packet: &Packet) -> LiveVerdict {
+pub fn found_verdict(rules: &FoundRules, packet: &Packet) -> FoundVerdict {
     let compiled = Compiled::found(rules, packet.family(), packet.hook);
     let mut walk = Walk::new(&compiled, packet);
     walk.before(i32::MAX);
     let chains: Vec<_> = rules.chains().collect();
     let step = |at: &RuleAt| {
         let (family, table, chain) = chains[at.chain];
-        LiveStep {
+        FoundStep {
             family,
             table: table.to_owned(),
             chain: chain.name.clone(),
@@ -129,7 +129,7 @@ pub fn live_verdict(rules: &LiveRules, packet: &Packet) -> LiveVerdict {
             rule: chain.rules[at.rule].text.clone(),
         }
     };
-    LiveVerdict {
+    FoundVerdict {
         steps: walk.steps.iter().map(step).collect(),
         outcome: match walk.stopped {
             Some(stop) => Err(Undecided { rule: step(&stop.at), what: stop.what.to_owned() }),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use netfilter::Backend;
 use netfilter::snapshot::NfFamily;
-use redirect::live::{LiveFamily, LiveTable};
+use redirect::found::{FoundFamily, FoundTable};
 use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset};
 use redirect::text;
 
@@ -98,8 +98,8 @@ pub fn read(backend: Backend) -> anyhow::Result<Vec<(Place, u64)>> {
 }
 
 /// The rules of a legacy table.
-fn legacy(table: &LiveTable) -> Vec<(Place, u64)> {
-    let LiveFamily::Legacy(family) = table.family else { return Vec::new() };
+fn legacy(table: &FoundTable) -> Vec<(Place, u64)> {
+    let FoundFamily::Legacy(family) = table.family else { return Vec::new() };
     let mut rules = Vec::new();
     for chain in &table.chains {
         for (index, rule) in chain.rules.iter().enumerate() {

@@ -14,8 +14,8 @@ use netfilter::program::{self, Options};
 use netfilter::{Applied, Wish, look};
 use protocol::error::with_sources;
 use redirect::config::Config;
+use redirect::found::compare::Difference;
 use redirect::host::Environment;
-use redirect::live::compare::Difference;
 use redirect::{Enrolment, enrol};
 
 use super::ask::{BackendWanted, ChildReply, ChildRequest, PodOutcome, TargetPod, Task, Written};

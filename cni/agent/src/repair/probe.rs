@@ -11,13 +11,13 @@ use std::net::{IpAddr, SocketAddr};
 use netfilter::address::Address;
 use netfilter::{LookError, look};
 use redirect::config::{Config, ConfigError};
+use redirect::found::FoundRules;
+use redirect::found::compare::{Form, forms};
 use redirect::generate::ruleset;
 use redirect::host::{Stack, decide_addresses};
-use redirect::live::LiveRules;
-use redirect::live::compare::{Form, forms};
 use redirect::packet::{Outcome, Packet};
 use redirect::ruleset::{Family, Ruleset};
-use redirect::verdict::{LiveStep, live_verdict, verdict};
+use redirect::verdict::{FoundStep, found_verdict, verdict};
 use rustix::io::Errno;
 
 use super::ask::{Evidence, Proven};
@@ -113,13 +113,13 @@ fn send(packet: &Sent, port: u16) -> Result<(), Unproven> {
 }
 
 /// The rule that redirects the packet to `port`, among those that are there.
-fn redirecting(found: &LiveRules, packet: &Packet, port: u16) -> Option<LiveStep> {
-    let mut judged = live_verdict(found, packet);
+fn redirecting(found: &FoundRules, packet: &Packet, port: u16) -> Option<FoundStep> {
+    let mut judged = found_verdict(found, packet);
     (judged.outcome == Ok(Outcome::Redirected { port })).then(|| judged.steps.pop())?
 }
 
 /// Packet counter of a rule.
-fn count(found: &LiveRules, rule: &LiveStep) -> Option<u64> {
+fn count(found: &FoundRules, rule: &FoundStep) -> Option<u64> {
     let table =
         found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;
     let chain = table.chains.iter().find(|chain| chain.name == rule.chain)?;

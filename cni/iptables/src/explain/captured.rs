@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that somebody captured in the pod: how they differ from the plan, and what they do with the packets.
 
-use redirect::live::LiveRules;
-use redirect::live::capture::{self, CaptureError};
-use redirect::live::compare::{Difference, differences_from};
-use redirect::verdict::{LiveVerdict, live_verdict};
+use redirect::found::FoundRules;
+use redirect::found::capture::{self, CaptureError};
+use redirect::found::compare::{Difference, differences_from};
+use redirect::verdict::{FoundVerdict, found_verdict};
 use redirect::{Config, config::ConfigError};
 
 use super::Query;
 
 /// Captured rules.
 pub(super) struct Captured {
-    rules: LiveRules,
+    rules: FoundRules,
     pub(super) differences: Vec<Difference>,
 }
 
 impl Captured {
     /// Parses captures of one pod: one of each family, say.
-    pub(super) fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Result<LiveRules, CaptureError> {
-        let mut rules = LiveRules::default();
+    pub(super) fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Result<FoundRules, CaptureError> {
+        let mut rules = FoundRules::default();
         for text in texts {
             rules.tables.extend(capture::read(text)?.tables);
         }
@@ -26,12 +26,12 @@ impl Captured {
     }
 
     /// Compares rules with what `config` asks for, in the form in which they are.
-    pub(super) fn compare(rules: LiveRules, config: &Config) -> Result<Self, ConfigError> {
+    pub(super) fn compare(rules: FoundRules, config: &Config) -> Result<Self, ConfigError> {
         Ok(Self { differences: differences_from(&rules, config)?, rules })
     }
 
     /// Verdict on a packet.
-    pub(super) fn judge(&self, asked: &Query) -> LiveVerdict {
-        live_verdict(&self.rules, &asked.packet)
+    pub(super) fn judge(&self, asked: &Query) -> FoundVerdict {
+        found_verdict(&self.rules, &asked.packet)
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use redirect::packet::{Outcome, Packet, Verdict};
 use redirect::ruleset::{Dialect, Origin};
 use redirect::text;
-use redirect::verdict::{LiveStep, LiveVerdict};
+use redirect::verdict::{FoundStep, FoundVerdict};
 
 use super::setting::{Setting, find};
 use super::{Decision, Explanation, Plan, Query, chains, table_name};
@@ -124,14 +124,14 @@ fn as_captured(text: &mut String, asked: &Query) {
     let Some(verdict) = &asked.captured else { return };
     let _ = writeln!(text, "as captured: {}", captured_sentence(asked, verdict));
     let chains = verdict.steps.iter().map(|step| step.chain.len()).max().unwrap_or_default();
-    for LiveStep { family, table, chain, position, rule } in &verdict.steps {
+    for FoundStep { family, table, chain, position, rule } in &verdict.steps {
         let _ = writeln!(text, "  {family} {table} {chain:<chains$} {position:>4}  {rule}");
     }
 }
 
 /// Verdict of captured rules, as a sentence.
 #[must_use]
-pub(super) fn captured_sentence(asked: &Query, verdict: &LiveVerdict) -> String {
+pub(super) fn captured_sentence(asked: &Query, verdict: &FoundVerdict) -> String {
     match &verdict.outcome {
         Ok(Outcome::Redirected { port }) => format!("redirected to port {port}"),
         Ok(Outcome::Intercepted { port }) => {

@@ -4,7 +4,7 @@
 use redirect::packet::Outcome;
 use redirect::ruleset::{Chain, Dialect, Origin};
 use redirect::text;
-use redirect::verdict::LiveVerdict;
+use redirect::verdict::FoundVerdict;
 use serde_json::{Value, json};
 
 use super::setting::{Setting, find};
@@ -119,7 +119,7 @@ fn packet(plan: &Plan, asked: &Query) -> Value {
     })
 }
 
-fn as_captured(asked: &Query, verdict: &LiveVerdict) -> Value {
+fn as_captured(asked: &Query, verdict: &FoundVerdict) -> Value {
     let (outcome, port) = verdict.outcome.as_ref().map_or(("undecided", None), |found| outcome(*found));
     let steps: Vec<Value> = verdict
         .steps

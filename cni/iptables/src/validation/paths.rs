@@ -18,8 +18,8 @@ use netfilter::route::PolicyRoutes;
 use netfilter::{ReadError, legacy};
 use protocol::error::with_sources;
 use redirect::config::Config;
+use redirect::found::compare::differences_from;
 use redirect::generate::ruleset;
-use redirect::live::compare::differences_from;
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
 use redirect::ruleset::{Family, Ruleset};
 use redirect::verdict::verdict;
@@ -188,7 +188,7 @@ fn live_rules(config: &Config) -> PathState {
         Ok(legacy) => legacy,
         Err(error) => return PathState::Unproven(with_sources(&error)),
     };
-    let mut found = netfilter::live(&snapshot);
+    let mut found = netfilter::found_rules(&snapshot);
     found.tables.extend(legacy.tables);
     match differences_from(&found, config) {
         Err(error) => PathState::Unproven(error.to_string()),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our rules in the tables of a variant, read in process.
 
-use redirect::live::compare::Form;
+use redirect::found::compare::Form;
 use redirect::ruleset::Ruleset;
 
 use super::{IptablesError, Variant};
+use crate::found::found_rules;
 use crate::legacy;
-use crate::live::live;
 use crate::read::read;
 use crate::residue::{self, Residue};
 use crate::snapshot::NfFamily;
@@ -15,7 +15,7 @@ use crate::snapshot::NfFamily;
 pub(super) fn residue(variant: Variant, ruleset: &Ruleset) -> Result<Residue, IptablesError> {
     match variant {
         Variant::Legacy => Ok(residue::residue(&legacy::read()?, ruleset, Form::Legacy)),
-        Variant::Nft => Ok(residue::residue(&live(&read()?), ruleset, Form::Iptables)),
+        Variant::Nft => Ok(residue::residue(&found_rules(&read()?), ruleset, Form::Iptables)),
     }
 }
 
@@ -26,5 +26,5 @@ pub(super) fn residue_of_tools(variant: Variant, ruleset: &Ruleset) -> Result<Re
     }
     let mut snapshot = read()?;
     snapshot.tables.retain(|table| table.family != NfFamily::Inet);
-    Ok(residue::residue(&live(&snapshot), ruleset, Form::Iptables))
+    Ok(residue::residue(&found_rules(&snapshot), ruleset, Form::Iptables))
 }

@@ -5,7 +5,7 @@
 //! entry with target `ERROR`, which holds its name, and ends with a `RETURN` that nobody wrote. A jump is the offset of the first
 //! entry of its chain. The table ends with an entry named `ERROR`.
 
-use redirect::live::{Action, Condition, Entry as Called, LiveChain, LiveRule, Policy, save};
+use redirect::found::{Action, Condition, Entry as Called, FoundChain, FoundRule, Policy, save};
 use redirect::ruleset::{Dialect, Family, Table};
 
 use super::rule::{self, Verdict, lossy};
@@ -148,7 +148,7 @@ struct Open<'a> {
 }
 
 /// The chains of a table; `None` if the bytes are not one.
-pub(super) fn chains((family, table): (Family, Table), info: &Info, bytes: &[u8]) -> Option<Vec<LiveChain>> {
+pub(super) fn chains((family, table): (Family, Table), info: &Info, bytes: &[u8]) -> Option<Vec<FoundChain>> {
     let mut open: Vec<Open<'_>> = Vec::new();
     for entry in entries(family, bytes)? {
         if let Some(name) = info.hook_at(&info.entry, entry.offset) {
@@ -183,7 +183,7 @@ fn close(
     (family, table): (Family, Table),
     mut chain: Open<'_>,
     starts: &[(u32, &[u8])],
-) -> Option<LiveChain> {
+) -> Option<FoundChain> {
     if chain.policy.is_none() {
         chain.entries.pop()?;
     }
@@ -204,7 +204,7 @@ fn close(
         };
         let text = rule::spell(&conditions, &known, target);
         let packets = Some(entry.packets);
-        Some(LiveRule { conditions, actions, dialect: Dialect::Iptables, text, packets, handle: None })
+        Some(FoundRule { conditions, actions, dialect: Dialect::Iptables, text, packets, handle: None })
     });
     let rules = rules.collect::<Option<_>>()?;
     let name = lossy(chain.name);
@@ -212,7 +212,7 @@ fn close(
         Some(policy) => Some(Called { policy, ..save::entry(table.name(), &name)? }),
         None => None,
     };
-    Some(LiveChain { name, entry, rules, handle: None })
+    Some(FoundChain { name, entry, rules, handle: None })
 }
 
 #[cfg(test)]

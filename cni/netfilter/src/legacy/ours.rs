@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ownership ([`redirect::live::ours`]) in legacy iptables' tables; pure.
+//! Ownership ([`redirect::found::ours`]) in legacy iptables' tables; pure.
 
-use redirect::live::compare::Form;
-use redirect::live::ours::Ours;
-use redirect::live::{LiveChain, LiveRules};
+use redirect::found::compare::Form;
+use redirect::found::ours::Ours;
+use redirect::found::{FoundChain, FoundRules};
 use redirect::ruleset::Ruleset;
 
 use crate::residue::residue;
 
 /// True if there are foreign rules. Chains without rules, and policies, are none.
 #[must_use]
-pub fn has_rules_of_others(legacy: &LiveRules) -> bool {
+pub fn has_rules_of_others(legacy: &FoundRules) -> bool {
     legacy.tables.iter().any(|table| {
         let ours = Ours::of(table, &[]);
         let mut chains = table.chains.iter().filter(|chain| !chain.is_ours());
@@ -19,12 +19,12 @@ pub fn has_rules_of_others(legacy: &LiveRules) -> bool {
 }
 
 /// True if there is anything of ours, empty chains included.
-pub(crate) fn has_traces_of_ours(legacy: &LiveRules) -> bool {
-    legacy.hold_ours() || legacy.tables.iter().flat_map(|table| &table.chains).any(LiveChain::is_ours)
+pub(crate) fn has_traces_of_ours(legacy: &FoundRules) -> bool {
+    legacy.hold_ours() || legacy.tables.iter().flat_map(|table| &table.chains).any(FoundChain::is_ours)
 }
 
 /// True if all that is there of ours, or of `known`, is chains without rules.
-pub(crate) fn has_only_empty_chains(legacy: &LiveRules, known: &Ruleset) -> bool {
+pub(crate) fn has_only_empty_chains(legacy: &FoundRules, known: &Ruleset) -> bool {
     !legacy.hold_ours()
         && residue(legacy, known, Form::Legacy).tables.iter().all(|table| table.rules.is_empty())
 }
@@ -34,44 +34,46 @@ mod tests {
     use proptest::prelude::*;
     use redirect::generate::ruleset;
 
-    use redirect::live::{Action, Condition, LiveFamily, LiveRule, LiveTable, Policy, save};
+    use redirect::found::{Action, Condition, FoundFamily, FoundRule, FoundTable, Policy, save};
     use redirect::ruleset::{Dialect, Family, Match, Table};
 
     use super::*;
     use crate::fake::{ordinary, rulesets};
     use crate::residue::Residue;
 
-    fn legacy_rule(conditions: Vec<Condition>, actions: Vec<Action>) -> LiveRule {
+    fn legacy_rule(conditions: Vec<Condition>, actions: Vec<Action>) -> FoundRule {
         let (dialect, text) = (Dialect::Iptables, String::new());
-        LiveRule { conditions, actions, dialect, text, packets: None, handle: None }
+        FoundRule { conditions, actions, dialect, text, packets: None, handle: None }
     }
 
-    fn legacy_chain(table: &str, name: &str, policy: Policy, rules: Vec<LiveRule>) -> LiveChain {
-        let entry = save::entry(table, name).map(|entry| redirect::live::Entry { policy, ..entry });
-        LiveChain { name: name.to_owned(), entry, rules, handle: None }
+    fn legacy_chain(table: &str, name: &str, policy: Policy, rules: Vec<FoundRule>) -> FoundChain {
+        let entry = save::entry(table, name).map(|entry| redirect::found::Entry { policy, ..entry });
+        FoundChain { name: name.to_owned(), entry, rules, handle: None }
     }
 
     /// A ruleset as the tools write it.
-    fn held(wanted: &Ruleset) -> LiveRules {
-        let mut legacy = LiveRules::default();
+    fn held(wanted: &Ruleset) -> FoundRules {
+        let mut legacy = FoundRules::default();
         for family in [Family::V4, Family::V6] {
             for chain in wanted.chains(family) {
                 let rules = chain.rules.iter().map(|rule| {
                     let conditions = rule.matches.iter().filter_map(Match::normal).map(Condition::Known);
                     legacy_rule(conditions.collect(), Action::of(&rule.target, Dialect::Iptables))
                 });
-                let (family, name) = (LiveFamily::Legacy(family), chain.table.name());
+                let (family, name) = (FoundFamily::Legacy(family), chain.table.name());
                 let state = legacy_chain(name, chain.chain.name(), Policy::Accept, rules.collect());
                 match legacy.tables.last_mut() {
                     Some(last) if last.family == family && last.name == name => last.chains.push(state),
-                    _ => legacy.tables.push(LiveTable { family, name: name.to_owned(), chains: vec![state] }),
+                    _ => {
+                        legacy.tables.push(FoundTable { family, name: name.to_owned(), chains: vec![state] })
+                    }
                 }
             }
         }
         legacy
     }
 
-    fn foreign() -> LiveRule {
+    fn foreign() -> FoundRule {
         legacy_rule(vec![Condition::Unknown("-m ttl".to_owned())], vec![Action::Accept])
     }
 
@@ -108,8 +110,8 @@ mod tests {
     #[test]
     fn what_is_nobodys_rule_is_nobodys() {
         let chain = |name: &str, rules| legacy_chain("nat", name, Policy::Drop, rules);
-        let (family, name) = (LiveFamily::Legacy(Family::V4), "nat".to_owned());
-        let table = |chains| LiveRules { tables: vec![LiveTable { family, name: name.clone(), chains }] };
+        let (family, name) = (FoundFamily::Legacy(Family::V4), "nat".to_owned());
+        let table = |chains| FoundRules { tables: vec![FoundTable { family, name: name.clone(), chains }] };
         let empty = table(vec![chain("OUTPUT", vec![]), chain("MINE", vec![])]);
         assert!(!has_rules_of_others(&empty) && !has_traces_of_ours(&empty));
         let shell = table(vec![chain("ISTIO_OLD", vec![])]);

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use redirect::live::{Action, Condition};
+use redirect::found::{Action, Condition};
 use redirect::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense, Target};
 use redirect::text;
 

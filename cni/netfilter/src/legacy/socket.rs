@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use redirect::live::LiveChain;
+use redirect::found::FoundChain;
 use redirect::ruleset::{Family, Table};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -28,7 +28,7 @@ const ATTEMPTS: u32 = 16;
 const LARGEST: usize = 64 << 20;
 
 /// The chains of a table. Makes it if it is not there.
-pub(super) fn chains(family: Family, table: Table) -> Result<Vec<LiveChain>, LegacyError> {
+pub(super) fn chains(family: Family, table: Table) -> Result<Vec<FoundChain>, LegacyError> {
     let name = table.name();
     let failed = |errno| match errno {
         Errno::PERM => LegacyError::Permission { table: name },

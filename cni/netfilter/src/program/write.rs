@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through one back end, and away with those that another back end left: a namespace ends with one set.
 
-use redirect::live::LiveRules;
+use redirect::found::FoundRules;
 use redirect::ruleset::Ruleset;
 
 use super::{Options, ProgramError};
@@ -42,7 +42,7 @@ impl From<iptables::Done> for Written {
 pub(super) fn write(
     backend: Backend,
     ruleset: &Ruleset,
-    legacy: &LiveRules,
+    legacy: &FoundRules,
     options: &Options,
 ) -> Result<Written, ProgramError> {
     let written = match backend {
@@ -72,7 +72,7 @@ pub(super) fn remove(known: &Ruleset, options: &Options) -> Result<bool, Program
     Ok(in_nf_tables? || in_legacy)
 }
 
-fn remove_from_legacy(legacy: &LiveRules, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+fn remove_from_legacy(legacy: &FoundRules, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
     if !legacy::ours::has_traces_of_ours(legacy) {
         return Ok(false);
     }
@@ -82,7 +82,7 @@ fn remove_from_legacy(legacy: &LiveRules, known: &Ruleset, options: &Options) ->
 
 /// Removes what is in legacy tables when the new rules stand elsewhere. Chains without rules lead no packet anywhere: that they cannot be
 /// removed (an image without tools) is no reason to fail.
-fn replace_in_legacy(legacy: &LiveRules, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+fn replace_in_legacy(legacy: &FoundRules, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
     let harmless = legacy::ours::has_only_empty_chains(legacy, known);
     match remove_from_legacy(legacy, known, options) {
         Err(_) if harmless => Ok(false),

@@ -5,8 +5,8 @@ use netfilter::iptables::{self, IptablesError, Problem, Variant};
 use netfilter::legacy;
 use netfilter::program::Options;
 use netfilter::{Applied, compare, read};
+use redirect::found::{FoundFamily, Policy};
 use redirect::generate::ruleset;
-use redirect::live::{LiveFamily, Policy};
 use redirect::ruleset::{Family, Id, Match, Owner, Ruleset, Sense};
 use redirect::text;
 
@@ -50,9 +50,9 @@ fn makes_none(world: World) {
         tools::legacy(Family::V4, "-t filter -P OUTPUT DROP");
         tools::legacy(Family::V4, "-t nat -N MINE");
         let held = legacy::read().unwrap();
-        let filter = held.find(LiveFamily::Legacy(Family::V4), "filter").unwrap();
+        let filter = held.find(FoundFamily::Legacy(Family::V4), "filter").unwrap();
         assert_eq!(filter.find("OUTPUT").unwrap().entry.unwrap().policy, Policy::Drop);
-        let nat = held.find(LiveFamily::Legacy(Family::V4), "nat").unwrap();
+        let nat = held.find(FoundFamily::Legacy(Family::V4), "nat").unwrap();
         assert_eq!(nat.find("MINE").unwrap().rules, vec![]);
         assert!(!legacy::ours::has_rules_of_others(&held), "neither policies nor chains are rules");
         assert_eq!(legacy::tables(Family::V6).unwrap(), Vec::<String>::new());

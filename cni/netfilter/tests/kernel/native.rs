@@ -2,7 +2,7 @@
 //! Rules of the native back end in the same namespace.
 
 use netfilter::{Applied, apply, compare, has_rules_of_ours, legacy, read};
-use redirect::live::compare::Difference;
+use redirect::found::compare::Difference;
 use redirect::ruleset::Family;
 
 use crate::world::World;

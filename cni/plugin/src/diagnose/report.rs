@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use redirect::live::compare::Form;
+use redirect::found::compare::Form;
 use serde_json::{Value, json};
 
 use super::arguments::Output;

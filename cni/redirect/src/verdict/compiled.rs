@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules in the form in which packets are walked through them: chains by number, tables and hooks in the kernel's order. Both
-//! what we want ([`Ruleset`]) and what somebody found ([`LiveRules`]) come down to it.
+//! what we want ([`Ruleset`]) and what somebody found ([`FoundRules`]) come down to it.
 
-use crate::live::{Action, ChainKind, Condition, Entry, LiveFamily, LiveHook, LiveRules, Policy};
+use crate::found::{Action, ChainKind, Condition, Entry, FoundFamily, FoundHook, FoundRules, Policy};
 use crate::packet::Hook;
 use crate::ruleset::{Chain, Dialect, Family, Match, Rule, Ruleset, Table, Target};
 
@@ -96,11 +96,11 @@ impl<'a> Compiled<'a> {
         }
     }
 
-    /// Rules that were found. Chains are numbered as [`LiveRules::chains`] lists them.
-    pub(super) fn found(rules: &'a LiveRules, family: Family, hook: Hook) -> Self {
+    /// Rules that were found. Chains are numbered as [`FoundRules::chains`] lists them.
+    pub(super) fn found(rules: &'a FoundRules, family: Family, hook: Hook) -> Self {
         let wanted = match hook {
-            Hook::Prerouting => LiveHook::Prerouting,
-            Hook::Output => LiveHook::Output,
+            Hook::Prerouting => FoundHook::Prerouting,
+            Hook::Output => FoundHook::Output,
         };
         let mut compiled = Self::default();
         let mut first = 0;
@@ -176,9 +176,9 @@ fn found(action: &Action, number: impl Fn(&str) -> Option<usize>) -> Done<'_> {
     }
 }
 
-impl LiveRules {
+impl FoundRules {
     /// Every chain with the family and the name of its table, in the order of the listing.
-    pub(super) fn chains(&self) -> impl Iterator<Item = (LiveFamily, &str, &crate::live::LiveChain)> {
+    pub(super) fn chains(&self) -> impl Iterator<Item = (FoundFamily, &str, &crate::found::FoundChain)> {
         self.tables
             .iter()
             .flat_map(|table| table.chains.iter().map(|chain| (table.family, table.name.as_str(), chain)))

@@ -2,7 +2,7 @@
 //! Rules of others beside ours.
 
 use super::*;
-use crate::live::{json, native, save};
+use crate::found::{json, native, save};
 use crate::packet::{Connection, Hook, Layer4};
 use crate::ruleset::Family;
 
@@ -21,8 +21,8 @@ fn out(port: u16) -> Packet {
     }
 }
 
-fn judged(nat: &str, packet: &Packet) -> LiveVerdict {
-    live_verdict(&save::parse(&format!("*nat\n{nat}\nCOMMIT\n"), Family::V4).unwrap(), packet)
+fn judged(nat: &str, packet: &Packet) -> FoundVerdict {
+    found_verdict(&save::parse(&format!("*nat\n{nat}\nCOMMIT\n"), Family::V4).unwrap(), packet)
 }
 
 const OURS: &str = "-A OUTPUT -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -p tcp -j REDIRECT --to-ports 15001";
@@ -57,8 +57,8 @@ fn chains_run_by_priority_and_their_policies_hold() {
     let saved = "*nat\n-A OUTPUT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n\
                  *mangle\n:OUTPUT DROP [0:0]\n-A OUTPUT -p tcp --dport 80 -j ACCEPT\nCOMMIT\n";
     let rules = save::parse(saved, Family::V4).unwrap();
-    assert_eq!(live_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 15001 }));
-    assert_eq!(live_verdict(&rules, &out(81)).outcome, Ok(Outcome::Dropped));
+    assert_eq!(found_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 15001 }));
+    assert_eq!(found_verdict(&rules, &out(81)).outcome, Ok(Outcome::Dropped));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn of_two_chains_of_one_priority_the_younger_runs_first() {
     let listing = "table inet old {\n chain o {\n type nat hook output priority -100;\n redirect to :1\n }\n}\n\
                    table inet new {\n chain o {\n type nat hook output priority -100;\n redirect to :2\n }\n}";
     let rules = native::parse(listing).unwrap();
-    assert_eq!(live_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 2 }));
+    assert_eq!(found_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 2 }));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn nat_runs_where_conntrack_has_it_whatever_its_chains_say() {
     let listing = "table inet a {\n chain o {\n type filter hook output priority -50;\n meta mark set 7\n }\n}\n\
                    table inet b {\n chain o {\n type nat hook output priority 0;\n meta mark 7 redirect to :2\n }\n}";
     let rules = native::parse(listing).unwrap();
-    assert_eq!(live_verdict(&rules, &out(80)).outcome, Ok(Outcome::Untouched), "the mark comes too late");
+    assert_eq!(found_verdict(&rules, &out(80)).outcome, Ok(Outcome::Untouched), "the mark comes too late");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_nat_chain_accepts_for_itself_alone_and_drops_by_its_policy() {
         )
     };
     let judged = |policy, packet: &Packet| {
-        live_verdict(&native::parse(&listing(policy)).unwrap(), packet).outcome.unwrap()
+        found_verdict(&native::parse(&listing(policy)).unwrap(), packet).outcome.unwrap()
     };
     let udp = Packet { layer4: Layer4::Udp { source: 1, destination: 53 }, ..out(80) };
     assert_eq!(judged("accept", &udp), Outcome::Redirected { port: 2 });
@@ -129,11 +129,11 @@ fn tables_of_both_families_are_judged_once() {
       {"rule":{"family":"inet","table":"a","chain":"o","expr":[
         {"match":{"op":"==","left":{"meta":{"key":"skuid"}},"right":1000}},{"redirect":{"port":1}}]}}]}"#;
     let rules = json::parse(listing).unwrap();
-    assert_eq!(live_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 1 }));
+    assert_eq!(found_verdict(&rules, &out(80)).outcome, Ok(Outcome::Redirected { port: 1 }));
     let by_another = Packet { uid: Some(7), ..out(80) };
-    assert_eq!(live_verdict(&rules, &by_another).outcome, Ok(Outcome::Redirected { port: 2 }));
+    assert_eq!(found_verdict(&rules, &by_another).outcome, Ok(Outcome::Redirected { port: 2 }));
     let without_socket = Packet { uid: None, gid: None, ..out(80) };
-    assert_eq!(live_verdict(&rules, &without_socket).outcome, Ok(Outcome::Redirected { port: 2 }));
+    assert_eq!(found_verdict(&rules, &without_socket).outcome, Ok(Outcome::Redirected { port: 2 }));
     let later = Packet { connection: Connection::Established, ..out(80) };
-    assert_eq!(live_verdict(&rules, &later).steps, []);
+    assert_eq!(found_verdict(&rules, &later).steps, []);
 }

@@ -3,7 +3,7 @@
 
 use super::compiled::{Asked, Called, Compiled, CompiledRule, Done};
 use super::conditions::holds;
-use crate::live::{ChainKind, Condition, Policy};
+use crate::found::{ChainKind, Condition, Policy};
 use crate::packet::{Connection, Hook, Outcome, Packet};
 use crate::ruleset::{Id, Match, Owner};
 

@@ -8,7 +8,7 @@
 
 mod agreement;
 mod configs;
-mod live;
+mod found;
 mod packets;
 mod parse;
 mod pods;

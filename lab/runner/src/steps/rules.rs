@@ -7,7 +7,7 @@ use cluster::CniCall;
 use cucumber::{given, then, when};
 use netfilter::snapshot::{ChainState, RuleState, TableState};
 use netfilter::{Netns, Snapshot, legacy};
-use redirect::live::LiveFamily;
+use redirect::found::FoundFamily;
 use redirect::ruleset::{
     Chain, Family, Match, Origin, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
 };
@@ -75,7 +75,7 @@ pub(super) async fn held(world: &mut LabWorld) -> Result<Held, Stop> {
 pub(super) fn legacy_rules() -> Result<Vec<LegacyRule>, String> {
     let mut all = Vec::new();
     for table in legacy::read().map_err(|error| error.to_string())?.tables {
-        let family = if table.family == LiveFamily::Legacy(Family::V4) { "ip" } else { "ip6" };
+        let family = if table.family == FoundFamily::Legacy(Family::V4) { "ip" } else { "ip6" };
         for chain in table.chains {
             all.extend(chain.rules.into_iter().map(|rule| LegacyRule {
                 place: format!("legacy {family} {}", table.name),

@@ -2,16 +2,16 @@
 //! `istio-cni diagnose`, in the same world as a runtime's calls.
 
 use redirect::config::Config;
+use redirect::found::{FoundRules, save};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
-use redirect::live::{LiveRules, save};
 use redirect::ruleset::{Family, Port};
 use redirect::text;
 
 use super::*;
 
 /// The rules of the pod of a [`Scene`], after a change of their text.
-fn held(change: impl Fn(String) -> String) -> LiveRules {
+fn held(change: impl Fn(String) -> String) -> FoundRules {
     let ports = [15020, 15021, 15090].map(Port::One).to_vec();
     let config = Config {
         inbound_ports_include: Some(Selection::All),
@@ -24,13 +24,13 @@ fn held(change: impl Fn(String) -> String) -> LiveRules {
     save::parse(&change(text), Family::V4).unwrap()
 }
 
-fn diagnosed(line: &str, live: LiveRules) -> Outcome {
+fn diagnosed(line: &str, found: FoundRules) -> Outcome {
     let words = line.split_whitespace().map(str::to_owned).collect();
     Scene::new("ADD")
         .set("CNI_COMMAND", "")
         .with(|scene| {
             scene.args = words;
-            scene.site.live = live;
+            scene.site.found = found;
             scene.api = api_pod;
         })
         .run()
@@ -70,7 +70,7 @@ fn what_is_wrong_is_said_in_plain_words() {
     ] {
         assert!(said.stdout.contains(wanted), "{wanted}: {}", said.stdout);
     }
-    let none = diagnosed("diagnose --netns /run/netns/x", LiveRules::default());
+    let none = diagnosed("diagnose --netns /run/netns/x", FoundRules::default());
     assert_eq!(none.exit, Exit::Failure);
     assert!(none.stdout.contains("all traffic bypasses the proxy"), "{}", none.stdout);
     assert!(none.stdout.contains("(no pod was named)"), "{}", none.stdout);
@@ -78,16 +78,16 @@ fn what_is_wrong_is_said_in_plain_words() {
 
 #[test]
 fn what_nobody_can_tell_is_not_called_fine() {
-    let gone = diagnosed("diagnose --netns /nowhere", LiveRules::default());
+    let gone = diagnosed("diagnose --netns /nowhere", FoundRules::default());
     assert_eq!((gone.exit, gone.stdout.as_str()), (Exit::Undecided, ""));
     assert!(gone.stderr.contains("/nowhere"), "{}", gone.stderr);
-    let file = diagnosed("diagnose --netns /run/netns/x --pod-json {dir}/none.json", LiveRules::default());
+    let file = diagnosed("diagnose --netns /run/netns/x --pod-json {dir}/none.json", FoundRules::default());
     assert_eq!(file.exit, Exit::Undecided);
     assert!(file.stderr.contains("none.json"), "{}", file.stderr);
     assert!(file.done.is_empty(), "nothing was entered");
-    let usage = diagnosed("diagnose --pod cart", LiveRules::default());
+    let usage = diagnosed("diagnose --pod cart", FoundRules::default());
     assert_eq!(usage.exit, Exit::Usage);
-    let help = diagnosed("diagnose --help", LiveRules::default());
+    let help = diagnosed("diagnose --help", FoundRules::default());
     assert_eq!(help.exit, Exit::Success);
     assert!(help.stdout.contains("Examples:"));
 }

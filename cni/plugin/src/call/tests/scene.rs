@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use protocol::agent::{RequestKind, Response};
 use protocol::pod::PodFacts;
-use redirect::live::LiveRules;
+use redirect::found::FoundRules;
 use serde_json::{Value, json};
 
 use crate::agent::AgentError;
@@ -96,7 +96,7 @@ impl Scene {
                 own: false,
                 addresses,
                 ours: false,
-                live: LiveRules::default(),
+                found: FoundRules::default(),
                 fails: false,
             },
         }

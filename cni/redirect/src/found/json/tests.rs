@@ -2,8 +2,8 @@
 //! Listings of nft 1.0.6.
 
 use super::*;
-use crate::live::testing::of_the_proxy;
-use crate::live::{Action, Condition};
+use crate::found::testing::of_the_proxy;
+use crate::found::{Action, Condition};
 use crate::ruleset::{CtStates, Match, Port, Protocol, Sense};
 
 const LISTING: &str = r#"{"nftables": [
@@ -34,7 +34,7 @@ fn a_listing_is_read_whole() {
     assert_eq!(
         output.entry,
         Some(Entry {
-            hook: LiveHook::Output,
+            hook: FoundHook::Output,
             priority: -100,
             kind: ChainKind::First,
             policy: Policy::Accept

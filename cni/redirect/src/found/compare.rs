@@ -16,7 +16,7 @@ pub use difference::{Difference, Place, RuleOf};
 
 use super::ours::Ours;
 use super::same::Meaning;
-use super::{LiveChain, LiveFamily, LiveRule, LiveRules, LiveTable, Policy};
+use super::{FoundChain, FoundFamily, FoundRule, FoundRules, FoundTable, Policy};
 
 /// In which form rules of ours are there: the dialects of which anything was found, and legacy tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,28 +39,28 @@ impl Form {
         }
     }
 
-    fn of(family: LiveFamily) -> Self {
+    fn of(family: FoundFamily) -> Self {
         match family {
-            LiveFamily::One(_) => Self::Iptables,
-            LiveFamily::Legacy(_) => Self::Legacy,
-            LiveFamily::Inet => Self::Native,
+            FoundFamily::One(_) => Self::Iptables,
+            FoundFamily::Legacy(_) => Self::Legacy,
+            FoundFamily::Inet => Self::Native,
         }
     }
 
     /// The family of its tables.
     #[must_use]
-    pub fn family(self, family: Family) -> LiveFamily {
+    pub fn family(self, family: Family) -> FoundFamily {
         match self {
-            Self::Iptables => LiveFamily::One(family),
-            Self::Legacy => LiveFamily::Legacy(family),
-            Self::Native => LiveFamily::Inet,
+            Self::Iptables => FoundFamily::One(family),
+            Self::Legacy => FoundFamily::Legacy(family),
+            Self::Native => FoundFamily::Inet,
         }
     }
 }
 
 /// The forms in which rules of ours were found, each once.
 #[must_use]
-pub fn forms(rules: &LiveRules) -> Vec<Form> {
+pub fn forms(rules: &FoundRules) -> Vec<Form> {
     let mut forms: Vec<Form> =
         rules.tables.iter().filter(|table| table.holds_ours()).map(|table| Form::of(table.family)).collect();
     forms.sort_unstable();
@@ -72,7 +72,7 @@ pub fn forms(rules: &LiveRules) -> Vec<Form> {
 ///
 /// # Errors
 /// When no rules can be made of `config`.
-pub fn differences_from(found: &LiveRules, config: &Config) -> Result<Vec<Difference>, ConfigError> {
+pub fn differences_from(found: &FoundRules, config: &Config) -> Result<Vec<Difference>, ConfigError> {
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
     let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
     Ok(differences(found, &wanted, form))
@@ -80,7 +80,7 @@ pub fn differences_from(found: &LiveRules, config: &Config) -> Result<Vec<Differ
 
 /// All differences from `wanted`, which must be of `form`'s dialect; none means that the rules redirect as wanted.
 #[must_use]
-pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
+pub fn differences(found: &FoundRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
     if !found.hold_ours() {
         return vec![Difference::NoRules];
     }
@@ -95,7 +95,7 @@ pub fn differences(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Diffe
 /// The differences that end when the rules are written anew. Unlike [`differences`] these count what redirects nothing (an empty table or chain
 /// of ours in another form), and not what belongs to others: rules before ours, the policy of a chain of iptables.
 #[must_use]
-pub fn to_rewrite(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
+pub fn to_rewrite(found: &FoundRules, wanted: &Ruleset, form: Form) -> Vec<Difference> {
     let mut differences = Vec::new();
     for table in found.tables.iter().filter(|table| Form::of(table.family) != form) {
         let mut traces = Vec::new();
@@ -107,13 +107,13 @@ pub fn to_rewrite(found: &LiveRules, wanted: &Ruleset, form: Form) -> Vec<Differ
     in_form(&mut differences, found, wanted, form);
     differences.retain(|difference| match difference {
         Difference::Foreign(_) => false,
-        Difference::Drops(place) => place.family == LiveFamily::Inet,
+        Difference::Drops(place) => place.family == FoundFamily::Inet,
         _ => true,
     });
     differences
 }
 
-fn in_form(out: &mut Vec<Difference>, found: &LiveRules, wanted: &Ruleset, form: Form) {
+fn in_form(out: &mut Vec<Difference>, found: &FoundRules, wanted: &Ruleset, form: Form) {
     let families: &[Family] = if form == Form::Native { &[Family::V4] } else { &[Family::V4, Family::V6] };
     for family in families {
         let chains = match form {
@@ -126,9 +126,9 @@ fn in_form(out: &mut Vec<Difference>, found: &LiveRules, wanted: &Ruleset, form:
 
 fn in_family(
     out: &mut Vec<Difference>,
-    found: &LiveRules,
+    found: &FoundRules,
     (wanted, rules): (&[ChainRules<'_>], &[Rule]),
-    (form, family): (Form, LiveFamily),
+    (form, family): (Form, FoundFamily),
 ) {
     let names = |chain: &ChainRules<'_>| match form {
         Form::Native => (chain.table.native_name(), chain.chain.native_name()),
@@ -157,7 +157,12 @@ fn in_family(
 }
 
 /// Our own chains and rules outside of the wanted chains.
-fn leftovers(out: &mut Vec<Difference>, table: &LiveTable, rules: &[Rule], is_wanted: impl Fn(&str) -> bool) {
+fn leftovers(
+    out: &mut Vec<Difference>,
+    table: &FoundTable,
+    rules: &[Rule],
+    is_wanted: impl Fn(&str) -> bool,
+) {
     let is_of_iptables = table.is_of_iptables();
     if !is_of_iptables && !table.is_native() {
         return;
@@ -182,7 +187,7 @@ fn in_chain(
     out: &mut Vec<Difference>,
     place: &Place,
     (wanted, rules, form): (&ChainRules<'_>, &[Rule], Form),
-    (table, held): (&LiveTable, &LiveChain),
+    (table, held): (&FoundTable, &FoundChain),
 ) {
     match held.entry {
         None if wanted.chain.is_builtin() => out.push(Difference::NotCalled(place.clone())),
@@ -192,9 +197,9 @@ fn in_chain(
     let rule_of = |position: usize, rule: String| RuleOf { place: place.clone(), position, rule };
     let ours = Ours::of(table, rules);
     let is_ours =
-        |rule: &LiveRule| table.owns(held) || table.is_native() || ours.has(held, rule, &wanted.rules);
+        |rule: &FoundRule| table.owns(held) || table.is_native() || ours.has(held, rule, &wanted.rules);
     let numbered = || held.rules.iter().enumerate().map(|(index, rule)| (index + 1, rule));
-    let ours: Vec<(usize, &LiveRule)> = numbered().filter(|(_, rule)| is_ours(rule)).collect();
+    let ours: Vec<(usize, &FoundRule)> = numbered().filter(|(_, rule)| is_ours(rule)).collect();
     let last = ours.last().map_or(0, |(position, _)| *position);
     for (position, rule) in numbered().take_while(|(position, _)| *position < last) {
         if !is_ours(rule) {

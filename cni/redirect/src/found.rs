@@ -28,7 +28,7 @@ use crate::ruleset::{Dialect, Family, Match};
 
 /// The family of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LiveFamily {
+pub enum FoundFamily {
     /// One family: `ip` or `ip6`.
     One(Family),
     /// One family's tables of legacy iptables.
@@ -37,7 +37,7 @@ pub enum LiveFamily {
     Inet,
 }
 
-impl LiveFamily {
+impl FoundFamily {
     /// True if packets of `family` meet tables of this one.
     #[must_use]
     pub fn covers(self, family: Family) -> bool {
@@ -48,7 +48,7 @@ impl LiveFamily {
     }
 }
 
-impl fmt::Display for LiveFamily {
+impl fmt::Display for FoundFamily {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::One(Family::V4) => "ip",
@@ -63,7 +63,7 @@ impl fmt::Display for LiveFamily {
 /// Where the kernel calls a chain from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the field's own")]
-pub enum LiveHook {
+pub enum FoundHook {
     Prerouting,
     Input,
     Forward,
@@ -71,7 +71,7 @@ pub enum LiveHook {
     Postrouting,
 }
 
-impl LiveHook {
+impl FoundHook {
     /// All hooks with the names that iptables gives their chains.
     const NAMES: [(Self, &'static str); 5] = [
         (Self::Prerouting, "PREROUTING"),
@@ -92,7 +92,7 @@ impl LiveHook {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// From where.
-    pub hook: LiveHook,
+    pub hook: FoundHook,
     /// Chains of one hook run by priority, lower first.
     pub priority: i32,
     /// Its chain type.
@@ -171,7 +171,7 @@ pub enum Action {
 
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveRule {
+pub struct FoundRule {
     /// All must hold.
     pub conditions: Vec<Condition>,
     /// Actions if they hold, in order.
@@ -188,53 +188,53 @@ pub struct LiveRule {
 
 /// One chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveChain {
+pub struct FoundChain {
     /// Its name.
     pub name: String,
     /// Where the kernel calls it from; none for a chain that only rules lead to.
     pub entry: Option<Entry>,
     /// Its rules, in order.
-    pub rules: Vec<LiveRule>,
+    pub rules: Vec<FoundRule>,
     /// Its number, unique in its table and growing with time, if that is known.
     pub handle: Option<u64>,
 }
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveTable {
+pub struct FoundTable {
     /// Its family.
-    pub family: LiveFamily,
+    pub family: FoundFamily,
     /// Its name.
     pub name: String,
     /// Its chains, in the order in which they were listed.
-    pub chains: Vec<LiveChain>,
+    pub chains: Vec<FoundChain>,
 }
 
 /// All rules of a namespace, as far as they were listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LiveRules {
+pub struct FoundRules {
     /// The tables, in the order in which they were listed.
-    pub tables: Vec<LiveTable>,
+    pub tables: Vec<FoundTable>,
 }
 
-impl LiveRules {
+impl FoundRules {
     /// The table of that family and name; made if it is not there.
-    fn table(&mut self, family: LiveFamily, name: &str) -> &mut LiveTable {
+    fn table(&mut self, family: FoundFamily, name: &str) -> &mut FoundTable {
         let at = self.tables.iter().position(|table| table.family == family && table.name == name);
         let at = at.unwrap_or_else(|| {
-            self.tables.push(LiveTable { family, name: name.to_owned(), chains: Vec::new() });
+            self.tables.push(FoundTable { family, name: name.to_owned(), chains: Vec::new() });
             self.tables.len() - 1
         });
         &mut self.tables[at]
     }
 }
 
-impl LiveTable {
+impl FoundTable {
     /// The chain of that name; made if it is not there.
-    fn chain(&mut self, name: &str) -> &mut LiveChain {
+    fn chain(&mut self, name: &str) -> &mut FoundChain {
         let at = self.chains.iter().position(|chain| chain.name == name);
         let at = at.unwrap_or_else(|| {
-            self.chains.push(LiveChain {
+            self.chains.push(FoundChain {
                 name: name.to_owned(),
                 entry: None,
                 rules: Vec::new(),

@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use super::super::LiveFamily;
+use super::super::FoundFamily;
 
 /// Where a chain is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The table's family.
-    pub family: LiveFamily,
+    pub family: FoundFamily,
     /// The table's name.
     pub table: String,
     /// The chain's name.
@@ -41,10 +41,10 @@ pub enum Difference {
     NoRules,
     /// Two sets of rules of ours are there.
     #[error("rules are also in table {0} {1}: two sets of rules count and redirect twice")]
-    SecondSet(LiveFamily, String),
+    SecondSet(FoundFamily, String),
     /// A table of the native back end is there that is not wanted.
     #[error("table {0} {1} is not expected")]
-    UnexpectedTable(LiveFamily, String),
+    UnexpectedTable(FoundFamily, String),
     /// A chain is not there.
     #[error("chain {0} is missing")]
     MissingChain(Place),

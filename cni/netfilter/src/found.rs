@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! nf_tables' snapshot as [`redirect::live`], and compared as such; pure.
+//! nf_tables' snapshot as [`redirect::found`], and compared as such; pure.
 
-use redirect::live::compare::{Difference, Form, to_rewrite};
-use redirect::live::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRules, LiveTable, Policy};
+use redirect::found::compare::{Difference, Form, to_rewrite};
+use redirect::found::{ChainKind, Entry, FoundChain, FoundFamily, FoundHook, FoundRules, FoundTable, Policy};
 use redirect::ruleset::{Dialect, Family, Ruleset};
 
 use crate::decode::decode;
@@ -11,7 +11,7 @@ use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 
 /// Everything that nf_tables holds.
 #[must_use]
-pub fn live(snapshot: &Snapshot) -> LiveRules {
+pub fn found_rules(snapshot: &Snapshot) -> FoundRules {
     let mut found = without_text(snapshot);
     for (table, state) in found.tables.iter_mut().zip(&snapshot.tables) {
         for (chain, held) in table.chains.iter_mut().zip(&state.chains) {
@@ -24,8 +24,8 @@ pub fn live(snapshot: &Snapshot) -> LiveRules {
 }
 
 /// The same for those who print no rule.
-pub(crate) fn without_text(snapshot: &Snapshot) -> LiveRules {
-    LiveRules { tables: snapshot.tables.iter().map(table).collect() }
+pub(crate) fn without_text(snapshot: &Snapshot) -> FoundRules {
+    FoundRules { tables: snapshot.tables.iter().map(table).collect() }
 }
 
 /// Changes from writing `wanted` into a snapshot's namespace ([`to_rewrite`]), but for where the kernel calls chains from.
@@ -33,11 +33,11 @@ pub(crate) fn without_text(snapshot: &Snapshot) -> LiveRules {
 pub fn compare(snapshot: &Snapshot, wanted: &Ruleset) -> Vec<Difference> {
     match differences(&without_text(snapshot), wanted) {
         same if same.is_empty() => same,
-        _ => differences(&live(snapshot), wanted),
+        _ => differences(&found_rules(snapshot), wanted),
     }
 }
 
-pub(crate) fn differences(found: &LiveRules, wanted: &Ruleset) -> Vec<Difference> {
+pub(crate) fn differences(found: &FoundRules, wanted: &Ruleset) -> Vec<Difference> {
     to_rewrite(found, wanted, form(wanted.dialect))
 }
 
@@ -49,18 +49,18 @@ fn form(dialect: Dialect) -> Form {
     }
 }
 
-pub(crate) fn family(family: NfFamily) -> LiveFamily {
+pub(crate) fn family(family: NfFamily) -> FoundFamily {
     match family {
-        NfFamily::Ip => LiveFamily::One(Family::V4),
-        NfFamily::Ip6 => LiveFamily::One(Family::V6),
-        NfFamily::Inet => LiveFamily::Inet,
+        NfFamily::Ip => FoundFamily::One(Family::V4),
+        NfFamily::Ip6 => FoundFamily::One(Family::V6),
+        NfFamily::Inet => FoundFamily::Inet,
     }
 }
 
-fn table(state: &TableState) -> LiveTable {
+fn table(state: &TableState) -> FoundTable {
     // The kernel does not call the chains of a dormant table.
     let is_called = state.flags & crate::nft::TABLE_DORMANT == 0;
-    LiveTable {
+    FoundTable {
         family: family(state.family),
         name: state.name.to_string(),
         chains: state.chains.iter().map(|found| chain(state.family, found, is_called)).collect(),
@@ -68,10 +68,10 @@ fn table(state: &TableState) -> LiveTable {
 }
 
 /// The hooks by their number (`NF_INET_*`).
-const HOOKS: [LiveHook; 5] =
-    [LiveHook::Prerouting, LiveHook::Input, LiveHook::Forward, LiveHook::Output, LiveHook::Postrouting];
+const HOOKS: [FoundHook; 5] =
+    [FoundHook::Prerouting, FoundHook::Input, FoundHook::Forward, FoundHook::Output, FoundHook::Postrouting];
 
-fn chain(family: NfFamily, state: &ChainState, is_called: bool) -> LiveChain {
+fn chain(family: NfFamily, state: &ChainState, is_called: bool) -> FoundChain {
     let entry = state.base.as_ref().filter(|_| is_called).and_then(|base| {
         Some(Entry {
             hook: *HOOKS.get(usize::try_from(base.hook).ok()?)?,
@@ -80,7 +80,7 @@ fn chain(family: NfFamily, state: &ChainState, is_called: bool) -> LiveChain {
             policy: if base.policy == 0 { Policy::Drop } else { Policy::Accept },
         })
     });
-    LiveChain {
+    FoundChain {
         name: state.name.to_string(),
         entry,
         rules: state.rules.iter().map(|found| decode(family, found)).collect(),
@@ -92,8 +92,8 @@ fn chain(family: NfFamily, state: &ChainState, is_called: bool) -> LiveChain {
 mod tests {
     use proptest::prelude::*;
     use redirect::Config;
+    use redirect::found::compare::differences;
     use redirect::generate::ruleset;
-    use redirect::live::compare::differences;
 
     use super::*;
     use crate::encode::batch;
@@ -106,8 +106,8 @@ mod tests {
         snapshot
     }
 
-    fn held(wanted: &Ruleset) -> LiveRules {
-        live(&applied(wanted))
+    fn held(wanted: &Ruleset) -> FoundRules {
+        found_rules(&applied(wanted))
     }
 
     proptest! {
@@ -129,7 +129,7 @@ mod tests {
         let wanted = ruleset(&ordinary()).unwrap();
         let mut snapshot = applied(&wanted);
         snapshot.tables[0].flags = crate::nft::TABLE_DORMANT;
-        let found = live(&snapshot);
+        let found = found_rules(&snapshot);
         let said = differences(&found, &wanted, Form::Iptables);
         assert!(
             said.iter().any(|said| said.to_string().ends_with("the kernel does not call it")),

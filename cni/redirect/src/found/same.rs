@@ -3,12 +3,12 @@
 //! order of conditions do not matter. Planning, diagnosis and validation all ask this. It is as exact as planning needs because
 //! whatever is not understood whole is [`Condition::Unknown`] or [`Action::Unknown`], which is no wanted rule: it is written anew.
 
-use super::{Action, Condition, LiveRule};
+use super::{Action, Condition, FoundRule};
 use crate::ruleset::{Dialect, Match, Rule, Target};
 
 /// Equality of meaning.
 #[must_use]
-pub fn same(wanted: &Rule, found: &LiveRule) -> bool {
+pub fn same(wanted: &Rule, found: &FoundRule) -> bool {
     // Actions are compared first, without a copy: most pairs differ there.
     does(&wanted.target, found)
         && Meaning::found(found)
@@ -28,7 +28,7 @@ impl Meaning {
     }
 
     /// None if part of the rule is not understood.
-    pub(super) fn found(rule: &LiveRule) -> Option<Self> {
+    pub(super) fn found(rule: &FoundRule) -> Option<Self> {
         let conditions: Option<Vec<&Match>> = rule.conditions.iter().map(Condition::known).collect();
         Some(Self::normal(conditions?.into_iter(), does_something(rule).cloned().collect()))
     }
@@ -43,11 +43,11 @@ impl Meaning {
     }
 }
 
-fn does_something(rule: &LiveRule) -> impl Iterator<Item = &Action> {
+fn does_something(rule: &FoundRule) -> impl Iterator<Item = &Action> {
     rule.actions.iter().filter(|action| **action != Action::Nothing)
 }
 
-fn does(wanted: &Target, found: &LiveRule) -> bool {
+fn does(wanted: &Target, found: &FoundRule) -> bool {
     let wanted = Action::of(wanted, found.dialect);
     does_something(found).count() == wanted.len()
         && wanted.iter().all(|action| does_something(found).any(|found| found == action))

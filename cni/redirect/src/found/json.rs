@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::ruleset::Family;
 
-use super::{ChainKind, Entry, LiveFamily, LiveHook, LiveRules, Policy};
+use super::{ChainKind, Entry, FoundFamily, FoundHook, FoundRules, Policy};
 
 /// A listing that is none.
 #[derive(Debug, thiserror::Error)]
@@ -37,10 +37,10 @@ pub enum JsonError {
 ///
 /// # Errors
 /// It is not JSON, or not a listing.
-pub fn parse(text: &str) -> Result<LiveRules, JsonError> {
+pub fn parse(text: &str) -> Result<FoundRules, JsonError> {
     let listing: Value = serde_json::from_str(text)?;
     let objects = listing.get("nftables").and_then(Value::as_array).ok_or(JsonError::NotNft)?;
-    let mut rules = LiveRules::default();
+    let mut rules = FoundRules::default();
     for (index, object) in objects.iter().enumerate() {
         for (kind, add) in READERS {
             let Some(fields) = object.get(kind).map(Fields) else { continue };
@@ -61,28 +61,28 @@ impl<'a> Fields<'a> {
     }
 
     /// The family; none for families that no packet of ours meets (`arp`, `bridge`, `netdev`).
-    fn family(&self) -> Result<Option<LiveFamily>, &'static str> {
+    fn family(&self) -> Result<Option<FoundFamily>, &'static str> {
         Ok(match self.text("family")? {
-            "ip" => Some(LiveFamily::One(Family::V4)),
-            "ip6" => Some(LiveFamily::One(Family::V6)),
-            "inet" => Some(LiveFamily::Inet),
+            "ip" => Some(FoundFamily::One(Family::V4)),
+            "ip6" => Some(FoundFamily::One(Family::V6)),
+            "inet" => Some(FoundFamily::Inet),
             _ => None,
         })
     }
 }
 
 /// Adds an object to what was read, or names the field that it lacks.
-type Reader = fn(&mut LiveRules, LiveFamily, &Fields<'_>) -> Result<(), &'static str>;
+type Reader = fn(&mut FoundRules, FoundFamily, &Fields<'_>) -> Result<(), &'static str>;
 
 /// The objects that count, and who reads them.
 const READERS: [(&str, Reader); 3] = [("table", table), ("chain", chain), ("rule", rule)];
 
-fn table(rules: &mut LiveRules, family: LiveFamily, fields: &Fields<'_>) -> Result<(), &'static str> {
+fn table(rules: &mut FoundRules, family: FoundFamily, fields: &Fields<'_>) -> Result<(), &'static str> {
     rules.table(family, fields.text("name")?);
     Ok(())
 }
 
-fn chain(rules: &mut LiveRules, family: LiveFamily, fields: &Fields<'_>) -> Result<(), &'static str> {
+fn chain(rules: &mut FoundRules, family: FoundFamily, fields: &Fields<'_>) -> Result<(), &'static str> {
     let entry = entry(fields)?;
     rules.table(family, fields.text("table")?).chain(fields.text("name")?).entry = entry;
     Ok(())
@@ -90,7 +90,7 @@ fn chain(rules: &mut LiveRules, family: LiveFamily, fields: &Fields<'_>) -> Resu
 
 fn entry(fields: &Fields<'_>) -> Result<Option<Entry>, &'static str> {
     let Ok(hook) = fields.text("hook") else { return Ok(None) };
-    let Some(hook) = LiveHook::from_name(hook) else { return Ok(None) };
+    let Some(hook) = FoundHook::from_name(hook) else { return Ok(None) };
     let priority = fields.0.get("prio").and_then(Value::as_i64);
     let priority = priority.and_then(|priority| priority.try_into().ok()).ok_or("prio")?;
     let kind = if fields.text("type")? == "nat" { ChainKind::First } else { ChainKind::Every };
@@ -98,7 +98,7 @@ fn entry(fields: &Fields<'_>) -> Result<Option<Entry>, &'static str> {
     Ok(Some(Entry { hook, priority, kind, policy }))
 }
 
-fn rule(rules: &mut LiveRules, family: LiveFamily, fields: &Fields<'_>) -> Result<(), &'static str> {
+fn rule(rules: &mut FoundRules, family: FoundFamily, fields: &Fields<'_>) -> Result<(), &'static str> {
     let statements = fields.0.get("expr").and_then(Value::as_array).ok_or("expr")?;
     let chain = rules.table(family, fields.text("table")?).chain(fields.text("chain")?);
     chain.rules.push(rule::read(statements));

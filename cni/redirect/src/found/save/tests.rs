@@ -2,17 +2,17 @@
 //! Text of iptables-save 1.8.9, of upstream's dry run, and of ours.
 
 use super::*;
-use crate::live::testing::everything;
-use crate::live::{Action, Condition, LiveRule};
+use crate::found::testing::everything;
+use crate::found::{Action, Condition, FoundRule};
 use crate::ruleset::{CtStates, Dialect, Id, Match, Owner, Port, Protocol, Sense};
 use crate::text;
 
-fn rules(lines: &str) -> Vec<LiveRule> {
+fn rules(lines: &str) -> Vec<FoundRule> {
     let read = parse(&format!("*nat\n{lines}\nCOMMIT\n"), Family::V4).unwrap();
     read.tables.into_iter().flat_map(|table| table.chains).flat_map(|chain| chain.rules).collect()
 }
 
-fn one(line: &str) -> LiveRule {
+fn one(line: &str) -> FoundRule {
     rules(&format!("-A OUTPUT {line}")).remove(0)
 }
 
@@ -22,11 +22,11 @@ fn a_saved_table_is_read_with_its_counters_and_policies() {
                 [12:720] -A OUTPUT -j ISTIO_OUTPUT\nCOMMIT\n# Completed\n";
     let read = parse(text, Family::V6).unwrap();
     let [table] = read.tables.as_slice() else { panic!("{read:?}") };
-    assert_eq!(table.family, LiveFamily::One(Family::V6));
+    assert_eq!(table.family, FoundFamily::One(Family::V6));
     let [pre, out, own] = table.chains.as_slice() else { panic!("{table:?}") };
     let entry = |hook, policy| Some(Entry { hook, priority: -100, kind: ChainKind::First, policy });
-    assert_eq!(pre.entry, entry(LiveHook::Prerouting, Policy::Accept));
-    assert_eq!(out.entry, entry(LiveHook::Output, Policy::Drop));
+    assert_eq!(pre.entry, entry(FoundHook::Prerouting, Policy::Accept));
+    assert_eq!(out.entry, entry(FoundHook::Output, Policy::Drop));
     assert_eq!(own.entry, None);
     let rule = &out.rules[0];
     assert_eq!(rule.packets, Some(12));
@@ -42,7 +42,7 @@ fn both_spellings_of_a_rule_say_the_same() {
     let saved = one(
         "! -d 127.0.0.1/32 -o lo -p tcp -m multiport ! --dports 53,15008 -m owner --uid-owner 1337 -j ISTIO_IN_REDIRECT",
     );
-    let sorted = |rule: &LiveRule| {
+    let sorted = |rule: &FoundRule| {
         let mut all: Vec<_> = rule.conditions.iter().map(|condition| format!("{condition:?}")).collect();
         all.sort();
         all

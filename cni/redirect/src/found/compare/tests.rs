@@ -2,8 +2,8 @@
 //! An ordinary pod's rules, found whole and with something wrong.
 
 use super::*;
+use crate::found::save;
 use crate::list::Selection;
-use crate::live::save;
 use crate::ruleset::Port;
 
 fn wanted() -> Ruleset {
@@ -91,11 +91,11 @@ fn a_second_set_is_found() {
     let native = ruleset(&Config { dialect: Dialect::Nft, ..Config::default() }).unwrap();
     let chain = native.inet_chains().remove(0);
     let rules =
-        chain.rules.iter().map(|rule| crate::live::native::rule(&text::rule(Dialect::Nft, rule))).collect();
-    found.tables.push(LiveTable {
-        family: LiveFamily::Inet,
+        chain.rules.iter().map(|rule| crate::found::native::rule(&text::rule(Dialect::Nft, rule))).collect();
+    found.tables.push(FoundTable {
+        family: FoundFamily::Inet,
         name: "istio-proxy-nat".to_owned(),
-        chains: vec![LiveChain {
+        chains: vec![FoundChain {
             name: chain.chain.native_name().to_owned(),
             entry: None,
             rules,
@@ -104,5 +104,5 @@ fn a_second_set_is_found() {
     });
     assert_eq!(forms(&found), [Form::Iptables, Form::Native]);
     let said = differences(&found, &wanted(), Form::Iptables);
-    assert_eq!(said, [Difference::SecondSet(LiveFamily::Inet, "istio-proxy-nat".to_owned())]);
+    assert_eq!(said, [Difference::SecondSet(FoundFamily::Inet, "istio-proxy-nat".to_owned())]);
 }

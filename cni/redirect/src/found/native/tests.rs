@@ -2,8 +2,8 @@
 //! Listings of nft 1.0.6, and the rules that we write.
 
 use super::*;
-use crate::live::testing::{everything, of_the_proxy};
-use crate::live::{Action, Condition};
+use crate::found::testing::{everything, of_the_proxy};
+use crate::found::{Action, Condition};
 use crate::ruleset::{Dialect, Match, Port, Sense};
 use crate::text;
 
@@ -44,8 +44,8 @@ fn a_listing_is_read_whole() {
     assert_eq!(foreign.conditions, [Condition::Unknown("ip saddr @s drop".to_owned())]);
     let [output, p] = rules.tables[1].chains.as_slice() else { panic!("{rules:?}") };
     let entry = |hook, priority, kind, policy| Some(Entry { hook, priority, kind, policy });
-    assert_eq!(output.entry, entry(LiveHook::Output, -100, ChainKind::First, Policy::Accept));
-    assert_eq!(p.entry, entry(LiveHook::Prerouting, -145, ChainKind::Every, Policy::Drop));
+    assert_eq!(output.entry, entry(FoundHook::Output, -100, ChainKind::First, Policy::Accept));
+    assert_eq!(p.entry, entry(FoundHook::Prerouting, -145, ChainKind::Every, Policy::Drop));
     let first = &output.rules[0];
     assert_eq!(first.conditions, of_the_proxy());
     assert_eq!(

@@ -6,8 +6,8 @@ mod value;
 
 use std::borrow::Cow;
 
+use crate::found::{Action, Condition, FoundRule};
 use crate::list::{id, port};
-use crate::live::{Action, Condition, LiveRule};
 use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
 
 use super::Reason;
@@ -15,11 +15,11 @@ use super::words::Words;
 use value::{cidr, is_masked, whole_mark};
 
 /// Reads what stands behind the chain's name.
-pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<LiveRule, Reason> {
+pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<FoundRule, Reason> {
     let mut reader = RuleReader { words, conditions: Vec::new(), actions: Vec::new(), module: None };
     reader.run()?;
     let RuleReader { conditions, actions, .. } = reader;
-    Ok(LiveRule { conditions, actions, dialect: Dialect::Iptables, text, packets, handle: None })
+    Ok(FoundRule { conditions, actions, dialect: Dialect::Iptables, text, packets, handle: None })
 }
 
 struct RuleReader {

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::live::{Action, Condition, LiveRule};
+use crate::found::{Action, Condition, FoundRule};
 use crate::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
 
 /// Reads the statements of a rule. Nothing here is an error: what cannot be read cannot be judged.
-pub(super) fn read(statements: &[Value]) -> LiveRule {
-    let mut rule = LiveRule {
+pub(super) fn read(statements: &[Value]) -> FoundRule {
+    let mut rule = FoundRule {
         conditions: Vec::new(),
         actions: Vec::new(),
         dialect: Dialect::Nft,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parser of a rule's target and its options.
 
-use crate::live::Action;
-use crate::live::save::words::Words;
+use crate::found::Action;
+use crate::found::save::words::Words;
 
 use super::value::{number, whole_mark};
 

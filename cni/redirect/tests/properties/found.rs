@@ -3,11 +3,11 @@
 
 use proptest::prelude::*;
 use redirect::Config;
+use redirect::found::{native, save};
 use redirect::generate::ruleset;
-use redirect::live::{native, save};
 use redirect::ruleset::{Chain, Dialect, Id, Match, Owner, Port, Ruleset, Table};
 use redirect::text;
-use redirect::verdict::{live_verdict, verdict};
+use redirect::verdict::{found_verdict, verdict};
 
 use crate::cases;
 use crate::configs::iptables_config;
@@ -56,7 +56,7 @@ proptest! {
         let family = packet.family();
         prop_assume!(is_writable(&rules) && rules.enables(family));
         let read = save::parse(&text::restore(&rules, family), family).unwrap();
-        let (wanted, found) = (verdict(&rules, &packet), live_verdict(&read, &packet));
+        let (wanted, found) = (verdict(&rules, &packet), found_verdict(&read, &packet));
         prop_assert_eq!(found.outcome, Ok(wanted.outcome));
         let wanted = wanted.steps.iter().map(|step| (step.table.name(), step.chain, step.position));
         let found = found.steps.iter().map(|step| (step.table.as_str(), step.chain.as_str(), step.position));
@@ -68,7 +68,7 @@ proptest! {
         let rules = ruleset(&Config { dialect: Dialect::Nft, ..config }).unwrap();
         prop_assume!(is_writable(&rules));
         let read = native::parse(&listing(&rules)).unwrap();
-        let (wanted, found) = (verdict(&rules, &packet), live_verdict(&read, &packet));
+        let (wanted, found) = (verdict(&rules, &packet), found_verdict(&read, &packet));
         prop_assert_eq!(found.outcome, Ok(wanted.outcome));
         let wanted = wanted.steps.iter().map(|step| (step.table.native_name(), step.chain, step.position));
         let found = found.steps.iter().map(|step| (step.table.as_str(), step.chain.as_str(), step.position));

@@ -9,7 +9,9 @@ mod words;
 
 use crate::ruleset::Family;
 
-use super::{ChainKind, Entry, LiveChain, LiveFamily, LiveHook, LiveRule, LiveRules, LiveTable, Policy};
+use super::{
+    ChainKind, Entry, FoundChain, FoundFamily, FoundHook, FoundRule, FoundRules, FoundTable, Policy,
+};
 use words::Words;
 
 /// Text that is none.
@@ -57,8 +59,8 @@ pub enum Reason {
 ///
 /// # Errors
 /// The first line that cannot be read.
-pub fn parse(text: &str, family: Family) -> Result<LiveRules, SaveError> {
-    let mut reader = Reader { family, rules: LiveRules::default(), table: None };
+pub fn parse(text: &str, family: Family) -> Result<FoundRules, SaveError> {
+    let mut reader = Reader { family, rules: FoundRules::default(), table: None };
     for (index, line) in text.lines().enumerate() {
         reader.line(line.trim()).map_err(|reason| SaveError { line: index + 1, reason })?;
     }
@@ -69,13 +71,13 @@ pub fn parse(text: &str, family: Family) -> Result<LiveRules, SaveError> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn rule(text: &str) -> Result<LiveRule, Reason> {
+pub fn rule(text: &str) -> Result<FoundRule, Reason> {
     rule::parse(Words::new(text)?, text.to_owned(), None)
 }
 
 struct Reader {
     family: Family,
-    rules: LiveRules,
+    rules: FoundRules,
     table: Option<String>,
 }
 
@@ -85,7 +87,7 @@ impl Reader {
             None | Some(b'#') => Ok(()),
             Some(b'*') => {
                 let name = line[1..].trim();
-                self.rules.table(LiveFamily::One(self.family), name);
+                self.rules.table(FoundFamily::One(self.family), name);
                 self.table = Some(name.to_owned());
                 Ok(())
             }
@@ -99,9 +101,9 @@ impl Reader {
         }
     }
 
-    fn chain(&mut self, name: &str) -> Result<&mut LiveChain, Reason> {
+    fn chain(&mut self, name: &str) -> Result<&mut FoundChain, Reason> {
         let table = self.table.as_deref().ok_or(Reason::NoTable)?;
-        let table: &mut LiveTable = self.rules.table(LiveFamily::One(self.family), table);
+        let table: &mut FoundTable = self.rules.table(FoundFamily::One(self.family), table);
         let entry = entry(&table.name, name);
         let chain = table.chain(name);
         // A rule may name a built-in chain that nothing declared: restore text does not.
@@ -162,11 +164,11 @@ fn counted(line: &str) -> Result<(Option<u64>, &str), Reason> {
 /// Where the kernel calls a built-in chain of iptables from; none for chains of other names.
 #[must_use]
 pub fn entry(table: &str, chain: &str) -> Option<Entry> {
-    let hook = LiveHook::NAMES.into_iter().find(|(_, name)| *name == chain)?.0;
+    let hook = FoundHook::NAMES.into_iter().find(|(_, name)| *name == chain)?.0;
     let (priority, kind) = match (table, hook) {
         ("raw", _) => (-300, ChainKind::Every),
         ("mangle", _) => (-150, ChainKind::Every),
-        ("nat", LiveHook::Prerouting | LiveHook::Output) => (-100, ChainKind::First),
+        ("nat", FoundHook::Prerouting | FoundHook::Output) => (-100, ChainKind::First),
         ("nat", _) => (100, ChainKind::First),
         ("security", _) => (50, ChainKind::Every),
         _ => (0, ChainKind::Every),

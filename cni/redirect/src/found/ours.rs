@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Recognition of live rules that are ours: this version's, an older one's, upstream's, or part of any of them.
+//! Recognition of found rules that are ours: this version's, an older one's, upstream's, or part of any of them.
 //!
 //! Ours are, in tables `filter`, `mangle`, `nat` and `raw` of iptables, in nf_tables or legacy:
 //!
@@ -24,54 +24,54 @@ use std::ops::Range;
 use crate::ruleset::{Match, Rule, Sense, Table, Target};
 
 use super::same::same;
-use super::{Action, Condition, LiveChain, LiveFamily, LiveHook, LiveRule, LiveRules, LiveTable};
+use super::{Action, Condition, FoundChain, FoundFamily, FoundHook, FoundRule, FoundRules, FoundTable};
 
 /// Prefix of our chains' names.
 const PREFIX: &str = "ISTIO_";
 /// Marks that upstream uses: inbound and outbound TPROXY.
 const MARKS: [u32; 2] = [1337, 1338];
 
-impl LiveRules {
+impl FoundRules {
     /// The table of that family and name.
     #[must_use]
-    pub fn find(&self, family: LiveFamily, name: &str) -> Option<&LiveTable> {
+    pub fn find(&self, family: FoundFamily, name: &str) -> Option<&FoundTable> {
         self.tables.iter().find(|table| table.family == family && table.name == name)
     }
 
     /// True if there are redirection rules of any version and any back end.
     #[must_use]
     pub fn hold_ours(&self) -> bool {
-        self.tables.iter().any(LiveTable::holds_ours)
+        self.tables.iter().any(FoundTable::holds_ours)
     }
 }
 
-impl LiveTable {
+impl FoundTable {
     /// The chain of that name.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&LiveChain> {
+    pub fn find(&self, name: &str) -> Option<&FoundChain> {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
     /// True for a table of the native back end, which is ours as a whole.
     #[must_use]
     pub fn is_native(&self) -> bool {
-        self.family == LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.native_name())
+        self.family == FoundFamily::Inet && Table::ALL.iter().any(|known| self.name == known.native_name())
     }
 
     pub(super) fn is_of_iptables(&self) -> bool {
-        self.family != LiveFamily::Inet && Table::ALL.iter().any(|known| self.name == known.name())
+        self.family != FoundFamily::Inet && Table::ALL.iter().any(|known| self.name == known.name())
     }
 
     /// True for a chain of ours that is no base chain.
     #[must_use]
-    pub fn owns(&self, chain: &LiveChain) -> bool {
+    pub fn owns(&self, chain: &FoundChain) -> bool {
         chain.entry.is_none() && (self.is_native() || (self.is_of_iptables() && chain.is_ours()))
     }
 
     /// True if a chain of ours has a rule, or a rule jumps to such a chain.
     #[must_use]
     pub fn holds_ours(&self) -> bool {
-        let holds = |chain: &LiveChain| {
+        let holds = |chain: &FoundChain| {
             let own = self.is_native() || chain.is_ours();
             chain.rules.iter().any(|rule| own || rule.leads_to_ours())
         };
@@ -86,7 +86,7 @@ impl LiveTable {
     }
 }
 
-impl LiveChain {
+impl FoundChain {
     /// True if its name has our prefix.
     #[must_use]
     pub fn is_ours(&self) -> bool {
@@ -96,11 +96,11 @@ impl LiveChain {
     /// True for iptables' built-in chains.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
-        LiveHook::NAMES.iter().any(|(_, name)| self.name == *name)
+        FoundHook::NAMES.iter().any(|(_, name)| self.name == *name)
     }
 }
 
-impl LiveRule {
+impl FoundRule {
     /// The chain that it jumps or goes to.
     #[must_use]
     pub fn leads_to(&self) -> Option<&str> {
@@ -143,7 +143,7 @@ pub struct Ours<'a> {
 impl<'a> Ours<'a> {
     /// In `table`, where `wanted` should be.
     #[must_use]
-    pub fn of(table: &'a LiveTable, wanted: &[Rule]) -> Self {
+    pub fn of(table: &'a FoundTable, wanted: &[Rule]) -> Self {
         let wanted = wanted.iter().flat_map(|rule| {
             let set = match rule.target {
                 Target::SetMark(mark) | Target::Tproxy { mark, .. } => Some(mark),
@@ -168,7 +168,7 @@ impl<'a> Ours<'a> {
 
     /// True if a rule is ours in a built-in chain that should hold `wanted`.
     #[must_use]
-    pub fn has(&self, chain: &LiveChain, rule: &LiveRule, wanted: &[&Rule]) -> bool {
+    pub fn has(&self, chain: &FoundChain, rule: &FoundRule, wanted: &[&Rule]) -> bool {
         // The scan comes last: there are as many rules for excluded interfaces as the annotation names.
         rule.leads_to_ours()
             || self.interfaces.are_of(chain, rule)
@@ -177,7 +177,7 @@ impl<'a> Ours<'a> {
     }
 
     /// TPROXY's rules in the built-in chains of `mangle`, by mark.
-    fn is_tproxy(&self, chain: &LiveChain, rule: &LiveRule) -> bool {
+    fn is_tproxy(&self, chain: &FoundChain, rule: &FoundRule) -> bool {
         let ours = |mark: &u32| self.marks.contains(mark);
         let marked = || rule.known().any(|known| matches!(known, Match::Mark(Sense::Is, mark) if ours(mark)));
         let connection_marked =
@@ -209,10 +209,10 @@ struct Interfaces<'a> {
 }
 
 impl<'a> Interfaces<'a> {
-    fn of(table: &'a LiveTable) -> Self {
+    fn of(table: &'a FoundTable) -> Self {
         let made = made_with_our_chains(table);
         let rules = |name: &str| table.find(name).into_iter().flat_map(|chain| &chain.rules);
-        let ours = |rule: &&LiveRule| rule.handle.is_some_and(|handle| made.contains(&handle));
+        let ours = |rule: &&FoundRule| rule.handle.is_some_and(|handle| made.contains(&handle));
         let inbound = rules("PREROUTING").filter(ours).filter_map(|rule| in_interface(rule.returns_on()?));
         let outbound = rules("OUTPUT").filter(ours).filter_map(|rule| out_interface(rule.returns_on()?));
         let jumped = rules("PREROUTING").filter(|rule| rule.leads_to_ours());
@@ -221,7 +221,7 @@ impl<'a> Interfaces<'a> {
     }
 
     /// True for a rule of an excluded or virtual interface.
-    fn are_of(&self, chain: &LiveChain, rule: &LiveRule) -> bool {
+    fn are_of(&self, chain: &FoundChain, rule: &FoundRule) -> bool {
         if rule.handle.is_some_and(|handle| !self.made.contains(&handle)) {
             return false;
         }
@@ -251,7 +251,7 @@ fn out_interface(condition: &Match) -> Option<&str> {
 
 /// The handles that were given out while our rules were written: chains come first, and the last rule is in one of them or jumps
 /// to one. A table's handles only grow.
-fn made_with_our_chains(table: &LiveTable) -> Range<u64> {
+fn made_with_our_chains(table: &FoundTable) -> Range<u64> {
     let first = table.chains.iter().filter(|chain| chain.is_ours()).filter_map(|chain| chain.handle).min();
     let rules = table.chains.iter().flat_map(|chain| {
         let own = chain.is_ours();

@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use crate::found::{Action, Condition, FoundRule};
 use crate::list;
-use crate::live::{Action, Condition, LiveRule};
 use crate::ruleset::{Cidr, CtStates, Dialect, Family, Match, Owner, Port, Protocol, Sense};
 
 pub(super) struct Reader<'a> {
     words: Vec<&'a str>,
     at: usize,
-    rule: LiveRule,
+    rule: FoundRule,
 }
 
 /// Parse result of a word.
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Self {
             words: text.split_whitespace().collect(),
             at: 0,
-            rule: LiveRule {
+            rule: FoundRule {
                 conditions: Vec::new(),
                 actions: Vec::new(),
                 dialect: Dialect::Nft,
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A word that is not known takes the rest of the rule with it: nobody knows where it ends.
-    pub(super) fn read(mut self) -> LiveRule {
+    pub(super) fn read(mut self) -> FoundRule {
         while self.at < self.words.len() {
             let start = self.at;
             match self.one() {

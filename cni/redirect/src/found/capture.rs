@@ -6,7 +6,7 @@ use crate::ruleset::Family;
 use super::json::{self, JsonError};
 use super::native::{self, ListError};
 use super::save::{self, SaveError};
-use super::{LiveFamily, LiveRules};
+use super::{FoundFamily, FoundRules};
 
 /// A text that no tool prints.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum CaptureError {
 ///
 /// # Errors
 /// It is none of them, or was cut.
-pub fn read(text: &str) -> Result<LiveRules, CaptureError> {
+pub fn read(text: &str) -> Result<FoundRules, CaptureError> {
     let start = text.trim_start();
     if start.starts_with('{') {
         return Ok(json::parse(text)?);
@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<LiveRules, CaptureError> {
     let mut rules = save::parse(text, maker.family)?;
     if maker.is_legacy {
         for table in &mut rules.tables {
-            table.family = LiveFamily::Legacy(maker.family);
+            table.family = FoundFamily::Legacy(maker.family);
         }
     }
     Ok(rules)

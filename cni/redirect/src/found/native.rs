@@ -5,7 +5,7 @@ mod reader;
 
 use crate::ruleset::Family;
 
-use super::{ChainKind, Entry, LiveFamily, LiveHook, LiveRule, LiveRules, Policy};
+use super::{ChainKind, Entry, FoundFamily, FoundHook, FoundRule, FoundRules, Policy};
 use reader::Reader;
 
 /// Text that `nft list ruleset` does not print.
@@ -34,15 +34,15 @@ pub enum ListReason {
 
 /// One rule, without its chain. Nothing here is an error: what cannot be read cannot be judged.
 #[must_use]
-pub fn rule(text: &str) -> LiveRule {
+pub fn rule(text: &str) -> FoundRule {
     Reader::new(text).read()
 }
 
 /// Where the reader is.
 enum Place {
     Outside,
-    Table(LiveFamily, String),
-    Chain(LiveFamily, String, String),
+    Table(FoundFamily, String),
+    Chain(FoundFamily, String, String),
     /// A set, a map, a flow table, or a table of a family that does not matter: so many brackets deep, and where it is.
     Skipped(usize, Box<Self>),
 }
@@ -51,8 +51,8 @@ enum Place {
 ///
 /// # Errors
 /// The first line that cannot be read.
-pub fn parse(text: &str) -> Result<LiveRules, ListError> {
-    let mut rules = LiveRules::default();
+pub fn parse(text: &str) -> Result<FoundRules, ListError> {
+    let mut rules = FoundRules::default();
     let mut place = Place::Outside;
     for (index, line) in text.lines().enumerate() {
         let read = next(&mut rules, place, line.trim());
@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Result<LiveRules, ListError> {
     }
 }
 
-fn next(rules: &mut LiveRules, place: Place, line: &str) -> Result<Place, ListReason> {
+fn next(rules: &mut FoundRules, place: Place, line: &str) -> Result<Place, ListReason> {
     if line.is_empty() || line.starts_with('#') {
         return Ok(place);
     }
@@ -91,22 +91,22 @@ fn next(rules: &mut LiveRules, place: Place, line: &str) -> Result<Place, ListRe
     }
 }
 
-fn outside(rules: &mut LiveRules, line: &str) -> Result<Place, ListReason> {
+fn outside(rules: &mut FoundRules, line: &str) -> Result<Place, ListReason> {
     let words: Vec<_> = line.split_whitespace().collect();
     let ["table", family, name, "{"] = words.as_slice() else {
         return Err(ListReason::Outside(line.to_owned()));
     };
     let family = match *family {
-        "ip" => LiveFamily::One(Family::V4),
-        "ip6" => LiveFamily::One(Family::V6),
-        "inet" => LiveFamily::Inet,
+        "ip" => FoundFamily::One(Family::V4),
+        "ip6" => FoundFamily::One(Family::V6),
+        "inet" => FoundFamily::Inet,
         _ => return Ok(Place::Skipped(1, Box::new(Place::Outside))),
     };
     rules.table(family, name);
     Ok(Place::Table(family, (*name).to_owned()))
 }
 
-fn in_table(rules: &mut LiveRules, family: LiveFamily, table: String, line: &str) -> Place {
+fn in_table(rules: &mut FoundRules, family: FoundFamily, table: String, line: &str) -> Place {
     let words: Vec<_> = line.split_whitespace().collect();
     match words.as_slice() {
         ["}"] => Place::Outside,
@@ -128,7 +128,7 @@ fn entry(head: &str) -> Option<Option<Entry>> {
     let mut words = words.skip_while(|word| *word != "priority").skip(1);
     let priority = priority(words.next()?, words.collect::<String>().as_str())?;
     let policy = if statements.next() == Some("policy drop") { Policy::Drop } else { Policy::Accept };
-    Some(LiveHook::from_name(hook).map(|hook| Entry { hook, priority, kind, policy }))
+    Some(FoundHook::from_name(hook).map(|hook| Entry { hook, priority, kind, policy }))
 }
 
 /// A number, or one of nft's names (nft(8), standard priority names) with a number added.
