@@ -9,6 +9,8 @@ mod ranges;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::Mode;
 
 pub use bound::{MAX_INTERFACES, MAX_LIST, MAX_PAIRS, check_length, check_pairs};
@@ -17,7 +19,7 @@ pub use ports::{PortError, PortListError, check_ports};
 pub use ranges::{RangeError, read_exclude_ranges, read_include_ranges};
 
 /// An annotation of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Annotation {
     /// `REDIRECT` or `TPROXY`
     InterceptionMode,

@@ -5,12 +5,14 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 use crate::host::LOOPBACK_V4;
 use crate::list::Selection;
 use crate::ruleset::{Cidr, Dialect, Id, Port};
 
 /// Capture mode of inbound traffic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// NAT: the proxy asks conntrack for the original destination.
     #[default]

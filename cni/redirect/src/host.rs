@@ -4,12 +4,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 use crate::go::PrefixError;
 use crate::list::{self, Selection};
 use crate::ruleset::{Cidr, Family, Id};
 
 /// Choice of address families of a pod (`ISTIO_DUAL_STACK`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stack {
     /// The first address decides: a pod whose first address is IPv4 gets no IPv6 rules.
     #[default]

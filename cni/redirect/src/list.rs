@@ -11,11 +11,13 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 
+use serde::{Deserialize, Serialize};
+
 use crate::go::{PrefixError, parse_port, parse_prefix};
 use crate::ruleset::{Cidr, Id, Port};
 
 /// All of a kind (`*`), or the ones listed.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Selection<T> {
     /// `*`
     All,

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::annotations::{
     Annotation, AnnotationError, InvalidValue, check_length, check_pairs, check_ports, read_exclude_ranges,
     read_include_ranges, read_interfaces, read_mode,
@@ -18,8 +20,8 @@ use crate::ruleset::{Cidr, Id, Origin, Port};
 
 pub use crate::source::{EnvWarning, ProxyEnv, Source, Sourced};
 
-/// Redirection settings of an enrolled pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Redirection settings of an enrolled pod: decided once, wherever its rules are written ([`Serialize`] hands them to another process).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
     /// Capture mode of inbound traffic.
     pub mode: Sourced<Mode>,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The place that a value of a pod comes from: an annotation, or the proxy's container.
 
+use serde::{Deserialize, Serialize};
+
 use crate::annotations::Annotation;
 use crate::go::BoolError;
 
 /// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Source {
     /// Nobody said anything.
     Default,
@@ -18,7 +20,7 @@ pub enum Source {
 }
 
 /// A value and where it comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
@@ -35,7 +37,7 @@ impl<T> Sourced<T> {
 }
 
 /// Environment variables of the proxy's container that shape redirection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ProxyEnv {
     /// All DNS traffic goes to the agent.
     DnsCapture,
@@ -64,7 +66,7 @@ impl ProxyEnv {
 }
 
 /// A variable whose value is no truth value: it counts as false, and somebody should know.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("environment variable {} counts as false: {error}", variable.name())]
 pub struct EnvWarning {
     /// The variable.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use netfilter::Wish;
-use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
+use redirect::Redirect;
 use serde::{Deserialize, Serialize};
 
 use super::find::{Identity, NotFound};
@@ -55,26 +55,13 @@ pub struct ChildRequest {
     pub pods: Vec<TargetPod>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetPod {
-    /// Decide its rules.
-    pub facts: PodFacts,
+    pub identity: Identity,
     /// Addresses, the primary first.
     pub addresses: Vec<IpAddr>,
-}
-
-impl TargetPod {
-    /// Identity, as sandboxes are labelled with it.
-    #[must_use]
-    pub fn identity(&self) -> Identity {
-        let metadata = &self.facts.metadata;
-        let mirror = metadata.annotations.get(MIRROR_ANNOTATION);
-        Identity {
-            namespace: metadata.namespace.clone(),
-            name: metadata.name.clone(),
-            uids: [&metadata.uid].into_iter().chain(mirror).filter(|uid| !uid.is_empty()).cloned().collect(),
-        }
-    }
+    /// Its redirection, as the agent decided it: the child decides nothing of a pod.
+    pub redirect: Redirect,
 }
 
 /// Effect on the pod's rules.

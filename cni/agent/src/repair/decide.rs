@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use redirect::Redirect;
 
 use super::ask::{PodOutcome, Proven, Written};
 use super::detect::{Broken, Lifecycle, Rules, Scope, detect, is_validated, scope};
@@ -60,10 +61,12 @@ pub enum Done {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RepairAction {
-    /// Acts on a pod; ends with [`RepairEvent::Done`].
-    Do(RepairPolicy, Arc<NodePod>),
+    /// Writes a pod's rules; ends with [`RepairEvent::Done`], as the next two.
+    Repair(Enrolled),
+    Delete(Arc<NodePod>),
+    Label(Arc<NodePod>),
     /// Surveys the rules of these pods; ends with [`RepairEvent::Looked`].
-    Look(Vec<Arc<NodePod>>),
+    Look(Vec<Enrolled>),
     /// Emits an event on a pod.
     Tell(Arc<NodePod>, News),
     /// An action on a pod ended, so long after it was found broken.
@@ -73,6 +76,13 @@ pub enum RepairAction {
     Unrepairable(Unrepairable),
     /// Number of unredirected pods.
     Unredirected(usize),
+}
+
+/// A pod, and the redirection that was decided for it when it was observed: whoever acts on it decides nothing again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Enrolled {
+    pub pod: Arc<NodePod>,
+    pub redirect: Arc<Redirect>,
 }
 
 /// Events on a pod.
@@ -120,8 +130,7 @@ const PATIENCE: u32 = 5;
 struct Tracked {
     pod: Arc<NodePod>,
     broken: Option<Broken>,
-    /// Why no rules can be generated for it.
-    impossible: Option<String>,
+    scope: Scope,
     since: Time,
     /// When something is to be done; none if nothing is, or it is being done.
     due: Option<Time>,
@@ -138,7 +147,7 @@ impl Tracked {
         Self {
             pod,
             broken: None,
-            impossible: None,
+            scope: Scope::Out,
             since: now,
             due: None,
             attempts: 0,
@@ -146,6 +155,16 @@ impl Tracked {
             survey: Survey::default(),
             seen: now,
             right: None,
+        }
+    }
+
+    /// With its redirection, if it is to be redirected.
+    fn enrolled(&self) -> Option<Enrolled> {
+        match &self.scope {
+            Scope::In(redirect) => {
+                Some(Enrolled { pod: Arc::clone(&self.pod), redirect: Arc::clone(redirect) })
+            }
+            Scope::Out | Scope::Impossible(_) => None,
         }
     }
 
@@ -288,11 +307,8 @@ impl Controller {
         let broken = if scope == Scope::Out { None } else { detect(&pod, &self.rules) };
         let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked::new(Arc::clone(&pod), now));
         known.pod = pod;
-        known.impossible = match &scope {
-            Scope::Impossible(why) => Some(why.clone()),
-            Scope::In | Scope::Out => None,
-        };
-        known.survey.observe(&known.pod, scope == Scope::In, now);
+        known.survey.observe(&known.pod, matches!(scope, Scope::In(_)), now);
+        known.scope = scope;
         if broken.is_none() {
             if is_validated(&known.pod, &self.rules) {
                 self.owners.came_up(known.owner(), known.seen);
@@ -355,8 +371,8 @@ impl Controller {
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
         let lifecycle = known.broken.as_ref().map_or(Lifecycle::Again, |broken| broken.lifecycle);
-        let impossible = known.impossible.clone().filter(|_| policy == Some(RepairPolicy::Repair));
-        if let Some(why) = impossible {
+        if let (Some(RepairPolicy::Repair), Scope::Impossible(why)) = (policy, &known.scope) {
+            let why = why.clone();
             return self.give_up(uid, Unrepairable::InvalidPod, &why, now, out);
         }
         match (policy, lifecycle) {
@@ -391,10 +407,18 @@ impl Controller {
             known.spare(at, generations, now, out);
             return;
         }
+        let pod = || Arc::clone(&known.pod);
+        let action = match policy {
+            RepairPolicy::Repair => known.enrolled().map(RepairAction::Repair),
+            RepairPolicy::Delete => Some(RepairAction::Delete(pod())),
+            RepairPolicy::Label => Some(RepairAction::Label(pod())),
+        };
+        // Nothing is due on a pod that is out of scope, and one that cannot be redirected is given up before.
+        let Some(action) = action else { return };
         self.pace.take(now);
         let (pod, since, seen) = (Arc::clone(&known.pod), known.since, known.seen);
         self.busy = Some(Busy { pod, policy, since, seen });
-        out.push(RepairAction::Do(policy, Arc::clone(&known.pod)));
+        out.push(action);
     }
 
     /// Repair is no use: the owner is told once, and the operator's fallback is taken.

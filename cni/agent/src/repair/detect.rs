@@ -4,9 +4,11 @@
 //! A pod is broken if validation failed before its present run: the first failure shows once the kubelet restarts it. A pod whose
 //! containers are never restarted is broken with its first failure.
 
+use std::sync::Arc;
+
 use protocol::pod::PodFacts;
 use redirect::skip::{Exclusions, NamedPod, precheck};
-use redirect::{Enrolment, enrol};
+use redirect::{Enrolment, Redirect, enrol};
 
 use super::selector::{BadSelector, Selectors};
 use crate::pods::{ContainerStatus, NodePod, Terminated};
@@ -42,8 +44,8 @@ impl Rules {
 pub enum Scope {
     /// Out of scope.
     Out,
-    /// To be redirected.
-    In,
+    /// To be redirected, like this.
+    In(Arc<Redirect>),
     /// To be redirected, with annotations that cannot be implemented.
     Impossible(String),
 }
@@ -59,7 +61,7 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> Scope {
         return Scope::Out;
     }
     match enrol(&facts) {
-        Ok(Enrolment::Enrol(_)) => Scope::In,
+        Ok(Enrolment::Enrol(redirect)) => Scope::In(Arc::from(redirect)),
         Ok(Enrolment::Skip(_)) => Scope::Out,
         Err(error) => Scope::Impossible(error.to_string()),
     }

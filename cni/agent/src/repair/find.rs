@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use protocol::pod::{MIRROR_ANNOTATION, Metadata};
 use serde::{Deserialize, Serialize};
 
 /// Identity of a pod, as sandboxes are labelled with it.
@@ -27,6 +28,17 @@ pub struct Named {
     pub name: String,
     /// `K8S_POD_UID`; older kubelets omit it.
     pub uid: String,
+}
+
+impl From<&Metadata> for Identity {
+    fn from(pod: &Metadata) -> Self {
+        let mirror = pod.annotations.get(MIRROR_ANNOTATION);
+        Self {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uids: [&pod.uid].into_iter().chain(mirror).filter(|uid| !uid.is_empty()).cloned().collect(),
+        }
+    }
 }
 
 impl Identity {

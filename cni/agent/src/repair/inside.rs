@@ -16,7 +16,6 @@ use protocol::error::with_sources;
 use redirect::config::Config;
 use redirect::found::compare::Difference;
 use redirect::host::Environment;
-use redirect::{Enrolment, enrol};
 
 use super::ask::{BackendWanted, ChildReply, ChildRequest, PodOutcome, TargetPod, Task, Written};
 use super::find;
@@ -49,15 +48,9 @@ pub fn serve(request: &ChildRequest) -> ChildReply {
 }
 
 fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutcome {
-    let at = match find::find(&pod.identity(), &pod.addresses, &gathered.candidates) {
+    let at = match find::find(&pod.identity, &pod.addresses, &gathered.candidates) {
         Ok(at) => at,
         Err(why) => return PodOutcome::NotFound(why),
-    };
-    // That it enrols was decided before anybody asked ([`super::detect`]), on these very facts: here they only become parameters.
-    let redirect = match enrol(&pod.facts) {
-        Ok(Enrolment::Enrol(redirect)) => redirect,
-        Ok(Enrolment::Skip(reason)) => return PodOutcome::Failed(reason.to_string()),
-        Err(error) => return PodOutcome::Failed(error.to_string()),
     };
     let Some(PodNamespace { netns, addresses }) = gathered.namespaces.get(at) else {
         return PodOutcome::Failed("find the namespace".to_owned());
@@ -66,7 +59,7 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
         netns.enter_for_good()?;
         let mut rtnetlink = Rtnetlink::open()?;
         let environment = Environment::read(|name| std::env::var(name).ok())?;
-        let config = redirect.config_for(addresses.iter().map(|address| address.ip), &environment)?;
+        let config = pod.redirect.config_for(addresses.iter().map(|address| address.ip), &environment)?;
         match request.task {
             Task::Look => compare(&mut rtnetlink, &config, addresses),
             Task::Repair => repair(&mut rtnetlink, &config, addresses, &request.backend),

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
 use protocol::netconf::BACKEND_RECORD;
+use redirect::Redirect;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::actions;
 use super::ask::{BackendWanted, ChildRequest, PodOutcome, TargetPod, Task};
 use super::child::Program;
-use super::decide::{Controller, Done, News, Pace, RepairAction, RepairEvent};
+use super::decide::{Controller, Done, Enrolled, News, Pace, RepairAction, RepairEvent};
 use super::detect::Rules;
 use super::gather::Grounds;
 use crate::api::Client;
@@ -155,17 +156,18 @@ impl Worker {
     fn act(&mut self, action: RepairAction) {
         let metrics = &self.context.metrics;
         match action {
-            RepairAction::Do(policy, pod) => {
-                let uid = pod.metadata.facts.uid.clone();
-                let work = AssertUnwindSafe(act(self.context.clone(), policy, pod)).catch_unwind();
-                let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
-                self.work.spawn(async move {
-                    let done = work.await.unwrap_or_else(defect);
-                    RepairEvent::Done(uid, done, Timestamp::now())
-                });
+            RepairAction::Repair(one) => self.start(&one.pod.clone(), repair(self.context.clone(), one)),
+            RepairAction::Delete(pod) => {
+                let client = self.context.client.clone();
+                self.start(&pod.clone(), async move { actions::delete(&client, &pod).await });
+            }
+            RepairAction::Label(pod) => {
+                let client = self.context.client.clone();
+                let label = self.context.settings.borrow().repair.label.clone();
+                self.start(&pod.clone(), async move { actions::label(&client, &pod, &label).await });
             }
             RepairAction::Look(pods) => {
-                let uids: Vec<_> = pods.iter().map(|pod| pod.metadata.facts.uid.clone()).collect();
+                let uids: Vec<_> = pods.iter().map(|one| one.pod.metadata.facts.uid.clone()).collect();
                 let work = AssertUnwindSafe(look(self.context.clone(), pods)).catch_unwind();
                 self.work.spawn(async move {
                     let outcomes = work.await.unwrap_or_default().into_iter().map(Some);
@@ -180,6 +182,17 @@ impl Worker {
             RepairAction::Unrepairable(reason) => metrics.unrepairable(reason),
             RepairAction::Unredirected(pods) => metrics.unredirected(pods),
         }
+    }
+
+    /// Starts an action on a pod.
+    fn start(&mut self, pod: &NodePod, action: impl Future<Output = Done> + Send + 'static) {
+        let uid = pod.metadata.facts.uid.clone();
+        let action = AssertUnwindSafe(action).catch_unwind();
+        let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
+        self.work.spawn(async move {
+            let done = action.await.unwrap_or_else(defect);
+            RepairEvent::Done(uid, done, Timestamp::now())
+        });
     }
 
     fn tell(&self, pod: &NodePod, news: News) {
@@ -274,31 +287,18 @@ fn message(news: News) -> (EventReason, String) {
     }
 }
 
-async fn act(context: RepairContext, policy: RepairPolicy, pod: Arc<NodePod>) -> Done {
-    match policy {
-        RepairPolicy::Delete => actions::delete(&context.client, &pod).await,
-        RepairPolicy::Label => {
-            let label = context.settings.borrow().repair.label.clone();
-            actions::label(&context.client, &pod, &label).await
-        }
-        RepairPolicy::Repair => {
-            let request = request(&context.settings.borrow(), Task::Repair, &[Arc::clone(&pod)]);
-            match context
-                .program
-                .ask(&request, REPAIR_LIMIT)
-                .await
-                .map(|answer| answer.outcomes.into_iter().next())
-            {
-                Ok(Some(outcome)) => Done::Repaired(outcome),
-                Ok(None) => Done::Failed("the process in the namespace said nothing".to_owned()),
-                Err(error) => Done::Failed(format!("failed to {error}")),
-            }
-        }
+async fn repair(context: RepairContext, pod: Enrolled) -> Done {
+    let request = request(&context.settings.borrow(), Task::Repair, &[pod]);
+    let answer = context.program.ask(&request, REPAIR_LIMIT).await;
+    match answer.map(|answer| answer.outcomes.into_iter().next()) {
+        Ok(Some(outcome)) => Done::Repaired(outcome),
+        Ok(None) => Done::Failed("the process in the namespace said nothing".to_owned()),
+        Err(error) => Done::Failed(format!("failed to {error}")),
     }
 }
 
 /// Surveys pods; outcomes in order, as far as it came.
-async fn look(context: RepairContext, pods: Vec<Arc<NodePod>>) -> Vec<PodOutcome> {
+async fn look(context: RepairContext, pods: Vec<Enrolled>) -> Vec<PodOutcome> {
     let request = request(&context.settings.borrow(), Task::Look, &pods);
     match context.program.ask(&request, LOOK_LIMIT).await {
         Ok(answer) => answer.outcomes,
@@ -309,7 +309,7 @@ async fn look(context: RepairContext, pods: Vec<Arc<NodePod>>) -> Vec<PodOutcome
     }
 }
 
-fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> ChildRequest {
+fn request(settings: &Settings, task: Task, pods: &[Enrolled]) -> ChildRequest {
     let places = &settings.places;
     ChildRequest {
         task,
@@ -320,6 +320,14 @@ fn request(settings: &Settings, task: Task, pods: &[Arc<NodePod>]) -> ChildReque
             proc_dir: places.proc_dir.clone(),
         },
         backend: BackendWanted { wish: settings.entry.wish(), record: places.run_dir.join(BACKEND_RECORD) },
-        pods: pods.iter().map(|pod| TargetPod { facts: pod.facts(), addresses: pod.addresses() }).collect(),
+        pods: pods.iter().map(target).collect(),
+    }
+}
+
+fn target(Enrolled { pod, redirect }: &Enrolled) -> TargetPod {
+    TargetPod {
+        identity: (&pod.metadata.facts).into(),
+        addresses: pod.addresses(),
+        redirect: Redirect::clone(redirect),
     }
 }

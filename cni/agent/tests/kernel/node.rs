@@ -13,6 +13,8 @@ use agent::repair::gather::Grounds;
 use futures::TryStreamExt as _;
 use netfilter::{LookError, Netns, look};
 use nix::mount::{MntFlags, umount2};
+use protocol::pod::PodFacts;
+use redirect::{Enrolment, enrol};
 use rig::link::{add_address, ask, up};
 use rtnetlink::packet_route::route::{RouteMessage, RouteScope};
 use rtnetlink::{Error, Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
@@ -93,14 +95,22 @@ impl Node {
                 proc_dir: self.proc_dir.clone(),
             },
             backend: BackendWanted { wish: self.backend.parse().unwrap(), record: path("run/backend") },
-            pods: vec![TargetPod {
-                facts: serde_json::from_value(cart(annotations)).unwrap(),
-                addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
-            }],
+            pods: vec![target(addresses, annotations)],
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let program = Program(env!("CARGO_BIN_EXE_install-cni").into());
         runtime.block_on(program.ask(&request, LIMIT)).unwrap().outcomes.remove(0)
+    }
+}
+
+/// Pod `cart` with these addresses, as the agent hands it to its child.
+fn target(addresses: &[&str], annotations: &Value) -> TargetPod {
+    let facts: PodFacts = serde_json::from_value(cart(annotations)).unwrap();
+    let Enrolment::Enrol(redirect) = enrol(&facts).unwrap() else { panic!("it is of the mesh") };
+    TargetPod {
+        identity: (&facts.metadata).into(),
+        addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        redirect: *redirect,
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `strconv.ParseUint(s, 10, 16)` and `strconv.ParseBool`.
 
+use serde::{Deserialize, Serialize};
+
 use super::quote::Quoted;
 
 /// Why a number could not be read.
@@ -47,7 +49,7 @@ pub fn parse_port(text: &str) -> Result<u16, UintError> {
 }
 
 /// `strconv.ParseBool`'s error.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("strconv.ParseBool: parsing {}: invalid syntax", Quoted(.0))]
 pub struct BoolError(pub String);
 

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 use super::Family;
 
 /// Sense of a match: plain or inverted (`!`).
@@ -17,7 +19,7 @@ pub enum Sense {
 }
 
 /// An address prefix as the user wrote it: host bits are kept, as upstream prints them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cidr {
     /// The address, host bits included.
     pub address: IpAddr,
@@ -76,7 +78,7 @@ impl Protocol {
 }
 
 /// A port of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Port {
     /// One port.
     One(u16),
@@ -98,7 +100,7 @@ impl fmt::Display for Port {
 }
 
 /// A user or group of a rule: a number, or a name that only the side where it came from can resolve.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Id {
     /// uid or gid, as seen in the user namespace that owns the network namespace.
     Number(u32),

@@ -10,7 +10,7 @@ use redirect::annotations::Annotation;
 use redirect::generate::ruleset;
 use redirect::host::{Environment, Host, Stack, decide_addresses};
 use redirect::text::restore;
-use redirect::{Enrolment, enrol};
+use redirect::{Enrolment, Redirect, enrol};
 
 use crate::cases;
 use crate::configs::address;
@@ -100,6 +100,14 @@ proptest! {
                 let ruleset = ruleset(&redirect.config(&host)).unwrap();
                 prop_assert!(ruleset.families().all(|family| restore(&ruleset, family).ends_with("COMMIT\n")));
             }
+        }
+    }
+
+    #[test]
+    fn a_redirection_is_the_same_in_another_process(pod in pod()) {
+        if let Ok(Enrolment::Enrol(redirect)) = enrol(&pod) {
+            let text = serde_json::to_string(&redirect).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Redirect>(&text).unwrap(), *redirect);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::after;
-use super::{Controller, News, PodOutcome, RepairAction, Time};
+use super::{Controller, Enrolled, News, PodOutcome, RepairAction, Time};
 use crate::pods::NodePod;
 
 /// Debounce: pods come in crowds; one process surveys all that came meanwhile.
@@ -120,13 +120,13 @@ impl Controller {
         if self.looking {
             return;
         }
-        let due =
-            self.pods.values_mut().filter(|known| known.survey.due.is_some_and(|due| due <= now)).take(BATCH);
-        let pods: Vec<Arc<NodePod>> = due
-            .map(|known| {
+        let due = self.pods.values_mut().filter(|known| known.survey.due.is_some_and(|due| due <= now));
+        let pods: Vec<Enrolled> = due
+            .filter_map(|known| {
                 known.survey.ask();
-                Arc::clone(&known.pod)
+                known.enrolled()
             })
+            .take(BATCH)
             .collect();
         if !pods.is_empty() {
             self.looking = true;

@@ -116,9 +116,11 @@ fn name(pod: &NodePod) -> &str {
 
 fn words(action: &RepairAction) -> String {
     match action {
-        RepairAction::Do(policy, pod) => format!("{policy:?} {}", name(pod)),
+        RepairAction::Repair(one) => format!("Repair {}", name(&one.pod)),
+        RepairAction::Delete(pod) => format!("Delete {}", name(pod)),
+        RepairAction::Label(pod) => format!("Label {}", name(pod)),
         RepairAction::Look(pods) => {
-            format!("look at {}", pods.iter().map(|pod| name(pod)).collect::<Vec<_>>().join(" "))
+            format!("look at {}", pods.iter().map(|one| name(&one.pod)).collect::<Vec<_>>().join(" "))
         }
         RepairAction::Tell(pod, news) => format!("tell {}: {news:?}", name(pod)),
         RepairAction::Ended(policy, result, took) => {
