@@ -3,10 +3,11 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime.
+//! container runtime, [`hand`] how the lab's process on a node is spoken to.
 
 #![warn(missing_docs)]
 
+pub mod hand;
 pub mod runtime;
 pub mod traffic;
 
@@ -123,7 +124,7 @@ impl CniAnswer {
 }
 
 /// One rule that is in a pod's namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveRule {
     /// `ip`, `ip6` or `inet`.
     pub family: String,
@@ -166,6 +167,11 @@ pub trait Cluster: Send + Sync {
     /// Requests that the API server got since the start, as `VERB /path`, in order. What the lab itself asks for (its
     /// kubelet, its steps) is not among them.
     fn api_requests(&self) -> Vec<String>;
+
+    /// Output of all containers on the nodes, `namespace/pod container: line`, without those of deleted pods.
+    fn logs(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A node.

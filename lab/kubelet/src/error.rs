@@ -28,9 +28,6 @@ pub enum Error {
     /// A network namespace cannot be entered.
     #[error(transparent)]
     Netns(#[from] netfilter::NetnsError),
-    /// The rules of a namespace cannot be read.
-    #[error(transparent)]
-    Rules(#[from] netfilter::ReadError),
     /// The kernel rejected a change of a link.
     #[error("failed to set a link up: {0}")]
     Link(#[from] rtnetlink::Error),

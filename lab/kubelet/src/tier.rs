@@ -204,20 +204,6 @@ impl NetnsCluster {
         Ok(seen.collect())
     }
 
-    /// Output of all containers on the nodes, `namespace/pod container: line`, without those of deleted pods.
-    #[must_use]
-    pub fn logs(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for slot in self.nodes.iter().flat_map(|node| node.slots()) {
-            let pod = &slot.plan.pod;
-            for (container, output) in slot.shown().outputs {
-                let of = |line| format!("{}/{} {container}: {line}", pod.namespace, pod.name);
-                lines.extend(output.lines().into_iter().map(of));
-            }
-        }
-        lines
-    }
-
     /// Asks a port of a pod for something over HTTP, from its node: the code, if there was one, and the body.
     ///
     /// # Errors

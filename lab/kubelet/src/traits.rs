@@ -70,6 +70,18 @@ impl Cluster for NetnsCluster {
             .map(|request| format!("{} {}", request.verb.to_string().to_uppercase(), request.path))
             .collect()
     }
+
+    fn logs(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for slot in self.nodes.iter().flat_map(|node| node.slots()) {
+            let pod = &slot.plan.pod;
+            for (container, output) in slot.shown().outputs {
+                let of = |line| format!("{}/{} {container}: {line}", pod.namespace, pod.name);
+                lines.extend(output.lines().into_iter().map(of));
+            }
+        }
+        lines
+    }
 }
 
 #[async_trait]

@@ -12,7 +12,6 @@ use cluster::{Answer, CniAnswer, LabError, LiveRule, Stray, StrayEnding, Traffic
 
 use crate::errand;
 use crate::error::Error;
-use crate::netns::inside;
 use crate::node::NetnsNode;
 use crate::process::Program;
 use crate::slot::{Shown, Slot};
@@ -91,15 +90,9 @@ impl Workload for NetnsWorkload {
     }
 
     async fn rules(&self) -> Result<Vec<LiveRule>, LabError> {
-        let snapshot = inside(&self.place(), netfilter::read).await?.map_err(Error::from)?;
-        let rule = |rule: netfilter::snapshot::RuleCounter<'_>| LiveRule {
-            family: rule.family.to_string(),
-            table: rule.table.to_string(),
-            chain: rule.chain.to_string(),
-            position: rule.position,
-            packets: rule.counter.packets,
-        };
-        Ok(snapshot.counters().map(rule).collect())
+        let program = Program::new(self.client(), ["rules"]);
+        let output = program.finish(&self.place(), &[], self.node.options.deadlines.process).await?;
+        serde_json::from_slice(&output.stdout).map_err(|_| self.complained(&output).into())
     }
 
     async fn run_again(&self, container: &str, more: &[String]) -> Result<CniAnswer, LabError> {

@@ -13,6 +13,7 @@ Examples:
   cnilab run --only redirection/outbound:12
   cnilab run --strict                      the same, and nothing optional may be lacking
   cnilab run --sut /opt/cni/bin            against somebody else's binaries
+  cnilab run --kubeconfig FILE             against a cluster that is there, which gets nothing but pods for a while
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab build                             the production plugin only; prints its directory
@@ -108,6 +109,12 @@ pub struct RunArgs {
     /// Where reports and evidence go [default: target/lab/last]
     #[arg(long, value_name = "DIR")]
     pub report_dir: Option<PathBuf>,
+    /// Runs against the cluster of this kubeconfig, through pods and its API alone; what it cannot show is inapplicable
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sut", "mutant", "keep"])]
+    pub kubeconfig: Option<PathBuf>,
+    /// With --kubeconfig: an image of the lab's pods that its nodes have or can pull, with `workload` in its PATH
+    #[arg(long, value_name = "REF", requires = "kubeconfig", default_value = "workload")]
+    pub image: String,
     /// Scenarios at a time [default: four times the number of cores, with --mutant eight times]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,

@@ -48,7 +48,7 @@ pub async fn conclude(
 fn denied(world: &LabWorld) -> Option<String> {
     let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(NetnsCluster::plugin_user);
     let controller = world.taints.controllers.has_charts_rights().then(|| controller::account().user());
-    let requests = world.cluster.as_deref()?.api().requests();
+    let requests = world.cluster.as_deref()?.embedded().ok()?.api().requests();
     let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);
     let denied = requests.into_iter().filter(|one| theirs(&one.user)).find_map(|one| one.denied)?;
     Some(format!("who runs with the chart's rights was denied something: {denied}"))

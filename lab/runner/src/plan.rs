@@ -51,6 +51,12 @@ pub struct Sut {
 }
 
 impl Sut {
+    /// What is installed in somebody's cluster: a plugin that nobody here has a file of.
+    #[must_use]
+    pub fn of_cluster() -> Self {
+        Self { dir: PathBuf::from("the cluster"), binaries: Vec::new() }
+    }
+
     /// True if it has a binary of that name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {

@@ -17,6 +17,7 @@ use netfilter::backend;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use redirect::Config;
+use remote::Session;
 
 use crate::catalogue::Entry;
 use crate::lacks;
@@ -62,6 +63,20 @@ pub async fn back_end() -> anyhow::Result<String> {
 pub async fn gather(place: &Place) -> anyhow::Result<Vec<Probe>> {
     let privilege = place.privilege.clone();
     Ok(tokio::task::spawn_blocking(move || all(&privilege)).await?)
+}
+
+/// Needs that somebody's cluster may meet; scenarios find out. The others are about a node that the lab makes.
+const OF_CLUSTERS: [&str; 3] = ["real-kernel", "ipv6", "any-uid"];
+
+/// Capabilities of somebody's cluster.
+#[must_use]
+pub fn of_cluster(session: &Session) -> Vec<Probe> {
+    let probe = |need: &str| {
+        let met = OF_CLUSTERS.contains(&need);
+        let evidence = if met { session.evidence() } else { "the node is not the lab's" };
+        Probe { need: need.to_owned(), met, evidence: evidence.to_owned() }
+    };
+    NEEDS.map(probe).to_vec()
 }
 
 /// Reason why a scenario cannot run here.

@@ -42,10 +42,10 @@ pub struct Header {
 impl Header {
     /// Gathers everything known before the first scenario.
     #[must_use]
-    pub fn new(plan: &Plan, place: &Place, probes: Vec<Probe>, back_end: String) -> Self {
+    pub fn new(plan: &Plan, place: &Place, tier: &'static str, probes: Vec<Probe>, back_end: String) -> Self {
         Self {
             suite: env!("CARGO_PKG_VERSION"),
-            tier: "netns",
+            tier,
             kernel: kernel_release(),
             back_end,
             seed: plan.seed_text(),

@@ -2,13 +2,14 @@
 //! A run, inside the sandbox: probes, scenarios, reports.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
 use futures::FutureExt as _;
 use futures::stream;
+use remote::{Session, SessionOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board, Show};
@@ -21,6 +22,7 @@ use crate::mutants::progress::Progress;
 use crate::mutants::table;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
+use crate::tier::EXCHANGE;
 use crate::verdict::{Record, Verdict};
 use crate::world::{Lab, LabWorld};
 use crate::writer::Writer;
@@ -41,14 +43,22 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         ),
         None => selected,
     });
-    let probes = probe::gather(&place).await?;
-    let header = Header::new(&plan, &place, probes.clone(), probe::back_end().await?);
+    let session = connect(&plan).await?;
+    let probes = match &session {
+        Some(session) => probe::of_cluster(session),
+        None => probe::gather(&place).await?,
+    };
+    let (tier, back_end) = match &session {
+        Some(_) => (remote::TIER, "of the cluster".to_owned()),
+        None => ("netns", probe::back_end().await?),
+    };
+    let header = Header::new(&plan, &place, tier, probes.clone(), back_end);
     board::say(&header.line());
 
     let started = Instant::now();
     let ledger = Ledger::default();
     let interrupted = {
-        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes));
+        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes, session.clone()));
         tokio::select! {
             () = scenarios => false,
             () = termination.came() => true,
@@ -56,6 +66,9 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     };
     let seconds = started.elapsed().as_secs_f64();
     let records = in_order(&catalogue, ledger.records());
+    if let Some(session) = session {
+        session.end().await.context("cannot remove what the run made in the cluster")?;
+    }
     let exit = match &plan.mutants {
         Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
         None => conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?,
@@ -65,6 +78,17 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         termination.came().await;
     }
     Ok(exit)
+}
+
+/// Deadline of what a run makes in a cluster: its image may have to be pulled.
+const IN_A_CLUSTER: Duration = Duration::from_secs(120);
+
+/// Connects to the cluster that the scenarios are to run in, if it is somebody's.
+async fn connect(plan: &Plan) -> anyhow::Result<Option<Session>> {
+    let Some(kubeconfig) = plan.args.kubeconfig.clone() else { return Ok(None) };
+    let (image, run) = (plan.args.image.clone(), format!("{}-{}", plan.seed_text(), std::process::id()));
+    let options = SessionOptions { kubeconfig, image, run, deadline: IN_A_CLUSTER, exchange: EXCHANGE };
+    Ok(Some(Session::open(options).await?))
 }
 
 /// The signals that end a run. Listening begins once and early: the first process of a pid namespace gets no signal that it
@@ -89,7 +113,13 @@ impl Termination {
 }
 
 /// Runs every selected scenario that can run here; the others are entered with the reason.
-async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger, probes: &[Probe]) {
+async fn scenarios(
+    plan: &Arc<Plan>,
+    catalogue: &Arc<Catalogue>,
+    ledger: &Ledger,
+    probes: &[Probe],
+    session: Option<Session>,
+) {
     let board: Box<dyn Show> = match &plan.mutants {
         Some(_) => Box::new(Progress::new(catalogue)),
         None => Box::new(Board::new(&catalogue.groups())),
@@ -107,7 +137,7 @@ async fn scenarios(plan: &Arc<Plan>, catalogue: &Arc<Catalogue>, ledger: &Ledger
         }
     }
     features.retain(|feature| !feature.scenarios.is_empty());
-    let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone());
+    let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone(), session);
     let after = Arc::clone(&lab);
     let runner = runner::Basic::default()
         .steps(LabWorld::collection())
@@ -249,6 +279,8 @@ Feature: The harness itself
             strict: false,
             keep: false,
             report_dir: None,
+            kubeconfig: None,
+            image: String::new(),
             jobs: None,
             seed: None,
         };
@@ -273,7 +305,7 @@ Feature: The harness itself
         let catalogue = Arc::new(Catalogue::read(root.path(), &Selection::default()).unwrap());
         let ledger = Ledger::default();
         let probes = [Probe { need: "ipv6".into(), met: false, evidence: "none here".into() }];
-        scenarios(&plan(root.path()), &catalogue, &ledger, &probes).await;
+        scenarios(&plan(root.path()), &catalogue, &ledger, &probes, None).await;
         in_order(&catalogue, ledger.records())
     }
 

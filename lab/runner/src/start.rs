@@ -12,7 +12,7 @@ use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{Mutants, weave};
-use crate::plan::{Plan, Sut, Task};
+use crate::plan::{Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::{board, list, sut, vocabulary};
 
@@ -98,6 +98,9 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
             }
         },
     };
+    if args.kubeconfig.is_some() {
+        return against_a_cluster(args, workspace);
+    }
     let sut = match under_test(&args, &workspace) {
         Ok(sut) => sut,
         Err(error) if args.sut.is_some() => {
@@ -125,6 +128,25 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
         mutants,
         workload,
     })))
+}
+
+/// A run against somebody's cluster. Nothing is built for it, and nothing of it happens on this machine.
+fn against_a_cluster(args: RunArgs, workspace: Workspace) -> anyhow::Result<Exit> {
+    let plan = Plan {
+        jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
+        seed: args.seed.unwrap_or_else(new_seed),
+        report_dir: fresh_report_dir(&args, &workspace)?,
+        args,
+        root: workspace.root,
+        without_musl: None,
+        sut: Sut::of_cluster(),
+        mutants: None,
+        workload: PathBuf::new(),
+    };
+    let reason = "the scenarios run in a cluster".to_owned();
+    let place = Place { privilege: Privilege::Denied { reason }, outer_pid: std::process::id() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(Box::pin(crate::run::run(plan, place)))
 }
 
 /// System under test: given, or built with or without defects.

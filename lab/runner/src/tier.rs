@@ -10,10 +10,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use apiserver::{Fault, Faults};
-use cluster::{AgentStandIn, Cluster as _, Kernel, LabError, Node, PodStart};
+use cluster::{AgentStandIn, Cluster, Kernel, LabError, Node, PodStart};
 use kubelet::cni::cache::Layout;
 use kubelet::{ClusterOptions, Installed, NetnsCluster};
 use redirect::ruleset::Family;
+use remote::{RemoteCluster, Session};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ const POD_START: Duration = Duration::from_secs(60);
 
 /// Deadline of an answer: enough for a busy machine, not for a retransmission. Every address answers before a pod starts, so none gets
 /// lost.
-const EXCHANGE: Duration = Duration::from_secs(2);
+pub const EXCHANGE: Duration = Duration::from_secs(2);
 
 /// First backoff of a kubelet, where an agent is there to make a retry succeed. A real one has ten seconds.
 const BACK_OFF: Duration = Duration::from_millis(250);
@@ -123,35 +124,108 @@ pub struct NodePlan {
     pub count: Option<usize>,
 }
 
+impl NodePlan {
+    /// The first requirement that only a node that does not exist yet can meet.
+    fn differs(&self) -> Option<&'static str> {
+        let wanted = [
+            (self.agent != AgentStandIn::Absent, "a stand-in for its agent"),
+            (!self.plugin_env.is_empty(), "an environment of plugins"),
+            (!self.plugin_conf.is_empty() || !self.base_conf.is_empty(), "another network configuration"),
+            (!self.run_files.is_empty(), "files of the run directory"),
+            (self.kernel != Kernel::default(), "another kernel"),
+            (self.installed != Installed::default(), "no plugin"),
+            (self.cache != Layout::default() || self.uid_is_withheld, "another runtime"),
+            (self.run_is_private, "a private /run"),
+            (self.count.is_some(), "others beside it"),
+        ];
+        wanted.into_iter().find_map(|(differs, what)| differs.then_some(what))
+    }
+}
+
 /// Directory of a scenario's cluster.
 #[must_use]
 pub fn directory(id: &str) -> PathBuf {
     Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"))
 }
 
-/// A cluster of real namespaces and processes.
-pub struct Tier {
-    cluster: NetnsCluster,
-    directory: PathBuf,
+/// The cluster of a scenario.
+pub struct Tier(Parts);
+
+/// Combination of parts that a cluster is made of.
+enum Parts {
+    /// The lab's own API server, kubelet and network.
+    Embedded(Box<NetnsCluster>),
+    /// Somebody's.
+    Remote(Box<RemoteCluster>),
 }
 
 impl fmt::Debug for Tier {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Tier").field("directory", &self.directory).finish_non_exhaustive()
+        out.debug_tuple("Tier").field(&self.tier()).finish()
     }
 }
 
 impl Deref for Tier {
-    type Target = NetnsCluster;
+    type Target = dyn Cluster;
 
-    fn deref(&self) -> &NetnsCluster {
-        &self.cluster
+    fn deref(&self) -> &Self::Target {
+        match &self.0 {
+            Parts::Embedded(cluster) => &**cluster,
+            Parts::Remote(cluster) => &**cluster,
+        }
     }
 }
 
 impl Tier {
+    /// The embedded cluster, for what only it can do: faults and the record of its API server, a hand on its kubelet.
+    ///
+    /// # Errors
+    /// The cluster is somebody else's.
+    pub fn embedded(&self) -> Result<&NetnsCluster, LabError> {
+        match &self.0 {
+            Parts::Embedded(cluster) => Ok(cluster),
+            Parts::Remote(_) => Err(LabError::Unsupported {
+                tier: self.tier(),
+                what: "reach into the API server and the kubelet".to_owned(),
+            }),
+        }
+    }
+
+    /// A client of the API.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        match &self.0 {
+            Parts::Embedded(cluster) => cluster.api().client(),
+            Parts::Remote(cluster) => cluster.client(),
+        }
+    }
+
+    /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.
+    #[must_use]
+    pub fn knows_codes(&self) -> bool {
+        matches!(self.0, Parts::Embedded(_))
+    }
+
+    /// A view of a cluster that is there, for a scenario. Its nodes are what they are.
+    fn of(session: &Session, node: &NodePlan) -> Result<Self, LabError> {
+        match node.differs() {
+            None => Ok(Self(Parts::Remote(Box::new(RemoteCluster::new(session))))),
+            Some(what) => {
+                Err(LabError::Unsupported { tier: remote::TIER, what: format!("give a node {what}") })
+            }
+        }
+    }
+
     /// Starts a cluster for a scenario.
-    pub async fn start(plan: &Plan, id: &str, node: &NodePlan) -> Result<Self, LabError> {
+    pub async fn start(
+        plan: &Plan,
+        session: Option<&Session>,
+        id: &str,
+        node: &NodePlan,
+    ) -> Result<Self, LabError> {
+        if let Some(session) = session {
+            return Self::of(session, node);
+        }
         let directory = directory(id);
         let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
         options.deadlines.exchange = EXCHANGE;
@@ -178,26 +252,32 @@ impl Tier {
         let refused =
             |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };
         cluster.api().create_namespace(MESH_NAMESPACE, &BTreeMap::new()).map_err(refused)?;
-        Ok(Self { cluster, directory })
+        Ok(Self(Parts::Embedded(Box::new(cluster))))
     }
 
     /// The node, or the first one.
     pub fn node(&self) -> Result<&dyn Node, LabError> {
-        self.cluster.nodes().into_iter().next().ok_or_else(|| LabError::Harness {
+        self.nodes().into_iter().next().ok_or_else(|| LabError::Harness {
             what: "find the node".to_owned(),
             why: "the cluster has none".to_owned(),
         })
     }
 
     /// Lets something go wrong for the plugin's requests; the lab's own are left alone.
-    pub fn add_fault(&self, fault: Fault) {
-        self.faults().add(Fault { user: Some(NetnsCluster::plugin_user()), ..fault });
+    ///
+    /// # Errors
+    /// Nothing stands between the plugin and its API server.
+    pub fn add_fault(&self, fault: Fault) -> Result<(), LabError> {
+        self.faults()?.add(Fault { user: Some(NetnsCluster::plugin_user()), ..fault });
+        Ok(())
     }
 
     /// Faults of the API server.
-    #[must_use]
-    pub fn faults(&self) -> &Faults {
-        self.cluster.api().faults()
+    ///
+    /// # Errors
+    /// The cluster is somebody else's.
+    pub fn faults(&self) -> Result<&Faults, LabError> {
+        Ok(self.embedded()?.api().faults())
     }
 
     /// Creates a pod for the node and waits for the end of its start.
@@ -208,11 +288,14 @@ impl Tier {
 
     pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
         object["spec"]["nodeName"] = json!(self.node()?.name());
-        self.cluster.apply(object).await.map(drop)
+        self.apply(object).await.map(drop)
     }
 
     /// Ends everything that runs and removes every file. Returns what the runtime could not take down.
     pub async fn end(self) -> Result<Vec<String>, LabError> {
-        Ok(self.cluster.stop().await?)
+        match self.0 {
+            Parts::Embedded(cluster) => Ok(cluster.stop().await?),
+            Parts::Remote(cluster) => cluster.end().await.map(|()| Vec::new()),
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ::truth::data::Case;
 use ::truth::{CommandLine, Refusal, Writer, net};
 use anyhow::{Context as _, ensure};
-use cluster::{Cluster as _, CniAnswer, CniCall, Errand};
+use cluster::{CniAnswer, CniCall, Errand};
 use netfilter::Backend;
 use redirect::Config;
 use redirect::ruleset::Family;

@@ -7,10 +7,11 @@ use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
-use cluster::{Answer, ChainFailure, Cluster as _, CniAnswer, PodStart, Traffic, Workload};
+use cluster::{Answer, ChainFailure, CniAnswer, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use kubelet::netns::Namespace;
 use nix::fcntl::Flock;
+use remote::Session;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,14 +37,21 @@ pub struct Lab {
     pub plan: Arc<Plan>,
     pub catalogue: Arc<Catalogue>,
     pub ledger: Ledger,
+    /// Somebody's cluster, if scenarios run there.
+    pub session: Option<Session>,
     /// Cache of renderings.
     pub rendered: Rendered,
 }
 
 impl Lab {
     #[must_use]
-    pub fn new(plan: Arc<Plan>, catalogue: Arc<Catalogue>, ledger: Ledger) -> Arc<Self> {
-        Arc::new(Self { plan, catalogue, ledger, rendered: Rendered::default() })
+    pub fn new(
+        plan: Arc<Plan>,
+        catalogue: Arc<Catalogue>,
+        ledger: Ledger,
+        session: Option<Session>,
+    ) -> Arc<Self> {
+        Arc::new(Self { plan, catalogue, ledger, session, rendered: Rendered::default() })
     }
 }
 
@@ -145,7 +153,7 @@ impl LabWorld {
             return Ok(Arc::clone(cluster));
         }
         let lab = self.lab()?;
-        let made = Arc::new(Tier::start(&lab.plan, &self.id, &self.node).await?);
+        let made = Arc::new(Tier::start(&lab.plan, lab.session.as_ref(), &self.id, &self.node).await?);
         self.cluster = Some(Arc::clone(&made));
         Ok(made)
     }

@@ -13,7 +13,7 @@ use nix::mount::{MsFlags, mount};
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
-use crate::{agent, app, client, guest, kernel, line, proxy, stray};
+use crate::{agent, app, client, guest, hand, kernel, line, proxy, rules, stray};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -65,6 +65,10 @@ enum Command {
     Agent(agent::AgentOptions),
     /// Run a program on a kernel that lacks something.
     FakeKernel(kernel::KernelOptions),
+    /// Carry out the orders on standard input: run programs on the node and in its pods' networks.
+    Hand,
+    /// Print the rules of the network namespace, with counters.
+    Rules,
     /// Do nothing until killed.
     Pause,
     /// Mount a `/proc`, which shows the processes that whoever mounts it is one of.
@@ -86,7 +90,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Command::FakeKernel(options) = &cli.command {
         return kernel::run(options);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
             Command::App { endpoints } => app::run(&endpoints).await?,
@@ -99,6 +103,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Command::Agent(options) => agent::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
+            Command::Hand => hand::run().await?,
+            Command::Rules => rules::run()?,
             Command::Pause => pause().await?,
             Command::MountProc { at } => mount_proc(&at)?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),

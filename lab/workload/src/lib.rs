@@ -11,6 +11,7 @@
 //! | [`proxy`], [`upstream`] | stands in for the sidecar proxy; its own connections |
 //! | [`dns`] | stands in for the DNS side of the sidecar's agent |
 //! | [`guest`] | stands in for a virtual machine in the pod |
+//! | [`hand`], [`rules`] | runs programs on a node and in its pods' networks; prints a network's rules |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
@@ -24,10 +25,12 @@ pub mod cli;
 pub mod client;
 pub mod dns;
 pub mod guest;
+pub mod hand;
 pub mod kernel;
 pub mod line;
 pub mod listen;
 pub mod own;
 pub mod proxy;
+pub mod rules;
 pub mod stray;
 pub mod upstream;

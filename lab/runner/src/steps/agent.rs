@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster as _, NodePaths, PodName, PodStart};
+use cluster::{NodePaths, PodName, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -116,7 +116,7 @@ async fn deployed(world: &mut LabWorld) -> Step {
 /// Changes a key of the ConfigMap, live.
 #[when(regex = r#"^its ConfigMap sets "([A-Z_0-9]+)" to "([^"]*)"$"#)]
 async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     let maps: Api<ConfigMap> = Api::namespaced(client, SYSTEM_NAMESPACE);
     let patch = Patch::Merge(json!({ "data": { key: value } }));
     maps.patch(CONFIG_MAP, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
@@ -125,7 +125,7 @@ async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
 
 /// Pods of the agent in the API.
 pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     let pods: Api<Pod> = Api::namespaced(client, SYSTEM_NAMESPACE);
     let own = ListParams::default().labels(&format!("k8s-app={DAEMONSET}"));
     let all = pods.list(&own).await.map_err(Stop::harness)?;
@@ -154,7 +154,7 @@ fn is_ready(pod: &Value) -> bool {
 
 /// Number of nodes that the DaemonSet wants a pod on, once its controller has seen its latest generation.
 async fn desired(world: &mut LabWorld) -> Result<Option<i32>, Stop> {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     let sets: Api<DaemonSet> = Api::namespaced(client, SYSTEM_NAMESPACE);
     let set = sets.get_opt(DAEMONSET).await.map_err(Stop::harness)?.unwrap_or_default();
     let status = set.status.unwrap_or_default();
@@ -227,7 +227,7 @@ async fn as_before(world: &mut LabWorld, file: String) -> Step {
 }
 
 async fn delete_set(world: &mut LabWorld) -> Step {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     let sets: Api<DaemonSet> = Api::namespaced(client, SYSTEM_NAMESPACE);
     sets.delete(DAEMONSET, &DeleteParams::default()).await.map_err(Stop::harness)?;
     gone(world).await
@@ -293,7 +293,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     eventually(SOON, async || {
         let pod = agent(world).await?;
-        let seen = world.cluster().await?.unready(&pod).await?;
+        let seen = world.cluster().await?.embedded()?.unready(&pod).await?;
         if seen.iter().any(|why| why.contains(&fragment)) {
             return Ok(());
         }
@@ -317,7 +317,8 @@ async fn killed(world: &mut LabWorld) -> Step {
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
     let tier = world.cluster().await?;
-    tier.comes_up(&pod, Duration::from_secs(seconds))
+    tier.embedded()?
+        .comes_up(&pod, Duration::from_secs(seconds))
         .await
         .map_err(|error| Stop::wrong(error.to_string()))?;
     // The result of its first start no longer counts.

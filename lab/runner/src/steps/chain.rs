@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster as _, PodName, RuntimeCall};
+use cluster::{PodName, RuntimeCall};
 use cucumber::{given, then, when};
 
 use crate::stop::{Step, Stop};

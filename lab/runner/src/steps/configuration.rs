@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The configurations of networks on the node, and what others than the agent do to them.
 
+use cucumber::gherkin;
+use cucumber::{given, then, when};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use cluster::Cluster as _;
-use cucumber::gherkin;
-use cucumber::{given, then, when};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use serde_json::Value;
 
 use super::agent::{agent, bare, eventually, paths};
 use crate::stop::{Step, Stop};
@@ -245,14 +243,14 @@ async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
 /// Reads any path of the node.
 #[then(regex = r#"^"(/[^"]+)" of the node contains "(.+)"$"#)]
 async fn of_the_node(world: &mut LabWorld, path: String, text: String) -> Step {
-    let path = world.cluster().await?.host_path(Path::new(&path))?;
+    let path = world.cluster().await?.embedded()?.host_path(Path::new(&path))?;
     let (found, text) = (read(&path)?, text.replace('\'', "\""));
     if found.contains(&text) { Ok(()) } else { Err(Stop::wrong(format!("it is {found}"))) }
 }
 
 #[then(regex = r#"^"(/[^"]+)" of the node is not there$"#)]
 async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
-    let path = world.cluster().await?.host_path(Path::new(&path))?;
+    let path = world.cluster().await?.embedded()?.host_path(Path::new(&path))?;
     if path.exists() { Err(Stop::wrong(format!("{} is there", path.display()))) } else { Ok(()) }
 }
 

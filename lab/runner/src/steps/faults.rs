@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apiserver::{Connecting, Effect, Fault, Gates, Logged, Read, Verb};
-use cluster::{AgentStandIn, Cluster as _};
+use cluster::AgentStandIn;
 use cucumber::{given, then, when};
 use kubelet::NetnsCluster;
 
@@ -113,7 +113,7 @@ async fn about(world: &mut LabWorld, words: String, verb: String, resource: Stri
     let (resource, path) = meant(&resource);
     let about = Fault::about(verb_of(&verb)?, resource, effect(&words)?);
     let fault = Fault { times, path: path.to_owned(), ..about };
-    world.cluster().await?.add_fault(fault);
+    world.cluster().await?.add_fault(fault)?;
     Ok(())
 }
 
@@ -135,19 +135,19 @@ async fn connections(world: &mut LabWorld, words: String) -> Step {
         "resets handshakes" => Connecting::ResetHandshake,
         _ => Connecting::Hang,
     };
-    world.cluster().await?.faults().connections(effect, None);
+    world.cluster().await?.faults()?.connections(effect, None);
     Ok(())
 }
 
 async fn add(world: &mut LabWorld, words: &str, times: Option<u32>) -> Step {
     let fault = Fault { times, ..Fault::on(Verb::Get, NAMESPACES, effect(words)?) };
-    world.cluster().await?.add_fault(fault);
+    world.cluster().await?.add_fault(fault)?;
     Ok(())
 }
 
 #[when("the API server is well again")]
 async fn well(world: &mut LabWorld) -> Step {
-    world.cluster().await?.faults().clear();
+    world.cluster().await?.faults()?.clear();
     Ok(())
 }
 
@@ -183,7 +183,7 @@ async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize
         let is_verb = one.verb == verb || verb == Verb::List && one.told_initial.is_some();
         is_verb && !is_refused_stream(one) && is_about && one.user == user
     };
-    Ok(world.cluster().await?.api().count(counts))
+    Ok(world.cluster().await?.embedded()?.api().count(counts))
 }
 
 /// Waits for so many watches of its node's pods by each agent, which began after what was there had been told.
@@ -196,7 +196,7 @@ async fn followed(world: &mut LabWorld, times: usize) -> Step {
     };
     let nodes = world.cluster().await?.nodes().len();
     eventually(SOON, async || {
-        let requests = world.cluster().await?.api().requests();
+        let requests = world.cluster().await?.embedded()?.api().requests();
         let watches: Vec<_> = requests.into_iter().filter(&follows).map(|one| one.pod).collect();
         let agents = watches.iter().collect::<BTreeSet<_>>().len();
         if agents >= nodes && watches.len() >= nodes * times {
@@ -225,7 +225,7 @@ async fn streams(world: &mut LabWorld, no: String, etcd: String) -> Step {
     bare(world)?;
     let gates =
         Gates { watch_list: no.is_empty(), request_watch_progress: etcd.is_empty(), ..Gates::default() };
-    world.cluster().await?.api().set_gates(gates);
+    world.cluster().await?.embedded()?.api().set_gates(gates);
     Ok(())
 }
 
@@ -238,7 +238,7 @@ fn is_refused_stream(one: &Logged) -> bool {
 async fn refused(world: &mut LabWorld, times: usize) -> Step {
     let (user, (_, path)) = (NetnsCluster::plugin_user(), meant(NODES_PODS));
     let refused = |one: &Logged| is_refused_stream(one) && one.path.starts_with(path) && one.user == user;
-    let seen = world.cluster().await?.api().count(refused);
+    let seen = world.cluster().await?.embedded()?.api().count(refused);
     if seen == times { Ok(()) } else { Err(Stop::wrong(format!("it has refused {seen} times"))) }
 }
 
@@ -258,7 +258,7 @@ async fn counted(world: &mut LabWorld, verb: String, resource: String, least: us
 #[then(regex = r"^etcd was asked for pods between (\d+) and (\d+) times on the node agent's behalf$")]
 async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step {
     let user = NetnsCluster::plugin_user();
-    let requests = world.cluster().await?.api().requests();
+    let requests = world.cluster().await?.embedded()?.api().requests();
     let reads = requests.into_iter().filter(|one| {
         let follows = matches!(one.verb, Verb::List | Verb::Watch);
         follows && one.resource.as_deref() == Some("pods") && one.user == user

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::{Cluster as _, Errand, PodName, PodStart};
+use cluster::{Errand, PodName, PodStart};
 use cucumber::{given, then, when};
 
 use crate::steps::agent::eventually;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::{Cluster as _, CniAnswer};
+use cluster::CniAnswer;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -61,7 +61,7 @@ pub(super) async fn fetch(
     path: &str,
 ) -> Result<(Option<u16>, String), Stop> {
     let pod = agent(world).await?;
-    Ok(world.cluster().await?.fetch(&pod, port, path).await?)
+    Ok(world.cluster().await?.embedded()?.fetch(&pod, port, path).await?)
 }
 
 /// Asks from the node.
@@ -89,7 +89,7 @@ async fn metrics(world: &mut LabWorld, line: String) -> Step {
 
 async fn status(world: &mut LabWorld, arguments: &[&str]) -> Result<CniAnswer, Stop> {
     let pod = agent(world).await?;
-    Ok(world.cluster().await?.exec(&pod, CONTAINER, arguments).await?)
+    Ok(world.cluster().await?.embedded()?.exec(&pod, CONTAINER, arguments).await?)
 }
 
 /// Last output of `install-cni status` contains this text.
@@ -133,7 +133,7 @@ async fn finds(world: &mut LabWorld, fragment: String) -> Step {
 }
 
 async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     let events: Api<Event> = Api::all(client);
     let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
     all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)

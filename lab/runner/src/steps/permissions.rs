@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use apiserver::kinds::Kind;
 use apiserver::{Account, Grant};
-use cluster::{Cluster as _, PodName};
+use cluster::PodName;
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
@@ -75,10 +75,10 @@ async fn attempt(
         _ => agent(world).await?,
     };
     let tier = world.cluster().await?;
-    let directory = tier.credentials(&pod).await?.directory().to_owned();
+    let directory = tier.embedded()?.credentials(&pod).await?.directory().to_owned();
     let token = std::fs::read_to_string(directory.join("token")).map_err(Stop::harness)?;
     let request = request(&verb, &resource, &at, body)?;
-    let answer = tier.api().client_with_token(&token).request::<Value>(request).await;
+    let answer = tier.embedded()?.api().client_with_token(&token).request::<Value>(request).await;
     (world.agent.tried, world.taints.controllers.tried) = (true, true);
     world.attempt = Some(match answer {
         Ok(_) => Ok(()),
@@ -149,7 +149,7 @@ fn lines(text: &str) -> BTreeSet<String> {
 
 async fn rights(world: &mut LabWorld, whose: &str) -> Result<BTreeSet<String>, Stop> {
     let bare = |grant: Grant| Grant { role: None, ..grant }.to_string();
-    Ok(world.cluster().await?.api().granted(&account(whose)).into_iter().map(bare).collect())
+    Ok(world.cluster().await?.embedded()?.api().granted(&account(whose)).into_iter().map(bare).collect())
 }
 
 /// Exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]`.
@@ -175,7 +175,8 @@ async fn usual(world: &mut LabWorld, more: String) -> Step {
 async fn all_used(world: &mut LabWorld, whose: String) -> Step {
     let tier = world.cluster().await?;
     eventually(SOON, async || {
-        let unused: Vec<_> = tier.api().unused(&account(&whose)).iter().map(Grant::to_string).collect();
+        let unused: Vec<_> =
+            tier.embedded()?.api().unused(&account(&whose)).iter().map(Grant::to_string).collect();
         match unused.as_slice() {
             [] => Ok(()),
             unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use apiserver::{Account, Verb};
-use cluster::{Cluster as _, PodName, PodStart};
+use cluster::{PodName, PodStart};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -33,7 +33,7 @@ const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete
 /// The pod that `it` means, as the API has it.
 async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    Ok(world.cluster().await?.api().pod(&namespace, &name))
+    Ok(world.cluster().await?.embedded()?.api().pod(&namespace, &name))
 }
 
 /// Starts it, and waits until its validation has failed with 126 at least once.
@@ -64,7 +64,8 @@ async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
         _ => super::agent::agent(world).await?,
     };
     let tier = world.cluster().await?;
-    let done = if how == "again" { tier.release(&pod).await } else { tier.hold(&pod).await };
+    let done =
+        if how == "again" { tier.embedded()?.release(&pod).await } else { tier.embedded()?.hold(&pod).await };
     Ok(done?)
 }
 
@@ -146,7 +147,7 @@ async fn as_stranger(world: &mut LabWorld, work: fn() -> nix::Result<()>) -> Ste
 #[when(regex = r#"^its annotation "([^"]+)" becomes "([^"]*)"$"#)]
 async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), &namespace);
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &namespace);
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { key: value } } }));
     pods.patch(&name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
     Ok(())
@@ -155,7 +156,7 @@ async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
 /// Reason and message of all events on the pod that `it` means.
 async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), &namespace);
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &namespace);
     let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
     let about = all.items.into_iter().filter(|one| one.involved_object.name.as_ref() == Some(&name));
     Ok(about.map(|one| (one.reason.unwrap_or_default(), one.message.unwrap_or_default())).collect())
@@ -186,7 +187,7 @@ async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
     let user = NetnsCluster::plugin_user();
-    let requests = world.cluster().await?.api().requests();
+    let requests = world.cluster().await?.embedded()?.api().requests();
     let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));
     let writes: BTreeSet<String> = writes
         .filter_map(|one| {
@@ -205,9 +206,14 @@ async fn rights(world: &mut LabWorld) -> Step {
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
     let user = NetnsCluster::plugin_user();
     let tier = world.cluster().await?;
-    let denied: Vec<_> =
-        tier.api().requests().into_iter().filter(|one| one.user == user && one.missing.is_some()).collect();
-    let unused: Vec<_> = tier.api().unused(&account).into_iter().filter(changes_pods).collect();
+    let denied: Vec<_> = tier
+        .embedded()?
+        .api()
+        .requests()
+        .into_iter()
+        .filter(|one| one.user == user && one.missing.is_some())
+        .collect();
+    let unused: Vec<_> = tier.embedded()?.api().unused(&account).into_iter().filter(changes_pods).collect();
     if denied.is_empty() && unused.is_empty() {
         return Ok(());
     }
@@ -266,7 +272,7 @@ async fn asks(world: &mut LabWorld, verb: String, resource: String) -> Step {
         let meant = |one: &apiserver::Logged| {
             one.user == user && one.verb.to_string() == verb && one.resource.as_deref() == Some(&*resource)
         };
-        match world.cluster().await?.api().count(meant) {
+        match world.cluster().await?.embedded()?.api().count(meant) {
             0 => Err(Stop::wrong("it did not ask")),
             _ => Ok(()),
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use apiserver::Timestamp;
 use apiserver::kinds::Kind;
 use apiserver::store::Key;
-use cluster::Cluster as _;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -67,11 +66,11 @@ fn now() -> String {
 async fn object(world: &mut LabWorld, node: &str) -> Result<Option<Value>, Stop> {
     let kind = Kind::find("", "v1", "nodes").ok_or_else(|| Stop::harness("there are no nodes"))?;
     let key = Key { kind, namespace: String::new(), name: named(world, node).await? };
-    Ok(world.cluster().await?.api().object(&key))
+    Ok(world.cluster().await?.embedded()?.api().object(&key))
 }
 
 async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
-    let nodes: Api<Node> = Api::all(world.cluster().await?.api().client());
+    let nodes: Api<Node> = Api::all(world.cluster().await?.client());
     let name = named(world, node).await?;
     let status = !patch["status"].is_null();
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
@@ -97,7 +96,7 @@ async fn made(world: &mut LabWorld, name: String, taints: String) -> Step {
     let boot = format!("{name}-{}", changed(world));
     let tier = world.cluster().await?;
     if object(world, &name).await?.is_some() {
-        let nodes: Api<Node> = Api::all(tier.api().client());
+        let nodes: Api<Node> = Api::all(tier.client());
         nodes.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
         past_the_second().await;
     }
@@ -156,7 +155,7 @@ async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
 /// Deletes the pod's object.
 #[when(regex = r#"^the agent on node "([^"]+)" is gone$"#)]
 async fn agent_gone(world: &mut LabWorld, node: String) -> Step {
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     pods.delete(&format!("{DAEMONSET}-{node}"), &at_once).await.map(drop).map_err(Stop::harness)
 }
@@ -220,7 +219,7 @@ async fn waits(world: &mut LabWorld, why: String) -> Step {
     let (namespace, name) = (world.it()?.namespace.clone(), world.it.clone());
     let tier = world.cluster().await?;
     eventually(SOON, async || {
-        let pod = tier.api().pod(&namespace, &name).unwrap_or_default();
+        let pod = tier.embedded()?.api().pod(&namespace, &name).unwrap_or_default();
         let said = pod["status"]["conditions"].to_string();
         match pod["spec"]["nodeName"].is_null() && said.contains(&why) {
             true => Ok(()),

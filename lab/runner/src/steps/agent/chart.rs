@@ -175,7 +175,7 @@ pub async fn apply(world: &mut LabWorld) -> Step {
 }
 
 pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     for object in objects {
         let (api, name) = of(&client, object)?;
         let how = PatchParams::apply(MANAGER).force();
@@ -194,7 +194,7 @@ pub async fn delete(world: &mut LabWorld, group: &str) -> Step {
 
 /// Deletes objects in their order, without waiting.
 pub async fn remove(world: &mut LabWorld, objects: &[Value], how: &DeleteParams) -> Step {
-    let client = world.cluster().await?.api().client();
+    let client = world.cluster().await?.client();
     for object in objects {
         let (api, name) = of(&client, object)?;
         api.delete(&name, how).await.map_err(Stop::harness)?;

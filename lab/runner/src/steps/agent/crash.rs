@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::{Cluster as _, NodePaths};
+use cluster::NodePaths;
 use cucumber::then;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -86,7 +86,7 @@ impl Sweep {
         ]);
         let tier = world.cluster().await?;
         let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, pod).await?;
-        let pods: Api<Pod> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
+        let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
         let mut ended = eventually(SOON, async || {
             let phase = pods.get(NAME).await.map_err(Stop::harness)?.status.and_then(|status| status.phase);
             match phase.as_deref() {

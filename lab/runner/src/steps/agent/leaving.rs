@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::{Cluster as _, PodStart};
+use cluster::PodStart;
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod as PodObject};
@@ -86,7 +86,7 @@ async fn untouched(world: &mut LabWorld) -> Step {
 
 fn sets(world: &LabWorld) -> Result<Api<DaemonSet>, Stop> {
     let tier = world.cluster.as_ref().ok_or_else(|| Stop::harness("there is no cluster yet"))?;
-    Ok(Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE))
+    Ok(Api::namespaced(tier.client(), SYSTEM_NAMESPACE))
 }
 
 async fn patch_set(world: &LabWorld, template: Value) -> Step {
@@ -159,7 +159,7 @@ async fn all_redirected(world: &mut LabWorld) -> Step {
 #[when("the node agent's pod is evicted")]
 async fn evicted(world: &mut LabWorld) -> Step {
     let before: Vec<Value> = agents(world).await?;
-    let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     for pod in &before {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         pods.delete(name, &DeleteParams::default()).await.map_err(Stop::harness)?;
@@ -196,7 +196,7 @@ async fn affinity(world: &mut LabWorld) -> Step {
 #[when(regex = r#"^the node's label "([^"]+)" is "([^"]*)"$"#)]
 async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
     let tier = world.cluster().await?;
-    let nodes: Api<Node> = Api::all(tier.api().client());
+    let nodes: Api<Node> = Api::all(tier.client());
     let patch = Patch::Merge(json!({ "metadata": { "labels": { key: value } } }));
     let name = tier.node()?.name().to_owned();
     nodes.patch(&name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
@@ -233,7 +233,7 @@ pub(super) async fn run_once(world: &mut LabWorld, name: &str, pod: Value) -> St
 pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value) -> Result<String, Stop> {
     let tier = world.cluster().await?;
     let start = tier.start_pod(SYSTEM_NAMESPACE, name, pod).await?;
-    let pods: Api<PodObject> = Api::namespaced(tier.api().client(), SYSTEM_NAMESPACE);
+    let pods: Api<PodObject> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
     let ended = eventually(SOON, async || {
         let pod = pods.get(name).await.map_err(Stop::harness)?;
         match pod.status.and_then(|status| status.phase) {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Much at once: pods that start together, bursts of changes, and what the agent needs for them.
 
+use cucumber::{given, then, when};
+use futures::future::join_all;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
-
-use cluster::Cluster as _;
-use cucumber::{given, then, when};
-use futures::future::join_all;
 
 use super::objects::CONTAINER;
 use super::{agent, eventually, paths};

@@ -45,7 +45,7 @@ fn probes_in_time(world: &mut LabWorld) {
 /// Of the kubelet, so far.
 #[then("no event says that the node agent is unhealthy")]
 async fn healthy(world: &mut LabWorld) -> Step {
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
     let unhealthy = all.items.into_iter().filter(|event| event.reason.as_deref() == Some("Unhealthy"));
     let told: Vec<_> = unhealthy.filter_map(|event| event.message).collect();
@@ -73,7 +73,7 @@ async fn left_by_multus(world: &mut LabWorld) -> Step {
 #[when("the node agent's token expires")]
 async fn expires(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
-    let credentials = world.cluster().await?.credentials(&pod).await?;
+    let credentials = world.cluster().await?.embedded()?.credentials(&pod).await?;
     credentials.expire().map_err(Stop::harness)
 }
 
@@ -81,7 +81,7 @@ async fn expires(world: &mut LabWorld) -> Step {
 #[when("the kubelet renews the node agent's token")]
 async fn renewed(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
-    let credentials = world.cluster().await?.credentials(&pod).await?;
+    let credentials = world.cluster().await?.embedded()?.credentials(&pod).await?;
     credentials.expire().and_then(|()| credentials.renew()).map_err(Stop::harness)
 }
 
@@ -91,7 +91,7 @@ async fn reboots(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let name = tier.node()?.name().to_owned();
     world.starts.clear();
-    Ok(tier.reboot(&name).await?)
+    Ok(tier.embedded()?.reboot(&name).await?)
 }
 
 fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {
@@ -119,7 +119,7 @@ async fn taken_down(world: &mut LabWorld) -> Step {
 #[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
 async fn kubeconfig(world: &mut LabWorld, millis: u64) -> Step {
     let pod = agent(world).await?;
-    let credentials = world.cluster().await?.credentials(&pod).await?;
+    let credentials = world.cluster().await?.embedded()?.credentials(&pod).await?;
     let path = paths(world).await?.run_dir.join(KUBECONFIG);
     eventually(Duration::from_millis(millis), async || {
         let token = std::fs::read_to_string(credentials.directory().join("token")).map_err(Stop::harness)?;

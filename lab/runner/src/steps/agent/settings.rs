@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Effects of changed settings on the running agent.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::time::Duration;
-
-use cluster::Cluster as _;
 use cucumber::{then, when};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
@@ -13,6 +8,9 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kubelet::tier::SYSTEM_NAMESPACE;
 use netfilter::Netns;
 use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use super::objects::CONFIG_MAP;
 use super::{agent, agents, eventually, paths};
@@ -28,7 +26,7 @@ const METRICS: u16 = 15014;
 /// Removes the key.
 #[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
 async fn unset(world: &mut LabWorld, key: String) -> Step {
-    let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     let patch = Patch::Merge(json!({ "data": { key: null } }));
     maps.patch(CONFIG_MAP, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
     Ok(())
@@ -85,7 +83,7 @@ async fn no_restart(world: &mut LabWorld) -> Step {
 /// Waits for an event.
 #[then(regex = r#"^an event "([A-Za-z]+)" says "(.+)"$"#)]
 async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
-    let events: Api<Event> = Api::all(world.cluster().await?.api().client());
+    let events: Api<Event> = Api::all(world.cluster().await?.client());
     eventually(SOON, async || {
         let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
         let seen = |event: &Event| {

@@ -25,7 +25,7 @@ const OTHER: &str = "/srv/other-version";
 const SOON: Duration = Duration::from_secs(20);
 
 async fn other_plugin(world: &mut LabWorld) -> Result<PathBuf, Stop> {
-    Ok(world.cluster().await?.host_path(&Path::new(OTHER).join(PLUGIN))?)
+    Ok(world.cluster().await?.embedded()?.host_path(&Path::new(OTHER).join(PLUGIN))?)
 }
 
 fn own_plugin(world: &LabWorld) -> Result<PathBuf, Stop> {
@@ -64,7 +64,6 @@ async fn beside(world: &mut LabWorld) -> Step {
 /// Waits until it is gone.
 #[when("the other version's pod is deleted")]
 async fn other_deleted(world: &mut LabWorld) -> Step {
-    use cluster::Cluster as _;
     Ok(world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, BESIDE).await?)
 }
 

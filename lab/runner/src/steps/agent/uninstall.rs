@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use apiserver::kinds::Kind;
 use apiserver::store::Key;
-use cluster::{Cluster as _, NodePaths, PodStart};
+use cluster::{NodePaths, PodStart};
 use cucumber::{given, then, when};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -53,7 +53,7 @@ fn nodes(world: &mut LabWorld, count: usize) -> Step {
 /// The API server must look the token up again.
 #[when("nobody uses the node agent's token for 10 s")]
 async fn idle(world: &mut LabWorld) -> Step {
-    world.cluster().await?.api().forget_tokens();
+    world.cluster().await?.embedded()?.api().forget_tokens();
     Ok(())
 }
 
@@ -61,8 +61,7 @@ async fn idle(world: &mut LabWorld) -> Step {
 #[when("the node agent's service account is deleted")]
 async fn account(world: &mut LabWorld) -> Step {
     world.agent.tried = true;
-    let accounts: Api<ServiceAccount> =
-        Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     accounts.delete(SERVICE_ACCOUNT, &DeleteParams::default()).await.map_err(Stop::harness)?;
     Ok(())
 }
@@ -98,11 +97,11 @@ async fn deleted(world: &mut LabWorld, order: String) -> Step {
 
 async fn with_namespace(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
-    let namespaces: Api<Namespace> = Api::all(tier.api().client());
+    let namespaces: Api<Namespace> = Api::all(tier.client());
     namespaces.delete(SYSTEM_NAMESPACE, &DeleteParams::default()).await.map_err(Stop::harness)?;
     let kind = Kind::find("", "v1", "namespaces").ok_or_else(|| Stop::harness("there are no namespaces"))?;
     let key = Key { kind, namespace: String::new(), name: SYSTEM_NAMESPACE.to_owned() };
-    eventually(SOON, async || match tier.api().object(&key) {
+    eventually(SOON, async || match tier.embedded()?.api().object(&key) {
         None => Ok(()),
         Some(left) => Err(Stop::wrong(format!("the namespace is still there: {}", left["status"]))),
     })

@@ -18,7 +18,7 @@ use crate::world::LabWorld;
 
 /// Requests of the controllers, in order of arrival.
 pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> {
-    let mut requests = world.cluster().await?.api().requests();
+    let mut requests = world.cluster().await?.embedded()?.api().requests();
     requests.retain(|one| one.user == account().user());
     Ok(requests)
 }
@@ -33,7 +33,7 @@ async fn denied_nothing(world: &mut LabWorld) -> Step {
 /// Injects a fault for the controllers alone.
 async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
     bare(world)?;
-    world.cluster().await?.faults().add(Fault { user: Some(account().user()), ..fault });
+    world.cluster().await?.faults()?.add(Fault { user: Some(account().user()), ..fault });
     Ok(())
 }
 
@@ -67,14 +67,14 @@ async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     let tier = world.cluster().await?;
     let user = account().user();
     let is_patch = |one: &Logged| is_patch(one, &user, &node);
-    let arrived = tier.api().until_requests(1, is_patch);
+    let arrived = tier.embedded()?.api().until_requests(1, is_patch);
     tokio::time::timeout(SOON, arrived).await.map_err(|_| Stop::wrong("no node was patched"))
 }
 
 /// Number of a user's successful patches of a node.
 async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, Stop> {
     let is_change = |one: &Logged| is_patch(one, user, node) && one.code == Some(200);
-    Ok(world.cluster().await?.api().count(is_change))
+    Ok(world.cluster().await?.embedded()?.api().count(is_change))
 }
 
 /// Counts successful patches.
@@ -92,7 +92,7 @@ async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
 /// Waits for the event.
 #[then(regex = r#"^an event "(\w+)" about node "([^"]+)" is there$"#)]
 async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.api().client(), "default");
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), "default");
     eventually(SOON, async || {
         let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
         let is_it = |one: &Event| {

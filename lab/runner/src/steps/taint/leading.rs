@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use apiserver::{Effect, Fault, Logged, Verb};
-use cluster::Cluster as _;
 use cucumber::{given, then, when};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -33,7 +32,7 @@ async fn both_run(world: &mut LabWorld, one: String, other: String, words: Strin
             let of_lease = request.verb == Verb::Get && request.resource.as_deref() == Some(LEASES);
             of_lease && request.pod.as_ref() == Some(&name)
         };
-        let tried = tier.api().until_requests(TRIES, asked);
+        let tried = tier.embedded()?.api().until_requests(TRIES, asked);
         tokio::time::timeout(SOON, tried)
             .await
             .map_err(|_| Stop::wrong(format!("{name} does not try to lead")))?;
@@ -43,7 +42,7 @@ async fn both_run(world: &mut LabWorld, one: String, other: String, words: Strin
 
 /// Whom the lease names: a pod, `_`, and what makes it this process of it.
 async fn leader(world: &mut LabWorld) -> Result<String, Stop> {
-    let leases: Api<Lease> = Api::namespaced(world.cluster().await?.api().client(), SYSTEM_NAMESPACE);
+    let leases: Api<Lease> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     eventually(SOON, async || {
         let lease = leases.get("istio-node-untaint").await.map_err(|error| Stop::wrong(error.to_string()))?;
         let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
@@ -82,7 +81,7 @@ async fn cannot_renew(world: &mut LabWorld) -> Step {
             pod: Some(name.clone()),
             ..Fault::about(verb, LEASES, effect)
         };
-        world.cluster().await?.faults().add(of_leader);
+        world.cluster().await?.faults()?.add(of_leader);
     }
     Ok(())
 }

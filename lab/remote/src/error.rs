@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Failures of the lab on a cluster that is not its own.
+
+use std::time::Duration;
+
+use cluster::LabError;
+
+/// Name of the tier.
+pub const TIER: &str = "kubeconfig";
+
+/// The harness failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kubeconfig cannot be used.
+    #[error("kubeconfig {path}: {why}")]
+    Kubeconfig { path: String, why: String },
+    /// The API server rejected a request.
+    #[error("cannot {what}: {source}")]
+    Api {
+        /// Operation.
+        what: String,
+        source: Box<kube::Error>,
+    },
+    /// A permission is missing.
+    #[error("the user of this kubeconfig may not {0}")]
+    Denied(String),
+    /// A watch of an object failed.
+    #[error("cannot watch {what}: {why}")]
+    Watch { what: String, why: String },
+    /// The hand does not answer, or cannot do what it was asked for.
+    #[error("hand on node {node}: {why}")]
+    Hand { node: String, why: String },
+    /// JSON of ours cannot be written or read.
+    #[error("cannot convert to or from JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Deadline exceeded.
+    #[error("{what} did not happen within {deadline:?}")]
+    Deadline { what: String, deadline: Duration },
+    /// Not in this cluster.
+    #[error("there is no {0}")]
+    Missing(String),
+    /// Impossible in a cluster that is not the lab's own.
+    #[error("the tier kubeconfig cannot {0}")]
+    Unsupported(String),
+}
+
+impl Error {
+    pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Api { what, source: Box::new(source) }
+    }
+}
+
+impl From<Error> for LabError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
+            Error::Unsupported(what) => Self::Unsupported { tier: TIER, what },
+            other => Self::Harness { what: "use the cluster".to_owned(), why: other.to_string() },
+        }
+    }
+}

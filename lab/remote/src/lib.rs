@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tier `kubeconfig`: a cluster that somebody else runs, reached through its API and through pods alone. What the lab makes there
+//! is in namespaces of its own, which have a label, and goes with them.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`session`] | a run's connection: namespaces, the hand's pod, what the run may do |
+//! | `cluster` | one scenario's view: its own namespaces, its pods |
+//! | `start` | result of a pod's start, from what the API says of it: pure |
+//! | `watch` | waiting for an object, or a line |
+//! | `workload` | a running pod, through the hand |
+//! | [`hand`] | the process on a node that runs programs for us |
+
+mod cluster;
+pub mod error;
+pub mod hand;
+pub mod session;
+mod start;
+mod watch;
+mod workload;
+
+pub use self::cluster::RemoteCluster;
+pub use self::error::{Error, TIER};
+pub use self::session::{LABEL, Session, SessionOptions};

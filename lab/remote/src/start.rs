@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Result of a pod's start, from its status and its events.
+
+use std::net::IpAddr;
+
+use cluster::PodStart;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
+
+/// Reason of the event of a sandbox that could not be made (kubelet, `FailedCreatePodSandBox`).
+const NO_SANDBOX: &str = "FailedCreatePodSandBox";
+
+/// Reasons of a container that waits because its image is not there.
+const NO_IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
+
+/// Reasons of a container that waits because it could not be started.
+const NOT_STARTED: [&str; 4] =
+    ["CreateContainerError", "CreateContainerConfigError", "RunContainerError", "CrashLoopBackOff"];
+
+/// State of a start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It goes on.
+    Starting,
+    /// It has ended.
+    Ended(PodStart),
+    /// An image of the lab's cannot be had: nothing is known about the system under test.
+    NoImage(String),
+}
+
+/// Progress of a pod, by its object.
+pub(crate) fn progress(pod: &Pod) -> Progress {
+    let Some(status) = &pod.status else { return Progress::Starting };
+    let all = |list: &Option<Vec<ContainerStatus>>| list.clone().unwrap_or_default();
+    let (init, main) = (all(&status.init_container_statuses), all(&status.container_statuses));
+    for container in init.iter().chain(&main) {
+        let waits = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let reason = waits.and_then(|waits| waits.reason.as_deref()).unwrap_or_default();
+        let message = waits.and_then(|waits| waits.message.clone()).unwrap_or_default();
+        if NO_IMAGE.contains(&reason) {
+            return Progress::NoImage(format!("{}: {reason}: {message}", container.image));
+        }
+        if let Some(failed) = failure(container, NOT_STARTED.contains(&reason), message) {
+            return Progress::Ended(failed);
+        }
+    }
+    let runs = |container: &ContainerStatus| state(container).is_some_and(|state| state.running.is_some());
+    let wanted = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
+    if main.len() == wanted && main.iter().all(runs) {
+        let addresses = status.pod_ips.iter().flatten().filter_map(|one| one.ip.parse().ok());
+        return Progress::Ended(PodStart::Running { addresses: addresses.collect() });
+    }
+    Progress::Starting
+}
+
+fn state(container: &ContainerStatus) -> Option<&ContainerState> {
+    container.state.as_ref()
+}
+
+/// Failure of a container: its process ended with an error, or could not be started.
+fn failure(container: &ContainerStatus, not_started: bool, message: String) -> Option<PodStart> {
+    let ended = |state: &Option<ContainerState>| state.as_ref().and_then(|state| state.terminated.clone());
+    let failed =
+        |exit, message| Some(PodStart::ContainerFailed { container: container.name.clone(), exit, message });
+    let now = ended(&container.state).filter(|ended| ended.exit_code != 0);
+    match now.or_else(|| ended(&container.last_state).filter(|_| not_started)) {
+        Some(ended) => failed(Some(ended.exit_code), ended.message.unwrap_or(message)),
+        None if not_started => failed(None, message),
+        None => None,
+    }
+}
+
+/// Failure of a sandbox, by an event of its pod. The runtime's message does not have the plugin's code.
+pub(crate) fn sandbox_failure(event: &Event) -> Option<PodStart> {
+    (event.reason.as_deref() == Some(NO_SANDBOX))
+        .then(|| PodStart::SandboxFailed { code: None, message: event.message.clone().unwrap_or_default() })
+}
+
+/// Addresses of a pod, as its status has them.
+pub(crate) fn addresses(pod: &Pod) -> Vec<IpAddr> {
+    let all = pod.status.as_ref().and_then(|status| status.pod_ips.as_ref());
+    all.into_iter().flatten().filter_map(|one| one.ip.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of(status: &Value) -> Progress {
+        let spec = json!({ "containers": [{ "name": "app" }] });
+        progress(&serde_json::from_value(json!({ "spec": spec, "status": status })).unwrap())
+    }
+
+    #[test]
+    fn a_pod_runs_when_every_container_does() {
+        let waits = json!({ "name": "app", "state": { "waiting": { "reason": "ContainerCreating" } } });
+        assert_eq!(of(&json!({ "containerStatuses": [waits] })), Progress::Starting);
+        assert_eq!(of(&json!({})), Progress::Starting, "no container is known yet");
+        let runs = json!({ "name": "app", "state": { "running": {} } });
+        let ips = json!([{ "ip": "10.0.0.2" }, { "ip": "fd00::2" }]);
+        let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
+        assert_eq!(
+            of(&json!({ "containerStatuses": [runs], "podIPs": ips })),
+            Progress::Ended(PodStart::Running { addresses })
+        );
+    }
+
+    #[test]
+    fn an_init_container_that_failed_ends_the_start() {
+        let ended = json!({ "terminated": { "exitCode": 126, "message": "not redirected" } });
+        let failed = |exit, message: &str| {
+            let (container, message) = ("istio-validation".to_owned(), message.to_owned());
+            Progress::Ended(PodStart::ContainerFailed { container, exit, message })
+        };
+        let status = json!({ "name": "istio-validation", "state": ended });
+        assert_eq!(of(&json!({ "initContainerStatuses": [status] })), failed(Some(126), "not redirected"));
+        let again = json!({
+            "name": "istio-validation", "lastState": ended,
+            "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+        });
+        assert_eq!(of(&json!({ "initContainerStatuses": [again] })), failed(Some(126), "not redirected"));
+        let done = json!({ "name": "istio-validation", "state": { "terminated": { "exitCode": 0 } } });
+        assert_eq!(of(&json!({ "initContainerStatuses": [done] })), Progress::Starting);
+    }
+
+    #[test]
+    fn an_image_that_is_not_there_says_nothing_about_the_system_under_test() {
+        let waits = json!({ "reason": "ErrImagePull", "message": "not found" });
+        let status = json!({ "name": "app", "image": "lab:1", "state": { "waiting": waits } });
+        let found = of(&json!({ "containerStatuses": [status] }));
+        assert_eq!(found, Progress::NoImage("lab:1: ErrImagePull: not found".to_owned()));
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A running pod: the hand enters its network by the pod's address.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cluster::hand::Network;
+use cluster::{Answer, CniAnswer, LabError, LiveRule, PodName, Stray, StrayEnding, Traffic, Workload};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+
+use crate::error::Error;
+use crate::hand::{Hand, Program};
+use crate::watch::first_line;
+
+/// Grace beyond a client's own deadline.
+const HANGING: Duration = Duration::from_secs(5);
+
+/// A pod with an address.
+#[derive(Debug)]
+pub(crate) struct RemotePod {
+    pub(crate) pods: Api<Pod>,
+    pub(crate) pod: PodName,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) hand: Hand,
+    /// Deadline of an answer.
+    pub(crate) exchange: Duration,
+    pub(crate) deadline: Duration,
+}
+
+impl RemotePod {
+    async fn run(
+        &self,
+        words: &[&str],
+        stdin: String,
+        owner: (u32, u32),
+        deadline: Duration,
+    ) -> Result<CniAnswer, Error> {
+        let first = self.addresses.first().ok_or_else(|| Error::Missing("address".to_owned()))?;
+        let program = Program { network: Network::Pod(*first), words, stdin, owner, deadline };
+        let answer = self.hand.run(program).await?;
+        if answer.exit == Some(0) {
+            return Ok(answer);
+        }
+        let why = format!("{} in pod {}: {}", words.join(" "), self.pod.name, answer.stderr.trim());
+        Err(Error::Hand { node: "of the pod".to_owned(), why })
+    }
+
+    async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, Error> {
+        let Some(first) = traffic.first() else { return Ok(Vec::new()) };
+        let mut input = String::new();
+        for one in traffic {
+            input += &serde_json::to_string(one)?;
+            input.push('\n');
+        }
+        let milliseconds = self.exchange.as_millis().to_string();
+        let words = ["workload", "client", "--deadline-ms", &milliseconds];
+        let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
+        let deadline = (self.exchange * 2).saturating_mul(count) + HANGING;
+        let answer = self.run(&words, input, (first.uid, first.gid), deadline).await?;
+        let answers: Result<Vec<Answer>, _> =
+            serde_json::Deserializer::from_str(&answer.stdout).into_iter().collect();
+        Ok(answers?)
+    }
+}
+
+#[async_trait]
+impl Workload for RemotePod {
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.addresses.clone()
+    }
+
+    fn netns(&self) -> String {
+        format!("network of pod {}/{}", self.pod.namespace, self.pod.name)
+    }
+
+    async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {
+        let mut answers = self.run_client(std::slice::from_ref(traffic)).await?;
+        answers.pop().ok_or_else(|| Error::Missing("answer".to_owned()).into())
+    }
+
+    async fn send_all(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
+        let mut answers = Vec::with_capacity(traffic.len());
+        for run in traffic.chunk_by(|one, next| (one.uid, one.gid) == (next.uid, next.gid)) {
+            answers.extend(self.run_client(run).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
+        let input = serde_json::to_string(stray).map_err(Error::from)?;
+        let milliseconds = self.exchange.as_millis().to_string();
+        let words = ["workload", "stray", "--deadline-ms", &milliseconds];
+        let answer = self.run(&words, input, (0, 0), self.exchange + HANGING).await?;
+        Ok(serde_json::from_str(&answer.stdout).map_err(Error::from)?)
+    }
+
+    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
+        let line = first_line(&self.pods, &self.pod.name, container, fragment);
+        let what = || format!("a line with {fragment:?} of container {container}");
+        let line = tokio::time::timeout(self.deadline, line).await;
+        Ok(line.map_err(|_| Error::Deadline { what: what(), deadline: self.deadline })??)
+    }
+
+    async fn rules(&self) -> Result<Vec<LiveRule>, LabError> {
+        let answer = self.run(&["workload", "rules"], String::new(), (0, 0), HANGING).await?;
+        Ok(serde_json::from_str(&answer.stdout).map_err(Error::from)?)
+    }
+}
