@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::Frame;
 
 use crate::error::ApiError;
+use crate::exec::Handshake;
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,14 +39,37 @@ pub enum Unanswered {
 pub(crate) enum Reply {
     Whole(StatusCode, Vec<u8>),
     Watch(Lines),
+    /// Output of a container.
+    Text(Lines),
+    /// The connection becomes a WebSocket.
+    Switch(Handshake),
 }
 
 pub(crate) fn answer(reply: Result<Reply, ApiError>) -> Response<Body> {
     match reply {
         Ok(Reply::Whole(code, bytes)) => whole(code, bytes),
         Ok(Reply::Watch(lines)) => response(StatusCode::OK, streamed(lines)),
+        Ok(Reply::Text(lines)) => {
+            let mut response = response(StatusCode::OK, streamed(lines));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+            response
+        }
+        Ok(Reply::Switch(handshake)) => switched(&handshake),
         Err(error) => failure(&error),
     }
+}
+
+fn switched(handshake: &Handshake) -> Response<Body> {
+    let mut response = Response::new(Empty::new().map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(handshake.protocol));
+    if let Ok(accept) = HeaderValue::try_from(&handshake.accept) {
+        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    response
 }
 
 fn response(code: StatusCode, body: Body) -> Response<Body> {
@@ -72,7 +99,7 @@ fn streamed(lines: Lines) -> Body {
 pub(crate) fn truncated(reply: Result<Reply, ApiError>) -> Response<Body> {
     let (code, bytes) = match reply {
         Ok(Reply::Whole(code, bytes)) => (code, Bytes::from(bytes)),
-        Ok(Reply::Watch(_)) => {
+        Ok(Reply::Watch(_) | Reply::Text(_) | Reply::Switch(_)) => {
             (StatusCode::OK, Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{\"kind\""))
         }
         Err(error) => (error.code(), Bytes::from(error.status().to_string())),

@@ -99,6 +99,9 @@ pub enum ApiError {
     MediaType(String),
     #[error("the body of the request is too large")]
     TooLarge,
+    /// The server's own failure, or a kubelet's.
+    #[error("Internal error occurred: {0}")]
+    Internal(String),
     /// Injected fault.
     #[error("injected fault")]
     Injected {
@@ -121,7 +124,7 @@ impl ApiError {
             Self::Forbidden(_) | Self::Denied { .. } | Self::Terminating { .. } => StatusCode::FORBIDDEN,
             Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Self::NoWatchProgress => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NoWatchProgress | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Policy { code, .. } | Self::Injected { code, .. } => *code,

@@ -196,14 +196,32 @@ impl Kind {
 
     /// Other subresources.
     #[must_use]
-    pub fn actions(&self) -> &'static [&'static str] {
+    pub fn actions(&self) -> &'static [Action] {
         match self.plural {
-            "pods" => &["binding"],
-            "serviceaccounts" => &["token"],
+            "pods" => &PODS,
+            "serviceaccounts" => &ACCOUNTS,
             _ => &[],
         }
     }
 }
+
+/// A subresource that is no part of the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Action {
+    /// Its name in paths.
+    pub name: &'static str,
+    /// `kind` of what is sent to it, or comes from it.
+    pub kind: &'static str,
+    pub verbs: &'static [&'static str],
+}
+
+const PODS: [Action; 3] = [
+    Action { name: "binding", kind: "Binding", verbs: &["create"] },
+    Action { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"] },
+    Action { name: "log", kind: "Pod", verbs: &["get"] },
+];
+
+const ACCOUNTS: [Action; 1] = [Action { name: "token", kind: "TokenRequest", verbs: &["create"] }];
 
 /// The kind of definitions.
 pub(crate) fn definitions() -> Option<&'static Kind> {
@@ -273,7 +291,11 @@ fn resources(group: &str, version: &str, served: &dyn Fn(&Kind) -> bool) -> Opti
         if kind.has_status() {
             list.push(entry("/status", &["get", "patch", "update"]));
         }
-        list.extend(kind.actions().iter().map(|action| entry(&format!("/{action}"), &["create"])));
+        list.extend(kind.actions().iter().map(|action| {
+            let mut one = entry(&format!("/{}", action.name), action.verbs);
+            one["kind"] = json!(action.kind);
+            one
+        }));
     }
     let version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     (!list.is_empty()).then(

@@ -14,6 +14,7 @@
 //! | [`selector`], [`patch`], `apply`, [`route`], [`error`] | the parts of a request and its failures: pure |
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
+//! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
 //! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
 //! | `serve`, `tls` | sockets and certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
@@ -22,11 +23,14 @@ pub mod access;
 mod admission;
 mod answer;
 mod apply;
+mod containers;
 pub mod error;
+mod exec;
 pub mod faults;
 mod ids;
 mod json_patch;
 pub mod kinds;
+pub mod kubelets;
 mod lab;
 mod list;
 pub mod log;
@@ -66,9 +70,10 @@ pub use self::tls::TlsError;
 
 use self::access::{Access, Identity};
 use self::ids::Ids;
+use self::kubelets::Kubelets;
 use self::server::{ServerState, Shared};
 use self::store::Store;
-use self::tls::Authority;
+use self::tls::{Authority, Names};
 
 /// Options of an API server.
 #[derive(Clone)]
@@ -181,6 +186,11 @@ impl ApiServer {
         serve::serve(Arc::clone(&self.shared), listener, None)
     }
 
+    /// Those who answer for logs of containers and run programs in them. The first call counts.
+    pub fn set_kubelets(&self, kubelets: Arc<dyn Kubelets>) {
+        let _those_before = self.shared.kubelets().set(kubelets);
+    }
+
     /// Certificate of the authority that signed the server's.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
@@ -191,5 +201,16 @@ impl ApiServer {
     #[must_use]
     pub fn kubeconfig(&self, server_url: &str, token: &str) -> String {
         self.authority.kubeconfig(server_url, token)
+    }
+
+    /// A kubeconfig of the administrator, for kubectl.
+    #[must_use]
+    pub fn admin_kubeconfig(&self, server_url: &str) -> String {
+        let token = self.admin_token();
+        self.authority.kubeconfig_of(
+            server_url,
+            &token,
+            &Names { cluster: "cnilab", user: "admin", context: "cnilab" },
+        )
     }
 }

@@ -132,8 +132,10 @@ fn target(path: &str) -> Target {
         _ => return Target::Nothing,
     };
     let Some(kind) = Kind::find(group, version, plural) else { return Target::Nothing };
-    let served =
-        |sub: &String| (sub == "status" && kind.has_status()) || kind.actions().contains(&sub.as_str());
+    let served = |sub: &String| {
+        (sub == "status" && kind.has_status())
+            || kind.actions().iter().any(|action| action.name == sub.as_str())
+    };
     let placed = match kind.scope {
         Scope::Cluster => namespace.is_none(),
         Scope::Namespaced => namespace.is_some() || name.is_none(),
@@ -165,6 +167,11 @@ impl Query {
     /// A parameter that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter, in order.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn is_true(&self, name: &str) -> bool {
@@ -214,6 +221,8 @@ mod tests {
             (Method::DELETE, "/api/v1/namespaces/a/pods", "", Verb::DeleteCollection, Some("pods a - -")),
             (Method::GET, "/apis/apps/v1/daemonsets", "", Verb::List, Some("daemonsets.apps - - -")),
             (Method::GET, "/api/v1/namespaces/a/pods/b%2Bc", "", Verb::Get, Some("pods a b+c -")),
+            (Method::GET, "/api/v1/namespaces/a/pods/b/log", "follow=true", Verb::Get, Some("pods a b log")),
+            (Method::POST, "/api/v1/namespaces/a/pods/b/exec", "", Verb::Create, Some("pods a b exec")),
             (Method::GET, "/apis/apps/v1", "", Verb::Get, Some("path")),
             (Method::POST, crate::review::PATH, "", Verb::Create, Some("review")),
             (Method::GET, "/api/v1/pods/b", "", Verb::Get, None),

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -18,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+use crate::exec::Closed;
 use crate::faults::Connecting;
 use crate::server::Shared;
 
@@ -159,10 +162,15 @@ impl Server {
     }
 
     /// Errors of a connection are the client's, or a fault that was asked for: the request log tells.
-    async fn requests<S: AsyncRead + AsyncWrite + Unpin>(mut self, stream: S) {
-        let shared = Arc::clone(&self.shared);
-        let service = service_fn(move |request| Arc::clone(&shared).answer(None, request));
-        let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(mut self, stream: S) {
+        let (shared, closed) = (Arc::clone(&self.shared), self.closed.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            // A connection that was upgraded is none of hyper's any more.
+            request.extensions_mut().insert(Closed(closed.clone()));
+            Arc::clone(&shared).answer(None, request)
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection.with_upgrades());
         tokio::select! {
             _ended = connection.as_mut() => return,
             _ = self.closed.wait_for(|closed| *closed) => {}

@@ -2,7 +2,7 @@
 //! From an HTTP request to its answer: who asks, the log, the faults, whether it is allowed, and then the store. The same
 //! for a request over a socket and for one in process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::upgrade::OnUpgrade;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -20,6 +21,7 @@ use crate::answer::{self, Body, BoxError, Reply, Unanswered};
 use crate::error::ApiError;
 use crate::faults::{Effect, Faults, RequestInfo};
 use crate::kinds;
+use crate::kubelets::Kubelets;
 use crate::log::{Log, Logged};
 use crate::operate::{Call, operate};
 use crate::rbac::Attributes;
@@ -52,6 +54,7 @@ pub(crate) struct Shared {
     clock: Clock,
     bookmark_every: Duration,
     deletion_lag: Duration,
+    kubelets: OnceLock<Arc<dyn Kubelets>>,
 }
 
 impl Shared {
@@ -65,6 +68,7 @@ impl Shared {
             clock: options.clock,
             bookmark_every: options.bookmark_every,
             deletion_lag: options.deletion_lag,
+            kubelets: OnceLock::new(),
         }
     }
 
@@ -82,6 +86,10 @@ impl Shared {
 
     pub(crate) fn bookmark_every(&self) -> Duration {
         self.bookmark_every
+    }
+
+    pub(crate) fn kubelets(&self) -> &OnceLock<Arc<dyn Kubelets>> {
+        &self.kubelets
     }
 
     pub(crate) fn deletion_lag(&self) -> Duration {
@@ -129,7 +137,8 @@ impl Shared {
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
         let query = Query::of(&parts.uri);
         let route = Route::of(&parts.method, parts.uri.path(), &query);
         let who = self.identify(default, &parts.headers);
@@ -144,7 +153,8 @@ impl Shared {
             _ => 0,
         };
         let reply = async || {
-            let reply = self.reply(Arrived { order, past, who, asked, route, query }, &parts, body).await;
+            let reply =
+                self.reply(Arrived { order, past, who, asked, route, query, upgrade }, &parts, body).await;
             if let Err(error @ (ApiError::Denied { .. } | ApiError::Policy { .. })) = &reply {
                 self.log().denied(order, error.to_string());
             }
@@ -215,7 +225,7 @@ impl Shared {
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
     {
-        let Arrived { order, past, who, asked, route, query } = arrived;
+        let Arrived { order, past, who, asked, route, query, upgrade } = arrived;
         if let Some(reply) = public(&asked.path) {
             return Ok(reply);
         }
@@ -236,6 +246,13 @@ impl Shared {
             let body = body.ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
+        if let Target::Resource { name: Some(name), subresource: Some(sub), .. } = &route.target {
+            match sub.as_str() {
+                "log" => return self.logs(&collection.key(name), &query).await,
+                "exec" => return self.exec(&collection.key(name), &query, parts, upgrade),
+                _ => {}
+            }
+        }
         let gates = self.lock().gates;
         reads::validate(route.verb, &query, gates)?;
         let read = reads::read(route.verb, &query, gates)?;
@@ -272,6 +289,8 @@ struct Arrived {
     asked: RequestInfo,
     route: Route,
     query: Query,
+    /// The connection, if it can be upgraded.
+    upgrade: Option<OnUpgrade>,
 }
 
 /// Paths without authentication.

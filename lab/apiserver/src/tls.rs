@@ -58,8 +58,15 @@ impl Authority {
 
     /// The file that upstream's installer writes for its plugin: the same names, keys in the same (alphabetical) order.
     pub(crate) fn kubeconfig(&self, server_url: &str, token: &str) -> String {
+        let names = Names { cluster: "local", user: "istio-cni", context: "istio-cni-context" };
+        self.kubeconfig_of(server_url, token, &names)
+    }
+
+    /// The same under other names.
+    pub(crate) fn kubeconfig_of(&self, server_url: &str, token: &str, names: &Names) -> String {
         let ca = STANDARD.encode(&self.ca_pem);
         let (server, token) = (scalar(server_url), scalar(token));
+        let Names { cluster, user, context } = names;
         format!(
             "\
 apiVersion: v1
@@ -67,22 +74,29 @@ clusters:
 - cluster:
     certificate-authority-data: {ca}
     server: {server}
-  name: local
+  name: {cluster}
 contexts:
 - context:
-    cluster: local
-    user: istio-cni
-  name: istio-cni-context
-current-context: istio-cni-context
+    cluster: {cluster}
+    user: {user}
+  name: {context}
+current-context: {context}
 kind: Config
 preferences: {{}}
 users:
-- name: istio-cni
+- name: {user}
   user:
     token: {token}
 "
         )
     }
+}
+
+/// Names in a kubeconfig.
+pub(crate) struct Names {
+    pub(crate) cluster: &'static str,
+    pub(crate) user: &'static str,
+    pub(crate) context: &'static str,
 }
 
 /// A YAML scalar: plain where that is safe, else double-quoted (a JSON string is one).

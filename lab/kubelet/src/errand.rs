@@ -2,21 +2,23 @@
 //! Programs that somebody runs beside what pods run: the tools under test as an operator calls them, the system's own.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::{CniAnswer, Errand};
 use nix::sched::{CloneFlags, setns, unshare};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
 use crate::node::NetnsNode;
 use crate::process::Program;
+use crate::rights::Rights;
 
 /// `PATH` of the node.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl NetnsNode {
     pub(crate) async fn run_errand(&self, errand: Errand) -> Result<CniAnswer, Error> {
@@ -65,26 +67,40 @@ pub(crate) async fn beside(process: u32, words: &[&str], deadline: Duration) -> 
     command.args(arguments).env_clear().current_dir("/").kill_on_drop(true);
     command.envs(environment.iter().filter_map(|variable| variable.split_once('=')));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let namespace = |name: &str| {
-        let path = of.join("ns").join(name);
-        fs::File::open(&path).map_err(Error::file("open", path))
-    };
-    let (mounts, processes) = (namespace("mnt")?, namespace("pid")?);
-    let spawn = move || {
-        // A process has what the thread has that starts it, and this thread ends with that.
-        unshare(CloneFlags::CLONE_FS)?;
-        setns(&mounts, CloneFlags::CLONE_NEWNS)?;
-        // Otherwise it has no number, and no /proc/self, in the /proc that it sees.
-        setns(&processes, CloneFlags::CLONE_NEWPID)?;
-        command.spawn()
-    };
-    let entered = netns::inside(&of.join("ns/net"), spawn).await?;
+    let entered = spawn_beside(process, command, Rights::ALL).await?;
     let child = entered.map_err(Error::system("start a program in a container"))?;
     let output = tokio::time::timeout(deadline, child.wait_with_output())
         .await
         .map_err(|_| Error::Deadline { what: format!("the end of {program}"), deadline })?
         .map_err(Error::system("wait for a process"))?;
     Ok(answer(&output, started))
+}
+
+/// Starts a program beside a process: in its network, its files and among its processes.
+pub(crate) async fn spawn_beside(
+    process: u32,
+    mut command: Command,
+    rights: Rights,
+) -> Result<io::Result<Child>, Error> {
+    let of = PathBuf::from(format!("/proc/{process}/ns"));
+    let namespace = |name: &str| {
+        let path = of.join(name);
+        fs::File::open(&path).map_err(Error::file("open", path))
+    };
+    let (mounts, processes) = (namespace("mnt")?, namespace("pid")?);
+    let spawn = move || {
+        let enter = || {
+            // A process has what the thread has that starts it, and this thread ends with that.
+            unshare(CloneFlags::CLONE_FS)?;
+            setns(&mounts, CloneFlags::CLONE_NEWNS)?;
+            // Otherwise it has no number, and no /proc/self, in the /proc that it sees.
+            setns(&processes, CloneFlags::CLONE_NEWPID)
+        };
+        enter().map_err(|errno| Error::system("enter a container")(errno.into()))?;
+        rights.take_on()?;
+        Ok(command.spawn())
+    };
+    netns::inside(&of.join("net"), spawn).await?
 }
 
 /// Runs a program to its end.

@@ -13,6 +13,7 @@
 //! | [`furnish`], [`env`], [`volumes`], [`account`], [`probe`] | what its containers find, and how one is found ready |
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
+//! | [`output`], [`logs`], [`exec`] | what containers print; `kubectl logs` and `kubectl exec` |
 //! | [`errand`] | programs that somebody runs beside what pods run |
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
@@ -29,11 +30,14 @@ pub mod ending;
 pub mod env;
 pub mod errand;
 pub mod error;
+pub mod exec;
 pub mod furnish;
 pub mod life;
+pub mod logs;
 pub mod netns;
 pub mod node;
 pub mod options;
+pub mod output;
 pub mod pids;
 pub mod pod;
 pub mod probe;

@@ -24,7 +24,7 @@ use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Container, Ending, Surroundings};
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
+use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6, SYSTEM_NAMESPACE};
 use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::rootfs::SharedDirectory;
@@ -142,7 +142,7 @@ impl NetnsNode {
             "plugin_log_level": "debug",
             "cni_agent_run_dir": self.paths.run_dir,
             "exclude_namespaces": ["kube-system"],
-            "pod_namespace": crate::tier::SYSTEM_NAMESPACE,
+            "pod_namespace": SYSTEM_NAMESPACE,
         });
         for (key, value) in &self.options.plugin_conf {
             plugin[key] = value.clone();

@@ -2,7 +2,7 @@
 //! One process in a namespace: started under a user, awaited until its first line says that it is up, killed, its output
 //! kept for evidence.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -19,15 +19,13 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::netns;
+use crate::output::{Output, Stream};
 use crate::pids::Pids;
 use crate::rights::Rights;
 use crate::rootfs::{self, Mount, Root};
 
 /// Resolver configuration of a process.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-
-/// Retained lines of a process' output: enough to explain a failure.
-const KEPT_LINES: usize = 1000;
 
 /// A program to start.
 #[derive(Debug, Clone)]
@@ -158,7 +156,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    fn of(status: ExitStatus) -> Self {
+    pub(crate) fn of(status: ExitStatus) -> Self {
         status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or_default()), Self::Code)
     }
 
@@ -172,48 +170,13 @@ impl Exit {
     }
 }
 
-/// The lines that a process printed, oldest first; the oldest are dropped when there are too many.
-#[derive(Debug, Clone, Default)]
-pub struct Output(Arc<watch::Sender<VecDeque<String>>>);
-
-impl Output {
-    /// Retained lines.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        self.0.borrow().iter().cloned().collect()
-    }
-
-    /// Waits for a line with `fragment` in it.
-    ///
-    /// # Errors
-    /// There is none before the deadline.
-    pub async fn until(&self, fragment: &str, deadline: Duration) -> Result<String, Error> {
-        let find = |lines: &VecDeque<String>| lines.iter().find(|line| line.contains(fragment)).cloned();
-        let mut lines = self.0.subscribe();
-        let found = tokio::time::timeout(deadline, lines.wait_for(|lines| find(lines).is_some())).await;
-        match found {
-            Ok(Ok(lines)) => Ok(find(&lines).unwrap_or_default()),
-            // The sender lives in `self`.
-            Ok(Err(_)) | Err(_) => {
-                Err(Error::Deadline { what: format!("a line with {fragment:?}"), deadline })
-            }
-        }
-    }
-
-    fn push(&self, line: String) {
-        self.0.send_modify(|lines| {
-            if lines.len() == KEPT_LINES {
-                lines.pop_front();
-            }
-            lines.push_back(line);
-        });
-    }
-}
+/// End of a process and its time, once it has ended.
+pub type ExitWatch = watch::Receiver<Option<(Exit, Timestamp)>>;
 
 /// A started process; dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
-    exit: watch::Receiver<Option<(Exit, Timestamp)>>,
+    exit: ExitWatch,
     printed: watch::Receiver<bool>,
     signals: mpsc::UnboundedSender<Signal>,
     output: Output,
@@ -239,11 +202,12 @@ impl Process {
         drop(child.stdin.take());
         let pid = child.id();
         let (printed_first, printed) = watch::channel(false);
+        let run = output.begin();
         if let Some(stdout) = child.stdout.take() {
-            tokio::spawn(keep(stdout, output.clone(), Some(printed_first)));
+            tokio::spawn(keep(stdout, output.stream(run), Some(printed_first)));
         }
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(keep(stderr, output.clone(), None));
+            tokio::spawn(keep(stderr, output.stream(run), None));
         }
         let (ended, exit) = watch::channel(None);
         let (signals, wanted) = mpsc::unbounded_channel();
@@ -321,6 +285,12 @@ impl Process {
         *self.exit.borrow()
     }
 
+    /// Its end, for those who outlive it.
+    #[must_use]
+    pub fn exits(&self) -> ExitWatch {
+        self.exit.clone()
+    }
+
     /// Waits for its end, however long that takes.
     pub fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut exit = self.exit.clone();
@@ -364,7 +334,7 @@ async fn attend(
     ended.send_replace(Some((status.map_or(Exit::Signal(9), Exit::of), Timestamp::now())));
 }
 
-async fn keep(stream: impl AsyncRead + Unpin, output: Output, first: Option<watch::Sender<bool>>) {
+async fn keep(stream: impl AsyncRead + Unpin, output: Stream, first: Option<watch::Sender<bool>>) {
     let mut lines = BufReader::new(stream).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         output.push(line);

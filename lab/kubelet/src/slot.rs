@@ -14,8 +14,9 @@ use crate::cni::chain::Attachment;
 use crate::containers::Container;
 use crate::error::Error;
 use crate::furnish::Kept;
+use crate::output::Output;
 use crate::pod::Plan;
-use crate::process::Output;
+use crate::process::ExitWatch;
 use crate::sandbox::Sandbox;
 
 /// Progress of a pod.
@@ -69,6 +70,8 @@ pub struct Shown {
     pub outputs: Vec<(String, Output)>,
     /// Pids of running containers.
     pub pids: Vec<(String, u32)>,
+    /// Ends of containers' processes.
+    pub exits: Vec<(String, ExitWatch)>,
 }
 
 impl Slot {
@@ -155,6 +158,7 @@ impl Slot {
             shown.outputs = outputs.collect();
             let pids = containers.iter().filter_map(|c| Some((c.name.clone(), c.process.pid()?)));
             shown.pids = pids.collect();
+            shown.exits = containers.iter().map(|c| (c.name.clone(), c.process.exits())).collect();
         });
     }
 

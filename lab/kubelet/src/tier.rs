@@ -22,16 +22,16 @@ use crate::controller;
 use crate::daemonset;
 use crate::errand;
 use crate::error::Error;
+use crate::logs::NodeKubelets;
 use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
+pub use crate::options::SYSTEM_NAMESPACE;
 use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
 use crate::probe::{self, Seen};
 use crate::probes;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
-/// Namespace of the agent and its service account.
-pub const SYSTEM_NAMESPACE: &str = "istio-system";
 /// Service account of agent and plugin.
 pub const SERVICE_ACCOUNT: &str = "istio-cni";
 /// Address of the API server on every node.
@@ -82,6 +82,7 @@ impl NetnsCluster {
             register(&api, &node)?;
             nodes.push(Arc::new(node));
         }
+        api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
         let changes = api.subscribe();
         let follows = api.clone();
         let controllers = [

@@ -122,7 +122,7 @@ impl Workload for NetnsWorkload {
 
     fn logs(&self) -> Vec<String> {
         let outputs = self.slot.shown().outputs.into_iter();
-        let lines = |(name, output): (String, crate::process::Output)| {
+        let lines = |(name, output): (String, crate::output::Output)| {
             output.lines().into_iter().map(move |line| format!("{name}: {line}"))
         };
         outputs.flat_map(lines).collect()

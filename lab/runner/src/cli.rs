@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 const EXAMPLES: &str = "\
@@ -18,6 +18,7 @@ Examples:
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
+  cnilab up                                a cluster that stays, for kubectl; Ctrl-C ends it
   cnilab steps conflist                    steps that speak of it, with examples
   cnilab doctor                            what this machine can do
 
@@ -44,6 +45,8 @@ pub enum Command {
     /// Builds the binaries, enters a sandbox and runs features
     #[command(after_help = EXAMPLES)]
     Run(RunArgs),
+    /// Starts a cluster that stays until Ctrl-C, and prints how kubectl reaches it
+    Up(UpArgs),
     /// Builds the production binaries as a run does and prints the directory that they are in
     Build(BuildArgs),
     /// Lists features, scenarios, what they need and the defects that they must catch
@@ -121,6 +124,39 @@ pub struct RunArgs {
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
+}
+
+/// Arguments of `up`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct UpArgs {
+    /// Number of nodes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
+    pub nodes: u8,
+    /// Where the kubeconfig goes [default: target/lab/up/kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The directory with the binaries of the nodes; without it they are built from this workspace
+    #[arg(long, value_name = "DIR")]
+    pub sut: Option<PathBuf>,
+    /// Port of the API on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+    /// Nodes without the mesh plugin, for whoever installs a node agent themselves
+    #[arg(long)]
+    pub bare: bool,
+    /// What is printed once the cluster is there
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Form of what is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Format {
+    /// Commands to type
+    #[default]
+    Text,
+    /// One line of JSON: kubeconfig, server
+    Json,
 }
 
 /// Arguments of `build`.

@@ -11,6 +11,7 @@
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
 //! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
+//! | [`up`] | a cluster that stays, for kubectl |
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
 //! | [`world`], [`tier`], [`pod`], [`steps`] | a scenario's world, and the steps that act on it |
@@ -47,6 +48,7 @@ pub mod stopwatch;
 pub mod sut;
 pub mod tier;
 pub mod truth;
+pub mod up;
 pub mod verdict;
 pub mod vocabulary;
 pub mod world;

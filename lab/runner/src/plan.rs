@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Orders of the outer process to the first process of the sandbox: everything that was decided outside.
 
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::RunArgs;
+use crate::cli::{RunArgs, UpArgs};
 use crate::mutants::Mutants;
 
 /// Privilege of the sandbox.
@@ -77,6 +78,7 @@ pub struct Orders {
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     Run(Box<Plan>),
+    Up(Box<UpPlan>),
     /// Report the capabilities of the environment.
     Doctor {
         /// Optional tools count as well.
@@ -84,6 +86,20 @@ pub enum Task {
         /// Why production binaries that are built here are not of musl, if they are not.
         without_musl: Option<String>,
     },
+}
+
+/// A cluster that stays, decided.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UpPlan {
+    /// Command line.
+    pub args: UpArgs,
+    /// Path of the kubeconfig, absolute.
+    pub kubeconfig: PathBuf,
+    pub sut: Sut,
+    /// Binary of the lab's pods.
+    pub workload: PathBuf,
+    /// Descriptor of the API's listener, which is in the user's network namespace.
+    pub listener: RawFd,
 }
 
 /// The sandbox, as the outer process made it.

@@ -93,18 +93,18 @@ async fn connect(plan: &Plan) -> anyhow::Result<Option<Session>> {
 
 /// The signals that end a run. Listening begins once and early: the first process of a pid namespace gets no signal that it
 /// has no handler for, and what comes between two listeners is lost.
-struct Termination {
+pub(crate) struct Termination {
     term: Signal,
     int: Signal,
 }
 
 impl Termination {
-    fn listen() -> anyhow::Result<Self> {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
     /// Returns after one of them has arrived.
-    async fn came(&mut self) {
+    pub(crate) async fn came(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}

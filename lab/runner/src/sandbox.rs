@@ -14,10 +14,11 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use nix::sched::CloneFlags;
 use nix::unistd::geteuid;
 
@@ -49,6 +50,14 @@ pub fn run(task: Task) -> anyhow::Result<Exit> {
         .context("cannot start the sandbox")?;
     hand_over(ours, &Orders { task, place: Place { privilege, outer_pid: child.id() } })?;
     signals.wait_for(&mut child)
+}
+
+/// Rejects paths that a sandbox would not see: it has a `/run` of its own.
+pub fn require_visible<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> anyhow::Result<()> {
+    match paths.into_iter().find(|path| path.starts_with("/run")) {
+        Some(path) => bail!("{} lies below /run, which the sandbox replaces", path.display()),
+        None => Ok(()),
+    }
 }
 
 /// Enters the namespaces. A refusal is not an error: it is what the report has to say.

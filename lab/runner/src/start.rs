@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use nix::unistd::Pid;
 
 use crate::catalogue::Catalogue;
@@ -14,7 +14,7 @@ use crate::locate::Workspace;
 use crate::mutants::{Mutants, weave};
 use crate::plan::{Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
-use crate::{board, list, sut, vocabulary};
+use crate::{board, doctor, list, run, sut, up, vocabulary};
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
 const JOBS_PER_CORE: usize = 3;
@@ -22,18 +22,28 @@ const JOBS_PER_CORE: usize = 3;
 /// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Run(args) => run(args),
+        Command::Run(args) => plan_run(args),
+        Command::Up(args) => up::start(args),
         Command::Build(args) => build(&args),
         Command::List(selection) => list(&selection),
         Command::Steps { word } => steps(&word),
         Command::Doctor { strict } => {
             sandbox::run(Task::Doctor { strict, without_musl: sut::without_musl() })
         }
-        Command::Inside => inside::main(),
+        Command::Inside => inside::main(perform),
         Command::MapIds { pid } => {
             ids::map_ids(Pid::from_raw(i32::try_from(pid)?))?;
             Ok(Exit::Ok)
         }
+    }
+}
+
+/// Does a task in the sandbox.
+async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
+    match task {
+        Task::Run(plan) => Box::pin(run::run(*plan, place)).await,
+        Task::Up(plan) => Box::pin(up::stay(*plan, place)).await,
+        Task::Doctor { strict, without_musl } => doctor::run(&place, strict, without_musl.as_deref()).await,
     }
 }
 
@@ -80,7 +90,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn run(args: RunArgs) -> anyhow::Result<Exit> {
+fn plan_run(args: RunArgs) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
     let catalogue = match select(&workspace, &args.selection) {
         Ok(catalogue) => catalogue,
@@ -110,11 +120,7 @@ fn run(args: RunArgs) -> anyhow::Result<Exit> {
         Err(error) => return Err(error),
     };
     let workload = sut::build_workload(&workspace)?;
-    for path in [&sut.dir, &workload] {
-        if path.starts_with("/run") {
-            bail!("{} lies below /run, which the sandbox replaces", path.display());
-        }
-    }
+    sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
     let built = args.sut.is_none() && args.mutant.is_none();
     sandbox::run(Task::Run(Box::new(Plan {
@@ -157,11 +163,7 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
     if args.mutant.is_some() {
         return sut::inspect_all(&sut::build_mutants(workspace)?);
     }
-    let sut = sut::inspect_all(&sut::build(workspace)?)?;
-    if let Some(binary) = sut.binaries.iter().find(|binary| !binary.is_static) {
-        bail!("{} is not static: a node has no libraries that it could rely on", binary.path.display());
-    }
-    Ok(sut)
+    sut::build_static(workspace)
 }
 
 /// A scenario with a defect is mostly idle: it waits for events that do not come.

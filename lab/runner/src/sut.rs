@@ -61,6 +61,15 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     )
 }
 
+/// Builds the binaries that ship, and inspects them.
+pub fn build_static(workspace: &Workspace) -> anyhow::Result<Sut> {
+    let sut = inspect_all(&build(workspace)?)?;
+    if let Some(binary) = sut.binaries.iter().find(|binary| !binary.is_static) {
+        bail!("{} is not static: a node has no libraries that it could rely on", binary.path.display());
+    }
+    Ok(sut)
+}
+
 /// Builds the binaries with all named defects in them and returns their directory. They never run on a node: that they are built soon
 /// matters more than how fast they start.
 ///

@@ -12,10 +12,12 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::exit::Exit;
-use crate::plan::{Orders, Privilege, Task};
+use crate::plan::{Orders, Place, Privilege, Task};
 
-/// Runs the orders from standard input.
-pub fn main() -> anyhow::Result<Exit> {
+/// Has the task of the orders from standard input done.
+pub fn main<D: Future<Output = anyhow::Result<Exit>>>(
+    perform: impl FnOnce(Task, Place) -> D,
+) -> anyhow::Result<Exit> {
     let Orders { task, mut place } = orders()?;
     // Blocked in the outer process, which reads them elsewhere, and inherited from it.
     SigSet::all().thread_unblock().context("cannot unblock signals")?;
@@ -25,14 +27,7 @@ pub fn main() -> anyhow::Result<Exit> {
         place.privilege = Privilege::Denied { reason: format!("{error:#}") };
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let exit = runtime.block_on(async {
-        match task {
-            Task::Run(plan) => Box::pin(crate::run::run(*plan, place)).await,
-            Task::Doctor { strict, without_musl } => {
-                crate::doctor::run(&place, strict, without_musl.as_deref()).await
-            }
-        }
-    });
+    let exit = runtime.block_on(perform(task, place));
     // Whatever a scenario left on a blocking thread ends with this process.
     runtime.shutdown_background();
     exit

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lines that the processes of a container printed, one process after the other: evidence, and the container's log.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::Timestamp;
+use tokio::sync::watch;
+
+use crate::error::Error;
+
+/// Retained lines: enough to explain a failure. A kubelet's default is 10 MiB before a log is rotated.
+const KEPT_LINES: usize = 1000;
+
+/// A line that a process printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub at: Timestamp,
+    /// Number of the process, from 1.
+    pub run: u32,
+    pub text: String,
+}
+
+/// Retained lines, oldest first; the oldest are dropped when there are too many.
+#[derive(Debug, Default)]
+pub struct Printed {
+    lines: VecDeque<Line>,
+    /// Number of lines that were dropped.
+    dropped: usize,
+    /// Number of processes so far.
+    runs: u32,
+    /// Open streams of the last one.
+    open: u32,
+}
+
+impl Printed {
+    /// Number of processes so far.
+    #[must_use]
+    pub fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    /// True if a process prints nothing any more.
+    #[must_use]
+    pub fn is_over(&self, run: u32) -> bool {
+        self.runs != run || self.open == 0
+    }
+
+    /// Lines from a place on, and the place after them. Places count all lines that were ever printed.
+    pub fn since(&self, place: usize) -> (impl Iterator<Item = &Line>, usize) {
+        let known = place.saturating_sub(self.dropped);
+        (self.lines.iter().skip(known), self.dropped + self.lines.len())
+    }
+}
+
+/// Output of a container.
+#[derive(Debug, Clone, Default)]
+pub struct Output(Arc<watch::Sender<Printed>>);
+
+impl Output {
+    /// Retained lines.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.0.borrow().lines.iter().map(|line| line.text.clone()).collect()
+    }
+
+    /// Notifies of new lines.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Printed> {
+        self.0.subscribe()
+    }
+
+    /// Waits for a line with `fragment` in it.
+    ///
+    /// # Errors
+    /// There is none before the deadline.
+    pub async fn until(&self, fragment: &str, deadline: Duration) -> Result<String, Error> {
+        let find = |printed: &Printed| {
+            let mut lines = printed.lines.iter();
+            lines.find(|line| line.text.contains(fragment)).map(|line| line.text.clone())
+        };
+        let mut printed = self.0.subscribe();
+        let found = tokio::time::timeout(deadline, printed.wait_for(|printed| find(printed).is_some())).await;
+        match found {
+            Ok(Ok(printed)) => Ok(find(&printed).unwrap_or_default()),
+            // The sender lives in `self`.
+            Ok(Err(_)) | Err(_) => {
+                Err(Error::Deadline { what: format!("a line with {fragment:?}"), deadline })
+            }
+        }
+    }
+
+    /// Begins the output of another process; returns its number.
+    pub(crate) fn begin(&self) -> u32 {
+        self.0.send_modify(|printed| {
+            printed.runs += 1;
+            printed.open = 0;
+        });
+        self.0.borrow().runs
+    }
+
+    /// A stream of a process.
+    pub(crate) fn stream(&self, run: u32) -> Stream {
+        self.0.send_modify(|printed| printed.open += 1);
+        Stream { output: self.clone(), run }
+    }
+}
+
+/// A stream that is being read; closed on drop.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    output: Output,
+    run: u32,
+}
+
+impl Stream {
+    pub(crate) fn push(&self, text: String) {
+        let line = Line { at: Timestamp::now(), run: self.run, text };
+        self.output.0.send_modify(|printed| {
+            if printed.lines.len() == KEPT_LINES {
+                printed.lines.pop_front();
+                printed.dropped += 1;
+            }
+            printed.lines.push_back(line);
+        });
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.output.0.send_modify(|printed| {
+            if printed.runs == self.run {
+                printed.open = printed.open.saturating_sub(1);
+            }
+        });
+    }
+}

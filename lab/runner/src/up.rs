@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cnilab up`: an embedded cluster that stays until it is told to end, and a kubeconfig for it.
+//!
+//! The sandbox has a network of its own, and kubectl runs outside of it. A socket stays in the namespace that it was made in: so the API's
+//! listener is made before the sandbox, and its descriptor is inherited.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use kubelet::{ClusterOptions, Installed, NetnsCluster};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde_json::json;
+
+use crate::cli::{Format, UpArgs};
+use crate::exit::Exit;
+use crate::locate::Workspace;
+use crate::plan::{Place, Privilege, Task, UpPlan};
+use crate::run::Termination;
+use crate::{board, net, sandbox, sut};
+
+/// Files of the cluster: in the sandbox' own `/run`.
+const DIRECTORY: &str = "/run/cnilab/up";
+
+/// First backoff of a kubelet, as of a real one.
+const BACK_OFF: Duration = Duration::from_secs(10);
+
+/// Period of probes. A real default is ten seconds, and who waits at a terminal gains nothing by it.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Outside of the sandbox: builds, listens, decides.
+pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
+    let workspace = Workspace::find()?;
+    let sut = match &args.sut {
+        Some(dir) => match sut::inspect_all(dir) {
+            Ok(sut) => sut,
+            Err(error) => {
+                eprintln!("cnilab: --sut: {error:#}");
+                return Ok(Exit::Usage);
+            }
+        },
+        None => sut::build_static(&workspace)?,
+    };
+    let workload = sut::build_workload(&workspace)?;
+    let kubeconfig =
+        args.kubeconfig.clone().unwrap_or_else(|| workspace.root.join("target/lab/up/kubeconfig"));
+    let kubeconfig = std::path::absolute(kubeconfig)?;
+    sandbox::require_visible([&sut.dir, &workload, &kubeconfig])?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
+        .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
+    fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
+    let plan = UpPlan { args, kubeconfig, sut, workload, listener: listener.as_raw_fd() };
+    sandbox::run(Task::Up(Box::new(plan)))
+}
+
+/// Inside of the sandbox: starts the cluster and keeps it until a signal comes.
+pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
+    let mut termination = Termination::listen()?;
+    if let Privilege::Denied { reason } = &place.privilege {
+        eprintln!("cnilab: no cluster can be started here: {reason} (cnilab doctor says more)");
+        return Ok(Exit::Partial);
+    }
+    let listener = inherited(plan.listener);
+    let address = listener.local_addr().context("the API's listener was not inherited")?;
+    net::raise_loopback().await.context("cannot bring lo up")?;
+    eprintln!("starting {}", count(plan.args.nodes));
+    let cluster = tokio::select! {
+        started = NetnsCluster::start(options(&plan)) => started.context("cannot start the cluster")?,
+        () = termination.came() => return Ok(Exit::Interrupted),
+    };
+    let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
+    let server = format!("https://{address}");
+    let kubeconfig = cluster.api().admin_kubeconfig(&server);
+    write(&plan.kubeconfig, &kubeconfig)?;
+    board::say(&told(&plan, &server));
+    eprintln!("{} until Ctrl-C", count(plan.args.nodes));
+    termination.came().await;
+    eprintln!("ending");
+    remove(&plan.kubeconfig, &kubeconfig);
+    served.stop().await;
+    for failure in cluster.stop().await.context("cannot end the cluster")? {
+        eprintln!("cnilab: {failure}");
+    }
+    Ok(Exit::Ok)
+}
+
+fn options(plan: &UpPlan) -> ClusterOptions {
+    let mut options = ClusterOptions::new(Path::new(DIRECTORY), &plan.workload, &plan.sut.dir);
+    options.nodes = (1..=plan.args.nodes).map(|number| format!("node-{number}")).collect();
+    options.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
+    options.back_off = Some(BACK_OFF);
+    options.probes_in_time = true;
+    options.probe_every = PROBE_EVERY;
+    options
+}
+
+fn count(nodes: u8) -> String {
+    if nodes == 1 { "a cluster of one node".to_owned() } else { format!("a cluster of {nodes} nodes") }
+}
+
+/// Printed once kubectl can be used.
+fn told(plan: &UpPlan, server: &str) -> String {
+    let kubeconfig = &plan.kubeconfig;
+    match plan.args.output {
+        Format::Json => json!({ "kubeconfig": kubeconfig, "server": server }).to_string(),
+        Format::Text => {
+            let quoted = kubeconfig.display().to_string().replace('\'', r"'\''");
+            format!(
+                "export KUBECONFIG='{quoted}'\nkubectl get nodes\nkubectl run web --image=cnilab/workload -- app --listen tcp:8080"
+            )
+        }
+    }
+}
+
+/// Writes a kubeconfig: it has a token, and is its owner's alone. One that is there is replaced.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let Some(directory) = path.parent() else { bail!("{} is no file", path.display()) };
+    let cannot = || format!("cannot write {}", path.display());
+    fs::create_dir_all(directory).with_context(cannot)?;
+    // The mode of a temporary file is 0600.
+    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(cannot)?;
+    file.write_all(text.as_bytes()).with_context(cannot)?;
+    file.persist(path).with_context(cannot)?;
+    Ok(())
+}
+
+/// Removes the kubeconfig, unless it is another cluster's by now.
+fn remove(path: &PathBuf, text: &str) {
+    if fs::read_to_string(path).is_ok_and(|now| now == text) {
+        // It names a cluster that is gone: harmless.
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[expect(unsafe_code, reason = "a descriptor that was inherited has a number only")]
+fn inherited(listener: RawFd) -> TcpListener {
+    // SAFETY: the outer process left it open for this one, and nothing here has touched it; one that is closed is an error of its first use.
+    TcpListener::from(unsafe { OwnedFd::from_raw_fd(listener) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_is_its_owners_and_goes_with_its_cluster() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("up/kubeconfig");
+        write(&path, "one").unwrap();
+        write(&path, "two").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        remove(&path, "one");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two", "it is another cluster's");
+        remove(&path, "two");
+        assert!(!path.exists());
+    }
+}
