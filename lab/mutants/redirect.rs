@@ -4,7 +4,7 @@
 use crate::config::{Config, DNS_PORT, OUTBOUND_MARK};
 use crate::list::Selection;
 use crate::ruleset::{
-    Chain, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Match, Origin, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Scope, Sense, Table, Target,
 };
 
 const TCP: Match = Match::Protocol(Protocol::Tcp);
@@ -52,7 +52,7 @@ fn excluded_inbound(port: &Port) -> Rule {
         table: Table::Nat,
         chain: Chain::IstioInbound,
         scope: Scope::Both,
-        place: Place::Append,
+        place: RulePlace::Append,
         matches: vec![TCP, Match::DestinationPort(Sense::Is, port.clone())],
         target: Target::Return,
         origin: Origin::ExcludeInboundPorts,

@@ -18,7 +18,7 @@ use crate::manifests::Request;
 use crate::status::StatusOutput;
 use crate::taint;
 use manifests::setting::Kind;
-use manifests::setting::{Change, From, Setting};
+use manifests::setting::{From, Setting, TakesEffect};
 use manifests::table;
 
 const EXAMPLES: &str = "\
@@ -120,11 +120,11 @@ fn definition() -> Clap {
 /// Tells a person what clap says of these words. A mistake ends with 1, as upstream's; one in a command that upstream does not have ends with
 /// [`USAGE`], because 1 is an answer of such a command.
 #[must_use]
-pub fn told(error: &clap::Error, words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let told = error.print();
+pub fn report(error: &clap::Error, words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let printed = error.print();
     let commands: Vec<_> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();
     let commanded = words.into_iter().skip(1).any(|word| commands.iter().any(|name| word == name.as_str()));
-    match (error.use_stderr() || told.is_err(), commanded) {
+    match (error.use_stderr() || printed.is_err(), commanded) {
         (false, _) => ExitCode::SUCCESS,
         (true, false) => ExitCode::FAILURE,
         (true, true) => ExitCode::from(USAGE),
@@ -169,7 +169,7 @@ fn argument(key: &'static Setting) -> Arg {
         .global(true)
         .action(ArgAction::Set)
         .overrides_with(key.name)
-        .hide(key.change == Change::Unread);
+        .hide(key.change == TakesEffect::Unread);
     match key.kind {
         Kind::Bool => {
             argument.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
@@ -254,16 +254,16 @@ mod tests {
         ] {
             let all = ["install-cni"].iter().chain(&words).map(OsString::from);
             let error = read(&words).unwrap_err();
-            assert_eq!(format!("{:?}", told(&error, all)), format!("{code:?}"), "{words:?}");
+            assert_eq!(format!("{:?}", report(&error, all)), format!("{code:?}"), "{words:?}");
         }
     }
 
     #[test]
     fn a_command_that_reads_no_flag_of_the_agent_shows_none_and_hears_them() {
-        let told = |command: &str| read(&[command, "--help"]).unwrap_err().to_string();
-        assert!(!told("manifests").contains("--chained-cni-plugin"), "{}", told("manifests"));
+        let help = |command: &str| read(&[command, "--help"]).unwrap_err().to_string();
+        assert!(!help("manifests").contains("--chained-cni-plugin"), "{}", help("manifests"));
         assert!(
-            told("manifests").contains("--kube-version") && told("status").contains("--chained-cni-plugin")
+            help("manifests").contains("--kube-version") && help("status").contains("--chained-cni-plugin")
         );
         assert_eq!(given(&["manifests", "--chained-cni-plugin=false"]).len(), 1);
         assert_eq!(given(&["--chained-cni-plugin=false", "manifests"]).len(), 1);

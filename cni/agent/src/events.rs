@@ -30,7 +30,7 @@ const LAST_LIMIT: Duration = Duration::from_secs(3);
 /// Waits between tries of one write. Four tries in all; then the next event has its turn.
 const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(16)];
 
-/// Why an event is recorded: what `kubectl get events` has in its column `REASON`.
+/// Reason of an event (`REASON` in `kubectl get events`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventReason {
     /// A broken pod was deleted; upstream's.

@@ -69,13 +69,13 @@ pub struct Ready {
 }
 
 /// Listens on `port`, on every address of the pod, and answers until `stop`. A port that is taken is tried again.
-pub async fn serve(port: u16, purpose: Purpose, told: HttpState, stop: CancellationToken) {
+pub async fn serve(port: u16, purpose: Purpose, state: HttpState, stop: CancellationToken) {
     let mut said = false;
     while !stop.is_cancelled() {
         match listen(port).await {
             Ok(listener) => {
                 tracing::info!(target: "cni-agent", port, ?purpose, "listening");
-                return answer_all(listener, purpose, told, stop).await;
+                return answer_all(listener, purpose, state, stop).await;
             }
             Err(error) if !said => {
                 tracing::error!(target: "cni-agent", port, ?purpose, %error, "failed to listen; trying again every 5 s");
@@ -98,17 +98,17 @@ async fn listen(port: u16) -> io::Result<TcpListener> {
 }
 
 /// Answers on `listener` until `stop`. Connections that are open then end by their own limit.
-pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: HttpState, stop: CancellationToken) {
+pub async fn answer_all(listener: TcpListener, purpose: Purpose, state: HttpState, stop: CancellationToken) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     while let Some(permit) = stop.run_until_cancelled(free.clone().acquire_owned()).await {
         match stop.run_until_cancelled(listener.accept()).await {
             None => return,
             Some(Ok((stream, peer))) => {
-                let told = told.clone();
+                let state = state.clone();
                 tokio::spawn(async move {
                     // A peer that is slow or gone harms itself.
                     let _ =
-                        timeout(CONNECTION_LIMIT, answer_one(stream, Asker::at(peer), purpose, told)).await;
+                        timeout(CONNECTION_LIMIT, answer_one(stream, Asker::at(peer), purpose, state)).await;
                     drop(permit);
                 });
             }
@@ -120,9 +120,14 @@ pub async fn answer_all(listener: TcpListener, purpose: Purpose, told: HttpState
     }
 }
 
-async fn answer_one(stream: TcpStream, asker: Asker, purpose: Purpose, told: HttpState) -> hyper::Result<()> {
+async fn answer_one(
+    stream: TcpStream,
+    asker: Asker,
+    purpose: Purpose,
+    state: HttpState,
+) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let response = answer(purpose, asker, &request, &told);
+        let response = answer(purpose, asker, &request, &state);
         async move { Ok::<_, Infallible>(response) }
     });
     http1::Builder::new()
@@ -151,7 +156,7 @@ impl Asker {
 
 type HttpResponse = Response<Full<Bytes>>;
 
-fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, told: &HttpState) -> HttpResponse {
+fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, state: &HttpState) -> HttpResponse {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -159,18 +164,18 @@ fn answer<Body>(purpose: Purpose, asker: Asker, request: &Request<Body>, told: &
     }
     let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match (purpose, request.uri().path()) {
-        (Purpose::Monitoring, "/metrics") => metrics(told, Exposition::for_accept(accept)),
+        (Purpose::Monitoring, "/metrics") => metrics(state, Exposition::for_accept(accept)),
         (Purpose::Health, "/healthz") => plain(StatusCode::OK, "ok\n"),
-        (Purpose::Health, "/readyz") => ready(&told.readiness.missing(), accept),
-        (Purpose::Health, "/settings") => settings(asker, &told.settings.borrow()),
+        (Purpose::Health, "/readyz") => ready(&state.readiness.missing(), accept),
+        (Purpose::Health, "/settings") => settings(asker, &state.settings.borrow()),
         (Purpose::Monitoring, _) => plain(StatusCode::NOT_FOUND, "here is /metrics\n"),
         (Purpose::Health, _) => plain(StatusCode::NOT_FOUND, "here are /healthz and /readyz\n"),
     }
 }
 
-fn metrics(told: &HttpState, exposition: Exposition) -> HttpResponse {
-    told.metrics.readiness(&told.readiness.missing());
-    match told.metrics.scrape(exposition) {
+fn metrics(state: &HttpState, exposition: Exposition) -> HttpResponse {
+    state.metrics.readiness(&state.readiness.missing());
+    match state.metrics.scrape(exposition) {
         Ok(text) => body(StatusCode::OK, exposition.content_type(), text),
         Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "a metric cannot be written\n"),
     }

@@ -21,9 +21,9 @@ impl Server {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
         let (address, stop, readiness) =
             (listener.local_addr().unwrap(), CancellationToken::new(), Readiness::default());
-        let told =
+        let state =
             HttpState { metrics: Metrics::default(), readiness: readiness.clone(), settings: nothing_said() };
-        tokio::spawn(answer_all(listener, purpose, told, stop.clone()));
+        tokio::spawn(answer_all(listener, purpose, state, stop.clone()));
         Self { address, readiness, stop }
     }
 
@@ -130,8 +130,8 @@ async fn a_port_that_is_taken_is_no_reason_to_end_and_stop_is() {
     let taken = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).await.unwrap();
     let port = taken.local_addr().unwrap().port();
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let told = HttpState { metrics: Metrics::default(), readiness, settings: nothing_said() };
-    let server = tokio::spawn(serve(port, Purpose::Health, told, stop.clone()));
+    let state = HttpState { metrics: Metrics::default(), readiness, settings: nothing_said() };
+    let server = tokio::spawn(serve(port, Purpose::Health, state, stop.clone()));
     tokio::task::yield_now().await;
     assert!(!server.is_finished());
     stop.cancel();

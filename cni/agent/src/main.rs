@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     abort_on_panic();
     match Cli::read(std::env::args_os()) {
         Ok(cli) => agent::run::main(cli),
-        Err(error) => cli::told(&error, std::env::args_os()),
+        Err(error) => cli::report(&error, std::env::args_os()),
     }
 }
 

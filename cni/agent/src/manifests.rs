@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::manifests::inputs::install::{Source, Sources, install};
+use ::manifests::inputs::install::{NamedText, Sources, install};
 use ::manifests::render::{self, render};
 use ::manifests::resolve::Context;
 use ::manifests::setting::Setting;
@@ -91,20 +91,20 @@ pub fn run(
     request: &Request,
     flags: &GivenFlags,
     out: &mut dyn Write,
-    told: &mut dyn Write,
+    stderr: &mut dyn Write,
 ) -> io::Result<ExitCode> {
     let values =
         match unset(flags).and_then(|()| read(request)).and_then(|sources| installation(request, &sources)) {
             Ok((values, notes)) => {
-                notes.iter().try_for_each(|note| writeln!(told, "{note}"))?;
+                notes.iter().try_for_each(|note| writeln!(stderr, "{note}"))?;
                 values
             }
             Err(Failure::Usage(what)) => {
-                writeln!(told, "install-cni manifests: {what}")?;
+                writeln!(stderr, "install-cni manifests: {what}")?;
                 return Ok(ExitCode::from(crate::USAGE));
             }
             Err(Failure::Wrong(what)) => {
-                writeln!(told, "{what}")?;
+                writeln!(stderr, "{what}")?;
                 return Ok(ExitCode::FAILURE);
             }
         };
@@ -149,7 +149,7 @@ fn read(request: &Request) -> Result<Sources, Failure> {
     })
 }
 
-fn source(path: &PathBuf) -> Result<Source, Failure> {
+fn source(path: &PathBuf) -> Result<NamedText, Failure> {
     let name = path.display().to_string();
     let text = if name == "-" {
         let mut text = String::new();
@@ -158,7 +158,7 @@ fn source(path: &PathBuf) -> Result<Source, Failure> {
         std::fs::read_to_string(path)
     };
     match text {
-        Ok(text) => Ok(Source { name, text }),
+        Ok(text) => Ok(NamedText { name, text }),
         Err(error) => Err(Failure::Wrong(format!("{name}: cannot be read: {error}"))),
     }
 }
@@ -213,9 +213,9 @@ mod tests {
     }
 
     fn ran(request: &Request) -> (String, String, String) {
-        let (mut out, mut told) = (Vec::new(), Vec::new());
-        let code = run(request, &GivenFlags::default(), &mut out, &mut told).unwrap();
-        (format!("{code:?}"), String::from_utf8(out).unwrap(), String::from_utf8(told).unwrap())
+        let (mut out, mut stderr) = (Vec::new(), Vec::new());
+        let code = run(request, &GivenFlags::default(), &mut out, &mut stderr).unwrap();
+        (format!("{code:?}"), String::from_utf8(out).unwrap(), String::from_utf8(stderr).unwrap())
     }
 
     fn code(number: u8) -> String {
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn both_outputs_have_the_same_objects() {
-        let (code_of, text, told) = ran(&Request { release: "x".to_owned(), ..named() });
-        assert_eq!((code_of, told.as_str()), (code(0), ""));
+        let (code_of, text, stderr) = ran(&Request { release: "x".to_owned(), ..named() });
+        assert_eq!((code_of, stderr.as_str()), (code(0), ""));
         let documents = ::manifests::document::read("out", &text).unwrap();
         let (_, list, _) =
             ran(&Request { release: "x".to_owned(), output: ManifestsOutput::Json, ..named() });
@@ -244,17 +244,17 @@ mod tests {
     fn the_values_that_are_shown_are_values_again() {
         let dir = tempfile::tempdir().unwrap();
         let of = |values: PathBuf| Request { values: vec![values], show_values: true, ..named() };
-        let (_, shown, told) = ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n")));
-        assert!(told.contains("logging.level"), "{told}");
-        let (code_of, again, told) = ran(&of(file(&dir, &shown)));
-        assert_eq!((code_of, again.as_str(), told.as_str()), (code(0), shown.as_str(), ""));
+        let (_, shown, stderr) = ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n")));
+        assert!(stderr.contains("logging.level"), "{stderr}");
+        let (code_of, again, stderr) = ran(&of(file(&dir, &shown)));
+        assert_eq!((code_of, again.as_str(), stderr.as_str()), (code(0), shown.as_str(), ""));
     }
 
     #[test]
     fn what_cleans_a_cluster_is_in_a_namespace_that_every_cluster_has() {
         for (namespace, want) in [(None, "kube-system"), (Some("mesh".to_owned()), "mesh")] {
-            let (code_of, text, told) = ran(&Request { purge: true, namespace, ..named() });
-            assert_eq!((code_of, told.as_str()), (code(0), ""));
+            let (code_of, text, stderr) = ran(&Request { purge: true, namespace, ..named() });
+            assert_eq!((code_of, stderr.as_str()), (code(0), ""));
             let objects = ::manifests::document::read("out", &text).unwrap();
             assert!(objects.iter().all(|object| object["metadata"]["namespace"] == want), "{text}");
             let purge = &objects[0]["spec"]["template"]["spec"]["initContainers"][0];
@@ -266,30 +266,30 @@ mod tests {
     fn everything_that_is_wrong_is_told_at_once_and_nothing_is_rendered() {
         let dir = tempfile::tempdir().unwrap();
         let values = vec![file(&dir, "chaind: true\nprovider: x\n")];
-        let (code_of, out, told) = ran(&Request { values, ..named() });
-        assert_eq!((code_of, out.as_str(), told.lines().count()), (code(1), "", 2), "{told}");
+        let (code_of, out, stderr) = ran(&Request { values, ..named() });
+        assert_eq!((code_of, out.as_str(), stderr.lines().count()), (code(1), "", 2), "{stderr}");
         let values = vec![PathBuf::from("/nonexistent/values.yaml")];
-        let (code_of, _, told) = ran(&Request { values, ..named() });
+        let (code_of, _, stderr) = ran(&Request { values, ..named() });
         assert!(
-            code_of == code(1) && told.starts_with("/nonexistent/values.yaml: cannot be read: "),
-            "{told}"
+            code_of == code(1) && stderr.starts_with("/nonexistent/values.yaml: cannot be read: "),
+            "{stderr}"
         );
     }
 
     #[test]
     fn without_an_image_nothing_is_rendered_and_what_to_set_is_told() {
-        let (code_of, out, told) = ran(&Request::default());
+        let (code_of, out, stderr) = ran(&Request::default());
         assert_eq!((code_of, out.as_str()), (code(1), ""));
-        assert!(told.starts_with("hub: \"\": names no image: set hub and tag "), "{told}");
+        assert!(stderr.starts_with("hub: \"\": names no image: set hub and tag "), "{stderr}");
     }
 
     #[test]
     fn a_flag_of_the_agent_is_not_passed_over() {
         let flags = GivenFlags::from([(&manifests::table::CHAINED, "false".to_owned())]);
-        let (mut out, mut told) = (Vec::new(), Vec::new());
-        let code_of = run(&Request::default(), &flags, &mut out, &mut told).unwrap();
+        let (mut out, mut stderr) = (Vec::new(), Vec::new());
+        let code_of = run(&Request::default(), &flags, &mut out, &mut stderr).unwrap();
         assert_eq!((format!("{code_of:?}"), out.len()), (code(2), 0));
-        assert!(String::from_utf8(told).unwrap().contains("--chained-cni-plugin"));
+        assert!(String::from_utf8(stderr).unwrap().contains("--chained-cni-plugin"));
     }
 
     /// Environment of a rendered workload's container, and the `ConfigMap` of the agent's settings.
@@ -325,8 +325,8 @@ mod tests {
 
     #[test]
     fn stdin_is_read_once() {
-        let (code_of, _, told) =
+        let (code_of, _, stderr) =
             ran(&Request { values: vec!["-".into()], from: vec!["-".into()], ..named() });
-        assert!(code_of == code(2) && told.contains("stdin"), "{told}");
+        assert!(code_of == code(2) && stderr.contains("stdin"), "{stderr}");
     }
 }

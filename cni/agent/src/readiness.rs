@@ -47,7 +47,7 @@ impl Part {
     }
 }
 
-/// Why each part that is not right is not; a part that nothing was heard of is not right either.
+/// Unready parts with their reasons; a part that never reported is unready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing(BTreeMap<Part, String>);
 

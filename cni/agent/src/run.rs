@@ -100,10 +100,10 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let (readiness, metrics) = (Readiness::default(), Metrics::default());
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
-    let told = HttpState { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
-    servers.spawn(http::serve(http::HEALTH_PORT, Purpose::Health, told.clone(), stop.clone()));
+    let state = HttpState { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
+    servers.spawn(http::serve(http::HEALTH_PORT, Purpose::Health, state.clone(), stop.clone()));
     if let Some(port) = settings.monitoring_port {
-        servers.spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));
+        servers.spawn(http::serve(port, Purpose::Monitoring, state, stop.clone()));
     }
     make_run_dir(&settings);
     let client = cluster::client(&settings);
@@ -118,8 +118,8 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     servers.spawn(sockets.run(stop.clone()));
     let (leaving, events, writing) =
         cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
-    let told = (&readiness, &metrics, &events);
-    let own_taint = cluster::own_taint(&receiver, client.as_ref(), told, &mut servers, &stop);
+    let reporters = (&readiness, &metrics, &events);
+    let own_taint = cluster::own_taint(&receiver, client.as_ref(), reporters, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = InstallContext { settings: receiver.clone(), readiness, metrics, events };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));

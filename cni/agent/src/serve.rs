@@ -66,7 +66,7 @@ impl Sockets {
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut served: Option<Served> = None;
-        let mut told = None;
+        let mut logged = None;
         loop {
             tokio::select! {
                 _ = look.tick() => {}
@@ -79,14 +79,14 @@ impl Sockets {
                 Ok(open) => {
                     // The former sockets go only now: other files have their names.
                     served = Some(open);
-                    told = None;
+                    logged = None;
                     self.readiness.right(Part::Sockets);
                     tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
                 }
                 Err(error) => {
                     let why = format!("failed to {error}");
                     self.readiness.wrong(Part::Sockets, why.as_str());
-                    if told.replace(why.clone()).is_none_or(|before| before != why) {
+                    if logged.replace(why.clone()).is_none_or(|before| before != why) {
                         tracing::error!(target: "cni-agent", "{why}");
                     }
                 }

@@ -62,7 +62,7 @@ pub struct Settings {
     pub always_uninstall: bool,
     /// The key of the taint that the agent minds on its own node; `None` for not at all. Fixed.
     pub own_taint: Option<String>,
-    /// Why our entry must not be written, for a person: values that nobody can guess. The runtime's configuration stays as it is, and the
+    /// Obstacle to writing our entry, for people: values that nobody can guess. The runtime's configuration stays as it is, and the
     /// agent is not ready. Empty in the ordinary case.
     pub blocked: Vec<String>,
 }

@@ -26,7 +26,7 @@ pub enum StatusOutput {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct NodeStatus {
     binaries: Vec<Binary>,
     credentials: Credentials,
     conflist: Conflist,
@@ -70,7 +70,7 @@ struct Conflist {
     /// Files that runtimes accept, the one that they use first.
     usable: Vec<String>,
     file: Option<String>,
-    /// Why pods are not set up through our entry.
+    /// Reason for which pods bypass our entry.
     problem: Option<String>,
 }
 
@@ -90,7 +90,6 @@ struct Credentials {
     mode: Option<u32>,
     /// When the token expires, in seconds since 1970; `None` if it does not say.
     token_expires: Option<u64>,
-    /// Why they are unusable.
     problem: Option<String>,
 }
 
@@ -116,7 +115,7 @@ enum Use {
 struct Socket {
     path: String,
     purpose: Use,
-    /// Why the connection fails; `None` if it succeeds.
+    /// Failure of the connection, if it fails.
     problem: Option<String>,
 }
 

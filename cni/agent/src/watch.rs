@@ -18,7 +18,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
-use crate::conflist::scan::Form;
+use crate::conflist::scan::ConfigFormat;
 use crate::files;
 use making::Making;
 
@@ -48,7 +48,7 @@ impl Names {
         match self {
             Self::All => true,
             Self::One(only) => only == name,
-            Self::Configurations => Form::of(name).is_some(),
+            Self::Configurations => ConfigFormat::of(name).is_some(),
         }
     }
 }
@@ -274,8 +274,8 @@ mod tests {
         watcher.arm(&places);
         fs::write(root.path().join("istio-cni.log"), "a line").unwrap();
         fs::write(account.join("token.tmp.0123456789abcdef"), "ours").unwrap();
-        let told = timeout(Duration::from_millis(200), watcher.changed()).await;
-        assert!(told.is_err(), "a name that does not matter wakes nobody");
+        let woken = timeout(Duration::from_millis(200), watcher.changed()).await;
+        assert!(woken.is_err(), "a name that does not matter wakes nobody");
         tells(&mut watcher, &places, "the name that matters", || {
             fs::write(root.path().join("wanted"), "").unwrap()
         })

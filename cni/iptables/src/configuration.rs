@@ -7,7 +7,7 @@ use redirect::config::{Config, Dns};
 use redirect::ruleset::Id;
 
 use crate::flag::{self, Flag};
-use crate::given::Given;
+use crate::given::FlagValues;
 
 /// Flags with their names in the log.
 static TEXTS: [(&str, &Flag); 15] = [
@@ -40,7 +40,7 @@ static SWITCHES: [(&str, &Flag); 8] = [
 ];
 
 #[must_use]
-pub fn json(given: &Given, config: &Config) -> Value {
+pub fn json(given: &FlagValues, config: &Config) -> Value {
     let mut all = Map::new();
     let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
     for (name, flag) in TEXTS {

@@ -27,7 +27,7 @@ use redirect::verdict::{FoundVerdict, verdict};
 use redirect::{Config, generate};
 
 use crate::exit::Exit;
-use crate::given::{Given, with_flags};
+use crate::given::{FlagValues, with_flags};
 use crate::settings::SettingError;
 use crate::surroundings::SurroundingsError;
 use crate::world::World;
@@ -72,7 +72,7 @@ struct Query {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Status,
-    Given,
+    FlagValues,
     Assumed,
 }
 
@@ -80,7 +80,7 @@ impl Network {
     fn name(self) -> &'static str {
         match self {
             Self::Status => "status.podIPs",
-            Self::Given => "--addresses",
+            Self::FlagValues => "--addresses",
             Self::Assumed => "assumed",
         }
     }
@@ -207,7 +207,7 @@ fn name_output(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 
 /// Runs `explain` with its arguments.
 pub fn run(world: &mut World<'_>, arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let (given, matches) = match Given::read(command(), name_output(arguments), world.env) {
+    let (given, matches) = match FlagValues::read(command(), name_output(arguments), world.env) {
         Ok(read) => read,
         Err(error) if error.use_stderr() => {
             // Where standard error is closed, nobody listens.

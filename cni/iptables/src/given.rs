@@ -15,7 +15,7 @@ use crate::go::{parse_duration, parse_number};
 
 /// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum FlagOrigin {
     Default,
     Env(String),
     Flag,
@@ -26,7 +26,7 @@ pub enum Origin {
 pub struct Value {
     /// Raw text; a bare switch reads `true`.
     pub text: String,
-    pub origin: Origin,
+    pub origin: FlagOrigin,
 }
 
 /// A malformed variable, which is ignored.
@@ -44,7 +44,7 @@ impl fmt::Display for Ignored {
 
 /// Values of all flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct FlagValues {
     values: BTreeMap<&'static str, Value>,
     /// Malformed variables.
     pub ignored: Vec<Ignored>,
@@ -52,7 +52,7 @@ pub struct Given {
     pub stray: Vec<String>,
 }
 
-impl Given {
+impl FlagValues {
     /// Reads a command line (without the program's name) and the environment.
     ///
     /// # Errors
@@ -67,11 +67,11 @@ impl Given {
         let mut ignored = Vec::new();
         let mut values = BTreeMap::new();
         for flag in ALL {
-            let mut value = Value { text: flag.default.to_owned(), origin: Origin::Default };
+            let mut value = Value { text: flag.default.to_owned(), origin: FlagOrigin::Default };
             for variable in flag.variables() {
                 match env(&variable) {
                     Some(text) if flag.kind.check(&text).is_ok() => {
-                        value = Value { text, origin: Origin::Env(variable) }
+                        value = Value { text, origin: FlagOrigin::Env(variable) }
                     }
                     Some(text) => ignored.push(Ignored { variable, value: text }),
                     None => {}
@@ -80,7 +80,7 @@ impl Given {
             if matches.value_source(flag.name) == Some(ValueSource::CommandLine)
                 && let Some(text) = matches.remove_one::<String>(flag.name)
             {
-                value = Value { text, origin: Origin::Flag };
+                value = Value { text, origin: FlagOrigin::Flag };
             }
             values.insert(flag.name, value);
         }
@@ -90,7 +90,7 @@ impl Given {
 
     #[must_use]
     pub fn value(&self, flag: &'static Flag) -> Value {
-        let default = || Value { text: flag.default.to_owned(), origin: Origin::Default };
+        let default = || Value { text: flag.default.to_owned(), origin: FlagOrigin::Default };
         self.values.get(flag.name).cloned().unwrap_or_else(default)
     }
 

@@ -9,7 +9,7 @@ use protocol::netconf::LogLevel;
 use serde_json::{Map, Value};
 
 use crate::flag;
-use crate::given::Given;
+use crate::given::FlagValues;
 
 /// Format of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Log<'w> {
 
 impl<'w> Log<'w> {
     /// Log as configured by the flags.
-    pub fn new(out: &'w mut dyn Write, given: &Given) -> Self {
+    pub fn new(out: &'w mut dyn Write, given: &FlagValues) -> Self {
         let format = if given.is_on(&flag::LOG_AS_JSON) { Format::Json } else { Format::Text };
         Self { out, least: least(given.text(&flag::LOG_OUTPUT_LEVEL)), format }
     }

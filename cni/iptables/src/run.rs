@@ -15,10 +15,10 @@ use redirect::text;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::given::{Given, with_flags, with_stray};
+use crate::given::{FlagValues, with_flags, with_stray};
 use crate::log::Log;
 use crate::settings::{Programming, Settings};
-use crate::surroundings::{Surroundings, Whole};
+use crate::surroundings::{ProcessEnvironment, Whole};
 use crate::world::World;
 use crate::{configuration, explain, validation};
 
@@ -33,14 +33,14 @@ pub fn run(mut world: World<'_>, arguments: impl IntoIterator<Item = OsString>) 
     if arguments.next_if(|first| first == "explain").is_some() {
         return explain::run(&mut world, arguments);
     }
-    match Given::read(command(), arguments, world.env) {
+    match FlagValues::read(command(), arguments, world.env) {
         Err(error) => refuse(&mut world, &error),
         Ok((given, _)) => {
             let World { env, file, stdout, stderr, kernel, .. } = world;
             let mut log = Log::new(stderr, &given);
             let mut run = Run {
                 given: &given,
-                surroundings: Surroundings { env, file },
+                surroundings: ProcessEnvironment { env, file },
                 stdout,
                 kernel,
                 log: &mut log,
@@ -87,8 +87,8 @@ fn command() -> Command {
 }
 
 struct Run<'r, 'w> {
-    given: &'r Given,
-    surroundings: Surroundings<'w>,
+    given: &'r FlagValues,
+    surroundings: ProcessEnvironment<'w>,
     stdout: &'w mut dyn std::io::Write,
     kernel: &'w dyn crate::world::Kernel,
     log: &'r mut Log<'w>,

@@ -13,7 +13,7 @@ use redirect::list;
 use redirect::ruleset::Id;
 
 use crate::flag::{self, Flag};
-use crate::given::Given;
+use crate::given::FlagValues;
 use crate::go::{GoError, parse_duration, parse_number};
 
 /// DNS traffic to redirect.
@@ -122,7 +122,7 @@ impl Settings {
     ///
     /// # Errors
     /// The first flag whose value means nothing.
-    pub fn read(given: &Given) -> Result<Self, SettingError> {
+    pub fn read(given: &FlagValues) -> Result<Self, SettingError> {
         let ids = |flag| Some(given.text(flag)).filter(|text| !text.is_empty()).map(list::ids);
         let validation = given.is_on(&flag::RUN_VALIDATION).then(|| validation(given)).transpose()?;
         Ok(Self {
@@ -156,7 +156,7 @@ impl Settings {
 }
 
 /// A dry run programs nothing, whatever else is requested.
-fn programming(given: &Given) -> Programming {
+fn programming(given: &FlagValues) -> Programming {
     if given.is_on(&flag::SKIP_RULE_APPLY) {
         Programming::Skip
     } else if given.is_on(&flag::DRY_RUN) {
@@ -169,14 +169,14 @@ fn programming(given: &Given) -> Programming {
 }
 
 fn read<T, E: Into<SettingReason>>(
-    given: &Given,
+    given: &FlagValues,
     flag: &'static Flag,
     reader: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, SettingError> {
     reader(given.text(flag)).map_err(|reason| SettingError { flag: flag.name, reason: reason.into() })
 }
 
-fn template(given: &Given) -> Result<Config, SettingError> {
+fn template(given: &FlagValues) -> Result<Config, SettingError> {
     let port = |flag| read(given, flag, parse_port);
     let number =
         |flag| read(given, flag, |text| text.parse().map_err(|_| SettingReason::Number(text.to_owned())));
@@ -204,7 +204,7 @@ fn template(given: &Given) -> Result<Config, SettingError> {
     })
 }
 
-fn validation(given: &Given) -> Result<Validation, SettingError> {
+fn validation(given: &FlagValues) -> Result<Validation, SettingError> {
     let paths = |text: &str| match text {
         "off" => Ok(Paths::Off),
         "" | "report" => Ok(Paths::Report),
@@ -218,7 +218,7 @@ fn validation(given: &Given) -> Result<Validation, SettingError> {
     })
 }
 
-fn backend(given: &Given) -> Result<Wish, SettingError> {
+fn backend(given: &FlagValues) -> Result<Wish, SettingError> {
     let forced = |text: &str| match text {
         "" => Ok(None),
         text => text.parse::<ForcedBinary>().map(Some),

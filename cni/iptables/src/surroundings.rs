@@ -20,7 +20,7 @@ pub const ENVOY_USER: &str = "ENVOY_USER";
 const DEFAULT_USER: &str = "istio-proxy";
 
 /// Environment of the process.
-pub struct Surroundings<'w> {
+pub struct ProcessEnvironment<'w> {
     pub env: &'w dyn Fn(&str) -> Option<String>,
     pub file: &'w dyn Fn(&Path) -> io::Result<String>,
 }
@@ -58,7 +58,7 @@ pub enum SurroundingsError {
     Setting(#[from] SettingError),
 }
 
-impl Surroundings<'_> {
+impl ProcessEnvironment<'_> {
     /// Adds to `settings` what is found here; `addresses` are those of the namespace, in the kernel's order.
     ///
     /// # Errors

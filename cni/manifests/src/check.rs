@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::layers::Family;
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::place::KeyPrefix;
 use crate::setting::{Kind, Setting};
 use crate::table;
@@ -20,7 +20,7 @@ pub fn check(values: &mut Value, place: KeyPrefix) -> Result<(), Mistakes> {
     let mut mistakes = Mistakes::default();
     if !values.is_object() {
         let name = place.0.trim_end_matches('.').to_owned();
-        let given = Given { field: name, value: values.clone() };
+        let given = GivenValue { field: name, value: values.clone() };
         return Err(Mistake::Wrong { given, wanted: Kind::Open.wanted() }.into());
     }
     walk(values, "", place, &mut mistakes);
@@ -31,7 +31,7 @@ fn walk(values: &mut Value, at: &str, place: KeyPrefix, mistakes: &mut Mistakes)
     let Value::Object(map) = values else { return };
     map.retain(|key, value| {
         let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-        let given = || Given { field: place.name(&path), value: value.clone() };
+        let given = || GivenValue { field: place.name(&path), value: value.clone() };
         match table::find(&path) {
             Some(Setting { kind: Kind::Elsewhere, .. }) => return false,
             Some(field) if field.kind.holds(value) => {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(mut values: Value) -> Vec<String> {
+    fn mistakes(mut values: Value) -> Vec<String> {
         match check(&mut values, KeyPrefix("values.")) {
             Ok(()) => Vec::new(),
             Err(mistakes) => mistakes.0.iter().map(ToString::to_string).collect(),
@@ -125,7 +125,7 @@ mod tests {
             "taint": [], "env": {"A": 1}, "defaults": {}, "enabled": {"x": 1},
         });
         assert_eq!(
-            told(wrong),
+            mistakes(wrong),
             [
                 r#"values.chaind: true: there is no such value; did you mean chained?"#,
                 r#"values.chained: "yes": must be true or false"#,

@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn what_is_no_yaml_is_told_in_one_line() {
-        let told = read("values.yaml", "a: [1\nb: {").unwrap_err().to_string();
-        assert!(told.starts_with("values.yaml: ") && told.lines().count() == 1, "{told}");
+        let error = read("values.yaml", "a: [1\nb: {").unwrap_err().to_string();
+        assert!(error.starts_with("values.yaml: ") && error.lines().count() == 1, "{error}");
     }
 }

@@ -21,10 +21,10 @@ pub mod set;
 use serde_json::{Map, Value};
 
 use crate::layers::overlay;
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
-use control_plane::Claim;
+use control_plane::ControlPlaneClaim;
 
 pub use former::{guide as former_guide, spellings as former_spellings};
 
@@ -35,9 +35,9 @@ pub struct Translated {
     pub installs: bool,
     pub values: Value,
     /// Namespace of the node agent.
-    pub namespace: Option<Given>,
+    pub namespace: Option<GivenValue>,
     /// Claims about the control plane.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<ControlPlaneClaim>,
     /// Hints for the operator.
     pub notes: Vec<Note>,
     /// Prefix of values in messages.
@@ -77,7 +77,7 @@ fn keys(value: Option<&Value>, place: &str, known: &[&str]) -> Result<Map<String
     let map = map(value, place)?;
     let unknown = map.iter().filter(|(key, _)| !known.contains(&key.as_str())).map(|(key, value)| {
         let nearest = crate::check::closest(key, known.iter().copied()).map(str::to_owned);
-        Mistake::Unknown { given: Given::new(format!("{place}.{key}"), value.clone()), nearest }
+        Mistake::Unknown { given: GivenValue::new(format!("{place}.{key}"), value.clone()), nearest }
     });
     Mistakes(unknown.collect()).none().map(|()| map)
 }
@@ -92,10 +92,10 @@ fn map(value: Option<&Value>, place: &str) -> Result<Map<String, Value>, Mistake
 }
 
 /// An optional string.
-fn text(value: Option<&Value>, place: &str) -> Result<Option<Given>, Mistakes> {
+fn text(value: Option<&Value>, place: &str) -> Result<Option<GivenValue>, Mistakes> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(_)) => Ok(value.map(|value| Given::new(place, value.clone()))),
+        Some(Value::String(_)) => Ok(value.map(|value| GivenValue::new(place, value.clone()))),
         Some(other) => Err(wrong(place, other, "a text")),
     }
 }
@@ -110,5 +110,5 @@ fn truth(value: Option<&Value>, place: &str) -> Result<Option<bool>, Mistakes> {
 }
 
 fn wrong(place: &str, value: &Value, wanted: &str) -> Mistakes {
-    Mistake::Wrong { given: Given::new(place, value.clone()), wanted: wanted.to_owned() }.into()
+    Mistake::Wrong { given: GivenValue::new(place, value.clone()), wanted: wanted.to_owned() }.into()
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::mistake::{Given, Mistake};
+use crate::mistake::{GivenValue, Mistake};
 use crate::setting::Kind;
 use crate::table;
 
@@ -57,7 +57,7 @@ impl Family {
     }
 
     /// Error of an unknown name.
-    pub fn unknown(self, name: &str, given: impl FnOnce() -> Given) -> Option<Mistake> {
+    pub fn unknown(self, name: &str, given: impl FnOnce() -> GivenValue) -> Option<Mistake> {
         let is_known = self.names().any(|known| known == name);
         (!is_known).then(|| Mistake::Name { given: given(), known: self.names().collect() })
     }

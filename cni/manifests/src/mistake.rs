@@ -8,20 +8,20 @@ use thiserror::Error;
 
 /// A field with its given value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct GivenValue {
     /// Name as given.
     pub field: String,
     pub value: Value,
 }
 
-impl Given {
+impl GivenValue {
     #[must_use]
     pub fn new(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { field: field.into(), value: value.into() }
     }
 }
 
-impl fmt::Display for Given {
+impl fmt::Display for GivenValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.value)
     }
@@ -41,39 +41,39 @@ pub enum Mistake {
     /// Unknown field.
     #[error("{given}: there is no such value{}", meant(.nearest.as_deref()))]
     Unknown {
-        given: Given,
+        given: GivenValue,
         /// Nearest known field.
         nearest: Option<String>,
     },
     /// Value of the wrong kind.
     #[error("{given}: must be {wanted}")]
     Wrong {
-        given: Given,
+        given: GivenValue,
         /// Permitted values.
         wanted: String,
     },
     /// Unknown name of an enumeration.
     #[error("{given}: unknown; known are {}", known.join(", "))]
     Name {
-        given: Given,
+        given: GivenValue,
         /// Known names.
         known: Vec<&'static str>,
     },
     /// Two spellings of one value that differ.
     #[error("{one} and {other} are one value: give it once")]
-    Both { one: Given, other: Given },
+    Both { one: GivenValue, other: GivenValue },
     /// Two values that contradict each other.
     #[error("{one} contradicts {other}: {why}")]
     Contradiction {
-        one: Given,
-        other: Given,
+        one: GivenValue,
+        other: GivenValue,
         /// Reason and remedy.
         why: String,
     },
     /// The image is missing or incomplete.
     #[error("{given}: names no image: {why}")]
     Image {
-        given: Given,
+        given: GivenValue,
         /// Reason and remedy.
         why: &'static str,
     },

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::mistake::Given;
+use crate::mistake::GivenValue;
 
 /// A hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Note {
     },
     /// No longer read.
     Unread {
-        given: Given,
+        given: GivenValue,
         why: &'static str,
     },
     /// To be set on the control plane, by other means.

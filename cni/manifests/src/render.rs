@@ -19,7 +19,7 @@ mod taint;
 
 use serde_json::Value;
 
-use crate::values::{Scope, Values};
+use crate::values::{ResourceScope, Values};
 use make::Maker;
 pub use purge::purge;
 
@@ -41,9 +41,9 @@ pub fn render(values: &Values) -> Vec<Value> {
     objects.extend(taint::controller(values));
     let is_namespaced = |object: &Value| !object["metadata"]["namespace"].is_null();
     objects.retain(|object| match values.global.resource_scope {
-        Scope::All => true,
-        Scope::Cluster => !is_namespaced(object),
-        Scope::Namespace => is_namespaced(object),
+        ResourceScope::All => true,
+        ResourceScope::Cluster => !is_namespaced(object),
+        ResourceScope::Namespace => is_namespaced(object),
     });
     objects
 }

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::check;
 use crate::layers::{Family, defaults, get, overlay, put, without_null};
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::place::KeyPrefix;
 use crate::skew::Minor;
 use crate::spelling;
-use crate::values::{Backend, Provider, Release, Scope, StatusGate, Values};
+use crate::values::{Backend, Provider, Release, ResourceScope, StatusGate, Values};
 
 /// Inputs beside the values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub struct Context {
 
 impl Context {
     /// Selected file of a family.
-    fn asked(&self, family: Family) -> Option<Given> {
+    fn asked(&self, family: Family) -> Option<GivenValue> {
         let name = match family {
             Family::Platform => self.platform.as_deref(),
             Family::Profile => self.profile.as_deref(),
             Family::Compat => None,
         };
-        name.map(|name| Given::new(format!("--{}", family.field()), name))
+        name.map(|name| GivenValue::new(format!("--{}", family.field()), name))
     }
 
     /// Checks the selected names.
@@ -118,7 +118,7 @@ fn choose(family: Family, user: &Value, context: &Context) -> Result<Option<(Str
     let paths = [family.field().to_owned(), format!("global.{}", family.field())];
     let named = paths.iter().find_map(|path| {
         let name = get(user, path)?.as_str().filter(|name| !name.is_empty())?;
-        Some(Given::new(path.clone(), name))
+        Some(GivenValue::new(path.clone(), name))
     });
     let given = match (named, context.asked(family)) {
         (Some(one), Some(other)) if one.value != other.value => {
@@ -132,7 +132,7 @@ fn choose(family: Family, user: &Value, context: &Context) -> Result<Option<(Str
 
 /// Contradictions between values, whatever their layers.
 fn contradictions(values: &Values, place: KeyPrefix) -> Mistakes {
-    let given = |field: &str, value: Value| Given::new(place.name(field), value);
+    let given = |field: &str, value: Value| GivenValue::new(place.name(field), value);
     let mut mistakes = Mistakes::default();
     if values.provider == Provider::Multus && values.chained {
         mistakes.0.push(Mistake::Contradiction {
@@ -159,7 +159,7 @@ fn contradictions(values: &Values, place: KeyPrefix) -> Mistakes {
 /// Rejects a back end whose programs are not in the image.
 fn without_tools(values: &Values, place: KeyPrefix) -> Option<Mistake> {
     let wants = matches!(values.backend, Backend::IptablesNft | Backend::IptablesLegacy);
-    let given = |field: &str, value: Value| Given::new(place.name(field), value);
+    let given = |field: &str, value: Value| GivenValue::new(place.name(field), value);
     (wants && !values.iptables_tools).then(|| Mistake::Contradiction {
         one: given("backend", serde_json::json!(values.backend)),
         other: given("iptablesTools", false.into()),
@@ -170,7 +170,7 @@ fn without_tools(values: &Values, place: KeyPrefix) -> Option<Mistake> {
 
 /// Values that cannot be rendered.
 fn limits(values: &Values, place: KeyPrefix) -> Vec<Mistake> {
-    let has_pods = values.enabled && values.global.resource_scope != Scope::Cluster;
+    let has_pods = values.enabled && values.global.resource_scope != ResourceScope::Cluster;
     let image = has_pods.then(|| unnamed(values, place)).flatten();
     image.into_iter().chain(surge(values, place)).collect()
 }
@@ -178,7 +178,7 @@ fn limits(values: &Values, place: KeyPrefix) -> Vec<Mistake> {
 /// There is no image of ours on any registry: a name that was guessed could be anybody's, and it runs with the node's rights.
 fn unnamed(values: &Values, place: KeyPrefix) -> Option<Mistake> {
     let wrong = |field: &str, value: &str, why| {
-        Some(Mistake::Image { given: Given::new(place.name(field), value), why })
+        Some(Mistake::Image { given: GivenValue::new(place.name(field), value), why })
     };
     if let Some((_, name)) = values.image.rsplit_once('/') {
         let is_fixed = name.contains([':', '@']);
@@ -201,7 +201,8 @@ fn surge(values: &Values, place: KeyPrefix) -> Option<Mistake> {
     let given = values.update_strategy.get(path[0]).and_then(|rolling| rolling.get(path[1]))?;
     let is_none = [Value::Null, json!(0), json!("0"), json!("0%")].contains(given);
     let field = place.name(&format!("updateStrategy.{}", path.join(".")));
-    (!is_none).then(|| Mistake::Wrong { given: Given::new(field, given.clone()), wanted: SURGE.to_owned() })
+    (!is_none)
+        .then(|| Mistake::Wrong { given: GivenValue::new(field, given.clone()), wanted: SURGE.to_owned() })
 }
 
 /// Permitted `maxSurge`, and why.

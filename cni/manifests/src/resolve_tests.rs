@@ -22,7 +22,7 @@ fn named(user: &Value) -> Value {
     user
 }
 
-fn told(user: &Value) -> String {
+fn refusal(user: &Value) -> String {
     on("", user).unwrap_err().to_string()
 }
 
@@ -88,7 +88,7 @@ fn a_platform_is_named_at_the_root_or_in_global_and_the_root_goes_first() {
 
 #[test]
 fn an_unknown_name_lists_those_that_there_are() {
-    let error = told(&json!({"platform": "eks", "profile": "huge", "compatibilityVersion": "1.2"}));
+    let error = refusal(&json!({"platform": "eks", "profile": "huge", "compatibilityVersion": "1.2"}));
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert_eq!(
@@ -146,8 +146,8 @@ fn no_image_is_guessed() {
             "image: \"example.com:5000/install-cni\": names no image: ",
         ),
     ] {
-        let told = resolved(&user).unwrap_err();
-        assert!(told.starts_with(wrong) && told.lines().count() == 1, "{user}: {told}");
+        let refusal = resolved(&user).unwrap_err();
+        assert!(refusal.starts_with(wrong) && refusal.lines().count() == 1, "{user}: {refusal}");
     }
     let image = Some("example.com/mesh/install-cni:1".to_owned());
     let context = Context { image, ..Context::default() };
@@ -163,21 +163,21 @@ fn one_node_has_one_agent() {
         let user = json!({"updateStrategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 0}}});
         let resolved = on("", &user);
         assert_eq!(resolved.is_ok(), is_fine, "{surge}");
-        let told = resolved.err().map(|wrong| wrong.to_string()).unwrap_or_default();
+        let refusal = resolved.err().map(|wrong| wrong.to_string()).unwrap_or_default();
         let want =
             format!("updateStrategy.rollingUpdate.maxSurge: {surge}: must be 0: two agents on one node");
-        assert!(is_fine || told.starts_with(&want), "{told}");
+        assert!(is_fine || refusal.starts_with(&want), "{refusal}");
     }
 }
 
 #[test]
 fn tools_that_the_image_lacks_are_not_asked_for() {
     for backend in ["iptables-nft", "iptables-legacy"] {
-        let told = told(&json!({"backend": backend}));
+        let refusal = refusal(&json!({"backend": backend}));
         let want = format!(
             "backend: \"{backend}\" contradicts iptablesTools: false: the image has no iptables tools; "
         );
-        assert!(told.starts_with(&want), "{told}");
+        assert!(refusal.starts_with(&want), "{refusal}");
         on("", &json!({"backend": backend, "iptablesTools": true})).unwrap();
     }
 }
@@ -190,7 +190,7 @@ fn null_is_not_given() {
 
 #[test]
 fn what_cannot_stand_together_is_told_with_both_values() {
-    let error = told(&json!({"provider": "multus", "statusGate": "agent"}));
+    let error = refusal(&json!({"provider": "multus", "statusGate": "agent"}));
     let lines: Vec<_> = error.lines().collect();
     assert!(lines[0].starts_with(r#"chained: true contradicts provider: "multus": "#), "{error}");
     assert!(lines[1].starts_with(r#"statusGate: "agent" contradicts hostNetwork: false: "#), "{error}");

@@ -55,7 +55,7 @@ pub enum From {
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum TakesEffect {
     /// At once.
     Live,
     /// With another pod: the value belongs with the volumes that the pod was made with, and a `ConfigMap` that changes before the DaemonSet rolls
@@ -94,7 +94,7 @@ pub struct Setting {
     /// The sources that may set the key.
     pub from: From,
     /// When a change takes effect.
-    pub change: Change,
+    pub change: TakesEffect,
     /// When the chart writes the key to the `ConfigMap`.
     pub rendered: Rendered,
     /// Help, for both.
@@ -208,7 +208,7 @@ impl Setting {
             value_default: default,
             default,
             from: From::Anyone,
-            change: Change::Live,
+            change: TakesEffect::Live,
             rendered: Rendered::No,
             help,
         }
@@ -228,23 +228,23 @@ impl Setting {
     }
 
     pub(crate) const fn mounted(self) -> Self {
-        Self { change: Change::Mount, ..self }
+        Self { change: TakesEffect::Mount, ..self }
     }
 
     pub(crate) const fn pod(self) -> Self {
-        Self { change: Change::Pod, ..self }
+        Self { change: TakesEffect::Pod, ..self }
     }
 
     pub(crate) const fn unread(self) -> Self {
-        Self { change: Change::Unread, ..self }
+        Self { change: TakesEffect::Unread, ..self }
     }
 
     pub(crate) const fn at_start(self) -> Self {
-        Self { from: From::Start, change: Change::Pod, ..self }
+        Self { from: From::Start, change: TakesEffect::Pod, ..self }
     }
 
     pub(crate) const fn only_environment(self) -> Self {
-        Self { from: From::Environment, change: Change::Pod, ..self }
+        Self { from: From::Environment, change: TakesEffect::Pod, ..self }
     }
 
     pub(crate) const fn in_config_map(self) -> Self {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 
 /// Prefix of charts up to 1.23.
 const PREFIX: &str = "cni";
@@ -24,9 +24,9 @@ pub fn one(user: &Value) -> Result<Value, Mistakes> {
             }
             move_in(&mut root, Value::Object(map), "", &mut mistakes);
         }
-        Some(other) => {
-            mistakes.0.push(Mistake::Wrong { given: Given::new(PREFIX, other), wanted: "a map".to_owned() })
-        }
+        Some(other) => mistakes
+            .0
+            .push(Mistake::Wrong { given: GivenValue::new(PREFIX, other), wanted: "a map".to_owned() }),
     }
     mistakes.none().map(|()| root)
 }
@@ -44,8 +44,8 @@ fn move_in(root: &mut Value, prefixed: Value, at: &str, mistakes: &mut Mistakes)
         }
         (root, prefixed) if *root == prefixed => {}
         (root, prefixed) => mistakes.0.push(Mistake::Both {
-            one: Given::new(at, root.clone()),
-            other: Given::new(format!("{PREFIX}.{at}"), prefixed),
+            one: GivenValue::new(at, root.clone()),
+            other: GivenValue::new(format!("{PREFIX}.{at}"), prefixed),
         }),
     }
 }
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn spellings_that_differ_are_named_both() {
         let user = json!({"cni": {"chained": false, "repair": {"enabled": true}}, "repair": {"enabled": false}, "chained": true});
-        let told = one(&user).unwrap_err().to_string();
+        let error = one(&user).unwrap_err().to_string();
         let want = "chained: true and cni.chained: false are one value: give it once\n\
                     repair.enabled: false and cni.repair.enabled: true are one value: give it once";
-        assert_eq!(told, want);
+        assert_eq!(error, want);
     }
 }

@@ -198,7 +198,7 @@ pub struct NetworkPolicy {
 /// Rendered objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scope {
+pub enum ResourceScope {
     All,
     Cluster,
     Namespace,
@@ -216,7 +216,7 @@ pub struct Global {
     pub logging: Logging,
     pub log_as_json: bool,
     pub network_policy: NetworkPolicy,
-    pub resource_scope: Scope,
+    pub resource_scope: ResourceScope,
     pub platform: String,
     pub profile: String,
     pub compatibility_version: String,

@@ -33,7 +33,7 @@ pub(crate) const ATTEMPTS: usize = 5;
 /// The source that upstream's sidecar connects from, so that inbound rules can tell its packets.
 pub const HELPER: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
-/// Why addresses could not be read or added.
+/// Failure to read or add addresses.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// No rtnetlink socket, or it failed.

@@ -14,7 +14,7 @@ mod record;
 
 pub use choice::{Choice, Reason};
 pub use choose::{NoBackend, choose};
-pub use facts::{Facts, LegacyUse, ProbeError, probe};
+pub use facts::{LegacyUse, NodeFeatures, ProbeError, probe};
 pub use record::Record;
 
 /// In which form the kernel holds rules, and who writes them.

@@ -7,7 +7,7 @@ use redirect::config::Config;
 use crate::address::{AddressError, Helper, Rtnetlink};
 use crate::route::{AddedRoutes, PolicyRoutes, RouteError};
 
-/// Why the ground could not be laid. What was added until then is gone again.
+/// Failure to add addresses or policy routes. What was added until then is gone again.
 #[derive(Debug, thiserror::Error)]
 pub enum GroundError {
     /// The helper address could not be added.

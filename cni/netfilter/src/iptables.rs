@@ -41,7 +41,7 @@ use crate::residue::Residue;
 
 pub use error::{IptablesError, Problem};
 pub use options::{Options, Surroundings};
-pub use sandbox::{Step as SandboxStep, Unsandboxed};
+pub use sandbox::{SandboxStep, Unsandboxed};
 
 /// A variant of the iptables tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,9 +63,9 @@ impl fmt::Display for Variant {
 
 /// Result of running the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
+pub struct ToolsResult {
     pub applied: Applied,
-    /// Why the tools saw the node's files, if they did.
+    /// Cause, if the tools saw the node's files.
     pub unsandboxed: Option<Unsandboxed>,
 }
 
@@ -85,7 +85,7 @@ fn moment(limit: Duration) -> Instant {
 ///
 /// # Errors
 /// See [`IptablesError`].
-pub fn apply(variant: Variant, ruleset: &Ruleset, options: &Options) -> Result<Done, IptablesError> {
+pub fn apply(variant: Variant, ruleset: &Ruleset, options: &Options) -> Result<ToolsResult, IptablesError> {
     work(variant, ruleset, Purpose::Apply, options)
 }
 
@@ -94,7 +94,7 @@ pub fn apply(variant: Variant, ruleset: &Ruleset, options: &Options) -> Result<D
 ///
 /// # Errors
 /// See [`IptablesError`].
-pub fn remove(variant: Variant, known: &Ruleset, options: &Options) -> Result<Done, IptablesError> {
+pub fn remove(variant: Variant, known: &Ruleset, options: &Options) -> Result<ToolsResult, IptablesError> {
     work(variant, known, Purpose::Remove, options)
 }
 
@@ -103,13 +103,13 @@ fn work(
     ruleset: &Ruleset,
     purpose: Purpose,
     options: &Options,
-) -> Result<Done, IptablesError> {
+) -> Result<ToolsResult, IptablesError> {
     let deadline = moment(options.deadline);
     let residue = state::residue(variant, ruleset)?;
     let actions = decide(decide::State::of(&residue), purpose, options);
     let applied = actions.applied();
     if actions == Actions::NOTHING {
-        return Ok(Done { applied, unsandboxed: None });
+        return Ok(ToolsResult { applied, unsandboxed: None });
     }
     let touched = |family: &Family| {
         residue.tables.iter().any(|table| table.family == *family)
@@ -121,7 +121,7 @@ fn work(
     let (result, unsandboxed) = runner.isolated(|| write(&runner, ruleset, &residue, actions));
     result?;
     proof::check(variant, ruleset, purpose)?;
-    Ok(Done { applied, unsandboxed })
+    Ok(ToolsResult { applied, unsandboxed })
 }
 
 fn write(

@@ -29,7 +29,7 @@ pub enum Lack {
     Routes(PolicyRoutes),
 }
 
-/// Why it cannot be told.
+/// Failure to compare.
 #[derive(Debug, thiserror::Error)]
 pub enum LackError<E> {
     /// No rules can be made of the configuration.

@@ -28,7 +28,7 @@ use crate::netns::own_proc;
 
 pub(crate) use socket::available;
 
-/// Why a table could not be read.
+/// Failure to read a table.
 #[derive(Debug, thiserror::Error)]
 pub enum LegacyError {
     /// `/proc` does not say which there are.

@@ -7,7 +7,7 @@ use crate::legacy::{self, LegacyError};
 use crate::read::{ReadError, read};
 use crate::snapshot::Snapshot;
 
-/// Why it cannot be told which rules a namespace holds.
+/// Failure to read a namespace's rules.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
     /// Those of nf_tables cannot be read.

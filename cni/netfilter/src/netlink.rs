@@ -29,7 +29,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// come that far, so no answer is taken for one to something else.
 const ASKED: u32 = 1 << 31;
 
-/// Why an exchange with the kernel failed.
+/// Failure of an exchange with the kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ExchangeError {
     /// A system call failed.

@@ -35,7 +35,7 @@ pub(crate) fn is_main_thread() -> bool {
     IS_MAIN.with(|is_main| *is_main)
 }
 
-/// Why a namespace could not be opened or entered.
+/// Failure to open or enter a namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
     /// The path cannot be opened.

@@ -72,15 +72,15 @@ impl NodeRoot {
 
 /// `Some(false)` only where every root says so.
 fn any(has: impl Iterator<Item = Result<OwnedFd, Errno>>) -> Option<bool> {
-    let mut told = Some(false);
+    let mut present = Some(false);
     for one in has {
         match one {
             Ok(_) => return Some(true),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(_) => told = None,
+            Err(_) => present = None,
         }
     }
-    told
+    present
 }
 
 /// A namespace by its open file.

@@ -21,7 +21,7 @@ use rustix::thread::{
 
 use crate::netns::own_proc;
 
-/// Why the user namespace could not be entered.
+/// Failure to enter the user namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {
     /// The own namespaces cannot be looked at.
@@ -29,7 +29,6 @@ pub enum OwnerError {
     Look {
         /// At what.
         what: &'static str,
-        /// Why that failed.
         #[source]
         reason: io::Error,
     },

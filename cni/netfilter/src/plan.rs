@@ -6,8 +6,8 @@
 //! jumps to is emptied but not deleted: the kernel would refuse. Built-in chains and tables of iptables are never deleted, those of
 //! the native back end always: they are made anew.
 
-use redirect::found::compare::Place;
-use redirect::ruleset::{Chain, Dialect, Family, Place as RulePlace, Rule, Ruleset};
+use redirect::found::compare::ChainPlace;
+use redirect::ruleset::{Chain, Dialect, Family, Rule, RulePlace, Ruleset};
 
 use crate::encode::{self, EncodeError, Hook, Position, begin_message};
 use crate::found::{differences, family, without_text};
@@ -30,7 +30,7 @@ pub enum Plan {
     },
 }
 
-/// Why a ruleset cannot be put into a namespace next to what is there.
+/// Conflict of a ruleset with what the namespace holds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A rule cannot be encoded.
@@ -46,7 +46,7 @@ pub enum PlanError {
     },
     /// A chain has a built-in chain's name and is not called from its hook, or one of ours and is.
     #[error("apply rules: chain {0} exists and is not called from where iptables calls it")]
-    WrongHook(Place),
+    WrongHook(ChainPlace),
 }
 
 /// Plans the way from what a namespace holds to what is wanted.
@@ -92,7 +92,7 @@ fn check(wanted: &WantedTable<'_>, own: Option<&OwnTable<'_>>) -> Result<(), Pla
         if let Some(state) = own.state.chain(chain.chain.name())
             && !is_hooked(wanted, chain, state)
         {
-            return Err(PlanError::WrongHook(Place {
+            return Err(PlanError::WrongHook(ChainPlace {
                 family: family(wanted.home.family),
                 table: own.state.name.to_string(),
                 chain: state.name.to_string(),
@@ -235,7 +235,7 @@ mod tests {
     use proptest::prelude::*;
     use redirect::config::{Config, Dns, Mode};
     use redirect::generate::ruleset;
-    use redirect::ruleset::{Family, Match, Origin, Place, Port, Protocol, Scope, Sense, Table, Target};
+    use redirect::ruleset::{Family, Match, Origin, Port, Protocol, RulePlace, Scope, Sense, Table, Target};
 
     use super::*;
     use crate::fake::{FOREIGN, commit, ordinary, rulesets, untouched};
@@ -259,7 +259,7 @@ mod tests {
             table: Table::Nat,
             chain: Chain::Output,
             scope: Scope::Both,
-            place: Place::Append,
+            place: RulePlace::Append,
             matches: vec![Match::Protocol(Protocol::Udp), Match::SourcePort(Sense::Not, Port::One(port))],
             target: Target::Accept,
             origin: Origin::Always,

@@ -7,6 +7,7 @@
 
 mod write;
 
+pub use crate::apply::Removed;
 use redirect::config::{Config, ConfigError};
 use redirect::found::FoundRules;
 use redirect::generate::ruleset;
@@ -40,11 +41,11 @@ pub struct Programmed {
     /// Through which back end, and why that one.
     pub choice: Choice,
     pub applied: Applied,
-    /// Why the iptables tools saw the node's files, if they did.
+    /// Cause, if the iptables tools saw the node's files.
     pub unsandboxed: Option<Unsandboxed>,
 }
 
-/// Why a namespace could not be programmed.
+/// Failure to program a namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// No rules can be made of the configuration.
@@ -71,7 +72,6 @@ pub enum ProgramError {
         lack: Box<ApplyError>,
         /// The last one.
         instead: Backend,
-        /// Why it failed.
         failure: Box<ProgramError>,
     },
 }
@@ -134,15 +134,15 @@ fn write_first_that_works(
                     choice = next;
                     lack.get_or_insert(error);
                 }
-                None => return Err(told(lack, choice.backend, error.into())),
+                None => return Err(after_fallback(lack, choice.backend, error.into())),
             },
-            failure => return Err(told(lack, choice.backend, failure)),
+            failure => return Err(after_fallback(lack, choice.backend, failure)),
         }
     }
 }
 
 /// A failure of the last back end, with what kept the first one from being used.
-fn told(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> ProgramError {
+fn after_fallback(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> ProgramError {
     match lack {
         None => failure,
         Some(lack) => ProgramError::Instead { lack: Box::new(lack), instead, failure: Box::new(failure) },
@@ -175,13 +175,4 @@ pub fn remove(
     let rules = write::remove(&ruleset(config)?, options)?;
     ground::clear(rtnetlink, config)?;
     Ok(if rules { Removed::Rules } else { Removed::Nothing })
-}
-
-/// Outcome of removing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removed {
-    /// There were rules of ours.
-    Rules,
-    /// There were none.
-    Nothing,
 }

@@ -15,7 +15,7 @@ use crate::wire::{DUMP, Malformed, Message, attributes, be32, be64, fixed, messa
 /// Maximum attempts at reading while rules change.
 const ATTEMPTS: u32 = 16;
 
-/// Why rules could not be read.
+/// Failure to read rules.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The kernel has no nf_tables.

@@ -44,8 +44,8 @@ pub(crate) fn tellable(rule: &FoundRule) -> Option<String> {
         rule.conditions.iter().all(|condition| condition.known().is_some())
             && matches!(rule.actions.as_slice(), [only] if !matches!(only, Action::Unknown(_)))
     };
-    let told = save::rule(&rule.text).ok().filter(is_understood)?;
-    let says_as_much = is_understood(rule) && told.conditions.len() == rule.conditions.len();
+    let parsed = save::rule(&rule.text).ok().filter(is_understood)?;
+    let says_as_much = is_understood(rule) && parsed.conditions.len() == rule.conditions.len();
     (says_as_much && rule.text.bytes().all(is_plain)).then(|| rule.text.clone())
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn residue(found: &FoundRules, wanted: &Ruleset, form: Form) -> Resid
             let rules = state.chains.iter().filter(|chain| chain.is_built_in()).flat_map(|chain| {
                 let rules = wanted_chains().find(|wanted| chain.name == wanted.chain.name());
                 let rules = rules.map_or(&[][..], |chain| &chain.rules);
-                let told = chain.rules.iter().map(|rule| (tellable(rule), ours.has(chain, rule, rules)));
-                own_rules(&chain.name, &told.collect::<Vec<_>>())
+                let marked = chain.rules.iter().map(|rule| (tellable(rule), ours.has(chain, rule, rules)));
+                own_rules(&chain.name, &marked.collect::<Vec<_>>())
             });
             let (chains, rules) = (own_chains(state), rules.collect::<Vec<_>>());
             if !chains.is_empty() || !rules.is_empty() {
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_whole_is_not_told() {
-        let told = |text: &str| save::rule(text).is_ok_and(|rule| tellable(&rule).is_some());
-        assert!(told(
+        let is_tellable = |text: &str| save::rule(text).is_ok_and(|rule| tellable(&rule).is_some());
+        assert!(is_tellable(
             "! -d 127.0.0.1/32 -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a/0xffffffff"
         ));
         for text in [
@@ -131,7 +131,7 @@ mod tests {
             "-i x -j ISTIO_A\n-F",
             "-m comment --comment 'x' -j ISTIO_OUTPUT",
         ] {
-            assert!(!told(text), "{text}");
+            assert!(!is_tellable(text), "{text}");
         }
     }
 }

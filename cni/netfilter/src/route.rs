@@ -44,14 +44,14 @@ enum Part {
 
 /// One change, for errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct RouteChange {
     verb: &'static str,
     wanted: PolicyRoutes,
     family: Family,
     part: Part,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for RouteChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PolicyRoutes { mark, table, .. } = self.wanted;
         let (option, all) = match self.family {
@@ -102,7 +102,9 @@ impl Rtnetlink {
         for ((family, part), errno) in self.change(Change::Add, wanted, &missing)? {
             match errno {
                 0 => added.parts.push((family, part)),
-                errno => failed = failed.or(self.missing(Step { verb: "add", wanted, family, part }, errno)),
+                errno => {
+                    failed = failed.or(self.missing(RouteChange { verb: "add", wanted, family, part }, errno))
+                }
             }
         }
         let Some(error) = failed else { return Ok(added) };
@@ -128,7 +130,7 @@ impl Rtnetlink {
     }
 
     /// Error for a rejected step; `None` if what it would add is there.
-    fn missing(&mut self, step: Step, errno: i32) -> Option<RouteError> {
+    fn missing(&mut self, step: RouteChange, errno: i32) -> Option<RouteError> {
         match (Errno::from_raw_os_error(errno), step.part) {
             // Somebody was quicker with the very same one.
             (Errno::EXIST, Part::Rule { .. }) => None,
@@ -175,7 +177,12 @@ impl Rtnetlink {
                 Errno::NOENT | Errno::SRCH => {}
                 // Without the family there is nothing to remove.
                 Errno::AFNOSUPPORT | Errno::OPNOTSUPP => {}
-                _ => return Err(RouteError::refused(Step { verb: "del", wanted, family, part }, errno)),
+                _ => {
+                    return Err(RouteError::refused(
+                        RouteChange { verb: "del", wanted, family, part },
+                        errno,
+                    ));
+                }
             }
         }
         Ok(())

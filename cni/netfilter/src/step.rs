@@ -43,7 +43,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needed {
     /// An xtables extension.
-    Extension(Extension),
+    Extension(NeededExtension),
     /// An expression.
     Expression {
         /// Its name.
@@ -59,7 +59,7 @@ pub(crate) enum Needed {
 
 /// An xtables extension that a rule needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Extension {
+pub(crate) struct NeededExtension {
     pub(crate) name: Name,
     pub(crate) revision: u32,
     pub(crate) is_target: bool,
@@ -160,5 +160,5 @@ fn need(element: &[u8]) -> Option<Needed> {
         }
     };
     let name = Name::new(extension.name);
-    Some(Needed::Extension(Extension { name, revision: extension.revision, is_target }))
+    Some(Needed::Extension(NeededExtension { name, revision: extension.revision, is_target }))
 }

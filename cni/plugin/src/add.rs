@@ -49,9 +49,9 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
         Ok(asked) => asked,
         Err(reason) => return Ok(skip(call, &reason, result)),
     };
-    let told = gather::facts(call, conf, &key, asked, &Patience::ADD);
+    let gathered = gather::facts(call, conf, &key, asked, &Patience::ADD);
     call.timed(FACTS_MICROS, asked_at);
-    let (facts, teller) = told?;
+    let (facts, teller) = gathered?;
     let redirect = match redirect::enrol(&facts)? {
         Enrolment::Skip(reason) => return Ok(skip(call, &reason, result)),
         Enrolment::Enrol(redirect) => redirect,

@@ -32,7 +32,7 @@ const QUEUE_FULL_WAIT: Duration = Duration::from_millis(2);
 /// Enough for a slimmed pod in one read.
 const READ_SIZE: usize = 16 * 1024;
 
-/// Why the agent did not answer.
+/// Failure of a request to the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Nobody listens; what a node without an agent looks like.
@@ -87,11 +87,11 @@ pub trait Agent {
         socket: &Path,
         kind: RequestKind,
         limit: Duration,
-    ) -> Result<Box<dyn Answer + '_>, AgentError>;
+    ) -> Result<Box<dyn PendingAnswer + '_>, AgentError>;
 }
 
 /// An answer on its way. To drop it is to leave a message that waits for none.
-pub trait Answer {
+pub trait PendingAnswer {
     /// Waits for it.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Agent for SocketAgent<'_> {
         socket: &Path,
         kind: RequestKind,
         limit: Duration,
-    ) -> Result<Box<dyn Answer + '_>, AgentError> {
+    ) -> Result<Box<dyn PendingAnswer + '_>, AgentError> {
         let call = Call { agent: self, limit, deadline: Deadline::after(self.clock, limit) };
         let socket = call.connect(socket)?;
         // Data in the socket's buffer reaches the agent even after this process ended.
@@ -128,7 +128,7 @@ struct Sent<'a> {
     socket: OwnedFd,
 }
 
-impl Answer for Sent<'_> {
+impl PendingAnswer for Sent<'_> {
     fn wait(self: Box<Self>) -> Result<Response, AgentError> {
         let reply: Reply = decode_line(&self.call.read_line(&self.socket)?)?;
         if reply.version > VERSION {

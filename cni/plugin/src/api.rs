@@ -8,7 +8,7 @@ use protocol::agent::PodKey;
 use protocol::pod::PodFacts;
 
 use crate::clock::{Clock, Deadline};
-use crate::http::{Answer, Connection, HttpError};
+use crate::http::{Connection, HttpError, HttpResponse};
 
 /// Retry policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait that we choose ourselves.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Why a pod is not known.
+/// Failure to read a pod.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// 401 or 403.
@@ -136,7 +136,7 @@ enum Judgement {
     Again(Retriable, Option<Duration>),
 }
 
-fn judge(result: Result<Answer, HttpError>, key: &PodKey) -> Result<Judgement, ApiError> {
+fn judge(result: Result<HttpResponse, HttpError>, key: &PodKey) -> Result<Judgement, ApiError> {
     let answer = match result {
         Ok(answer) => answer,
         Err(final_one @ (HttpError::Certificate(_) | HttpError::Setup(_))) => {

@@ -33,14 +33,14 @@ pub struct Site {
 
 /// Outcome of programming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
+pub enum ApplyOutcome {
     /// They are in the namespace.
     Programmed(Programmed),
     /// They are in a file, as for this dialect.
     WrittenDown(Dialect),
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for ApplyOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Programmed(programmed) = self else { return f.write_str("written down, not applied") };
         f.write_str(match programmed.applied {
@@ -51,7 +51,7 @@ impl fmt::Display for Done {
     }
 }
 
-impl Done {
+impl ApplyOutcome {
     /// The back end and why that one, or how the rules are spelled in the file.
     #[must_use]
     pub fn form(&self) -> String {
@@ -62,7 +62,7 @@ impl Done {
         }
     }
 
-    /// Why the iptables tools saw more than they should, if they did.
+    /// Cause, if the iptables tools saw the node's files.
     #[must_use]
     pub fn unsandboxed(&self) -> Option<Unsandboxed> {
         match self {
@@ -91,19 +91,19 @@ impl Site {
 ///
 /// # Errors
 /// When it does not hold that.
-pub fn apply(redirect: &Redirect, site: &Site) -> Result<Done, Failure> {
+pub fn apply(redirect: &Redirect, site: &Site) -> Result<ApplyOutcome, Failure> {
     site.netns.enter()?;
     let config = redirect.config_for(site.netns.addresses()?, &site.environment)?;
     if let Some(path) = &site.dry_run {
         let dialect = site.wanted.expected().dialect();
         return match std::fs::write(path, written_down(&Config { dialect, ..config })?) {
-            Ok(()) => Ok(Done::WrittenDown(dialect)),
+            Ok(()) => Ok(ApplyOutcome::WrittenDown(dialect)),
             Err(source) => Err(Failure::DryRun { path: path.clone(), source }),
         };
     }
     let Wanted { wish, recorded } = site.wanted;
     let request = Request { config, wish, recorded, options: site.options };
-    Ok(Done::Programmed(site.netns.program(request)?))
+    Ok(ApplyOutcome::Programmed(site.netns.program(request)?))
 }
 
 fn written_down(config: &Config) -> Result<String, Failure> {

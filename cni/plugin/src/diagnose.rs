@@ -31,7 +31,7 @@ use crate::world::World;
 use arguments::{Arguments, HELP, PodWanted, UsageError};
 use report::Report;
 
-/// Why nobody can tell.
+/// Failure to diagnose.
 #[derive(Debug, thiserror::Error)]
 enum DiagnoseError {
     /// The namespace cannot be opened or entered.
@@ -57,7 +57,6 @@ enum DiagnoseError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
         reason: io::Error,
     },
     /// The file is no pod.
@@ -65,7 +64,6 @@ enum DiagnoseError {
     NotAPod {
         /// The file.
         path: PathBuf,
-        /// Why not.
         reason: serde_json::Error,
     },
     /// There is no configuration to look the pod up with.

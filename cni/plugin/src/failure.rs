@@ -18,7 +18,7 @@ use redirect::host::{EnvironmentError, NoLocalAddress};
 use crate::gather::FactsError;
 use crate::remedy;
 
-/// Why an ADD fails.
+/// Failure of an ADD.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The result cannot be given.
@@ -59,7 +59,6 @@ pub enum Failure {
     DryRun {
         /// `DRY_RUN_FILE_PATH`
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
 }

@@ -9,7 +9,7 @@ use protocol::agent::{PodKey, RequestKind, Response};
 use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 
-use crate::agent::{ASK_LIMIT, AgentError, Answer};
+use crate::agent::{ASK_LIMIT, AgentError, PendingAnswer};
 use crate::api::{self, ApiError, Patience};
 use crate::context::Call;
 use crate::kubeconfig::{self, KubeconfigError};
@@ -35,7 +35,7 @@ impl Teller {
     }
 }
 
-/// Why the agent did not help.
+/// Missing answer of the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentMiss {
     /// It could not be asked.
@@ -49,7 +49,7 @@ pub enum AgentMiss {
     OtherPod,
 }
 
-/// Why the API server did not help.
+/// Missing answer of the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiMiss {
     /// There is no way to it.
@@ -102,7 +102,7 @@ impl FactsError {
 }
 
 /// A question that the agent works on, while its caller has other things to do.
-pub struct Asked<'w>(Result<Box<dyn Answer + 'w>, AgentError>);
+pub struct Asked<'w>(Result<Box<dyn PendingAnswer + 'w>, AgentError>);
 
 /// Asks the agent.
 pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {

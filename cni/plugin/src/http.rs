@@ -23,7 +23,7 @@ const BUFFER: usize = 17 * 1024;
 
 /// A complete answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The HTTP status.
     pub status: u16,
     /// `Retry-After`, if it names seconds.
@@ -32,7 +32,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// Nothing came in time.
@@ -67,7 +67,7 @@ pub trait Connection {
     ///
     /// # Errors
     /// When no complete answer came within `limit`.
-    fn get(&mut self, path: &str, limit: Duration) -> Result<Answer, HttpError>;
+    fn get(&mut self, path: &str, limit: Duration) -> Result<HttpResponse, HttpError>;
 }
 
 /// HTTP/1.1 over TCP or TLS.
@@ -131,7 +131,7 @@ struct HttpConnection {
 }
 
 impl Connection for HttpConnection {
-    fn get(&mut self, path: &str, limit: Duration) -> Result<Answer, HttpError> {
+    fn get(&mut self, path: &str, limit: Duration) -> Result<HttpResponse, HttpError> {
         let mut request =
             self.agent.get(format!("{}{path}", self.server)).header("Accept", "application/json");
         if let Some(token) = &self.token {
@@ -149,7 +149,7 @@ impl Connection for HttpConnection {
         // The body is read to its end whatever the status, or the connection could not be used again.
         let body = response.body_mut().with_config().limit(MAX_BODY).read_to_vec();
         let body = body.map_err(|error| classify(error, limit))?;
-        Ok(Answer { status, retry_after: retry_after.map(Duration::from_secs), body })
+        Ok(HttpResponse { status, retry_after: retry_after.map(Duration::from_secs), body })
     }
 }
 

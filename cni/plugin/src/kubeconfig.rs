@@ -86,7 +86,6 @@ pub enum KubeconfigError {
     Read {
         /// The kubeconfig, or a file that it names.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// Neither YAML nor JSON.

@@ -20,7 +20,7 @@ use redirect::found::FoundRules;
 
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
-use crate::http::{Answer, Api, Connection, HttpError};
+use crate::http::{Api, Connection, HttpError, HttpResponse};
 use crate::kernel::{Kernel, Namespace};
 use crate::kubeconfig::Endpoint;
 
@@ -74,7 +74,7 @@ impl Agent for FakeAgent {
         _: &Path,
         kind: RequestKind,
         _: Duration,
-    ) -> Result<Box<dyn agent::Answer + '_>, AgentError> {
+    ) -> Result<Box<dyn agent::PendingAnswer + '_>, AgentError> {
         self.heard.borrow_mut().push(kind);
         match (self.answer)() {
             Err(error @ (AgentError::Absent | AgentError::Stranger { .. })) => Err(error),
@@ -85,7 +85,7 @@ impl Agent for FakeAgent {
 
 struct FakeAnswer(Result<Response, AgentError>);
 
-impl agent::Answer for FakeAnswer {
+impl agent::PendingAnswer for FakeAnswer {
     fn wait(self: Box<Self>) -> Result<Response, AgentError> {
         self.0
     }
@@ -93,7 +93,7 @@ impl agent::Answer for FakeAnswer {
 
 /// An API server that gives one answer, and counts requests.
 pub(crate) struct FakeApi {
-    pub(crate) answer: fn() -> Result<Answer, HttpError>,
+    pub(crate) answer: fn() -> Result<HttpResponse, HttpError>,
     pub(crate) requests: Rc<Cell<usize>>,
 }
 
@@ -104,12 +104,12 @@ impl Api for FakeApi {
 }
 
 struct FakeConnection {
-    answer: fn() -> Result<Answer, HttpError>,
+    answer: fn() -> Result<HttpResponse, HttpError>,
     requests: Rc<Cell<usize>>,
 }
 
 impl Connection for FakeConnection {
-    fn get(&mut self, _: &str, _: Duration) -> Result<Answer, HttpError> {
+    fn get(&mut self, _: &str, _: Duration) -> Result<HttpResponse, HttpError> {
         self.requests.set(self.requests.get() + 1);
         (self.answer)()
     }
@@ -117,7 +117,7 @@ impl Connection for FakeConnection {
 
 /// State of the only namespace of a [`FakeKernel`].
 #[derive(Clone)]
-pub(crate) struct Site {
+pub(crate) struct FakeSite {
     pub(crate) path: &'static str,
     pub(crate) own: bool,
     pub(crate) addresses: Vec<&'static str>,
@@ -128,7 +128,7 @@ pub(crate) struct Site {
 
 /// A kernel with one namespace, that notes what is done in it.
 pub(crate) struct FakeKernel {
-    pub(crate) site: Site,
+    pub(crate) site: FakeSite,
     pub(crate) done: Rc<RefCell<Vec<&'static str>>>,
 }
 
@@ -146,7 +146,7 @@ impl Kernel for FakeKernel {
 }
 
 struct FakeNamespace {
-    site: Site,
+    site: FakeSite,
     done: Rc<RefCell<Vec<&'static str>>>,
 }
 

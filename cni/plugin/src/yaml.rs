@@ -25,7 +25,7 @@ pub enum Node {
 
 /// A place in the text, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// Line.
     pub line: usize,
     /// Column.
@@ -85,7 +85,7 @@ impl Node {
 ///
 /// # Errors
 /// The place of what is not YAML, or YAML that a configuration has no use for: aliases, keys that are no scalars.
-pub fn parse(text: &str) -> Result<Node, Place> {
+pub fn parse(text: &str) -> Result<Node, TextPosition> {
     let mut reader = Reader { parser: Parser::new_from_str(text), depth: 0 };
     loop {
         match reader.next()? {
@@ -103,7 +103,7 @@ struct Reader<'i> {
 
 impl<'i> Reader<'i> {
     /// The next event that means something. The parser tells comments, too, where another crate of the build asks it to.
-    fn next(&mut self) -> Result<(Event<'i>, Place), Place> {
+    fn next(&mut self) -> Result<(Event<'i>, TextPosition), TextPosition> {
         loop {
             match self.parser.next() {
                 Some(Ok((event, span))) if has_meaning(&event) => {
@@ -116,7 +116,7 @@ impl<'i> Reader<'i> {
         }
     }
 
-    fn node(&mut self, event: Event<'i>, at: Place) -> Result<Node, Place> {
+    fn node(&mut self, event: Event<'i>, at: TextPosition) -> Result<Node, TextPosition> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(at);
@@ -131,7 +131,7 @@ impl<'i> Reader<'i> {
         node
     }
 
-    fn sequence(&mut self) -> Result<Node, Place> {
+    fn sequence(&mut self) -> Result<Node, TextPosition> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -141,7 +141,7 @@ impl<'i> Reader<'i> {
         }
     }
 
-    fn mapping(&mut self) -> Result<Node, Place> {
+    fn mapping(&mut self) -> Result<Node, TextPosition> {
         let mut entries = Vec::new();
         loop {
             let key = match self.next()? {
@@ -177,11 +177,11 @@ fn scalar(text: &str, style: ScalarStyle) -> Node {
     if null { Node::Null } else { Node::Text(text.to_owned()) }
 }
 
-fn place(line: usize, column_from_zero: usize) -> Place {
-    Place { line, column: column_from_zero + 1 }
+fn place(line: usize, column_from_zero: usize) -> TextPosition {
+    TextPosition { line, column: column_from_zero + 1 }
 }
 
-fn place_of(error: &ScanError) -> Place {
+fn place_of(error: &ScanError) -> TextPosition {
     place(error.marker().line(), error.marker().col())
 }
 

@@ -96,7 +96,7 @@ pub enum Response {
     Unsupported,
 }
 
-/// Why a line of the other side can not be used. A plugin treats each as "no agent".
+/// Unusable line of the peer. A plugin treats each as "no agent".
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// Longer than [`MAX_LINE`].

@@ -116,20 +116,20 @@ mod tests {
     #[test]
     fn sources_are_told_once() {
         #[derive(Debug)]
-        struct Told(&'static str, Option<Box<Told>>);
-        impl fmt::Display for Told {
+        struct Link(&'static str, Option<Box<Link>>);
+        impl fmt::Display for Link {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str(self.0)
             }
         }
-        impl Error for Told {
+        impl Error for Link {
             fn source(&self) -> Option<&(dyn Error + 'static)> {
                 self.1.as_deref().map(|source| source as &(dyn Error + 'static))
             }
         }
-        let inner = Told("read a: no such file", Some(Box::new(Told("no such file", None))));
-        assert_eq!(with_sources(&Told("apply", Some(Box::new(inner)))), "apply: read a: no such file");
-        assert_eq!(with_sources(&Told("alone", None)), "alone");
+        let inner = Link("read a: no such file", Some(Box::new(Link("no such file", None))));
+        assert_eq!(with_sources(&Link("apply", Some(Box::new(inner)))), "apply: read a: no such file");
+        assert_eq!(with_sources(&Link("alone", None)), "alone");
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub enum Target {
 
 /// Where a rule goes in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum RulePlace {
     /// `-A`: behind everything that is there.
     Append,
     /// `-I CHAIN N`: becomes the rule at the 1-based position N.
@@ -139,7 +139,7 @@ pub struct Rule {
     /// The families that it is written for.
     pub scope: Scope,
     /// Position in the chain.
-    pub place: Place,
+    pub place: RulePlace,
     /// Conditions, in upstream's text order; all must hold.
     pub matches: Vec<Match>,
     /// Action if all hold.
@@ -161,7 +161,7 @@ pub struct Rule {
 /// * A rule's conditions stand in the order of native text, which is also the order in which the kernel evaluates them. A
 ///   rule counts behind its conditions and ahead of what it does. Only TPROXY is different: it hands the packet to a socket,
 ///   marks it, counts and accepts; without a socket the rule breaks off.
-/// * [`Place::Insert`] is 1-based here, too; native text counts from 0. What upstream would insert behind the last rule is
+/// * [`RulePlace::Insert`] is 1-based here, too; native text counts from 0. What upstream would insert behind the last rule is
 ///   an append here already, because nft takes no index that does not exist.
 /// * A table or a chain exists only if it has a rule, and no rule jumps to a chain that has none.
 #[derive(Debug, Clone, PartialEq, Eq)]

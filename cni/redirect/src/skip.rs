@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Why a pod gets no rules. None of these is an error.
+/// Reason to skip a pod. None of these is an error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SkipReason {
     /// The node agent's own pod, which must start before anything can be asked about it.

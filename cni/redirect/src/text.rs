@@ -30,11 +30,11 @@ pub fn rule(dialect: Dialect, rule: &Rule) -> String {
 /// One condition of an iptables rule.
 #[must_use]
 pub fn condition(condition: &Match) -> String {
-    restore::Condition(condition).to_string().trim_end().to_owned()
+    restore::MatchText(condition).to_string().trim_end().to_owned()
 }
 
 /// Target of an iptables rule with these conditions.
 #[must_use]
 pub fn target(target: &Target, conditions: &[Match]) -> String {
-    restore::Done(target, conditions).to_string()
+    restore::TargetText(target, conditions).to_string()
 }

@@ -10,7 +10,7 @@ use redirect::generate::ruleset;
 use redirect::list::{Selection, inbound_ports, ports, ranges};
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet, Verdict};
 use redirect::ruleset::{
-    Chain, Dialect, Id, Match, Origin, Owner, Place, Port, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Dialect, Id, Match, Origin, Owner, Port, Rule, RulePlace, Ruleset, Scope, Sense, Table, Target,
 };
 use redirect::verdict::verdict;
 
@@ -74,7 +74,7 @@ fn drop_if(condition: Match) -> Rule {
         table: Table::Mangle,
         chain: Chain::Output,
         scope: Scope::Both,
-        place: Place::Append,
+        place: RulePlace::Append,
         matches: vec![condition],
         target: Target::Drop,
         origin: Origin::Always,

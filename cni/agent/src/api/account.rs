@@ -29,20 +29,20 @@ pub(super) enum AccountError {
 
 /// Identifies the content of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileVersion {
     file: (u64, u64),
     size: u64,
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileVersion {
     /// Stamp of the file at `path`, links followed.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|metadata| Self::from(&metadata))
     }
 }
 
-impl From<&Metadata> for Stamp {
+impl From<&Metadata> for FileVersion {
     fn from(metadata: &Metadata) -> Self {
         Self {
             file: (metadata.dev(), metadata.ino()),
@@ -55,7 +55,7 @@ impl From<&Metadata> for Stamp {
 /// Cached token as a header, and its file's stamp.
 #[derive(Debug, Clone)]
 struct Known {
-    stamp: Stamp,
+    stamp: FileVersion,
     header: HeaderValue,
 }
 
@@ -76,7 +76,7 @@ impl Account {
 
     /// The `Authorization` header to send now.
     pub(super) fn header(&self) -> Result<HeaderValue, AccountError> {
-        let stamp = Stamp::of(&self.path).map_err(|source| self.unread(source))?;
+        let stamp = FileVersion::of(&self.path).map_err(|source| self.unread(source))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref().filter(|known| known.stamp == stamp) {
             return Ok(known.header.clone());

@@ -117,7 +117,7 @@ pub(super) struct FollowCourse {
     unreadable: u32,
     /// Start of the step, and whether it carried an event.
     began: Duration,
-    told: bool,
+    had_event: bool,
     dice: Dice,
 }
 
@@ -130,7 +130,7 @@ impl FollowCourse {
             failures: 0,
             unreadable: 0,
             began: Duration::ZERO,
-            told: false,
+            had_event: false,
             dice: Dice::new(seed),
         }
     }
@@ -141,12 +141,12 @@ impl FollowCourse {
 
     pub(super) fn begin(&mut self, now: Duration) {
         self.began = now;
-        self.told = false;
+        self.had_event = false;
     }
 
     pub(super) fn reach(&mut self, version: String) {
         self.version = Some(version);
-        self.told = true;
+        self.had_event = true;
         self.unreadable = 0;
     }
 
@@ -168,7 +168,7 @@ impl FollowCourse {
         if matches!(self.step(), FollowStep::Stream(_)) {
             self.streams = after_stream(outcome);
         }
-        let lasted = self.told || now.saturating_sub(self.began) >= GOOD_WATCH;
+        let lasted = self.had_event || now.saturating_sub(self.began) >= GOOD_WATCH;
         let good = lasted && self.unread.is_none();
         let mut least = Duration::ZERO;
         match outcome {

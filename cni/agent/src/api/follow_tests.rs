@@ -23,7 +23,7 @@ fn event(kind: &str, version: &str, name: &str) -> String {
 
 struct Run {
     script: Script,
-    told: UnboundedReceiver<Change<Value>>,
+    changes: UnboundedReceiver<Change<Value>>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -32,20 +32,20 @@ fn run(answers: impl IntoIterator<Item = Scripted>) -> Run {
 }
 
 fn follow(script: Script) -> Run {
-    let (sender, told) = unbounded_channel();
+    let (sender, changes) = unbounded_channel();
     let resource = Resource::pods_of("n").unwrap();
     let following = Following { client: script.client(), resource, seed: 7 };
     let cancel = CancellationToken::new();
     let stop = cancel.clone().drop_guard();
     tokio::spawn(async move { following.run(|change| sender.send(change).unwrap(), &cancel).await });
-    Run { script, told, _stop: stop }
+    Run { script, changes, _stop: stop }
 }
 
 impl Run {
     /// Next change, abbreviated.
     async fn next(&mut self) -> String {
         let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
-        match self.told.recv().await.unwrap() {
+        match self.changes.recv().await.unwrap() {
             Change::All(all) => format!("all {}", all.iter().map(name).collect::<Vec<_>>().join(",")),
             Change::Set(object) => format!("set {}", name(&object)),
             Change::Removed(object) => format!("removed {}", name(&object)),
@@ -215,7 +215,7 @@ async fn bytes_that_drip_in_are_no_sign_of_life() {
     };
     tokio::select! {
         () = dripping => {}
-        told = run.next() => assert_eq!(told, "lost: stalled"),
+        changes = run.next() => assert_eq!(changes, "lost: stalled"),
     }
     assert_eq!(before.elapsed(), STALL_LIMIT);
 }
@@ -289,18 +289,18 @@ async fn an_object_that_cannot_be_read_does_not_stop_the_others() {
     let items = json!({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": 7}, {"metadata": {"name": "a"}}]});
     let (events, watch) = Scripted::streamed();
     let script = Script::new([Scripted::new(200, items.to_string()), watch]);
-    let (sender, mut told) = unbounded_channel();
+    let (sender, mut changes) = unbounded_channel();
     let following = Following { client: script.client(), resource: Resource::pods_of("n").unwrap(), seed: 1 };
     let cancel = CancellationToken::new();
     let _stop = cancel.clone().drop_guard();
     tokio::spawn(async move {
         following.run(|change: Change<crate::pods::NodePod>| sender.send(change).unwrap(), &cancel).await;
     });
-    let Some(Change::All(all)) = told.recv().await else { panic!() };
+    let Some(Change::All(all)) = changes.recv().await else { panic!() };
     assert_eq!(all.iter().map(|pod| pod.metadata.facts.name.as_str()).collect::<Vec<_>>(), ["a"]);
     let bad = json!({"type": "ADDED", "object": {"metadata": {"resourceVersion": "6"}, "spec": 7}});
     send(&events, format!("{bad}\n") + &event("ADDED", "7", "b"));
-    assert_eq!(told.recv().await, Some(Change::Alive));
-    let Some(Change::Set(pod)) = told.recv().await else { panic!() };
+    assert_eq!(changes.recv().await, Some(Change::Alive));
+    let Some(Change::Set(pod)) = changes.recv().await else { panic!() };
     assert_eq!(pod.metadata.facts.name, "b");
 }

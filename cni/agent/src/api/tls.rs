@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::account::Stamp;
+use super::account::FileVersion;
 
 /// No certificate authority can be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub(super) enum TrustError {
 }
 
 /// Configuration made of a file's content.
-type Known = (Stamp, Arc<ClientConfig>);
+type Known = (FileVersion, Arc<ClientConfig>);
 
 /// Verification of the server's certificate.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ impl Trust {
         match self {
             Self::Anyone(config) => Ok(Arc::clone(config)),
             Self::Authorities { path, known } => {
-                let stamp = Stamp::of(path)
+                let stamp = FileVersion::of(path)
                     .map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some((_, config)) = known.as_ref().filter(|(of, _)| *of == stamp) {

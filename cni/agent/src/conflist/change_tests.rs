@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::copy::OWNED;
 use super::leave;
-use super::plan::{Step, Wish};
+use super::plan::{DesiredConflist, Step};
 use super::plan_tests::{CALICO, chain, directory, entry, installed, kinds, names, settle, take};
 use super::scan::Content;
 use crate::settings::ChainSettings;
@@ -98,7 +98,8 @@ fn a_chained_entry_goes_once_a_file_of_our_own_stands() {
         let (now, then) = installed(&chain, &[("10-a.conflist", FORMER)]);
         assert_eq!((then, now.text("10-a.conflist")), (Ok(ours.to_owned()), Some(CALICO)));
         let entry = json!({"type": "istio-cni", "name": "istio-cni"});
-        let wish = Wish { chain: &chain, entry: &entry, made: &BTreeSet::new(), able: &BTreeSet::new() };
+        let wish =
+            DesiredConflist { chain: &chain, entry: &entry, made: &BTreeSet::new(), able: &BTreeSet::new() };
         let steps = wish.plan(&directory(&[("10-a.conflist", FORMER)])).steps;
         let names = steps.iter().map(|(Step::Write { name, .. } | Step::Remove { name })| name.as_str());
         assert_eq!(names.collect::<Vec<_>>(), [ours, "10-a.conflist"], "pods are redirected at every moment");
@@ -123,7 +124,7 @@ fn another_mode_reaches_files_of_our_own_and_no_others() {
         for (group_read, writes) in [(false, 0), (true, 1)] {
             let chain = ChainSettings { group_read, ..chain.clone() };
             let (entry, none) = (entry(), BTreeSet::new());
-            let plan = Wish { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&now);
+            let plan = DesiredConflist { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&now);
             assert_eq!((plan.steps.len(), plan.then), (writes, Ok(ours.to_owned())));
         }
     }

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::document::{Document, Members};
-use super::scan::Snapshot;
+use super::scan::DirectorySnapshot;
 use crate::settings::ChainSettings;
 
 /// Default name of a list that we own.
@@ -38,6 +38,6 @@ pub fn is_copy(chain: &ChainSettings, name: &str, document: &Document<'_>) -> bo
 
 /// True if a runtime would find a network without any copy.
 #[must_use]
-pub fn is_needless(chain: &ChainSettings, now: &Snapshot) -> bool {
+pub fn is_needless(chain: &ChainSettings, now: &DirectorySnapshot) -> bool {
     now.usable().any(|(name, document)| !document.others().is_empty() && !is_copy(chain, name, &document))
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::OUR_TYPE;
 
-/// Why runtimes reject a file.
+/// Reason for which runtimes reject a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// Not a JSON object.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
 use super::document::{Document, Members};
-use super::scan::Snapshot;
+use super::scan::DirectorySnapshot;
 use crate::settings::Settings;
 
 /// `cniVersion` of a configuration that holds our entry alone.
@@ -16,7 +16,7 @@ const VERSION: &str = "0.3.1";
 const GATE: &str = "millrace_status_gate";
 const GATED: &str = "agent";
 
-/// Why there is no entry to install.
+/// Obstacle to building our entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// Settings without a safe default.
@@ -32,7 +32,7 @@ pub enum EntryError {
 
 /// True if an entry of ours makes STATUS depend on the agent.
 #[must_use]
-pub fn is_gated(now: &Snapshot) -> bool {
+pub fn is_gated(now: &DirectorySnapshot) -> bool {
     let gated =
         |entry: &str| Members::parse(entry).is_ok_and(|keys| keys.text(GATE).as_deref() == Some(GATED));
     let texts = now.files.keys().filter_map(|name| now.text(name));

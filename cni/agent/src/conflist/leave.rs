@@ -4,19 +4,19 @@
 use super::copy;
 use super::document::Document;
 use super::plan::{FileMode, Step};
-use super::scan::Snapshot;
+use super::scan::DirectorySnapshot;
 use super::splice;
 use crate::settings::ChainSettings;
 
 /// Steps of the uninstall. Files that hold nothing but our plugin, and lists of our own, go as a whole; a file that cannot be read stays as
 /// it is.
 #[must_use]
-pub fn steps(chain: &ChainSettings, now: &Snapshot) -> Vec<Step> {
+pub fn steps(chain: &ChainSettings, now: &DirectorySnapshot) -> Vec<Step> {
     now.files.keys().filter_map(|name| step(chain, now, name)).collect()
 }
 
 /// Step of the uninstall for one file.
-pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<Step> {
+pub(super) fn step(chain: &ChainSettings, now: &DirectorySnapshot, name: &str) -> Option<Step> {
     let document = Document::parse(now.text(name)?).ok()?;
     let remove = || Some(Step::Remove { name: name.to_owned() });
     match &document {
@@ -31,13 +31,13 @@ pub(super) fn step(chain: &ChainSettings, now: &Snapshot, name: &str) -> Option<
 }
 
 /// True if a list is a copy to be removed whole. One known by its name alone may be somebody's only network, so it stays.
-fn goes(chain: &ChainSettings, now: &Snapshot, name: &str, document: &Document<'_>) -> bool {
+fn goes(chain: &ChainSettings, now: &DirectorySnapshot, name: &str, document: &Document<'_>) -> bool {
     copy::mark(document).is_some() || (copy::is_copy(chain, name, document) && copy::is_needless(chain, now))
 }
 
 /// Malformed files that name our plugin: they cannot be edited.
 #[must_use]
-pub fn unreadable(now: &Snapshot) -> Vec<String> {
+pub fn unreadable(now: &DirectorySnapshot) -> Vec<String> {
     let names_us = |name: &&String| {
         now.text(name).is_some_and(|text| text.contains(super::OUR_TYPE) && Document::parse(text).is_err())
     };

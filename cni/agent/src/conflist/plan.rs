@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::document::{Document, Invalid, Plugin};
-use super::scan::{Snapshot, Unusable, list_name};
+use super::scan::{DirectorySnapshot, Unusable, list_name};
 use super::splice;
 use crate::settings::ChainSettings;
 
@@ -59,7 +59,7 @@ pub struct Plan {
 
 /// Desired state.
 #[derive(Debug)]
-pub struct Wish<'a> {
+pub struct DesiredConflist<'a> {
     /// Placement of our entry.
     pub chain: &'a ChainSettings,
     /// Our entry for a list, or for a file of its own.
@@ -70,10 +70,10 @@ pub struct Wish<'a> {
     pub able: &'a BTreeSet<String>,
 }
 
-impl Wish<'_> {
+impl DesiredConflist<'_> {
     /// Steps to the desired state.
     #[must_use]
-    pub fn plan(&self, now: &Snapshot) -> Plan {
+    pub fn plan(&self, now: &DirectorySnapshot) -> Plan {
         let planned = match (self.chain.chained, self.chain.owned) {
             (false, _) => self.standalone(now),
             (true, true) => self.owned(now),
@@ -89,7 +89,7 @@ impl Wish<'_> {
     }
 
     /// The file of `CNI_CONF_NAME`, under its present name.
-    fn named(&self, now: &Snapshot) -> Result<Option<String>, Stopped> {
+    fn named(&self, now: &DirectorySnapshot) -> Result<Option<String>, Stopped> {
         let name = self.chain.conf_name.as_str();
         if name.is_empty() {
             return Ok(None);
@@ -111,12 +111,12 @@ impl Wish<'_> {
     }
 
     /// True if a file of ours has the right mode.
-    fn has_our_mode(&self, now: &Snapshot, name: &str) -> bool {
+    fn has_our_mode(&self, now: &DirectorySnapshot, name: &str) -> bool {
         now.modes.get(name).is_none_or(|mode| *mode == self.chain.mode())
     }
 
     /// A file's text with our entry, as a valid conflist.
-    fn merged(&self, now: &Snapshot, name: &str, entry: &Value) -> Result<String, Stopped> {
+    fn merged(&self, now: &DirectorySnapshot, name: &str, entry: &Value) -> Result<String, Stopped> {
         let refused = |why| nothing(NotRight::Refused { name: name.to_owned(), why });
         let Some(text) = now.text(name) else {
             return Err(refused(now.valid(name).err().unwrap_or(Unusable::Absent)));
@@ -154,7 +154,7 @@ fn nothing(why: NotRight) -> Stopped {
 }
 
 /// Stops at an unreadable file that matters.
-fn known_at(now: &Snapshot, matters: impl Fn(&str) -> bool) -> Result<(), Stopped> {
+fn known_at(now: &DirectorySnapshot, matters: impl Fn(&str) -> bool) -> Result<(), Stopped> {
     let denied = now.denied().find(|(name, _)| matters(name));
     denied.map_or(Ok(()), |(_, why)| Err(nothing(NotRight::Denied(why.to_owned()))))
 }

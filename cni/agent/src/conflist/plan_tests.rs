@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::copy::OWNED;
 use super::leave;
-use super::plan::{FileMode, NotRight, Step, Wish};
-use super::scan::{Content, Snapshot};
+use super::plan::{DesiredConflist, FileMode, NotRight, Step};
+use super::scan::{Content, DirectorySnapshot};
 use crate::settings::ChainSettings;
 
 pub(super) const CALICO: &str =
@@ -32,9 +32,9 @@ pub(super) fn entry() -> Value {
     json!({"type": "istio-cni", "name": "istio-cni", "exclude_namespaces": null})
 }
 
-pub(super) fn directory(files: &[(&str, &str)]) -> Snapshot {
+pub(super) fn directory(files: &[(&str, &str)]) -> DirectorySnapshot {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), Content::Text((*text).to_owned())));
-    Snapshot { files: files.collect(), ..Snapshot::default() }
+    DirectorySnapshot { files: files.collect(), ..DirectorySnapshot::default() }
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
     let plan = |chain: &ChainSettings, denied: &str| {
         let mut now = directory(&[("20-calico.conflist", CALICO)]);
         now.files.insert(denied.to_owned(), Content::Denied("read it".to_owned()));
-        Wish { chain, entry: &entry, made: &made, able: &able }.plan(&now)
+        DesiredConflist { chain, entry: &entry, made: &made, able: &able }.plan(&now)
     };
     let unknown = Err(NotRight::Denied("read it".to_owned()));
     let owned = ChainSettings { owned: true, ..chain() };
@@ -59,7 +59,7 @@ fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
     assert_eq!((hidden.steps.len(), &hidden.then), (0, &unknown), "the network itself");
 }
 
-pub(super) fn take(now: &mut Snapshot, step: &Step) {
+pub(super) fn take(now: &mut DirectorySnapshot, step: &Step) {
     match step {
         Step::Write { name, text, mode } => {
             if let FileMode::Of(like) = mode {
@@ -74,14 +74,14 @@ pub(super) fn take(now: &mut Snapshot, step: &Step) {
 /// Carries plans out until there is nothing to do, and says what is then.
 pub(super) fn settle(
     chain: &ChainSettings,
-    now: &mut Snapshot,
+    now: &mut DirectorySnapshot,
     made: &BTreeSet<String>,
 ) -> Result<String, NotRight> {
     let found = now.usable().any(|(_, document)| !document.others().is_empty());
     for _ in 0..4 {
         let entry = entry();
         let able = ["istio-cni", "calico", "portmap"].map(str::to_owned).into();
-        let plan = Wish { chain, entry: &entry, made, able: &able }.plan(now);
+        let plan = DesiredConflist { chain, entry: &entry, made, able: &able }.plan(now);
         if plan.steps.is_empty() {
             return plan.then;
         }
@@ -96,13 +96,13 @@ pub(super) fn settle(
 pub(super) fn installed(
     chain: &ChainSettings,
     files: &[(&str, &str)],
-) -> (Snapshot, Result<String, NotRight>) {
+) -> (DirectorySnapshot, Result<String, NotRight>) {
     let mut now = directory(files);
     let then = settle(chain, &mut now, &BTreeSet::new());
     (now, then)
 }
 
-pub(super) fn kinds(now: &Snapshot, name: &str) -> Vec<String> {
+pub(super) fn kinds(now: &DirectorySnapshot, name: &str) -> Vec<String> {
     let file: Value = serde_json::from_str(now.text(name).unwrap()).unwrap();
     file["plugins"]
         .as_array()
@@ -112,7 +112,7 @@ pub(super) fn kinds(now: &Snapshot, name: &str) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn names(now: &Snapshot) -> Vec<&str> {
+pub(super) fn names(now: &DirectorySnapshot) -> Vec<&str> {
     now.files.keys().map(String::as_str).collect()
 }
 
@@ -145,7 +145,8 @@ fn a_changed_setting_reaches_the_file_and_an_equal_entry_is_left_as_it_is_writte
     let other = json!({"type": "istio-cni", "name": "istio-cni", "exclude_namespaces": ["a"]});
     let chain = chain();
     let plan =
-        Wish { chain: &chain, entry: &other, made: &BTreeSet::new(), able: &BTreeSet::new() }.plan(&now);
+        DesiredConflist { chain: &chain, entry: &other, made: &BTreeSet::new(), able: &BTreeSet::new() }
+            .plan(&now);
     assert_eq!(plan.steps.len(), 1);
     let spaced = CALICO.replace(
         "]}",
@@ -261,8 +262,8 @@ fn what_no_runtime_would_take_is_left_alone() {
         assert_eq!((then, now.text("x.conflist")), (Err(NotRight::NoPrimary), Some(text)));
         let named = ChainSettings { conf_name: "x.conflist".to_owned(), ..chain() };
         let (now, then) = installed(&named, &[("x.conflist", text)]);
-        let told = then.unwrap_err().to_string();
-        assert!(told.starts_with("x.conflist: ") && told.contains(why), "{text}: {told}");
+        let error = then.unwrap_err().to_string();
+        assert!(error.starts_with("x.conflist: ") && error.contains(why), "{text}: {error}");
         assert_eq!(now.text("x.conflist"), Some(text));
     }
 }
@@ -272,7 +273,8 @@ fn a_file_of_its_own_that_no_runtime_would_take_is_not_written() {
     for name in ["a.conf", "a.conflist"] {
         let chain = ChainSettings { chained: false, conf_name: name.to_owned(), ..chain() };
         let (entry, none) = (json!({"type": "istio-cni", "name": 7}), BTreeSet::new());
-        let plan = Wish { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&directory(&[]));
+        let plan =
+            DesiredConflist { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&directory(&[]));
         let why = plan.then.unwrap_err().to_string();
         assert!(plan.steps.is_empty() && why.contains("\"name\""), "{why}");
     }

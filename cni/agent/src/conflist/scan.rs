@@ -7,7 +7,7 @@ use super::document::{Document, Invalid};
 
 /// Content of the configuration directory, by name in byte order, which is the order of every runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct DirectorySnapshot {
     /// Content of each file with an extension that runtimes read.
     pub files: BTreeMap<String, Content>,
     /// Mode of each, where known.
@@ -26,14 +26,14 @@ pub enum Content {
 
 /// Form of a configuration, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ConfigFormat {
     /// `.conflist`
     List,
     /// `.conf`, and `.json`, which containerd and CRI-O read as well: one plugin.
     Single,
 }
 
-impl Form {
+impl ConfigFormat {
     /// Form of `name`; `None` for a name that runtimes ignore.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
@@ -48,7 +48,7 @@ impl Form {
 /// The name of the list that takes the place of a configuration of one plugin; that of a list is its own.
 #[must_use]
 pub fn list_name(name: &str) -> Option<String> {
-    Form::of(name)?;
+    ConfigFormat::of(name)?;
     name.rsplit_once('.').map(|(stem, _)| format!("{stem}.conflist"))
 }
 
@@ -58,17 +58,17 @@ pub fn list_name(name: &str) -> Option<String> {
 /// They do not.
 pub fn taken<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Unusable> {
     let document = Document::parse(text)?;
-    match (Form::of(name), &document) {
-        (Some(Form::List), Document::List(list)) => list.check()?,
-        (Some(Form::List), Document::Single(_)) => return Err(Invalid::Plugins.into()),
-        (Some(Form::Single), Document::List(_)) => return Err(Invalid::Type.into()),
-        (Some(Form::Single), Document::Single(members)) => members.check()?,
+    match (ConfigFormat::of(name), &document) {
+        (Some(ConfigFormat::List), Document::List(list)) => list.check()?,
+        (Some(ConfigFormat::List), Document::Single(_)) => return Err(Invalid::Plugins.into()),
+        (Some(ConfigFormat::Single), Document::List(_)) => return Err(Invalid::Type.into()),
+        (Some(ConfigFormat::Single), Document::Single(members)) => members.check()?,
         (None, _) => return Err(Unusable::Name),
     }
     Ok(document)
 }
 
-impl Snapshot {
+impl DirectorySnapshot {
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.files.get(name)? {
@@ -118,7 +118,7 @@ impl Snapshot {
     }
 }
 
-/// Why a file is not used.
+/// Reason for which a file is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// It does not exist.

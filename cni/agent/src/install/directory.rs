@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::conflist::entry;
 use crate::conflist::plan::{FileMode, Step};
-use crate::conflist::scan::{Content, Form, Snapshot};
+use crate::conflist::scan::{ConfigFormat, Content, DirectorySnapshot};
 use crate::files::{self, Doing, FileError};
 
 /// No configuration of a network is anywhere near this; a runtime would not want to read it either.
@@ -25,8 +25,8 @@ pub fn is_orphaned(directory: &Path) -> bool {
 ///
 /// # Errors
 /// The directory cannot be listed. A file that cannot be read is no error: the snapshot says so.
-pub fn read(directory: &Path) -> Result<Snapshot, FileError> {
-    read_files(directory, |name| Form::of(name).is_some())
+pub fn read(directory: &Path) -> Result<DirectorySnapshot, FileError> {
+    read_files(directory, |name| ConfigFormat::of(name).is_some())
 }
 
 /// True if an entry of ours in the directory makes STATUS depend on the agent.
@@ -39,13 +39,13 @@ pub fn is_gated(directory: &Path) -> bool {
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn set_aside(directory: &Path) -> Result<Snapshot, FileError> {
+pub fn set_aside(directory: &Path) -> Result<DirectorySnapshot, FileError> {
     read_files(directory, |name| name.ends_with(".cilium_bak"))
 }
 
-fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Snapshot, FileError> {
+fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<DirectorySnapshot, FileError> {
     let failed = |cause| Doing::List.failed(directory, cause);
-    let mut now = Snapshot::default();
+    let mut now = DirectorySnapshot::default();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
@@ -131,7 +131,7 @@ pub fn apply(directory: &Path, step: &Step, ours: u32) -> Result<(), FileError> 
 /// # Errors
 /// See [`files::remove_stale_temporaries`].
 pub fn tidy(directory: &Path) -> Result<usize, FileError> {
-    files::remove_stale_temporaries(directory, &|name| Form::of(name).is_some())
+    files::remove_stale_temporaries(directory, &|name| ConfigFormat::of(name).is_some())
 }
 
 #[cfg(test)]

@@ -63,52 +63,52 @@ fn right(wrote: bool) -> PassReport {
 
 #[test]
 fn what_the_settings_change_is_no_heal_and_no_fight() {
-    let mut told = Bench::new();
+    let mut bench = Bench::new();
     for excluded in ["a", "b", "c", "d", "e", "f", "g"] {
-        told.look(excluded, right(true));
-        told.look(excluded, right(false));
+        bench.look(excluded, right(true));
+        bench.look(excluded, right(false));
     }
-    told.has(&["millrace_heal_seconds_count 0", "millrace_conflist_fights_total 0"]);
-    assert_eq!(told.judge.touch(told.now), Touch::Now);
+    bench.has(&["millrace_heal_seconds_count 0", "millrace_conflist_fights_total 0"]);
+    assert_eq!(bench.judge.touch(bench.now), Touch::Now);
 }
 
 #[test]
 fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
-    let mut told = Bench::new();
-    told.look("a", right(true));
+    let mut bench = Bench::new();
+    bench.look("a", right(true));
     for _ in 0..4 {
-        told.look("a", right(true));
+        bench.look("a", right(true));
     }
-    told.has(&["millrace_heal_seconds_count 4", "millrace_conflist_fights_total 0"]);
-    told.look("b", right(true));
-    assert_eq!(told.judge.touch(told.now), Touch::Now);
-    told.look("b", right(true));
-    told.has(&["millrace_heal_seconds_count 5", "millrace_conflist_fights_total 1"]);
-    assert!(matches!(told.judge.touch(told.now), Touch::Later(_)));
+    bench.has(&["millrace_heal_seconds_count 4", "millrace_conflist_fights_total 0"]);
+    bench.look("b", right(true));
+    assert_eq!(bench.judge.touch(bench.now), Touch::Now);
+    bench.look("b", right(true));
+    bench.has(&["millrace_heal_seconds_count 5", "millrace_conflist_fights_total 1"]);
+    assert!(matches!(bench.judge.touch(bench.now), Touch::Later(_)));
 }
 
 #[test]
 fn each_process_tells_once_that_it_is_installed_and_again_when_it_is_again() {
     let success = |count: u32| format!("istio_cni_installs_total{{result=\"SUCCESS\"}} {count}");
-    let mut told = Bench::new();
+    let mut bench = Bench::new();
     for _ in 0..3 {
-        told.look("a", right(false));
-        told.has(&[&success(1)]);
+        bench.look("a", right(false));
+        bench.has(&[&success(1)]);
     }
     let lost = ConflistError::NotRight(NotRight::NoPrimary);
-    told.look("a", PassReport { conflist: Err(lost), ..right(false) });
-    told.look("a", right(false));
-    told.has(&[&success(2)]);
+    bench.look("a", PassReport { conflist: Err(lost), ..right(false) });
+    bench.look("a", right(false));
+    bench.has(&[&success(2)]);
 }
 
 #[test]
 fn a_failure_is_counted_at_each_look() {
-    let mut told = Bench::new();
+    let mut bench = Bench::new();
     for count in 1..4 {
-        told.look(
+        bench.look(
             "a",
             PassReport { conflist: Err(ConflistError::NotRight(NotRight::NoPrimary)), ..right(false) },
         );
-        told.has(&[&format!("istio_cni_installs_total{{result=\"CREATE_CNI_CONFIG_FAILURE\"}} {count}")]);
+        bench.has(&[&format!("istio_cni_installs_total{{result=\"CREATE_CNI_CONFIG_FAILURE\"}} {count}")]);
     }
 }

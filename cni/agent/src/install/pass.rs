@@ -12,8 +12,8 @@ use super::versions::Versions;
 use super::{KUBECONFIG, directory};
 use crate::conflist::OUR_TYPE;
 use crate::conflist::entry::{self, EntryError};
-use crate::conflist::plan::{NotRight, Plan, Step, Wish};
-use crate::conflist::scan::Snapshot;
+use crate::conflist::plan::{DesiredConflist, NotRight, Plan, Step};
+use crate::conflist::scan::DirectorySnapshot;
 use crate::files::{self, FileError};
 use crate::settings::Settings;
 
@@ -103,7 +103,7 @@ impl Installer {
             }
             let types = if chain.raise_version { now.types() } else { BTreeSet::new() };
             let able = self.versions.able(&settings.places.target_dirs, types);
-            let plan = Wish { chain, entry: &entry, made: &self.made, able: &able }.plan(&now);
+            let plan = DesiredConflist { chain, entry: &entry, made: &self.made, able: &able }.plan(&now);
             if plan.steps.is_empty() {
                 return Ok(plan.then?);
             }
@@ -117,7 +117,7 @@ impl Installer {
     fn take(
         &mut self,
         settings: &Settings,
-        now: &Snapshot,
+        now: &DirectorySnapshot,
         plan: Plan,
         taken: &mut Vec<Step>,
     ) -> Result<(), ConflistError> {

@@ -15,7 +15,7 @@ const MOUNTS: [&str; 2] = ["/host/opt/cni/bin", "/host/etc/cni/net.d"];
 
 /// Directories on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct PurgeDirectories {
     pub net_dir: Option<PathBuf>,
     pub bin_dirs: Vec<PathBuf>,
 }
@@ -38,14 +38,14 @@ pub struct Purged {
     pub looked: Vec<PathBuf>,
     /// Directories that do not exist.
     pub absent: Vec<PathBuf>,
-    /// Why the search may be incomplete.
+    /// Causes of an incomplete search.
     pub blind: Option<&'static str>,
 }
 
 impl Sites {
     /// Finds directories to search, on a file system below `root`.
     #[must_use]
-    pub fn find(places: &Places, given: &Given, root: &Path) -> Self {
+    pub fn find(places: &Places, given: &PurgeDirectories, root: &Path) -> Self {
         let on_node = !MOUNTS.iter().any(|path| below(root, Path::new(path)).is_dir());
         let found = if on_node { of_runtimes(root) } else { Directories::default() };
         let all = |named: &[PathBuf], mounted: &[PathBuf], found: Vec<String>, usual: &[&str]| {
@@ -149,7 +149,7 @@ mod tests {
             Self { root, settings: settings::load(BTreeMap::new(), &BTreeMap::new(), |_| false).settings }
         }
 
-        fn purge(&self, given: &Given) -> Purged {
+        fn purge(&self, given: &PurgeDirectories) -> Purged {
             Sites::find(&self.settings.places, given, self.root.path())
                 .purge(&self.settings, BinaryRemoval::Always)
         }
@@ -174,7 +174,7 @@ mod tests {
             ("/etc/cni/multus/net.d/istio-cni.conf", ALONE),
             ("/var/run/istio-cni/istio-cni-kubeconfig", "secret"),
         ]);
-        let purged = machine.purge(&Given::default());
+        let purged = machine.purge(&PurgeDirectories::default());
         assert!(purged.summary.errors.is_empty() && purged.blind.is_none(), "{purged:?}");
         for gone in [
             "/opt/cni/bin/istio-cni",
@@ -204,7 +204,7 @@ mod tests {
             ("/k/bin/istio-cni", "ours"),
             ("/k/net.d/10.conflist", CHAINED),
         ]);
-        let purged = machine.purge(&Given::default());
+        let purged = machine.purge(&PurgeDirectories::default());
         assert!(!machine.has("/k/bin/istio-cni") && purged.blind.is_none(), "{purged:?}");
         assert_eq!(machine.names(&purged.looked), ["/k/net.d", "/k/bin"]);
     }
@@ -213,7 +213,7 @@ mod tests {
     fn what_the_operator_names_is_looked_at_and_nothing_else() {
         let machine =
             Machine::new(&[("/k/bin/istio-cni", ""), ("/k/net.d/a", ""), ("/opt/cni/bin/istio-cni", "")]);
-        let given = Given { net_dir: Some("/k/net.d".into()), bin_dirs: vec!["/k/bin".into()] };
+        let given = PurgeDirectories { net_dir: Some("/k/net.d".into()), bin_dirs: vec!["/k/bin".into()] };
         let purged = machine.purge(&given);
         assert_eq!(machine.names(&purged.looked), ["/k/net.d", "/k/bin"]);
         assert!(machine.has("/opt/cni/bin/istio-cni") && !machine.has("/k/bin/istio-cni"));
@@ -226,7 +226,7 @@ mod tests {
             ("/host/etc/cni/net.d/10.conflist", CHAINED),
             ("/opt/cni/bin/istio-cni", "the image's"),
         ]);
-        let purged = machine.purge(&Given::default());
+        let purged = machine.purge(&PurgeDirectories::default());
         assert!(machine.has("/opt/cni/bin/istio-cni") && !machine.has("/host/opt/cni/bin/istio-cni"));
         assert_eq!(machine.names(&purged.absent), ["/var/run/istio-cni"]);
     }
@@ -234,10 +234,15 @@ mod tests {
     #[test]
     fn who_sees_no_directory_does_not_say_that_all_is_gone() {
         let machine = Machine::new(&[("/etc/cni/net.d/10.conflist", CHAINED)]);
-        assert!(machine.purge(&Given::default()).blind.is_some_and(|why| why.contains("--cni-bin-dir")));
+        assert!(
+            machine
+                .purge(&PurgeDirectories::default())
+                .blind
+                .is_some_and(|why| why.contains("--cni-bin-dir"))
+        );
         assert!(
             Machine::new(&[])
-                .purge(&Given::default())
+                .purge(&PurgeDirectories::default())
                 .blind
                 .is_some_and(|why| why.contains("--mounted-cni-net-dir"))
         );

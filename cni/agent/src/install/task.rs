@@ -31,7 +31,7 @@ pub struct InstallContext {
     pub events: Recorder,
 }
 
-/// Why the task ends without being cancelled.
+/// End of the task without cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "keep the plugin installed: {} was deleted on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
@@ -80,7 +80,7 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
                 None => std::future::pending().await,
             }
         };
-        let told = async {
+        let resettled = async {
             if context.settings.changed().await.is_err() {
                 // Nobody is left to change them.
                 std::future::pending::<()>().await;
@@ -88,7 +88,7 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
         };
         tokio::select! {
             () = stop.cancelled() => return Ok(turn.claim),
-            () = told => {}
+            () = resettled => {}
             first = timeout(wait, changed) => changed_at = first.ok(),
         }
     }

@@ -11,7 +11,7 @@ use super::sandboxes::Uses;
 use super::{BINARY, KUBECONFIG, cache, claim, directory};
 use crate::conflist::leave;
 use crate::conflist::plan::Step;
-use crate::conflist::scan::Snapshot;
+use crate::conflist::scan::DirectorySnapshot;
 use crate::files::{self, Doing, FileError};
 use crate::settings::{Places, Settings};
 
@@ -110,7 +110,7 @@ fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> 
 }
 
 /// Removes our entry; returns true if a file still names our plugin.
-fn take_out(settings: &Settings, net_dir: &Path, now: &Snapshot, summary: &mut Summary) -> bool {
+fn take_out(settings: &Settings, net_dir: &Path, now: &DirectorySnapshot, summary: &mut Summary) -> bool {
     let mut named = false;
     for step in leave::steps(&settings.chain, now) {
         let (Step::Write { name, .. } | Step::Remove { name }) = &step;

@@ -59,7 +59,7 @@ async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> DaemonSetAnswer 
     unwanted.unwrap_or(namespace)
 }
 
-/// Why the DaemonSet wants no pod on this node. What is not known of the node is no reason to take its redirection away.
+/// Reason for which the DaemonSet wants no pod on this node. What is not known of the node is no reason to take its redirection away.
 async fn unwanted(
     client: &Client,
     own: &OwnPod,

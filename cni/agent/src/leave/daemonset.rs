@@ -14,7 +14,7 @@ use crate::settings::OwnPod;
 
 /// Watched state of the DaemonSet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct WatchedDaemonSet {
     pub(super) watched: Watched,
     /// `terminationGracePeriodSeconds` of its pods.
     pub(super) grace: Option<Duration>,
@@ -52,7 +52,7 @@ struct SlimPod {
     termination_grace_period_seconds: Option<u64>,
 }
 
-impl Seen {
+impl WatchedDaemonSet {
     fn hear(self, change: Change<SlimSet>) -> Self {
         let there = Watched::There { live: true };
         match change {
@@ -80,7 +80,7 @@ impl Seen {
 pub(super) async fn follow(
     client: Client,
     own: &OwnPod,
-    seen: &watch::Sender<Seen>,
+    seen: &watch::Sender<WatchedDaemonSet>,
     cancel: &CancellationToken,
 ) {
     let resource = Resource::daemon_set(&own.namespace, &own.daemonset);
@@ -131,14 +131,14 @@ mod tests {
             (vec![Change::Set(set(&deleted(), 30)), lost(), Change::Alive], Watched::Deleting),
             (vec![Change::Removed(set(&json!({}), 30)), Change::Set(set(&json!({}), 30))], live),
         ] {
-            let seen = changes.into_iter().fold(Seen::default(), Seen::hear);
+            let seen = changes.into_iter().fold(WatchedDaemonSet::default(), WatchedDaemonSet::hear);
             assert_eq!(seen.watched, want);
         }
     }
 
     #[test]
     fn the_grace_period_is_that_of_the_template() {
-        let seen = Seen::default().hear(Change::All(vec![set(&json!({}), 7)]));
+        let seen = WatchedDaemonSet::default().hear(Change::All(vec![set(&json!({}), 7)]));
         assert_eq!(seen.grace, Some(Duration::from_secs(7)));
         assert_eq!(seen.hear(Change::Removed(set(&json!({}), 7))).grace, Some(Duration::from_secs(7)));
     }

@@ -189,12 +189,12 @@ pub fn decide(seen: &Observations) -> Option<Decision> {
     if let Some(decision) = latest.clone().find_map(|answer| by_answer(answer, seen)).filter(is_uninstall) {
         return Some(decision);
     }
-    let told = latest.find(|answer| !answer.is_silence());
-    if told.is_some_and(DaemonSetAnswer::is_refusal) && lasts(seen) {
-        return Some(refused(told, seen));
+    let last_answer = latest.find(|answer| !answer.is_silence());
+    if last_answer.is_some_and(DaemonSetAnswer::is_refusal) && lasts(seen) {
+        return Some(refused(last_answer, seen));
     }
     let waits = last.is_none_or(DaemonSetAnswer::is_refusal) || seen.asked_for < SILENT_FOR;
-    (seen.last || !waits).then(|| by_silence(told, seen))
+    (seen.last || !waits).then(|| by_silence(last_answer, seen))
 }
 
 /// True if denials have lasted long enough.
@@ -228,11 +228,11 @@ fn gone(seen: &Observations) -> LeaveReason {
     if was_there || seen.watched == Watched::Deleting { LeaveReason::Gone } else { LeaveReason::NeverThere }
 }
 
-fn refused(told: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
+fn refused(last_answer: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
     let before = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start);
     let known = before.clone().any(|one| one.has_seen_it() || *one == DaemonSetAnswer::Gone)
         || matches!(seen.watched, Watched::There { .. });
-    match told {
+    match last_answer {
         Some(DaemonSetAnswer::Unauthorized(_)) => Decision::Uninstall(LeaveReason::AccountGone),
         _ if known => Decision::Uninstall(LeaveReason::RightsGone),
         _ => Decision::Uninstall(LeaveReason::NeverAllowed),
@@ -241,14 +241,14 @@ fn refused(told: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
 
 /// Duration of the trailing denials.
 fn refused_for(answers: &[(Duration, DaemonSetAnswer)]) -> Duration {
-    let told = answers.iter().rev().filter(|(_, answer)| !answer.is_silence());
-    let mut run = told.take_while(|(_, answer)| answer.is_refusal()).map(|(at, _)| *at);
+    let answered = answers.iter().rev().filter(|(_, answer)| !answer.is_silence());
+    let mut run = answered.take_while(|(_, answer)| answer.is_refusal()).map(|(at, _)| *at);
     let Some(newest) = run.next() else { return Duration::ZERO };
     newest.saturating_sub(run.last().unwrap_or(newest))
 }
 
-fn by_silence(told: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
-    if matches!(told, Some(DaemonSetAnswer::Wanted | DaemonSetAnswer::Unconfirmed)) {
+fn by_silence(last_answer: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
+    if matches!(last_answer, Some(DaemonSetAnswer::Wanted | DaemonSetAnswer::Unconfirmed)) {
         return Decision::Keep(LeaveReason::Wanted);
     }
     let why = match seen.answers.last() {

@@ -19,7 +19,7 @@ const ALWAYS_TOLERATED: [&str; 7] = [
     "node.kubernetes.io/network-unavailable",
 ];
 
-/// Why a pod of this template is not wanted on the node; `None` if it is.
+/// Reason against a pod of this template on the node; `None` if it fits.
 #[must_use]
 pub fn misfit(template: &PodSpec, node: &Node) -> Option<String> {
     let none = BTreeMap::new();

@@ -58,8 +58,8 @@ pub async fn follow(
     }
 }
 
-fn tell(facts: &watch::Sender<OwnFacts>, told: OwnFacts) {
-    facts.send_if_modified(|held| std::mem::replace(held, told) != told);
+fn tell(facts: &watch::Sender<OwnFacts>, observed: OwnFacts) {
+    facts.send_if_modified(|held| std::mem::replace(held, observed) != observed);
 }
 
 async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
@@ -69,12 +69,12 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
         (&metadata.namespace, &metadata.name) == (&own.namespace, &own.name)
     };
     let listed = || pods.all().iter().find(|pod| is_own(pod)).map(|pod| OwnFacts::of(pod));
-    let mut told = listed();
+    let mut observed = listed();
     loop {
-        if let Some(told) = told {
-            tell(facts, told);
+        if let Some(observed) = observed {
+            tell(facts, observed);
         }
-        told = match changes.next().await {
+        observed = match changes.next().await {
             Some(PodEvent::Set(pod)) if is_own(&pod) => Some(OwnFacts::of(&pod)),
             Some(PodEvent::Removed(pod)) if is_own(&pod) => Some(OwnFacts::of_removed(&pod)),
             // Its end fell into a gap of the watch. A list is never older than what was told before.
@@ -92,14 +92,14 @@ async fn by_name(client: Client, own: &OwnPod, facts: &watch::Sender<OwnFacts>, 
     let resource = Resource::pod(&own.namespace, &own.name);
     let following = Following { client, resource, seed: std::process::id().into() };
     let sink = |change: Change<NodePod>| {
-        let told = match change {
+        let observed = match change {
             Change::All(pods) => pods.first().map(OwnFacts::of),
             Change::Set(pod) => Some(OwnFacts::of(&pod)),
             Change::Removed(pod) => Some(OwnFacts::of_removed(&pod)),
             Change::Alive | Change::Lost(_) => None,
         };
-        if let Some(told) = told {
-            tell(facts, told);
+        if let Some(observed) = observed {
+            tell(facts, observed);
         }
     };
     following.run(sink, cancel).await;
@@ -121,7 +121,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": {"hostNetwork": true}})).unwrap()
     }
 
-    async fn told(changes: Vec<Change<NodePod>>) -> OwnFacts {
+    async fn facts_after(changes: Vec<Change<NodePod>>) -> OwnFacts {
         let pods = Pods::default();
         let (facts, heard) = watch::channel(OwnFacts::default());
         let follow = follow(OwnPodSource::Node(pods.clone()), own(), facts, CancellationToken::new());
@@ -145,27 +145,31 @@ mod tests {
     #[tokio::test]
     async fn the_node_s_pods_tell_of_the_own_pod() {
         let all = |pods| vec![Change::All(pods)];
-        assert_eq!(told(vec![]).await, OwnFacts::default());
-        assert_eq!(told(all(vec![pod("mesh", "cni-x", None)])).await, THERE);
-        assert_eq!(told(all(vec![pod("mesh", "cni-x", DELETED)])).await, ENDS);
+        assert_eq!(facts_after(vec![]).await, OwnFacts::default());
+        assert_eq!(facts_after(all(vec![pod("mesh", "cni-x", None)])).await, THERE);
+        assert_eq!(facts_after(all(vec![pod("mesh", "cni-x", DELETED)])).await, ENDS);
         for (namespace, name) in [("other", "cni-x"), ("mesh", "cni-y")] {
             let others = vec![
                 Change::All(vec![pod(namespace, name, DELETED)]),
                 Change::Set(pod(namespace, name, DELETED)),
             ];
-            assert_eq!(told(others).await, OwnFacts::default(), "{namespace}/{name}");
+            assert_eq!(facts_after(others).await, OwnFacts::default(), "{namespace}/{name}");
         }
-        assert_eq!(told(vec![Change::Set(pod("mesh", "cni-x", None))]).await, THERE);
+        assert_eq!(facts_after(vec![Change::Set(pod("mesh", "cni-x", None))]).await, THERE);
         let set = |deleted| Change::Set(pod("mesh", "cni-x", deleted));
-        assert_eq!(told(vec![set(None), set(DELETED)]).await, ENDS);
-        assert_eq!(told(vec![set(None), Change::Removed(pod("mesh", "cni-x", None))]).await, ENDS);
+        assert_eq!(facts_after(vec![set(None), set(DELETED)]).await, ENDS);
+        assert_eq!(facts_after(vec![set(None), Change::Removed(pod("mesh", "cni-x", None))]).await, ENDS);
     }
 
     #[tokio::test]
     async fn a_list_without_the_own_pod_says_that_it_is_gone_once_it_was_there() {
-        assert_eq!(told(vec![Change::All(vec![])]).await, OwnFacts::default(), "the first list may be old");
+        assert_eq!(
+            facts_after(vec![Change::All(vec![])]).await,
+            OwnFacts::default(),
+            "the first list may be old"
+        );
         let seen =
             vec![Change::Set(pod("mesh", "cni-x", None)), Change::All(vec![pod("mesh", "cart", None)])];
-        assert_eq!(told(seen).await, ENDS);
+        assert_eq!(facts_after(seen).await, ENDS);
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, FIRST_WAIT, once, until_told};
-use super::daemonset::{self, Seen};
+use super::daemonset::{self, WatchedDaemonSet};
 use super::decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, decide};
 use super::own::OwnFacts;
 use crate::api::Client;
@@ -39,7 +39,7 @@ struct Answers {
 pub struct Leave {
     client: Option<Client>,
     own: OwnPod,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<WatchedDaemonSet>,
     answers: Mutex<Answers>,
     begin: Instant,
     /// SIGTERM was received.

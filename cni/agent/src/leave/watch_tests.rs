@@ -47,7 +47,7 @@ impl Run {
     }
 
     fn watched(&self, watched: Watched, grace: u64) {
-        self.leave.seen.send_replace(Seen { watched, grace: Some(Duration::from_secs(grace)) });
+        self.leave.seen.send_replace(WatchedDaemonSet { watched, grace: Some(Duration::from_secs(grace)) });
     }
 
     /// Decision and its duration.

@@ -126,7 +126,7 @@ impl From<AddEnd> for AddResult {
 }
 
 label! {
-    /// Why a log line of the plugin was dropped.
+    /// Reason for a dropped log line of the plugin.
     LineSkipped {
         /// Malformed.
         Malformed = "malformed",
@@ -199,7 +199,7 @@ label! {
 }
 
 label! {
-    /// Why a broken pod cannot be repaired in place.
+    /// Obstacle to repairing a broken pod in place.
     Unrepairable {
         /// Its validation is never restarted: `restartPolicy: Never`.
         RestartPolicyNever = "restart_policy_never",

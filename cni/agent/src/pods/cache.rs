@@ -115,7 +115,7 @@ impl Pods {
         if state.live {
             state.heard = Some(Instant::now());
         }
-        let told = match change {
+        let event = match change {
             Change::All(all) => {
                 state.watched = all.into_iter().map(|pod| (key_of(&pod), Arc::new(pod))).collect();
                 state.asked.clear();
@@ -138,7 +138,7 @@ impl Pods {
         };
         drop(state);
         // Nobody need listen.
-        let _ = self.events.send(told);
+        let _ = self.events.send(event);
     }
 
     /// The pod of that name and `uid`; an empty uid matches none.
@@ -195,7 +195,7 @@ impl PodEvents {
     /// Next event; `None` when the cache is dropped.
     pub async fn next(&mut self) -> Option<PodEvent> {
         match self.0.recv().await {
-            Ok(told) => Some(told),
+            Ok(event) => Some(event),
             Err(RecvError::Lagged(_)) => Some(PodEvent::All),
             Err(RecvError::Closed) => None,
         }

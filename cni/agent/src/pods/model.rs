@@ -18,7 +18,7 @@ pub struct NodePod {
     pub spec: NodeSpec,
     pub status: PodStatus,
     /// [`Self::facts`] as compact JSON: what the plugin is told. Written when the pod becomes known, since its ADD is what must not wait.
-    pub told: Box<str>,
+    pub facts_json: Box<str>,
 }
 
 /// Subset of `metadata`.
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for NodePod {
         let facts: PodFacts = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         let rest: Rest = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         let mut pod = Self::slim(facts, rest);
-        pod.told = serde_json::to_string(&pod.facts()).map_err(D::Error::custom)?.into();
+        pod.facts_json = serde_json::to_string(&pod.facts()).map_err(D::Error::custom)?.into();
         Ok(pod)
     }
 }
@@ -126,7 +126,7 @@ impl NodePod {
                 service_account_name: rest.spec.service_account_name,
             },
             status: rest.status.unwrap_or_default(),
-            told: Box::default(),
+            facts_json: Box::default(),
         }
     }
 }
@@ -244,8 +244,8 @@ mod tests {
         let annotations = &pod.metadata.facts.annotations;
         assert_eq!(annotations["kubectl.kubernetes.io/last-applied-configuration"], "");
         assert_eq!(annotations["sidecar.istio.io/status"], "{}");
-        let told = pod.facts().metadata.annotations;
-        assert_eq!(told.keys().collect::<Vec<_>>(), ["istio.io/rev", "sidecar.istio.io/status"]);
+        let annotations = pod.facts().metadata.annotations;
+        assert_eq!(annotations.keys().collect::<Vec<_>>(), ["istio.io/rev", "sidecar.istio.io/status"]);
         assert_eq!(pod.addresses(), ["10.0.0.1".parse::<IpAddr>().unwrap(), "fd00::1".parse().unwrap()]);
     }
 

@@ -115,7 +115,7 @@ fn pod() -> impl Strategy<Value = Value> {
 fn over_the_socket(json: &Value) -> PodFacts {
     let kept: NodePod = serde_json::from_value(json.clone()).unwrap();
     let request = Request { version: VERSION, kind: RequestKind::Pod(PodKey::default()) };
-    let line = found_line(&request, &kept.told);
+    let line = found_line(&request, &kept.facts_json);
     let found = Response::Found { pod: Box::new(kept.facts()) };
     assert_eq!(line, encode_line(&Reply::to(&request, found)).unwrap());
     match decode_line::<Reply>(&line).unwrap().response {
@@ -128,11 +128,11 @@ proptest! {
     #[test]
     fn what_comes_over_the_socket_enrols_as_the_whole_pod_does(json in pod()) {
         let whole: PodFacts = serde_json::from_value(json.clone()).unwrap();
-        let told = over_the_socket(&json);
-        prop_assert!(told.has_uid("u-1") && told.metadata.name == "cart" && told.metadata.namespace == "shop");
+        let sent = over_the_socket(&json);
+        prop_assert!(sent.has_uid("u-1") && sent.metadata.name == "cart" && sent.metadata.namespace == "shop");
         let mirror = json["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().unwrap_or("u-1");
-        prop_assert_eq!(told.has_uid(mirror), whole.has_uid(mirror));
-        let (by_told, by_whole) = (redirect::enrol(&told), redirect::enrol(&whole));
-        prop_assert_eq!(format!("{by_told:?}"), format!("{by_whole:?}"));
+        prop_assert_eq!(sent.has_uid(mirror), whole.has_uid(mirror));
+        let (by_sent, by_whole) = (redirect::enrol(&sent), redirect::enrol(&whole));
+        prop_assert_eq!(format!("{by_sent:?}"), format!("{by_whole:?}"));
     }
 }

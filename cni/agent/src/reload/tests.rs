@@ -146,10 +146,10 @@ async fn a_policy_of_the_start_waits_for_the_same_word() {
         let reply = Scripted::new(201, format!(r#"{{"status": {{"allowed": {allowed}}}}}"#));
         let mut agent = started(&said, &json!({}), Some(reply));
         assert!(!agent.settings.borrow().repair.enabled, "nobody has said yet that it may delete");
-        let told = agent.report.wait_for(|report| {
+        let reported = agent.report.wait_for(|report| {
             !report.refused.iter().any(|one| matches!(one.why, Refusal::Lacks(_, Able::Unknown)))
         });
-        tokio::time::timeout(Duration::from_secs(5), told).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(5), reported).await.unwrap().unwrap();
         agent.refused(want).await;
         assert_eq!(agent.settings.borrow().repair.enabled, allowed);
     }

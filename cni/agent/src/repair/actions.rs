@@ -4,12 +4,12 @@
 use http::Request;
 use serde_json::{Value, json};
 
-use super::decide::Done;
+use super::decide::ActionResult;
 use crate::api::{ApiError, Client, REQUEST_LIMIT};
 use crate::pods::NodePod;
 
 /// Deletes a pod, with its UID and resource version as preconditions.
-pub async fn delete(client: &Client, pod: &NodePod) -> Done {
+pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     let preconditions =
         json!({"uid": pod.metadata.facts.uid, "resourceVersion": pod.metadata.resource_version});
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
@@ -17,7 +17,7 @@ pub async fn delete(client: &Client, pod: &NodePod) -> Done {
 }
 
 /// Labels a pod. The API server takes metadata with a change of the status, so that no right to change pods is needed.
-pub async fn label(client: &Client, pod: &NodePod, (key, value): &(String, String)) -> Done {
+pub async fn label(client: &Client, pod: &NodePod, (key, value): &(String, String)) -> ActionResult {
     let patch = json!({"metadata": {"labels": {key.as_str(): value}}});
     let request =
         Request::patch(path(pod) + "/status").header("content-type", "application/merge-patch+json");
@@ -29,15 +29,15 @@ fn path(pod: &NodePod) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", facts.namespace, facts.name)
 }
 
-async fn send(client: &Client, request: http::request::Builder, body: &Value) -> Done {
+async fn send(client: &Client, request: http::request::Builder, body: &Value) -> ActionResult {
     let request = match request.body(body.to_string().into_bytes()) {
         Ok(request) => request,
-        Err(error) => return Done::Failed(error.to_string()),
+        Err(error) => return ActionResult::Failed(error.to_string()),
     };
     match client.request::<serde::de::IgnoredAny>(request, REQUEST_LIMIT).await {
-        Ok(_) => Done::Accepted,
-        Err(ApiError::NotFound(_)) => Done::Vanished,
-        Err(error) => Done::Failed(error.to_string()),
+        Ok(_) => ActionResult::Accepted,
+        Err(ApiError::NotFound(_)) => ActionResult::Vanished,
+        Err(error) => ActionResult::Failed(error.to_string()),
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_deletion_names_the_very_pod_that_was_seen() {
         let (client, asked) = server(200);
-        assert_eq!(delete(&client, &pod()).await, Done::Accepted);
+        assert_eq!(delete(&client, &pod()).await, ActionResult::Accepted);
         let (line, kind, body) = asked.lock().unwrap().pop().unwrap();
         assert_eq!(line, "DELETE /api/v1/namespaces/shop/pods/cart");
         assert_eq!(kind, "application/json");
@@ -92,7 +92,7 @@ mod tests {
     async fn a_label_is_a_merge_patch_of_the_status() {
         let (client, asked) = server(200);
         let label = ("cni.istio.io/uninitialized".to_owned(), "true".to_owned());
-        assert_eq!(super::label(&client, &pod(), &label).await, Done::Accepted);
+        assert_eq!(super::label(&client, &pod(), &label).await, ActionResult::Accepted);
         let (line, kind, body) = asked.lock().unwrap().pop().unwrap();
         assert_eq!(line, "PATCH /api/v1/namespaces/shop/pods/cart/status");
         assert_eq!(kind, "application/merge-patch+json");
@@ -101,10 +101,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_pod_that_is_gone_is_no_failure_and_all_else_is() {
-        assert_eq!(delete(&server(404).0, &pod()).await, Done::Vanished);
+        assert_eq!(delete(&server(404).0, &pod()).await, ActionResult::Vanished);
         for code in [403, 409, 429, 500] {
             let done = delete(&server(code).0, &pod()).await;
-            assert!(matches!(done, Done::Failed(_)), "{code}: {done:?}");
+            assert!(matches!(done, ActionResult::Failed(_)), "{code}: {done:?}");
         }
     }
 }

@@ -18,7 +18,7 @@ use k8s_openapi::jiff::Timestamp;
 use redirect::Redirect;
 
 use super::ask::{PodOutcome, Proven, Written};
-use super::detect::{Broken, Lifecycle, Rules, Scope, detect, is_validated, scope};
+use super::detect::{Broken, Lifecycle, RepairScope, Rules, detect, is_validated, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
 use crate::settings::RepairPolicy;
@@ -41,7 +41,7 @@ pub enum RepairEvent {
     /// The rules changed.
     Rules(Box<Rules>),
     /// Result of the action on the pod of this UID, at this time by the node's clock.
-    Done(String, Done, Timestamp),
+    Done(String, ActionResult, Timestamp),
     /// Results of a survey, by UID; `None` if it failed as a whole.
     Looked(Vec<(String, Option<PodOutcome>)>),
     Tick,
@@ -49,7 +49,7 @@ pub enum RepairEvent {
 
 /// Result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done {
+pub enum ActionResult {
     /// Outcome from the child process.
     Repaired(PodOutcome),
     /// The API server accepted the request.
@@ -61,7 +61,7 @@ pub enum Done {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RepairAction {
-    /// Writes a pod's rules; ends with [`RepairEvent::Done`], as the next two.
+    /// Writes a pod's rules; ends with [`RepairEvent::ActionResult`], as the next two.
     Repair(Enrolled),
     Delete(Arc<NodePod>),
     Label(Arc<NodePod>),
@@ -130,12 +130,12 @@ const PATIENCE: u32 = 5;
 struct Tracked {
     pod: Arc<NodePod>,
     broken: Option<Broken>,
-    scope: Scope,
+    scope: RepairScope,
     since: Time,
     /// When something is to be done; none if nothing is, or it is being done.
     due: Option<Time>,
     attempts: u32,
-    told: Vec<Once>,
+    emitted: Vec<Once>,
     survey: Survey,
     seen: Time,
     /// Since when its rules are known to be correct.
@@ -147,11 +147,11 @@ impl Tracked {
         Self {
             pod,
             broken: None,
-            scope: Scope::Out,
+            scope: RepairScope::Out,
             since: now,
             due: None,
             attempts: 0,
-            told: Vec::new(),
+            emitted: Vec::new(),
             survey: Survey::default(),
             seen: now,
             right: None,
@@ -161,10 +161,10 @@ impl Tracked {
     /// With its redirection, if it is to be redirected.
     fn enrolled(&self) -> Option<Enrolled> {
         match &self.scope {
-            Scope::In(redirect) => {
+            RepairScope::In(redirect) => {
                 Some(Enrolled { pod: Arc::clone(&self.pod), redirect: Arc::clone(redirect) })
             }
-            Scope::Out | Scope::Impossible(_) => None,
+            RepairScope::Out | RepairScope::Impossible(_) => None,
         }
     }
 
@@ -181,8 +181,8 @@ impl Tracked {
     /// It is not deleted before `at`; its owner hears of it once that is no short time any more.
     fn spare(&mut self, at: Time, generations: u32, now: Time, out: &mut Vec<RepairAction>) {
         self.due = Some(at);
-        if generations >= owners::PATIENCE && !self.told.contains(&Once::Spared) {
-            self.told.push(Once::Spared);
+        if generations >= owners::PATIENCE && !self.emitted.contains(&Once::Spared) {
+            self.emitted.push(Once::Spared);
             let news = News::Spared(generations, at.saturating_sub(now));
             out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
         }
@@ -207,11 +207,11 @@ impl Tracked {
                 out.push(RepairAction::Exposed(Arc::clone(&self.pod)));
             }
             Written::Created | Written::Replaced => tell(News::Unproven(proofs)),
-            Written::Unchanged if self.told.contains(&once) => {}
+            Written::Unchanged if self.emitted.contains(&once) => {}
             Written::Unchanged => {
                 let says = if once == Once::RightBefore { News::RightBefore } else { News::FailsOtherwise };
                 tell(says(proofs));
-                self.told.push(once);
+                self.emitted.push(once);
             }
         }
         self.survey.is_right();
@@ -293,7 +293,7 @@ impl Controller {
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
             // An emitted event is not repeated, and neither it nor the state of its rules depends on settings.
-            (known.told, known.seen, known.right) = (before.told, before.seen, before.right);
+            (known.emitted, known.seen, known.right) = (before.emitted, before.seen, before.right);
             // The action on it was correct, and is not repeated.
             if is_same && known.broken.is_some() && known.broken == before.broken {
                 (known.since, known.due, known.attempts) = (before.since, before.due, before.attempts);
@@ -304,10 +304,10 @@ impl Controller {
     fn observe(&mut self, pod: Arc<NodePod>, now: Time, out: &mut Vec<RepairAction>) {
         let uid = pod.metadata.facts.uid.clone();
         let scope = scope(&pod, &self.rules);
-        let broken = if scope == Scope::Out { None } else { detect(&pod, &self.rules) };
+        let broken = if scope == RepairScope::Out { None } else { detect(&pod, &self.rules) };
         let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked::new(Arc::clone(&pod), now));
         known.pod = pod;
-        known.survey.observe(&known.pod, matches!(scope, Scope::In(_)), now);
+        known.survey.observe(&known.pod, matches!(scope, RepairScope::In(_)), now);
         known.scope = scope;
         if broken.is_none() {
             if is_validated(&known.pod, &self.rules) {
@@ -371,14 +371,14 @@ impl Controller {
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
         let lifecycle = known.broken.as_ref().map_or(Lifecycle::Again, |broken| broken.lifecycle);
-        if let (Some(RepairPolicy::Repair), Scope::Impossible(why)) = (policy, &known.scope) {
+        if let (Some(RepairPolicy::Repair), RepairScope::Impossible(why)) = (policy, &known.scope) {
             let why = why.clone();
             return self.give_up(uid, Unrepairable::InvalidPod, &why, now, out);
         }
         match (policy, lifecycle) {
             (None, _) => {
-                if known.broken.is_some() && !known.told.contains(&Once::Broken) {
-                    known.told.push(Once::Broken);
+                if known.broken.is_some() && !known.emitted.contains(&Once::Broken) {
+                    known.emitted.push(Once::Broken);
                     out.push(RepairAction::Tell(Arc::clone(&known.pod), News::Broken));
                 }
             }
@@ -432,8 +432,8 @@ impl Controller {
     ) {
         let fallback = self.rules.settings.fallback;
         let Some(known) = self.pods.get_mut(uid) else { return };
-        if !known.told.contains(&Once::Unrepairable(true)) {
-            known.told.push(Once::Unrepairable(true));
+        if !known.emitted.contains(&Once::Unrepairable(true)) {
+            known.emitted.push(Once::Unrepairable(true));
             out.push(RepairAction::Unrepairable(reason));
             out.push(RepairAction::Tell(Arc::clone(&known.pod), News::Unrepairable(why.to_owned())));
         }
@@ -442,11 +442,17 @@ impl Controller {
         }
     }
 
-    fn done(&mut self, uid: &str, done: Done, (now, at): (Time, Timestamp), out: &mut Vec<RepairAction>) {
+    fn done(
+        &mut self,
+        uid: &str,
+        done: ActionResult,
+        (now, at): (Time, Timestamp),
+        out: &mut Vec<RepairAction>,
+    ) {
         let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
         let Busy { pod, policy, since, seen } = busy;
         let took = now.saturating_sub(since);
-        if done == Done::Accepted {
+        if done == ActionResult::Accepted {
             if policy == RepairPolicy::Delete {
                 self.owners.deleted(&pod.metadata.controller, seen, now);
             }
@@ -456,7 +462,7 @@ impl Controller {
         }
         let Some(known) = self.pods.get_mut(uid) else { return };
         let failed = match done {
-            Done::Repaired(PodOutcome::Proven { written, backend, families }) => {
+            ActionResult::Repaired(PodOutcome::Proven { written, backend, families }) => {
                 let result = match families.iter().all(Proven::is_by_packet) {
                     true => RepairResult::Success,
                     false => RepairResult::Unproven,
@@ -467,9 +473,9 @@ impl Controller {
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
-            Done::Accepted | Done::Vanished => return,
-            Done::Repaired(outcome) => failure(&outcome),
-            Done::Failed(why) => (Unrepairable::RulesRefused, why),
+            ActionResult::Accepted | ActionResult::Vanished => return,
+            ActionResult::Repaired(outcome) => failure(&outcome),
+            ActionResult::Failed(why) => (Unrepairable::RulesRefused, why),
         };
         let (reason, why) = failed;
         out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
@@ -479,15 +485,15 @@ impl Controller {
             out.push(RepairAction::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
         }
         let is_enough = policy == RepairPolicy::Repair && known.attempts == PATIENCE;
-        if is_enough && !known.told.contains(&Once::Unrepairable(false)) {
+        if is_enough && !known.emitted.contains(&Once::Unrepairable(false)) {
             out.push(RepairAction::Unrepairable(reason));
             out.push(RepairAction::Tell(pod, News::Unrepairable(why)));
-            known.told.push(Once::Unrepairable(false));
+            known.emitted.push(Once::Unrepairable(false));
         }
     }
 }
 
-/// Why a repair was not verified.
+/// Reason of a repair that was not verified.
 fn failure(outcome: &PodOutcome) -> (Unrepairable, String) {
     match outcome {
         PodOutcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),

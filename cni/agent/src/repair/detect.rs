@@ -41,7 +41,7 @@ impl Rules {
 
 /// Relation of repair to a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum RepairScope {
     /// Out of scope.
     Out,
     /// To be redirected, like this.
@@ -52,18 +52,18 @@ pub enum Scope {
 
 /// Scope of a pod, on this node, now.
 #[must_use]
-pub fn scope(pod: &NodePod, rules: &Rules) -> Scope {
+pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
     let repair = &rules.settings;
     let facts = pod.facts();
     let elsewhere = !repair.node_name.is_empty() && pod.spec.node_name != repair.node_name;
     let leaves = pod.metadata.deletion_timestamp.is_some();
     if !repair.enabled || elsewhere || leaves || !rules.selectors.select(pod) || is_excluded(&facts, rules) {
-        return Scope::Out;
+        return RepairScope::Out;
     }
     match enrol(&facts) {
-        Ok(Enrolment::Enrol(redirect)) => Scope::In(Arc::from(redirect)),
-        Ok(Enrolment::Skip(_)) => Scope::Out,
-        Err(error) => Scope::Impossible(error.to_string()),
+        Ok(Enrolment::Enrol(redirect)) => RepairScope::In(Arc::from(redirect)),
+        Ok(Enrolment::Skip(_)) => RepairScope::Out,
+        Err(error) => RepairScope::Impossible(error.to_string()),
     }
 }
 

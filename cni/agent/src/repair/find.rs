@@ -56,7 +56,7 @@ impl Identity {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Sandbox {
     #[default]
-    Untold,
+    Unknown,
     /// By the runtime's cache.
     Cached(Named),
     /// By the cgroup of its oldest process, which names a pod by this UID.
@@ -71,7 +71,7 @@ pub struct Candidate {
     pub sandbox: Sandbox,
 }
 
-/// Why a pod's namespace is not found.
+/// Failure to find a pod's namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NotFound {
@@ -88,7 +88,7 @@ pub enum NotFound {
     #[error(
         "a namespace has the pod's address, and neither the CNI result cache nor a process says whose it is (is the cache mounted?)"
     )]
-    Untold,
+    Unknown,
     /// More than one matches.
     #[error("more than one namespace has the pod's address and names the pod")]
     Ambiguous,
@@ -107,7 +107,7 @@ pub fn find(pod: &Identity, addresses: &[IpAddr], candidates: &[Candidate]) -> R
         .map(|(at, candidate)| (at, &candidate.sandbox))
         .collect();
     let is_its = |sandbox: &Sandbox| match sandbox {
-        Sandbox::Untold => false,
+        Sandbox::Unknown => false,
         Sandbox::Cached(named) => pod.is(named),
         Sandbox::Process(uid) => pod.uids.contains(uid),
     };
@@ -116,8 +116,8 @@ pub fn find(pod: &Identity, addresses: &[IpAddr], candidates: &[Candidate]) -> R
         (Some(_), Some(_)) => Err(NotFound::Ambiguous),
         (Some(&(at, _)), None) => Ok(at),
         (None, _) if with_address.is_empty() => Err(NotFound::NoCandidate),
-        (None, _) if with_address.iter().any(|(_, sandbox)| **sandbox == Sandbox::Untold) => {
-            Err(NotFound::Untold)
+        (None, _) if with_address.iter().any(|(_, sandbox)| **sandbox == Sandbox::Unknown) => {
+            Err(NotFound::Unknown)
         }
         (None, _) => Err(NotFound::OtherPod),
     }
@@ -172,7 +172,7 @@ mod tests {
             "its name was used before"
         );
         assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Process("u-2".into()))]), Err(NotFound::OtherPod));
-        assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Untold)]), Err(NotFound::Untold));
+        assert_eq!(found(&[candidate("10.9.0.2", Sandbox::Unknown)]), Err(NotFound::Unknown));
         assert_eq!(find(&pod(), &[], &[]), Err(NotFound::NoAddress));
     }
 
@@ -181,7 +181,7 @@ mod tests {
         let (own, other) =
             (candidate("10.9.0.2", named("cart", "u-1")), candidate("10.9.0.2", named("till", "u-2")));
         assert_eq!(found(&[other.clone(), own.clone()]), Ok(1));
-        assert_eq!(found(&[own.clone(), other, candidate("10.9.0.2", Sandbox::Untold)]), Ok(0));
+        assert_eq!(found(&[own.clone(), other, candidate("10.9.0.2", Sandbox::Unknown)]), Ok(0));
         assert_eq!(found(&[own.clone(), own]), Err(NotFound::Ambiguous));
     }
 }

@@ -82,7 +82,7 @@ pub fn gather(grounds: &Grounds) -> Result<Gathered, NetnsError> {
         let sandbox = match (entry, oldest.and_then(|process| process.pod)) {
             (Some(entry), _) => Sandbox::Cached(entry.named.clone()),
             (None, Some(uid)) => Sandbox::Process(uid),
-            (None, None) => Sandbox::Untold,
+            (None, None) => Sandbox::Unknown,
         };
         gathered.candidates.push(Candidate { addresses: ips, sandbox });
         gathered.namespaces.push(PodNamespace { netns, addresses });

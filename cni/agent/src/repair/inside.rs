@@ -68,7 +68,7 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
     work().unwrap_or_else(|error| PodOutcome::Failed(error.to_string()))
 }
 
-/// Why a namespace cannot be used.
+/// Failure in a pod's namespace.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::actions;
 use super::ask::{BackendWanted, ChildRequest, PodOutcome, TargetPod, Task};
 use super::child::Program;
-use super::decide::{Controller, Done, Enrolled, News, Pace, RepairAction, RepairEvent};
+use super::decide::{ActionResult, Controller, Enrolled, News, Pace, RepairAction, RepairEvent};
 use super::detect::Rules;
 use super::gather::Grounds;
 use crate::api::Client;
@@ -95,7 +95,7 @@ struct Worker {
 
 impl Worker {
     async fn run(&mut self) {
-        let mut tidings = self.context.pods.subscribe();
+        let mut events = self.context.pods.subscribe();
         let mut settings = self.context.settings.clone();
         self.everything();
         loop {
@@ -107,7 +107,7 @@ impl Worker {
                 }
             };
             tokio::select! {
-                told = tidings.next() => match told {
+                event = events.next() => match event {
                     Some(PodEvent::Set(pod)) => self.set(pod),
                     Some(PodEvent::Removed(pod)) => self.hear(RepairEvent::Gone(pod.metadata.facts.uid.clone())),
                     Some(PodEvent::All) => self.everything(),
@@ -185,10 +185,10 @@ impl Worker {
     }
 
     /// Starts an action on a pod.
-    fn start(&mut self, pod: &NodePod, action: impl Future<Output = Done> + Send + 'static) {
+    fn start(&mut self, pod: &NodePod, action: impl Future<Output = ActionResult> + Send + 'static) {
         let uid = pod.metadata.facts.uid.clone();
         let action = AssertUnwindSafe(action).catch_unwind();
-        let defect = |_| Done::Failed("the agent has a defect: its log has a panic".to_owned());
+        let defect = |_| ActionResult::Failed("the agent has a defect: its log has a panic".to_owned());
         self.work.spawn(async move {
             let done = action.await.unwrap_or_else(defect);
             RepairEvent::Done(uid, done, Timestamp::now())
@@ -287,13 +287,13 @@ fn message(news: News) -> (EventReason, String) {
     }
 }
 
-async fn repair(context: RepairContext, pod: Enrolled) -> Done {
+async fn repair(context: RepairContext, pod: Enrolled) -> ActionResult {
     let request = request(&context.settings.borrow(), Task::Repair, &[pod]);
     let answer = context.program.ask(&request, REPAIR_LIMIT).await;
     match answer.map(|answer| answer.outcomes.into_iter().next()) {
-        Ok(Some(outcome)) => Done::Repaired(outcome),
-        Ok(None) => Done::Failed("the process in the namespace said nothing".to_owned()),
-        Err(error) => Done::Failed(format!("failed to {error}")),
+        Ok(Some(outcome)) => ActionResult::Repaired(outcome),
+        Ok(None) => ActionResult::Failed("the process in the namespace said nothing".to_owned()),
+        Err(error) => ActionResult::Failed(format!("failed to {error}")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::install::purge::{Given, Purged, Sites};
+use crate::install::purge::{PurgeDirectories, Purged, Sites};
 use crate::install::uninstall::BinaryRemoval;
 use crate::settings::{Loaded, Origin};
 use manifests::table;
@@ -13,12 +13,12 @@ use manifests::table;
 /// Removes everything of ours.
 pub(super) fn run(loaded: &Loaded, bin_dirs: Vec<PathBuf>, binary: BinaryRemoval) -> ExitCode {
     let named = loaded.values.get(&table::NET_DIR).filter(|value| value.origin != Origin::Default);
-    let given = Given { net_dir: named.map(|value| value.text.clone().into()), bin_dirs };
+    let given = PurgeDirectories { net_dir: named.map(|value| value.text.clone().into()), bin_dirs };
     let sites = Sites::find(&loaded.settings.places, &given, Path::new("/"));
-    told(&sites.purge(&loaded.settings, binary), &mut io::stdout().lock())
+    report(&sites.purge(&loaded.settings, binary), &mut io::stdout().lock())
 }
 
-fn told(purged: &Purged, out: &mut dyn Write) -> ExitCode {
+fn report(purged: &Purged, out: &mut dyn Write) -> ExitCode {
     let Purged { summary, looked, absent, blind } = purged;
     let lines = summary.done.iter().map(|what| ("removed", what.clone()));
     let lines = lines.chain(summary.kept.iter().map(|what| ("kept", what.clone())));
@@ -54,7 +54,7 @@ mod tests {
         let mut out = Vec::new();
         let mut purged =
             Purged { looked: vec!["/a".into()], absent: vec!["/b".into(), "/c".into()], ..Purged::default() };
-        let code = told(&purged, &mut out);
+        let code = report(&purged, &mut out);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
@@ -62,6 +62,6 @@ mod tests {
         );
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
         purged.blind = Some("no eyes");
-        assert_eq!(format!("{:?}", told(&purged, &mut Vec::new())), format!("{:?}", ExitCode::FAILURE));
+        assert_eq!(format!("{:?}", report(&purged, &mut Vec::new())), format!("{:?}", ExitCode::FAILURE));
     }
 }

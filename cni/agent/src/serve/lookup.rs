@@ -29,7 +29,7 @@ const NAME_LIMIT: usize = 253;
 #[derive(Debug, Clone)]
 enum Outcome {
     /// The watch delivered it meanwhile.
-    Told(Arc<NodePod>),
+    Watched(Arc<NodePod>),
     /// The API server returned it.
     Asked(Arc<NodePod>),
     /// No such pod, or another one of that name.
@@ -97,13 +97,13 @@ impl Lookup {
             Err(_) => Outcome::Failed,
         };
         self.0.metrics.cache(match &outcome {
-            Outcome::Told(_) => CacheResult::Hit,
+            Outcome::Watched(_) => CacheResult::Hit,
             Outcome::Failed => CacheResult::Failed,
             _ if joined => CacheResult::Joined,
             _ => CacheResult::Miss,
         });
         match outcome {
-            Outcome::Told(pod) | Outcome::Asked(pod) => LookupResult::Found(pod),
+            Outcome::Watched(pod) | Outcome::Asked(pod) => LookupResult::Found(pod),
             Outcome::Unknown => LookupResult::Unknown,
             Outcome::Failed => LookupResult::Failed,
         }
@@ -136,14 +136,14 @@ impl Lookup {
     }
 
     async fn ask(&self, which: &Which) -> Outcome {
-        if let Some(pod) = self.told(which).await {
-            return Outcome::Told(pod);
+        if let Some(pod) = self.watched(which).await {
+            return Outcome::Watched(pod);
         }
         let Some(client) = &self.0.client else { return Outcome::Failed };
         let Ok(_turn) = self.0.turns.acquire().await else { return Outcome::Failed };
         // It may have come in while others had their turn.
         if let Some(pod) = self.cached(which) {
-            return Outcome::Told(pod);
+            return Outcome::Watched(pod);
         }
         let (namespace, name, uid) = which;
         let start = Instant::now();
@@ -171,7 +171,7 @@ impl Lookup {
     }
 
     /// Waits briefly for the watch to deliver the pod.
-    async fn told(&self, which: &Which) -> Option<Arc<NodePod>> {
+    async fn watched(&self, which: &Which) -> Option<Arc<NodePod>> {
         let mut events = self.0.pods.subscribe();
         // It may have come in between the question and the subscription.
         if let Some(pod) = self.cached(which) {
@@ -181,7 +181,7 @@ impl Lookup {
         if !health.synced || !health.live {
             return None;
         }
-        let told = async {
+        let arrival = async {
             loop {
                 events.next().await?;
                 if let Some(pod) = self.cached(which) {
@@ -189,7 +189,7 @@ impl Lookup {
                 }
             }
         };
-        tokio::time::timeout(HEAD_START, told).await.ok().flatten()
+        tokio::time::timeout(HEAD_START, arrival).await.ok().flatten()
     }
 }
 

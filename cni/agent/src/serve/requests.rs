@@ -139,7 +139,9 @@ async fn reply(line: &[u8], lookup: &Lookup) -> Result<(Vec<u8>, Option<AddResul
     };
     let (response, timed) = match &request.kind {
         RequestKind::Pod(key) => match lookup.pod(key).await {
-            LookupResult::Found(pod) => return Ok((found_line(&request, &pod.told), Some(AddResult::Found))),
+            LookupResult::Found(pod) => {
+                return Ok((found_line(&request, &pod.facts_json), Some(AddResult::Found)));
+            }
             LookupResult::Unknown => (Response::Unknown, Some(AddResult::Unknown)),
             LookupResult::Failed => (Response::Unknown, Some(AddResult::Failed)),
         },

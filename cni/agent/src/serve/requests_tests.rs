@@ -54,7 +54,7 @@ impl Node {
         send(self.dir.path(), encode_line(&request).unwrap()).await.unwrap()
     }
 
-    fn told(&self, pods: &[Value]) {
+    fn lists(&self, pods: &[Value]) {
         let read = |pod: &Value| serde_json::from_value(pod.clone()).unwrap();
         self.pods.hear(Change::All(pods.iter().map(read).collect()));
     }
@@ -68,7 +68,7 @@ fn uid(reply: &Value) -> &str {
 async fn a_synced_cache_answers_a_storm_without_a_request() {
     let node = node(Limits::default(), []);
     let pods: Vec<Value> = (0..110).map(|n| pod(&format!("p{n}"), &format!("u{n}"))).collect();
-    node.told(&pods);
+    node.lists(&pods);
     let names: Vec<String> = (0..110).map(|n| n.to_string()).collect();
     let replies = futures::future::join_all(
         names.iter().map(async |n| node.ask(&format!("p{n}"), &format!("u{n}")).await),
@@ -84,7 +84,7 @@ async fn a_synced_cache_answers_a_storm_without_a_request() {
 async fn a_pod_that_is_missing_or_another_one_is_asked_for_once() {
     let fresh = pod("cart", "u-2").to_string();
     let node = node(Limits::default(), [Scripted::new(200, fresh)]);
-    node.told(&[pod("cart", "u-1")]);
+    node.lists(&[pod("cart", "u-1")]);
     let all = futures::future::join_all((0..20).map(|_| node.ask("cart", "u-2"))).await;
     assert!(all.iter().all(|reply| uid(reply) == "u-2"), "{all:?}");
     assert_eq!(uid(&node.ask("cart", "u-2").await), "u-2");
@@ -117,7 +117,7 @@ async fn what_is_uncertain_is_unknown() {
 #[tokio::test]
 async fn a_pod_that_the_watch_tells_of_a_moment_later_costs_no_request() {
     let node = node(Limits::default(), []);
-    node.told(&[]);
+    node.lists(&[]);
     let (reply, ()) = tokio::join!(node.ask("cart", "u-1"), async {
         tokio::task::yield_now().await;
         node.pods.hear(Change::Set(serde_json::from_value(pod("cart", "u-1")).unwrap()));
@@ -129,7 +129,7 @@ async fn a_pod_that_the_watch_tells_of_a_moment_later_costs_no_request() {
 #[tokio::test]
 async fn a_silent_api_server_costs_less_than_a_plugin_waits() {
     let node = node(Limits::default(), []);
-    node.told(&[pod("cart", "u-1")]);
+    node.lists(&[pod("cart", "u-1")]);
     let start = Instant::now();
     let (unknown, known) = tokio::join!(node.ask("cart", "u-2"), node.ask("cart", "u-1"));
     assert_eq!((unknown["response"].as_str(), uid(&known)), (Some("unknown"), "u-1"));
@@ -139,7 +139,7 @@ async fn a_silent_api_server_costs_less_than_a_plugin_waits() {
 #[tokio::test]
 async fn another_user_is_not_answered() {
     let node = node(Limits { uid: 4242, ..Limits::default() }, []);
-    node.told(&[pod("cart", "u-1")]);
+    node.lists(&[pod("cart", "u-1")]);
     let request = json!({"version": 1, "kind": "pod", "namespace": "shop", "name": "cart"});
     assert_eq!(send(node.dir.path(), format!("{request}\n")).await, None);
 }
@@ -147,7 +147,7 @@ async fn another_user_is_not_answered() {
 #[tokio::test]
 async fn old_and_new_plugins_are_answered_in_their_version() {
     let node = node(Limits::default(), []);
-    node.told(&[pod("cart", "u-1")]);
+    node.lists(&[pod("cart", "u-1")]);
     let dir = node.dir.path();
     let old = json!({"version": 0, "kind": "pod", "namespace": "shop", "name": "cart"});
     assert_eq!(send(dir, format!("{old}\n")).await.unwrap()["version"], 0);
@@ -166,7 +166,7 @@ async fn old_and_new_plugins_are_answered_in_their_version() {
 #[tokio::test]
 async fn slow_and_endless_questions_harm_nobody() {
     let node = node(Limits { connections: 8, ..Limits::default() }, []);
-    node.told(&[pod("cart", "u-1")]);
+    node.lists(&[pod("cart", "u-1")]);
     let dir = node.dir.path();
     let endless = vec![b'x'; 100_000];
     assert_eq!(
@@ -186,7 +186,7 @@ async fn slow_and_endless_questions_harm_nobody() {
 async fn a_process_that_asks_without_end_is_turned_away() {
     let share = Share { open: 4, burst: 10.0, rate: 0.0 };
     let node = node(Limits { share, ..Limits::default() }, []);
-    node.told(&[pod("cart", "u-1")]);
+    node.lists(&[pod("cart", "u-1")]);
     let request = json!({"version": 1, "kind": "pod", "namespace": "shop", "name": "cart"});
     let mut answered = 0;
     for _ in 0..30 {

@@ -117,7 +117,7 @@ impl Reader<'_> {
         let run_dir = settings.places.run_dir.display();
         let (_, host, port) = &settings.kubeconfig.server;
         let node = &settings.own.node;
-        let facts = template::Facts {
+        let facts = template::PlaceholderValues {
             log_level: &settings.entry.log_level,
             kubeconfig: &format!("{run_dir}/istio-cni-kubeconfig"),
             log_socket: &format!("{run_dir}/log.sock"),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::kind::{self, Problem};
 use super::layers::{Origin, SettingValue, Values};
-use manifests::setting::{Change, Setting};
+use manifests::setting::{Setting, TakesEffect};
 use manifests::table;
 
 /// Answer to a capability question.
@@ -64,7 +64,7 @@ impl Need {
     }
 }
 
-/// Why a change is rejected.
+/// Reason for the rejection of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// It belongs with other volumes than this pod's.
@@ -151,10 +151,10 @@ pub fn decide(old: &Values, new: &Values, abilities: Abilities) -> Changes {
 
 fn refusal(key: &'static Setting, wanted: &SettingValue, abilities: Abilities) -> Option<Refusal> {
     match key.change {
-        Change::Unread => return None,
-        Change::Mount => return Some(Refusal::Mount),
-        Change::Pod => return Some(Refusal::Pod),
-        Change::Live => {}
+        TakesEffect::Unread => return None,
+        TakesEffect::Mount => return Some(Refusal::Mount),
+        TakesEffect::Pod => return Some(Refusal::Pod),
+        TakesEffect::Live => {}
     }
     if let Err(problem) = kind::check(key, &wanted.text) {
         return Some(Refusal::Problem(problem));

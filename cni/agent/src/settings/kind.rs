@@ -10,7 +10,7 @@ use redirect::go;
 use super::{RepairPolicy, selectors, template};
 use crate::log::{Levels, LevelsError};
 
-/// Why a text is no value: what is allowed.
+/// Malformed value, with the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("allowed are true and false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)")]

@@ -9,7 +9,7 @@ use super::{NEWEST, OUR_TYPE};
 
 /// Values of the placeholders.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct PlaceholderValues<'a> {
     /// `__LOG_LEVEL__`
     pub log_level: &'a str,
     /// `__KUBECONFIG_FILEPATH__`; the last part of it is `__KUBECONFIG_FILENAME__`.
@@ -51,7 +51,7 @@ pub enum TemplateError {
 ///
 /// # Errors
 /// [`TemplateError`]
-pub fn fill(template: &str, facts: Facts<'_>) -> Result<String, TemplateError> {
+pub fn fill(template: &str, facts: PlaceholderValues<'_>) -> Result<String, TemplateError> {
     if template.trim().is_empty() {
         return Ok(String::new());
     }
@@ -103,8 +103,14 @@ fn decode(mut template: Map<String, Value>) -> Result<(), TemplateError> {
 /// # Errors
 /// Those of [`fill`].
 pub(super) fn check(template: &str) -> Result<(), TemplateError> {
-    let facts =
-        Facts { log_level: "info", kubeconfig: "/k", log_socket: "/l", host: "h", port: "443", node: "n" };
+    let facts = PlaceholderValues {
+        log_level: "info",
+        kubeconfig: "/k",
+        log_socket: "/l",
+        host: "h",
+        port: "443",
+        node: "n",
+    };
     fill(template, facts).map(drop)
 }
 
@@ -123,7 +129,7 @@ fn placeholder(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const FACTS: Facts<'_> = Facts {
+    const FACTS: PlaceholderValues<'_> = PlaceholderValues {
         log_level: "debug",
         kubeconfig: "/run/x/istio-cni-kubeconfig",
         log_socket: "/run/x/log.sock",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Findings with their remedies. Pure.
 
-use super::{Agent, Content, Finding, Seen, Use};
+use super::{Agent, Content, Finding, NodeStatus, Use};
 
 /// A token that expires this soon should have been renewed: the kubelet does that when a fifth of its hour is left.
 const SOON: u64 = 300;
 
-pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
+pub(super) fn decide(seen: &NodeStatus, now: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |what: String, remedy: &str| findings.push(Finding { what, remedy: remedy.to_owned() });
     of_binaries(seen, &mut find);
@@ -53,7 +53,7 @@ pub(super) fn decide(seen: &Seen, now: u64) -> Vec<Finding> {
     findings
 }
 
-fn of_binaries(seen: &Seen, find: &mut impl FnMut(String, &str)) {
+fn of_binaries(seen: &NodeStatus, find: &mut impl FnMut(String, &str)) {
     for binary in &seen.binaries {
         match &binary.content {
             Content::Unreadable(why) => find(
@@ -69,7 +69,7 @@ fn of_binaries(seen: &Seen, find: &mut impl FnMut(String, &str)) {
     }
 }
 
-fn of_sockets(seen: &Seen, find: &mut impl FnMut(String, &str)) {
+fn of_sockets(seen: &NodeStatus, find: &mut impl FnMut(String, &str)) {
     for socket in &seen.sockets {
         if let Some(why) = &socket.problem {
             let remedy = match socket.purpose {

@@ -13,9 +13,9 @@ use std::time::Duration;
 use protocol::netconf::BACKEND_RECORD;
 use sha2::{Digest as _, Sha256};
 
-use super::{Agent, Binary, Conflist, Content, Credentials, JudgedBy, Seen, Setting, Socket, Use};
+use super::{Agent, Binary, Conflist, Content, Credentials, JudgedBy, NodeStatus, Setting, Socket, Use};
 use crate::conflist::entry;
-use crate::conflist::plan::{Step, Wish};
+use crate::conflist::plan::{DesiredConflist, Step};
 use crate::files;
 use crate::http::{HEALTH_PORT, Ready};
 use crate::install::kubeconfig::expiry;
@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Size limit of an answer or a kubeconfig.
 const LARGEST: u64 = 1 << 20;
 
-pub(super) fn gather(loaded: &Loaded) -> Seen {
+pub(super) fn gather(loaded: &Loaded) -> NodeStatus {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, HEALTH_PORT));
     let Judgement { judged_by, settings, values, mistakes } = judgement(loaded, effective(address));
     let places = &settings.places;
@@ -40,7 +40,7 @@ pub(super) fn gather(loaded: &Loaded) -> Seen {
         content: content(path, &places.source_dir.join(BINARY)),
     };
     let sockets = [(protocol::agent::SOCKET, Use::Questions), (LOG_SOCKET, Use::Lines)];
-    Seen {
+    NodeStatus {
         binaries: places.target_dirs.iter().map(|dir| binary(&dir.join(BINARY))).collect(),
         credentials: credentials(&places.run_dir.join(KUBECONFIG)),
         conflist: conflist(&settings),
@@ -94,7 +94,8 @@ fn conflist(settings: &Settings) -> Conflist {
         (_, Err(error)) => return Conflist { problem: Some(format!("failed to {error}")), ..seen },
     };
     seen.usable = now.usable().map(|(name, _)| name.to_owned()).collect();
-    let plan = Wish { chain, entry: &entry, made: &BTreeSet::new(), able: &BTreeSet::new() }.plan(&now);
+    let plan =
+        DesiredConflist { chain, entry: &entry, made: &BTreeSet::new(), able: &BTreeSet::new() }.plan(&now);
     match (plan.steps.first(), plan.then) {
         (_, Err(why)) => seen.problem = Some(why.to_string()),
         (Some(Step::Write { name, .. }), _) => {

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::{Agent, Content, Finding, JudgedBy, Seen, StatusOutput};
+use super::{Agent, Content, Finding, JudgedBy, NodeStatus, StatusOutput};
 
 pub(super) fn print(
-    seen: &Seen,
+    seen: &NodeStatus,
     findings: &[Finding],
     now: u64,
     output: StatusOutput,

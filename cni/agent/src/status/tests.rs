@@ -15,8 +15,8 @@ fn token(claims: &str) -> String {
     format!("e30.{}.c2VjcmV0", URL_SAFE_NO_PAD.encode(claims))
 }
 
-fn well() -> Seen {
-    Seen {
+fn well() -> NodeStatus {
+    NodeStatus {
         binaries: vec![Binary { path: "/bin/p".to_owned(), content: Content::Shipped }],
         credentials: Credentials {
             path: "/run/k".to_owned(),
@@ -34,14 +34,14 @@ fn well() -> Seen {
             problem: None,
         },
         agent: Agent::Ready,
-        ..Seen::default()
+        ..NodeStatus::default()
     }
 }
 
 #[test]
 fn each_thing_wrong_is_one_finding_with_a_remedy() {
     assert_eq!(decide::decide(&well(), 1000), []);
-    type Spoil = fn(&mut Seen);
+    type Spoil = fn(&mut NodeStatus);
     let spoils: [(&str, Spoil); 13] = [
         ("no plugin at", |seen| {
             seen.binaries[0].content = Content::Unreadable("no such file".to_owned());
@@ -93,11 +93,11 @@ fn the_token_is_never_told() {
     let secret = token(r#"{"exp":5000}"#);
     std::fs::write(&path, json(&secret)).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let seen = Seen { credentials: gather::credentials(&path), ..well() };
+    let seen = NodeStatus { credentials: gather::credentials(&path), ..well() };
     assert_eq!((seen.credentials.token_expires, seen.credentials.mode), (Some(5000), Some(0o600)));
     // Broken after the token, so that a reader's error would quote it.
     std::fs::write(&path, format!("{}}}", json(&secret))).unwrap();
-    let broken = Seen { credentials: gather::credentials(&path), ..well() };
+    let broken = NodeStatus { credentials: gather::credentials(&path), ..well() };
     assert!(broken.credentials.problem.is_some());
     for (seen, output) in [
         (&seen, StatusOutput::Text),
@@ -155,7 +155,7 @@ fn an_agent_says_what_is_missing_and_a_stranger_is_none() {
 #[test]
 fn text_begins_with_what_is_there_and_ends_with_what_is_wrong() {
     let mut seen = well();
-    let text = |seen: &Seen| {
+    let text = |seen: &NodeStatus| {
         let mut out = Vec::new();
         print::print(seen, &decide::decide(seen, 1000), 1000, StatusOutput::Text, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -189,8 +189,8 @@ fn the_running_agents_settings_count_for_more_than_ones_own() {
         loaded.values.iter().map(|(key, value)| (key.variable(), value.clone())).collect();
     values.insert(table::EXCLUDE_NAMESPACES.variable(), value("new"));
     let refused = vec![NotApplied { key: "X".to_owned(), wanted: value("y"), why: "no".to_owned() }];
-    let told = gather::judgement(&loaded, Some(Effective { values, refused }));
-    assert_eq!(told.judged_by, JudgedBy::Agent);
-    assert_eq!(told.settings.entry.exclude_namespaces, ["new"]);
-    assert_eq!(told.mistakes, ["X=\"y\" from the ConfigMap is not applied: no"]);
+    let judgement = gather::judgement(&loaded, Some(Effective { values, refused }));
+    assert_eq!(judgement.judged_by, JudgedBy::Agent);
+    assert_eq!(judgement.settings.entry.exclude_namespaces, ["new"]);
+    assert_eq!(judgement.mistakes, ["X=\"y\" from the ConfigMap is not applied: no"]);
 }

@@ -71,7 +71,7 @@ impl TaintState {
     #[must_use]
     pub fn due(&self, now: Duration) -> Option<Duration> {
         let again = self.attempts.values().filter(|one| !one.busy).filter_map(|one| one.due);
-        let settled = self.attempts.iter().filter(|(_, one)| one.told.is_some());
+        let settled = self.attempts.iter().filter(|(_, one)| one.reported.is_some());
         let settled = settled.filter_map(|(name, _)| self.lives.get(name)?.settles()).filter(|at| *at > now);
         again.chain(settled).filter(|due| *due < Duration::MAX).min()
     }
@@ -244,7 +244,7 @@ impl TaintState {
         if self.lead != Lead::Ours || attempts.busy || attempts.due.is_some() {
             return None;
         }
-        (attempts.busy, attempts.told) = (true, None);
+        (attempts.busy, attempts.reported) = (true, None);
         let why = match standing {
             NodeReadiness::Ready => "everything that it needs is ready".to_owned(),
             NodeReadiness::Unsure(why) | NodeReadiness::Unready(why) => why,
@@ -261,10 +261,10 @@ impl TaintState {
         let attempts = self.attempts.entry(name.to_owned()).or_default();
         // Nothing left to retry.
         (attempts.failures, attempts.due) = (0, None);
-        if self.lead != Lead::Ours || attempts.told == why {
+        if self.lead != Lead::Ours || attempts.reported == why {
             return None;
         }
-        attempts.told.clone_from(&why);
+        attempts.reported.clone_from(&why);
         Some(TaintAction::Leave { node: name.to_owned(), why: why? })
     }
 }

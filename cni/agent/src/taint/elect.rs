@@ -27,7 +27,7 @@ pub(super) struct Elector {
     start: Instant,
     until: watch::Sender<Option<Instant>>,
     /// Last reported failure: reported once.
-    told: Option<String>,
+    logged: Option<String>,
 }
 
 impl Elector {
@@ -40,7 +40,7 @@ impl Elector {
     ) -> (Self, watch::Receiver<Option<Instant>>) {
         let (until, leads) = watch::channel(None);
         let election = Election::new(identity, timing);
-        (Self { client, place, election, timing, start: Instant::now(), until, told: None }, leads)
+        (Self { client, place, election, timing, start: Instant::now(), until, logged: None }, leads)
     }
 
     /// Runs until `resign`; then releases the lease.
@@ -126,11 +126,11 @@ impl Elector {
 
     fn tell(&mut self, error: Option<ApiError>) {
         let text = error.map(|error| error.to_string());
-        if let Some(text) = text.as_ref().filter(|text| self.told.as_ref() != Some(text)) {
+        if let Some(text) = text.as_ref().filter(|text| self.logged.as_ref() != Some(text)) {
             let NamespacedName { namespace, name } = &self.place;
             tracing::warn!(target: "taint", lease = format!("{namespace}/{name}"), "failed to keep or take the lease: {text}");
         }
-        self.told = text;
+        self.logged = text;
     }
 }
 

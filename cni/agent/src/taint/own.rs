@@ -117,21 +117,21 @@ pub struct OwnTaint {
 
 impl OwnTaint {
     pub async fn run(self, stop: CancellationToken) {
-        let (told, node) = watch::channel(None);
+        let (sender, node) = watch::channel(None);
         let seed = RandomState::new().build_hasher().finish();
         let following = Following { client: self.client.clone(), resource: Resource::node(&self.node), seed };
         let metrics = self.metrics.clone();
         let sink = move |change: Change<Node>| match change {
-            Change::All(nodes) => drop(told.send_replace(nodes.into_iter().next())),
-            Change::Set(node) => drop(told.send_replace(Some(node))),
-            Change::Removed(_) => drop(told.send_replace(None)),
+            Change::All(nodes) => drop(sender.send_replace(nodes.into_iter().next())),
+            Change::Set(node) => drop(sender.send_replace(Some(node))),
+            Change::Removed(_) => drop(sender.send_replace(None)),
             Change::Alive => {}
             Change::Lost(lost) => metrics.watch_restarted(Watched::Nodes, lost.reason),
         };
         tokio::join!(following.run(sink, &stop), stop.run_until_cancelled(self.mind(node)));
     }
 
-    async fn mind(&self, mut told: watch::Receiver<Option<Node>>) {
+    async fn mind(&self, mut watched: watch::Receiver<Option<Node>>) {
         let (start, mut course, mut missing) =
             (Instant::now(), TaintSchedule::default(), self.readiness.changes());
         // Node of the last response, if newer than the watch.
@@ -140,15 +140,15 @@ impl OwnTaint {
         loop {
             let right = missing.borrow_and_update().is_ready();
             let settings = wanted.number();
-            if told.has_changed().unwrap_or(false) {
+            if watched.has_changed().unwrap_or(false) {
                 answered = None;
             }
-            let node = told.borrow_and_update().clone();
+            let node = watched.borrow_and_update().clone();
             let Some(node) = answered.clone().or(node) else {
                 // Told of nothing yet: readiness counts from now on all the same.
                 course.decide(Seen { tainted: right, right, settings }, start.elapsed());
                 tokio::select! {
-                    changed = told.changed() => if changed.is_err() { return },
+                    changed = watched.changed() => if changed.is_err() { return },
                     Ok(()) = missing.changed() => {}
                     Ok(()) = wanted.settings.changed() => {}
                 }
@@ -174,7 +174,7 @@ impl OwnTaint {
                 }
             };
             tokio::select! {
-                changed = told.changed() => if changed.is_err() { return },
+                changed = watched.changed() => if changed.is_err() { return },
                 Ok(()) = missing.changed() => {}
                 Ok(()) = wanted.settings.changed() => {}
                 () = elapsed(until) => {}

@@ -137,10 +137,10 @@ fn identity(settings: &Settings, hostname: &str) -> String {
 
 fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &CancellationToken) {
     let monitoring = loaded.settings.monitoring_port;
-    let told = HttpState { metrics, readiness, settings: Live::new(loaded).report() };
-    tokio::spawn(http::serve(http::HEALTH_PORT, Purpose::Health, told.clone(), stop.clone()));
+    let state = HttpState { metrics, readiness, settings: Live::new(loaded).report() };
+    tokio::spawn(http::serve(http::HEALTH_PORT, Purpose::Health, state.clone(), stop.clone()));
     if let Some(port) = monitoring {
-        tokio::spawn(http::serve(port, Purpose::Monitoring, told, stop.clone()));
+        tokio::spawn(http::serve(port, Purpose::Monitoring, state, stop.clone()));
     }
 }
 

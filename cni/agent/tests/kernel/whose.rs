@@ -85,7 +85,7 @@ fn stranger() {
     let file = node.namespace("cni-1", &["10.9.0.2/24"]);
     let _stranger = Stranger::enter(&file);
     let outcome = node.ask(Task::Repair, &["10.9.0.2"], &json!({}));
-    assert_eq!(outcome, PodOutcome::NotFound(NotFound::Untold));
+    assert_eq!(outcome, PodOutcome::NotFound(NotFound::Unknown));
     assert!(is_untouched(&file));
     // The cache tells, whatever process came first.
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));
@@ -100,7 +100,7 @@ fn one_address() {
     node.cached(("till", "u-2"), &json!({"netns": "/var/run/netns/cni-2"}));
     assert_eq!(
         node.ask(Task::Repair, &["10.9.0.2"], &json!({})),
-        PodOutcome::NotFound(NotFound::Untold),
+        PodOutcome::NotFound(NotFound::Unknown),
         "its own is not known"
     );
     node.cached(("cart", "u-1"), &json!({"netns": "/var/run/netns/cni-1"}));

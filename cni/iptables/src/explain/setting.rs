@@ -10,7 +10,7 @@ use redirect::ruleset::Origin;
 use redirect::{Config, Redirect};
 
 use crate::flag::{self, Flag};
-use crate::given::{self, Given};
+use crate::given::{self, FlagValues};
 
 /// Source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,13 +131,17 @@ static FLAGS: [(&Flag, Option<Origin>); 19] = [
 
 /// Settings from the command line.
 #[must_use]
-pub(super) fn of_flags(given: &Given, config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Setting> {
+pub(super) fn of_flags(
+    given: &FlagValues,
+    config: &Config,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Setting> {
     let flags = FLAGS.iter().map(|(flag, origin)| {
         let given::Value { text, origin: source } = given.value(flag);
         let source = match source {
-            given::Origin::Default => Source::Default,
-            given::Origin::Env(variable) => Source::Env(variable),
-            given::Origin::Flag => Source::Flag,
+            given::FlagOrigin::Default => Source::Default,
+            given::FlagOrigin::Env(variable) => Source::Env(variable),
+            given::FlagOrigin::Flag => Source::Flag,
         };
         let value = match flag.name {
             "proxy-uid" => spell(&config.proxy_uids),

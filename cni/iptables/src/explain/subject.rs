@@ -15,9 +15,9 @@ use redirect::{Config, Enrolment, enrol};
 use super::captured::Captured;
 use super::pod::{self, PodFile};
 use super::{Decision, ExplainError, Explanation, Network, Plan, setting};
-use crate::given::Given;
+use crate::given::FlagValues;
 use crate::settings::Settings;
-use crate::surroundings::Surroundings;
+use crate::surroundings::ProcessEnvironment;
 use crate::world::World;
 
 /// Namespace of the node agent in a default installation.
@@ -26,7 +26,7 @@ const AGENT_NAMESPACE: &str = "istio-system";
 /// Explains the subject of the command line.
 pub(super) fn explain(
     world: &mut World<'_>,
-    given: &Given,
+    given: &FlagValues,
     matches: &ArgMatches,
 ) -> Result<Explanation, ExplainError> {
     let settings = Settings::read(given)?;
@@ -74,7 +74,7 @@ fn dialect(settings: &Settings) -> Dialect {
 fn network(matches: &ArgMatches, known: Vec<IpAddr>) -> Result<(Vec<IpAddr>, Network), ExplainError> {
     let (mut addresses, network) = if let Some(text) = matches.get_one::<String>("addresses") {
         let parse = |element: &str| element.parse().map_err(|_| ExplainError::Address(element.to_owned()));
-        (list::elements(text).map(parse).collect::<Result<Vec<IpAddr>, _>>()?, Network::Given)
+        (list::elements(text).map(parse).collect::<Result<Vec<IpAddr>, _>>()?, Network::FlagValues)
     } else if matches.get_flag("ipv6") {
         (vec![Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()], Network::Assumed)
     } else if known.is_empty() {
@@ -125,12 +125,12 @@ fn of_pod(
 
 fn of_flags(
     world: &World<'_>,
-    given: &Given,
+    given: &FlagValues,
     settings: &Settings,
     matches: &ArgMatches,
 ) -> Result<Explanation, ExplainError> {
     let network = network(matches, Vec::new())?;
-    let surroundings = Surroundings { env: world.env, file: world.file };
+    let surroundings = ProcessEnvironment { env: world.env, file: world.file };
     let whole = surroundings.complete(settings, dialect(settings), network.0.iter().copied())?;
     let listed = setting::of_flags(given, &whole.config, world.env);
     let mut plan = Plan::new(whole.config, listed, network)?;

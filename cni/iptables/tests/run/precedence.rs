@@ -3,7 +3,7 @@
 
 use iptables::exit::Exit;
 use iptables::flag::{ALL, Flag, Kind};
-use iptables::given::{Given, Origin, Value, with_flags};
+use iptables::given::{FlagOrigin, FlagValues, Value, with_flags};
 
 use crate::stage::{KernelCall, Stage};
 
@@ -20,7 +20,7 @@ fn samples(flag: &Flag) -> [&'static str; 2] {
 fn read(flag: &'static Flag, arguments: &[String], env: &[(String, &str)]) -> (Value, usize) {
     let env = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| (*value).to_owned());
     let command = with_flags(clap::Command::new("test"));
-    let (given, _) = Given::read(command, arguments.iter().map(Into::into), &env).unwrap();
+    let (given, _) = FlagValues::read(command, arguments.iter().map(Into::into), &env).unwrap();
     (given.value(flag), given.ignored.len())
 }
 
@@ -28,10 +28,10 @@ fn read(flag: &'static Flag, arguments: &[String], env: &[(String, &str)]) -> (V
 fn every_flag_takes_its_value_from_whoever_counts_most() {
     for flag in ALL {
         let [low, high] = samples(flag);
-        let default = Value { text: flag.default.to_owned(), origin: Origin::Default };
+        let default = Value { text: flag.default.to_owned(), origin: FlagOrigin::Default };
         assert_eq!(read(flag, &[], &[]), (default.clone(), 0), "{}", flag.name);
         let long = format!("--{}={high}", flag.name);
-        let want = Value { text: high.to_owned(), origin: Origin::Flag };
+        let want = Value { text: high.to_owned(), origin: FlagOrigin::Flag };
         assert_eq!(read(flag, std::slice::from_ref(&long), &[]).0, want, "{}", flag.name);
         // Of several the last counts, whichever way it is written.
         let first = format!("--{}={low}", flag.name);
@@ -39,7 +39,7 @@ fn every_flag_takes_its_value_from_whoever_counts_most() {
         let mut env: Vec<(String, &str)> = Vec::new();
         for variable in flag.variables() {
             env.push((variable.clone(), low));
-            let want = Value { text: low.to_owned(), origin: Origin::Env(variable) };
+            let want = Value { text: low.to_owned(), origin: FlagOrigin::Env(variable) };
             assert_eq!(read(flag, &[], &env).0, want, "{}", flag.name);
         }
         assert_eq!(read(flag, &[long], &env).0, want, "{}", flag.name);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::Translated;
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
 use crate::values::{Provider, Values};
@@ -24,23 +24,27 @@ pub enum What {
 
 /// A claim about the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct ControlPlaneClaim {
     /// Subject.
     pub what: What,
     /// Its source.
-    pub given: Given,
+    pub given: GivenValue,
 }
 
 /// Reads `enabled`, `provider` and the old `chained` of a section.
 ///
 /// # Errors
 /// Values of the wrong kind.
-pub(super) fn section(value: Option<&Value>, place: &str, claims: &mut Vec<Claim>) -> Result<(), Mistakes> {
+pub(super) fn section(
+    value: Option<&Value>,
+    place: &str,
+    claims: &mut Vec<ControlPlaneClaim>,
+) -> Result<(), Mistakes> {
     let map = super::map(value, place)?;
     let mut mistakes = Mistakes::default();
     let mut add = |what, key: &str| {
-        let given = Given::new(format!("{place}.{key}"), map.get(key).cloned().unwrap_or_default());
-        claims.push(Claim { what, given });
+        let given = GivenValue::new(format!("{place}.{key}"), map.get(key).cloned().unwrap_or_default());
+        claims.push(ControlPlaneClaim { what, given });
     };
     if let Some(is_on) =
         mistakes.keep(super::truth(map.get("enabled"), &format!("{place}.enabled"))).flatten()
@@ -71,7 +75,7 @@ fn provider(value: &Value) -> Option<Provider> {
 /// Reads `injectedAnnotations`: pods that name the plugin's network are Multus' business.
 pub(super) fn annotations(value: Option<&Value>, place: &str, all: &mut Translated) {
     let Some(value) = value.and_then(|annotations| annotations.get(NETWORKS)) else { return };
-    let given = Given::new(format!("{place}.{NETWORKS}"), value.clone());
+    let given = GivenValue::new(format!("{place}.{NETWORKS}"), value.clone());
     let names: Vec<_> = value.as_str().unwrap_or_default().split(',').map(str::trim).collect();
     if names.contains(&"istio-cni") {
         all.notes.push(Note::Warning(format!(
@@ -80,13 +84,13 @@ pub(super) fn annotations(value: Option<&Value>, place: &str, all: &mut Translat
         )));
     }
     if names.iter().any(|name| name.rsplit('/').next() == Some("istio-cni")) {
-        all.claims.push(Claim { what: What::Provider(Provider::Multus), given });
+        all.claims.push(ControlPlaneClaim { what: What::Provider(Provider::Multus), given });
     }
 }
 
 /// Claimed provider, if any.
 #[must_use]
-pub fn claimed(claims: &[Claim]) -> Option<Provider> {
+pub fn claimed(claims: &[ControlPlaneClaim]) -> Option<Provider> {
     claims.iter().find_map(|claim| match claim.what {
         What::Provider(provider) => Some(provider),
         What::Enabled(_) => None,
@@ -97,10 +101,12 @@ pub fn claimed(claims: &[Claim]) -> Option<Provider> {
 ///
 /// # Errors
 /// Those that differ.
-pub fn agree(claims: &[Claim]) -> Result<(), Mistakes> {
+pub fn agree(claims: &[ControlPlaneClaim]) -> Result<(), Mistakes> {
     let mut mistakes = Mistakes::default();
     for (i, one) in claims.iter().enumerate() {
-        let same = |other: &&Claim| std::mem::discriminant(&one.what) == std::mem::discriminant(&other.what);
+        let same = |other: &&ControlPlaneClaim| {
+            std::mem::discriminant(&one.what) == std::mem::discriminant(&other.what)
+        };
         if let Some(other) = claims[i + 1..].iter().filter(same).find(|other| other.what != one.what) {
             mistakes.0.push(Mistake::Contradiction {
                 one: one.given.clone(),
@@ -116,7 +122,7 @@ pub fn agree(claims: &[Claim]) -> Result<(), Mistakes> {
 ///
 /// # Errors
 /// A provider that is not the node agent's; `place` goes in front of that one's name.
-pub fn fits(claims: &[Claim], values: &Values, place: KeyPrefix) -> Result<Vec<Note>, Mistakes> {
+pub fn fits(claims: &[ControlPlaneClaim], values: &Values, place: KeyPrefix) -> Result<Vec<Note>, Mistakes> {
     let mut notes = Vec::new();
     for claim in claims {
         match claim.what {
@@ -124,7 +130,7 @@ pub fn fits(claims: &[Claim], values: &Values, place: KeyPrefix) -> Result<Vec<N
                 let word = if values.provider == Provider::Multus { "multus" } else { "default" };
                 return Err(Mistake::Contradiction {
                     one: claim.given.clone(),
-                    other: Given::new(place.name("provider"), word),
+                    other: GivenValue::new(place.name("provider"), word),
                     why: "injector and node agent must have the same provider, or pods come up without redirection".to_owned(),
                 }
                 .into());
@@ -146,7 +152,7 @@ pub fn fits(claims: &[Claim], values: &Values, place: KeyPrefix) -> Result<Vec<N
 
 /// Hints where no node agent is installed.
 #[must_use]
-pub fn without_agent(claims: &[Claim]) -> Vec<Note> {
+pub fn without_agent(claims: &[ControlPlaneClaim]) -> Vec<Note> {
     let counts_on_it = claims.iter().find(|claim| claim.what == What::Enabled(true));
     let warning = counts_on_it.map(|claim| {
         Note::Warning(format!(

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::layers::{get, put};
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
 
@@ -48,7 +48,7 @@ pub(super) fn translate(values: &mut Value, place: KeyPrefix, notes: &mut Vec<No
     }
     for (old, why) in UNREAD {
         if let Some(value) = take(values, old) {
-            notes.push(Note::Unread { given: Given::new(place.name(old), value), why });
+            notes.push(Note::Unread { given: GivenValue::new(place.name(old), value), why });
         }
     }
     mistakes.none()
@@ -63,8 +63,8 @@ fn rename(
 ) -> Result<(), Mistakes> {
     match get(values, new) {
         Some(there) if *there != value => {
-            let one = Given::new(place.name(new), there.clone());
-            return Err(Mistake::Both { one, other: Given::new(place.name(old), value) }.into());
+            let one = GivenValue::new(place.name(new), there.clone());
+            return Err(Mistake::Both { one, other: GivenValue::new(place.name(old), value) }.into());
         }
         _ => put(values, new, value),
     }
@@ -119,9 +119,9 @@ mod tests {
             "logging": {"level": "debug"}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": "10%"}}, "taint": {"mode": "readiness"},
         });
         assert_eq!(values, want);
-        let told: Vec<_> = notes.iter().map(ToString::to_string).collect();
+        let texts: Vec<_> = notes.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 "note: cni.logLevel is logging.level now",
                 "note: cni.rollingMaxUnavailable is updateStrategy.rollingUpdate.maxUnavailable now",
@@ -135,10 +135,10 @@ mod tests {
     fn an_old_and_a_new_spelling_that_differ_are_named_both() {
         let mut values =
             json!({"logLevel": "debug", "logging": {"level": "info"}, "taint": {"enabled": "yes"}});
-        let told = translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap_err().to_string();
+        let error = translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap_err().to_string();
         let want = "logging.level: \"info\" and logLevel: \"debug\" are one value: give it once\n\
                     taint.enabled: \"yes\": must be true or false";
-        assert_eq!(told, want);
+        assert_eq!(error, want);
         let mut values = json!({"logLevel": "info", "logging": {"level": "info"}});
         translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap();
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Translated, control_plane, helm, operator, servicemesh, set};
 use crate::document;
 use crate::layers::{Family, get, overlay, put};
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
 use crate::resolve::Context;
@@ -14,7 +14,7 @@ use crate::values::{Provider, Values};
 
 /// A text with its name for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct NamedText {
     /// Path, or `-`.
     pub name: String,
     /// Content.
@@ -25,9 +25,9 @@ pub struct Source {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// `ServiceMesh` and `IstioOperator` documents.
-    pub documents: Vec<Source>,
+    pub documents: Vec<NamedText>,
     /// Values of the chart; a later file wins.
-    pub values: Vec<Source>,
+    pub values: Vec<NamedText>,
     /// `--set`; wins over the files.
     pub set: Vec<String>,
     /// The namespace that was asked for besides them; it wins over that of a document.
@@ -63,8 +63,8 @@ pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mis
     all.installs = helm_installs && (asked || (is_mesh && on_openshift(&all, context)));
     control_plane::agree(&all.claims)?;
     if !all.installs {
-        let told = Note::Warning("nothing is installed: no input asks for the node agent".to_owned());
-        let notes = all.notes.into_iter().chain([told]).chain(control_plane::without_agent(&all.claims));
+        let warning = Note::Warning("nothing is installed: no input asks for the node agent".to_owned());
+        let notes = all.notes.into_iter().chain([warning]).chain(control_plane::without_agent(&all.claims));
         return Ok(Installation { values: None, notes: notes.collect() });
     }
     resolved(all, place, is_mesh, &sources.namespace, context)
@@ -118,7 +118,7 @@ fn openshift_by_directories(values: &mut Value, context: &Context) -> Option<Not
     }
     let openshift = Family::Platform.layer(PLATFORM)?;
     let same = |path: &str| get(values, path).is_some_and(|value| get(&openshift, path) == Some(value));
-    let given = Given::new(operator::VALUES.name("cniConfDir"), get(values, "cniConfDir")?.clone());
+    let given = GivenValue::new(operator::VALUES.name("cniConfDir"), get(values, "cniConfDir")?.clone());
     if !["cniBinDir", "cniConfDir"].into_iter().all(same) {
         return None;
     }
@@ -126,7 +126,7 @@ fn openshift_by_directories(values: &mut Value, context: &Context) -> Option<Not
     Some(Note::Plain(format!("{given}: that is OpenShift, so it is installed for platform: \"{PLATFORM}\"")))
 }
 
-fn documents(sources: &[Source]) -> Result<Vec<Translated>, Mistakes> {
+fn documents(sources: &[NamedText]) -> Result<Vec<Translated>, Mistakes> {
     let mut mistakes = Mistakes::default();
     let mut all = Vec::new();
     for source in sources {

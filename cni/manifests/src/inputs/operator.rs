@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Translated, helm, keys, map, text, truth};
 use crate::layers::{Family, get, put};
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::{KeyPrefix, OUTSIDE};
 use crate::skew::{self, Minor, Skew};
@@ -107,19 +107,19 @@ fn whole(spec: &Map<String, Value>, all: &mut Translated) -> Result<(), Mistakes
             let known = Family::Profile.names().chain(["openshift", "openshift-ambient"]).collect();
             return Err(Mistake::Name { given, known }.into());
         }
-        mistakes.keep(add(all, "profile", Given::new("spec.profile", profile)));
+        mistakes.keep(add(all, "profile", GivenValue::new("spec.profile", profile)));
         if let Some(platform) = platform {
-            mistakes.keep(add(all, "platform", Given::new("spec.profile", platform)));
+            mistakes.keep(add(all, "platform", GivenValue::new("spec.profile", platform)));
         }
     }
     mistakes.none()
 }
 
 /// Sets a value from a field outside of `values`.
-fn add(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistakes> {
+fn add(all: &mut Translated, path: &str, given: GivenValue) -> Result<(), Mistakes> {
     match get(&all.values, path) {
         Some(there) if *there != given.value => {
-            let one = Given::new(VALUES.name(path), there.clone());
+            let one = GivenValue::new(VALUES.name(path), there.clone());
             Err(Mistake::Both { one, other: given }.into())
         }
         _ => {
@@ -147,7 +147,7 @@ fn component(spec: &Map<String, Value>, cni: Option<&Value>, all: &mut Translate
     let namespace = mistakes.keep(text(cni.get("namespace"), &format!("{COMPONENT}.namespace"))).flatten();
     all.namespace = namespace.or_else(|| {
         let mesh = get(spec.get("values")?, "global.istioNamespace")?;
-        Some(Given::new("spec.values.global.istioNamespace", mesh.clone())).filter(|_| mesh.is_string())
+        Some(GivenValue::new("spec.values.global.istioNamespace", mesh.clone())).filter(|_| mesh.is_string())
     });
     if all.installs {
         all.notes.extend(skew(all));
@@ -161,7 +161,7 @@ fn kubernetes(k8s: Option<&Value>, all: &mut Translated) -> Result<(), Mistakes>
     let place = format!("{COMPONENT}.k8s");
     let mut mistakes = Mistakes::default();
     for (key, value) in map(k8s, &place)? {
-        let given = Given::new(format!("{place}.{key}"), value.clone());
+        let given = GivenValue::new(format!("{place}.{key}"), value.clone());
         if let Some((_, path)) = SETTINGS.iter().find(|(known, _)| *known == key) {
             mistakes.keep(checked(all, path, given));
         } else if key == "env" {
@@ -174,7 +174,7 @@ fn kubernetes(k8s: Option<&Value>, all: &mut Translated) -> Result<(), Mistakes>
     mistakes.none()
 }
 
-fn checked(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistakes> {
+fn checked(all: &mut Translated, path: &str, given: GivenValue) -> Result<(), Mistakes> {
     let kind = crate::table::find(path).map(|field| field.kind);
     match kind {
         Some(kind) if !kind.holds(&given.value) => {
@@ -184,7 +184,7 @@ fn checked(all: &mut Translated, path: &str, given: Given) -> Result<(), Mistake
     }
 }
 
-fn env(all: &mut Translated, given: Given) -> Result<(), Mistakes> {
+fn env(all: &mut Translated, given: GivenValue) -> Result<(), Mistakes> {
     let pairs: Option<Map<String, Value>> = given.value.as_array().and_then(|list| {
         let pair = |entry: &Value| {
             let value = entry.get("value").filter(|value| value.is_string())?;
@@ -193,7 +193,7 @@ fn env(all: &mut Translated, given: Given) -> Result<(), Mistakes> {
         list.iter().map(pair).collect()
     });
     match pairs {
-        Some(pairs) => add(all, "env", Given { field: given.field, value: pairs.into() }),
+        Some(pairs) => add(all, "env", GivenValue { field: given.field, value: pairs.into() }),
         None => {
             Err(Mistake::Wrong { given, wanted: "a list of {name, value}, both texts".to_owned() }.into())
         }

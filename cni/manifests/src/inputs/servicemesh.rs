@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Translated, control_plane, helm, keys, map, text};
 use crate::layers::Family;
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
 use crate::values::{Provider, Values};
@@ -87,9 +87,9 @@ pub fn on_openshift(values: &Values) -> Result<(), Mistakes> {
     if values.platform != "openshift" {
         return Ok(());
     }
-    let platform = Given::new(Family::Platform.field(), values.platform.clone());
+    let platform = GivenValue::new(Family::Platform.field(), values.platform.clone());
     let rule = |field: &str, value: Value, want: &str| Mistake::Contradiction {
-        one: Given::new(VALUES.name(field), value),
+        one: GivenValue::new(VALUES.name(field), value),
         other: platform.clone(),
         why: format!("OpenShift runs the plugin by Multus; set {want}, or leave it out"),
     };

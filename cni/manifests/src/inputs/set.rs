@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::mistake::{Given, Mistake, Mistakes};
+use crate::mistake::{GivenValue, Mistake, Mistakes};
 
 /// Highest index of a list; Helm's, too.
 const LAST: usize = 65_536;
@@ -20,7 +20,7 @@ pub fn apply(values: &mut Value, word: &str) -> Result<(), Mistakes> {
     loop {
         left.assign(values, DEEP).map_err(|why| {
             let wanted = format!("KEY=VALUE,…, as Helm writes them: {why}");
-            Mistake::Wrong { given: Given::new("--set", word), wanted }
+            Mistake::Wrong { given: GivenValue::new("--set", word), wanted }
         })?;
         if left.0.as_str().is_empty() {
             return Ok(());
@@ -203,8 +203,8 @@ mod tests {
             ("a=1,a[0]=2", "what is to be a list is 1 already"),
             (&deep, "more than 30"),
         ] {
-            let told = apply(&mut json!({}), word).unwrap_err().to_string();
-            assert!(told.starts_with("--set: ") && told.contains(why), "{word}: {told}");
+            let error = apply(&mut json!({}), word).unwrap_err().to_string();
+            assert!(error.starts_with("--set: ") && error.contains(why), "{word}: {error}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod operator;
 mod values;
 
 use manifests::Mistakes;
-use manifests::inputs::install::{Installation, Source, Sources, install};
+use manifests::inputs::install::{Installation, NamedText, Sources, install};
 use manifests::resolve::Context;
 use manifests::values::Values;
 
@@ -17,7 +17,7 @@ fn named_image() -> Context {
 }
 
 fn from(documents: &[&str], platform: Option<&str>) -> Result<Installation, Mistakes> {
-    let source = |text: &&str| Source { name: "mesh.yaml".to_owned(), text: (*text).to_owned() };
+    let source = |text: &&str| NamedText { name: "mesh.yaml".to_owned(), text: (*text).to_owned() };
     let sources = Sources { documents: documents.iter().map(source).collect(), ..Sources::default() };
     install(&sources, &Context { platform: platform.map(str::to_owned), ..named_image() })
 }
@@ -28,11 +28,11 @@ fn refusal(documents: &[&str], platform: Option<&str>) -> Vec<String> {
 }
 
 fn values(text: &str) -> Result<Installation, Mistakes> {
-    let source = Source { name: "values.yaml".to_owned(), text: text.to_owned() };
+    let source = NamedText { name: "values.yaml".to_owned(), text: text.to_owned() };
     install(&Sources { values: vec![source], ..Sources::default() }, &named_image())
 }
 
-fn told(installation: &Installation) -> Vec<String> {
+fn notes(installation: &Installation) -> Vec<String> {
     installation.notes.iter().map(ToString::to_string).collect()
 }
 
@@ -43,7 +43,7 @@ fn rendered(installation: Installation) -> Values {
 
 #[test]
 fn later_inputs_win_and_the_namespace_that_is_asked_for_does() {
-    let source = |text: &str| Source { name: "x".to_owned(), text: text.to_owned() };
+    let source = |text: &str| NamedText { name: "x".to_owned(), text: text.to_owned() };
     let sources = Sources {
         documents: vec![source(&[mesh::COMPONENT, mesh::ADVANCED].concat())],
         values: vec![

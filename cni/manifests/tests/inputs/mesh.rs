@@ -3,7 +3,7 @@
 
 use manifests::values::{Provider, Values};
 
-use super::{from, named_image, refusal, rendered, told};
+use super::{from, named_image, notes, refusal, rendered};
 
 pub(super) const COMPONENT: &str = "\
 apiVersion: asm.alauda.io/v1alpha1
@@ -59,7 +59,7 @@ spec:
 #[test]
 fn a_mesh_with_the_component_is_the_defaults_in_its_namespace() {
     let installation = from(&[COMPONENT], None).unwrap();
-    assert_eq!(told(&installation), ["note: set on the control plane: pilot.cni.enabled=true"]);
+    assert_eq!(notes(&installation), ["note: set on the control plane: pilot.cni.enabled=true"]);
     let mut values = rendered(installation);
     assert_eq!(values.release.namespace, "kube-system");
     values.release = manifests::Release::default();
@@ -69,7 +69,7 @@ fn a_mesh_with_the_component_is_the_defaults_in_its_namespace() {
 #[test]
 fn a_mesh_with_everything_that_its_manual_shows() {
     let installation = from(&[&format!("{COMPONENT}{ADVANCED}")], None).unwrap();
-    assert!(!told(&installation).iter().any(|note| note.contains("logLevel")), "{:?}", told(&installation));
+    assert!(!notes(&installation).iter().any(|note| note.contains("logLevel")), "{:?}", notes(&installation));
     let values = rendered(installation);
     assert_eq!(
         (values.logging.level.as_str(), values.chained, values.provider),
@@ -101,7 +101,7 @@ fn a_mesh_without_the_component_installs_nothing_except_on_openshift() {
     let installation = from(&[INJECTOR], None).unwrap();
     assert_eq!(installation.values, None);
     assert_eq!(
-        told(&installation),
+        notes(&installation),
         [
             "warning: nothing is installed: no input asks for the node agent",
             "warning: spec.istioConfig.cni.enabled: true: pods wait in istio-validation until a node agent is installed",
@@ -154,7 +154,7 @@ fn injector_and_node_agent_have_one_provider() {
 fn an_injector_that_does_not_count_on_the_agent_is_told() {
     let installation = from(&[COMPONENT, &INJECTOR.replace("true", "false")], None).unwrap();
     assert!(
-        told(&installation)[0]
+        notes(&installation)[0]
             .starts_with("warning: spec.istioConfig.cni.enabled: false: pods get istio-init"),
         "{installation:?}"
     );

@@ -3,7 +3,7 @@
 
 use manifests::values::Provider;
 
-use super::{from, refusal, rendered, told};
+use super::{from, notes, refusal, rendered};
 
 const OPERATOR: &str = "\
 apiVersion: install.istio.io/v1alpha1
@@ -58,11 +58,11 @@ fn an_operator_for_openshift_of_former_releases() {
 "
     );
     let installation = from(&[&text], None).unwrap();
-    let told = told(&installation);
-    assert!(told[0].starts_with("warning: spec.values.sidecarInjectorWebhook.injectedAnnotations.k8s.v1.cni.cncf.io/networks: \"istio-cni\": "), "{told:?}");
+    let notes = notes(&installation);
+    assert!(notes[0].starts_with("warning: spec.values.sidecarInjectorWebhook.injectedAnnotations.k8s.v1.cni.cncf.io/networks: \"istio-cni\": "), "{notes:?}");
     let directory = "note: spec.values.cni.cniConfDir: \"/etc/cni/multus/net.d\": that is OpenShift";
-    assert!(told[1].starts_with(directory), "{told:?}");
-    assert_eq!(told[2], "note: set on the control plane: pilot.cni.enabled=true, pilot.cni.provider=multus");
+    assert!(notes[1].starts_with(directory), "{notes:?}");
+    assert_eq!(notes[2], "note: set on the control plane: pilot.cni.enabled=true, pilot.cni.provider=multus");
     let values = rendered(installation);
     assert_eq!((values.provider, values.chained), (Provider::Multus, false));
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_revisioned_control_plane_installs_no_node_agent() {
         let installation = from(&[&text], None).unwrap();
         assert_eq!(installation.values, None, "{text}");
         assert_eq!(
-            told(&installation).last().unwrap(),
+            notes(&installation).last().unwrap(),
             "note: set on the control plane: pilot.cni.enabled=true"
         );
     }
@@ -125,7 +125,7 @@ fn a_revisioned_control_plane_installs_no_node_agent() {
 fn a_revision_beside_the_component_is_its_label_and_told() {
     let installation = from(&[&format!("{OPERATOR}  revision: canary\n")], None).unwrap();
     assert!(
-        told(&installation)[0]
+        notes(&installation)[0]
             .starts_with("note: spec.revision: \"canary\": the node agent is one per cluster"),
         "{installation:?}"
     );
@@ -143,7 +143,7 @@ fn tags_too_far_apart_are_told() {
     ] {
         let text = format!("{OPERATOR}      tag: {tag}\n  hub: example.com/istio\n  tag: 1.20.3\n");
         let installation = from(&[&text], None).unwrap();
-        assert_eq!(told(&installation).iter().any(|note| note.contains("minor version")), beyond, "{tag}");
+        assert_eq!(notes(&installation).iter().any(|note| note.contains("minor version")), beyond, "{tag}");
         let values = rendered(installation);
         assert_eq!(
             (values.tag.as_str(), values.global.tag.as_str(), values.global.hub.as_str()),

@@ -3,7 +3,7 @@
 
 use manifests::values::{Provider, TaintMode};
 
-use super::{rendered, told, values};
+use super::{notes, rendered, values};
 
 #[test]
 fn values_of_old_charts_are_translated() {
@@ -37,7 +37,7 @@ istio_cni: {enabled: true, chained: true}
 pilot: {cni: {enabled: true, provider: default}}
 ";
     let installation = values(text).unwrap();
-    let told = told(&installation).join("\n");
+    let notes = notes(&installation).join("\n");
     for new in [
         "logging.level",
         "taint.mode",
@@ -46,7 +46,7 @@ pilot: {cni: {enabled: true, provider: default}}
         "psp_cluster_role",
         "ambient.redirectMode",
     ] {
-        assert!(told.contains(new), "{new}\n{told}");
+        assert!(notes.contains(new), "{new}\n{notes}");
     }
     let values = rendered(installation);
     assert_eq!(
@@ -78,7 +78,7 @@ fn old_keys_of_the_injector_must_agree_with_the_new_ones_and_with_the_agent() {
 #[test]
 fn the_control_planes_own_untainter_is_told() {
     let installation = values("taint: {enabled: true, namespace: istio-system}\n").unwrap();
-    assert!(told(&installation)[0].contains("taint.mode: untaint"), "{installation:?}");
+    assert!(notes(&installation)[0].contains("taint.mode: untaint"), "{installation:?}");
     assert_eq!(rendered(installation).taint.mode, TaintMode::Off);
 }
 

@@ -145,10 +145,10 @@ pub(crate) fn lint() -> Result<(), String> {
     for platform in std::iter::once("").chain(Family::Platform.names()) {
         let values = Rendering::new("lint", json!({ "platform": platform })).values;
         let output = run(&["lint", CHART, "--strict", "--quiet"], &values);
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        let complained = told.contains("[WARNING]") || told.contains("[ERROR]");
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complained = stdout.contains("[WARNING]") || stdout.contains("[ERROR]");
         if !output.status.success() || complained {
-            return Err(format!("{platform}: {told}{}", String::from_utf8_lossy(&output.stderr)));
+            return Err(format!("{platform}: {stdout}{}", String::from_utf8_lossy(&output.stderr)));
         }
     }
     Ok(())

@@ -49,10 +49,12 @@ pub(crate) fn check() -> Result<(), String> {
             .err()
             .map(|mistakes| mistakes.to_string());
         let theirs = helm::render(&rendering).err();
-        for (who, told) in [("we", ours), ("helm", theirs)] {
-            match told {
+        for (who, error) in [("we", ours), ("helm", theirs)] {
+            match error {
                 None => passed.push(format!("{values}: {who} took it")),
-                Some(told) if !told.contains(field) => passed.push(format!("{values}: {who} said {told:?}")),
+                Some(error) if !error.contains(field) => {
+                    passed.push(format!("{values}: {who} said {error:?}"))
+                }
                 Some(_) => {}
             }
         }

@@ -7,7 +7,7 @@
 
 use std::fs;
 
-use manifests::inputs::install::{Source, Sources, install};
+use manifests::inputs::install::{NamedText, Sources, install};
 use manifests::{Context, render};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn former() -> [(&'static str, Value, Value); 3] {
 /// `helm upgrade --reuse-values` from a former chart renders the user's values.
 pub(crate) fn former_values() -> Result<(), String> {
     for (release, kept, user) in former() {
-        let source = Source { name: release.to_owned(), text: user.to_string() };
+        let source = NamedText { name: release.to_owned(), text: user.to_string() };
         let sources = Sources { values: vec![source], ..Sources::default() };
         let context = Context { image: Some(IMAGE.to_owned()), ..Context::default() };
         let values = install(&sources, &context).map_err(|wrong| wrong.to_string())?.values;

@@ -9,7 +9,7 @@ use crate::read::ReadError;
 use crate::snapshot::Name;
 use crate::step::Step;
 
-/// Why a ruleset could not be applied. The namespace is as it was, except where a variant says otherwise.
+/// Failure to apply a ruleset. The namespace is as it was, except where a variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// The ruleset cannot be written for this back end; nothing was sent.

@@ -8,7 +8,7 @@ use crate::encode::{query_expression, query_extension};
 use crate::netlink::{ExchangeError, Socket};
 use crate::read::{self, ReadError};
 use crate::snapshot::NfFamily;
-use crate::step::{Action, Extension, Needed, Step};
+use crate::step::{Action, Needed, NeededExtension, Step};
 
 /// The part of a step's need that the kernel lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn missing(step: Step, reason: Errno, mut lacks: impl FnMut(NfFamily, &Needed) -
                 let kind = kind.clone();
                 return ApplyError::NoChainType { step, kind };
             }
-            (Needed::Extension(Extension { name, .. }), Lack::It) => {
+            (Needed::Extension(NeededExtension { name, .. }), Lack::It) => {
                 let extension = name.clone();
                 return ApplyError::NoExtension { step, extension };
             }
@@ -75,7 +75,7 @@ fn missing(step: Step, reason: Errno, mut lacks: impl FnMut(NfFamily, &Needed) -
     ApplyError::Refused { step, reason: reason.into() }
 }
 
-fn lacks_extension(socket: &mut Socket, family: NfFamily, needed: &Extension) -> Lack {
+fn lacks_extension(socket: &mut Socket, family: NfFamily, needed: &NeededExtension) -> Lack {
     let target = u32::from(needed.is_target);
     let request = query_extension(family.number(), needed.name.as_bytes(), needed.revision, target);
     match socket.ask(&request, |_| Ok(())) {

@@ -12,11 +12,10 @@ use crate::read::ReadError;
 pub struct Choice {
     /// The back end.
     pub backend: Backend,
-    /// Why this one.
     pub reason: Reason,
 }
 
-/// Why a back end was taken.
+/// Reason for the choice of a back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// Nothing speaks against the usual one.

@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use super::facts::{Facts, LegacyUse};
+use super::facts::{LegacyUse, NodeFeatures};
 use super::{Backend, Choice, Reason, Wish};
 use crate::iptables::Variant;
 
 /// Missing prerequisite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
+pub enum MissingPrerequisite {
     /// The kernel has no nf_tables.
     NfTables,
     /// nf_tables cannot run iptables' extensions.
@@ -22,7 +22,7 @@ pub enum Lack {
     Tools(Variant),
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for MissingPrerequisite {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NfTables => out.write_str("the kernel has no nf_tables (CONFIG_NF_TABLES)"),
@@ -48,15 +48,15 @@ pub enum NoBackend {
     Asked {
         /// The one that was asked for.
         backend: Backend,
-        lack: Lack,
+        lack: MissingPrerequisite,
     },
     /// None can.
     #[error("find a back end: {nf_tables}, and {legacy}")]
     Nothing {
         /// Missing in nf_tables.
-        nf_tables: Lack,
+        nf_tables: MissingPrerequisite,
         /// Missing in legacy iptables.
-        legacy: Lack,
+        legacy: MissingPrerequisite,
     },
 }
 
@@ -64,7 +64,7 @@ pub enum NoBackend {
 ///
 /// # Errors
 /// If what is wanted cannot work here, or nothing can.
-pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, NoBackend> {
+pub fn choose(wish: Wish, facts: &NodeFeatures) -> Result<Choice, NoBackend> {
     if let Wish::Only(backend) = wish {
         return match lacks(backend, facts) {
             None => Ok(Choice { backend, reason: Reason::Asked }),
@@ -82,18 +82,25 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, NoBackend> {
 
 /// First missing prerequisite.
 #[must_use]
-pub fn lacks(backend: Backend, facts: &Facts) -> Option<Lack> {
-    let wanted: &[(bool, Lack)] = match backend {
-        Backend::NftCompat => &[(facts.nf_tables, Lack::NfTables), (facts.nft_compat, Lack::NftCompat)],
-        Backend::Nft => &[(facts.nf_tables, Lack::NfTables), (facts.native, Lack::NativeRules)],
-        Backend::IptablesNft => &[
-            (facts.nf_tables, Lack::NfTables),
-            (facts.nft_compat, Lack::NftCompat),
-            (facts.nft_tools, Lack::Tools(Variant::Nft)),
+pub fn lacks(backend: Backend, facts: &NodeFeatures) -> Option<MissingPrerequisite> {
+    let wanted: &[(bool, MissingPrerequisite)] = match backend {
+        Backend::NftCompat => &[
+            (facts.nf_tables, MissingPrerequisite::NfTables),
+            (facts.nft_compat, MissingPrerequisite::NftCompat),
         ],
-        Backend::IptablesLegacy => {
-            &[(facts.legacy.nat, Lack::LegacyNat), (facts.legacy_tools, Lack::Tools(Variant::Legacy))]
-        }
+        Backend::Nft => &[
+            (facts.nf_tables, MissingPrerequisite::NfTables),
+            (facts.native, MissingPrerequisite::NativeRules),
+        ],
+        Backend::IptablesNft => &[
+            (facts.nf_tables, MissingPrerequisite::NfTables),
+            (facts.nft_compat, MissingPrerequisite::NftCompat),
+            (facts.nft_tools, MissingPrerequisite::Tools(Variant::Nft)),
+        ],
+        Backend::IptablesLegacy => &[
+            (facts.legacy.nat, MissingPrerequisite::LegacyNat),
+            (facts.legacy_tools, MissingPrerequisite::Tools(Variant::Legacy)),
+        ],
     };
     wanted.iter().find(|(has, _)| !has).map(|(_, lack)| *lack)
 }
@@ -121,7 +128,7 @@ mod tests {
 
     const TABLES: LegacyTables = LegacyTables { filter: true, mangle: true, nat: true, raw: true };
     const NONE: LegacyTables = LegacyTables { filter: false, mangle: false, nat: false, raw: false };
-    const BOTH: Facts = Facts {
+    const BOTH: NodeFeatures = NodeFeatures {
         nf_tables: true,
         nft_compat: true,
         native: true,
@@ -131,10 +138,11 @@ mod tests {
         legacy_tools: true,
         nft_tools: true,
     };
-    const LEGACY_ONLY: Facts = Facts { nf_tables: false, nft_compat: false, native: false, ..BOTH };
-    const NO_COMPAT: Facts = Facts { nft_compat: false, ..BOTH };
-    const NO_IP_TABLES: Facts = Facts { legacy: NONE, legacy_v6: NONE, ..BOTH };
-    const NO_TOOLS: Facts = Facts { legacy_tools: false, nft_tools: false, ..BOTH };
+    const LEGACY_ONLY: NodeFeatures =
+        NodeFeatures { nf_tables: false, nft_compat: false, native: false, ..BOTH };
+    const NO_COMPAT: NodeFeatures = NodeFeatures { nft_compat: false, ..BOTH };
+    const NO_IP_TABLES: NodeFeatures = NodeFeatures { legacy: NONE, legacy_v6: NONE, ..BOTH };
+    const NO_TOOLS: NodeFeatures = NodeFeatures { legacy_tools: false, nft_tools: false, ..BOTH };
     const NO_NAT: LegacyTables = LegacyTables { nat: false, ..TABLES };
 
     #[test]
@@ -143,26 +151,32 @@ mod tests {
         let usual = found(Backend::NftCompat, Reason::Usual);
         let cases = [
             ("both", BOTH, usual),
-            ("nft only (istio#58185)", Facts { legacy_tools: false, ..NO_IP_TABLES }, usual),
+            ("nft only (istio#58185)", NodeFeatures { legacy_tools: false, ..NO_IP_TABLES }, usual),
             ("no tools at all (istio#50198)", NO_TOOLS, usual),
-            ("nat missing in legacy (istio#57380)", Facts { legacy: NO_NAT, ..BOTH }, usual),
-            ("no IPv6", Facts { ipv6: false, legacy_v6: NONE, ..BOTH }, usual),
+            ("nat missing in legacy (istio#57380)", NodeFeatures { legacy: NO_NAT, ..BOTH }, usual),
+            ("no IPv6", NodeFeatures { ipv6: false, legacy_v6: NONE, ..BOTH }, usual),
             ("no nft_compat", NO_COMPAT, found(Backend::Nft, Reason::NoNftCompat)),
             ("legacy only", LEGACY_ONLY, found(Backend::IptablesLegacy, Reason::NoNfTables)),
             (
                 "nf_tables that can do nothing for us",
-                Facts { nft_compat: false, native: false, ..BOTH },
+                NodeFeatures { nft_compat: false, native: false, ..BOTH },
                 found(Backend::IptablesLegacy, Reason::NoNftCompat),
             ),
             (
                 "legacy only, nat missing",
-                Facts { legacy: NO_NAT, ..LEGACY_ONLY },
-                Err(NoBackend::Nothing { nf_tables: Lack::NfTables, legacy: Lack::LegacyNat }),
+                NodeFeatures { legacy: NO_NAT, ..LEGACY_ONLY },
+                Err(NoBackend::Nothing {
+                    nf_tables: MissingPrerequisite::NfTables,
+                    legacy: MissingPrerequisite::LegacyNat,
+                }),
             ),
             (
                 "legacy only, no tools",
-                Facts { legacy_tools: false, ..LEGACY_ONLY },
-                Err(NoBackend::Nothing { nf_tables: Lack::NfTables, legacy: Lack::Tools(Variant::Legacy) }),
+                NodeFeatures { legacy_tools: false, ..LEGACY_ONLY },
+                Err(NoBackend::Nothing {
+                    nf_tables: MissingPrerequisite::NfTables,
+                    legacy: MissingPrerequisite::Tools(Variant::Legacy),
+                }),
             ),
         ];
         for (name, facts, expected) in cases {
@@ -173,13 +187,13 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_taken_or_refused_with_what_it_lacks() {
         let cases = [
-            (Backend::NftCompat, NO_COMPAT, Some(Lack::NftCompat)),
+            (Backend::NftCompat, NO_COMPAT, Some(MissingPrerequisite::NftCompat)),
             (Backend::NftCompat, NO_TOOLS, None),
             (Backend::Nft, NO_COMPAT, None),
-            (Backend::Nft, LEGACY_ONLY, Some(Lack::NfTables)),
-            (Backend::IptablesNft, NO_TOOLS, Some(Lack::Tools(Variant::Nft))),
-            (Backend::IptablesNft, NO_COMPAT, Some(Lack::NftCompat)),
-            (Backend::IptablesLegacy, NO_IP_TABLES, Some(Lack::LegacyNat)),
+            (Backend::Nft, LEGACY_ONLY, Some(MissingPrerequisite::NfTables)),
+            (Backend::IptablesNft, NO_TOOLS, Some(MissingPrerequisite::Tools(Variant::Nft))),
+            (Backend::IptablesNft, NO_COMPAT, Some(MissingPrerequisite::NftCompat)),
+            (Backend::IptablesLegacy, NO_IP_TABLES, Some(MissingPrerequisite::LegacyNat)),
             (Backend::IptablesLegacy, BOTH, None),
         ];
         for (backend, facts, lack) in cases {

@@ -31,7 +31,7 @@ pub struct LegacyTables {
 
 /// Node features.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct NodeFeatures {
     /// nf_tables.
     pub nf_tables: bool,
     /// nf_tables runs what iptables rules of an ordinary pod need.
@@ -62,7 +62,7 @@ pub enum LegacyUse {
     RulesOutOfReach,
 }
 
-/// Why a node could not be probed.
+/// Failure to probe a node.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// No network namespace to try in.
@@ -77,14 +77,14 @@ pub enum ProbeError {
 ///
 /// # Errors
 /// See [`ProbeError`]. Lacking something is none.
-pub fn probe() -> Result<Facts, ProbeError> {
+pub fn probe() -> Result<NodeFeatures, ProbeError> {
     std::thread::scope(|scope| match scope.spawn(probe_in_new_namespace).join() {
         Ok(found) => found,
         Err(panic) => std::panic::resume_unwind(panic),
     })
 }
 
-fn probe_in_new_namespace() -> Result<Facts, ProbeError> {
+fn probe_in_new_namespace() -> Result<NodeFeatures, ProbeError> {
     crate::unshare::network().map_err(|errno| ProbeError::Namespace(errno.into()))?;
     let ipv6 = has_ipv6();
     let compat = try_rules(Dialect::Iptables, ipv6)?;
@@ -94,7 +94,7 @@ fn probe_in_new_namespace() -> Result<Facts, ProbeError> {
         let [filter, mangle, nat, raw] = Table::ALL.map(has);
         LegacyTables { filter, mangle, nat, raw }
     };
-    Ok(Facts {
+    Ok(NodeFeatures {
         nf_tables: compat != Answer::NoNfTables,
         nft_compat: compat == Answer::Works,
         native: native == Answer::Works,

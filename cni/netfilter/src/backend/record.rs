@@ -3,7 +3,7 @@
 //! than who wrote it, so unknown keys are skipped, and a name that is not known is as good as no record.
 
 use super::facts::LegacyTables;
-use super::{Backend, Choice, Facts, Reason};
+use super::{Backend, Choice, NodeFeatures, Reason};
 
 const BACKEND: &str = "backend";
 const REASON: &str = "reason";
@@ -16,7 +16,7 @@ const CURRENT: u32 = 1;
 pub struct Record {
     /// The choice.
     pub choice: Choice,
-    pub facts: Facts,
+    pub facts: NodeFeatures,
 }
 
 impl Record {
@@ -35,7 +35,7 @@ impl Record {
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
         let choice = Choice::from_record(text)?;
-        let mut facts = Facts::default();
+        let mut facts = NodeFeatures::default();
         for (key, has) in flags(&mut facts) {
             *has = value(text, key) == Some("yes");
         }
@@ -46,7 +46,7 @@ impl Record {
 }
 
 /// The facts that are there or not, by key.
-fn flags(facts: &mut Facts) -> [(&'static str, &mut bool); 6] {
+fn flags(facts: &mut NodeFeatures) -> [(&'static str, &mut bool); 6] {
     [
         ("nf_tables", &mut facts.nf_tables),
         ("nft_compat", &mut facts.nft_compat),
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn facts_are_read_as_they_were_written() {
         let choice = Choice { backend: Backend::Nft, reason: Reason::NoNftCompat };
-        let mut record = Record { choice, facts: Facts::default() };
+        let mut record = Record { choice, facts: NodeFeatures::default() };
         let none = record.encode();
         assert!(none.len() < 512, "a plugin reads no more");
         assert_eq!(Record::decode(&none), Some(record));
@@ -109,7 +109,10 @@ mod tests {
         record.facts.legacy_v6.raw = true;
         assert_eq!(Record::decode(&record.encode()), Some(record));
         assert_eq!(Choice::from_record(&record.encode()), Some(choice));
-        assert_eq!(Record::decode(&choice.to_record()), Some(Record { choice, facts: Facts::default() }));
+        assert_eq!(
+            Record::decode(&choice.to_record()),
+            Some(Record { choice, facts: NodeFeatures::default() })
+        );
     }
 
     #[test]

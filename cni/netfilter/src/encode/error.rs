@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors of encoding, found before anything is sent.
 
-/// Why a ruleset cannot be written.
+/// Failure to encode a ruleset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A rule names a value that the kernel cannot hold.

@@ -51,7 +51,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why rules could not be applied through the tools.
+/// Failure of the tools to apply rules.
 #[derive(Debug, thiserror::Error)]
 pub enum IptablesError {
     /// The tool is not installed.

@@ -19,7 +19,7 @@ const NAME_SERVICES: &str = "/etc/nsswitch.conf";
 /// A step of making the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Step {
+pub enum SandboxStep {
     Thread,
     MountNamespace,
     Propagation,
@@ -27,11 +27,11 @@ pub enum Step {
     Lock,
 }
 
-/// Why a tool ran without its sandbox. It worked all the same.
+/// Cause of a tool's run without its sandbox. It worked all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsandboxed {
     /// The failed step.
-    pub step: Step,
+    pub step: SandboxStep,
     /// The system's error number.
     pub errno: i32,
 }
@@ -39,11 +39,11 @@ pub struct Unsandboxed {
 impl fmt::Display for Unsandboxed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let step = match self.step {
-            Step::Thread => "start a thread",
-            Step::MountNamespace => "make a mount namespace",
-            Step::Propagation => "keep mounts from the node",
-            Step::NameServices => "hide /etc/nsswitch.conf",
-            Step::Lock => "replace /run/xtables.lock",
+            SandboxStep::Thread => "start a thread",
+            SandboxStep::MountNamespace => "make a mount namespace",
+            SandboxStep::Propagation => "keep mounts from the node",
+            SandboxStep::NameServices => "hide /etc/nsswitch.conf",
+            SandboxStep::Lock => "replace /run/xtables.lock",
         };
         let reason = io::Error::from_raw_os_error(self.errno);
         write!(out, "the iptables tools saw the node's files: failed to {step}: {reason}")
@@ -76,17 +76,17 @@ pub(super) fn isolated<T: Send>(lock: NodeLock, work: impl FnOnce() -> T + Send)
 
 fn prepare(lock: NodeLock) -> Result<(), Unsandboxed> {
     let failed = |step| move |errno: Errno| Unsandboxed { step, errno: errno.raw_os_error() };
-    unshare::mounts().map_err(failed(Step::MountNamespace))?;
+    unshare::mounts().map_err(failed(SandboxStep::MountNamespace))?;
     let all = |kind| mount_change("/", kind | MountPropagationFlags::REC);
     all(MountPropagationFlags::PRIVATE)
         .or_else(|_| all(MountPropagationFlags::DOWNSTREAM))
-        .map_err(failed(Step::Propagation))?;
+        .map_err(failed(SandboxStep::Propagation))?;
     if lock == NodeLock::Replaced {
-        mount_bind(own_proc!("ns/net"), lock::NODE).map_err(failed(Step::Lock))?;
+        mount_bind(own_proc!("ns/net"), lock::NODE).map_err(failed(SandboxStep::Lock))?;
     }
     match mount_bind("/dev/null", NAME_SERVICES) {
         // Without the file nothing is looked up over a network either.
         Err(Errno::NOENT) | Ok(()) => Ok(()),
-        Err(errno) => Err(failed(Step::NameServices)(errno)),
+        Err(errno) => Err(failed(SandboxStep::NameServices)(errno)),
     }
 }

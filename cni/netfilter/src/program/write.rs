@@ -16,7 +16,7 @@ use crate::read::read;
 pub(super) struct Written {
     pub(super) applied: Applied,
     pub(super) unsandboxed: Option<Unsandboxed>,
-    /// Why rules of another back end are still there, if they are. The new ones stand.
+    /// Cause, if rules of another back end are left. The new ones stand.
     pub(super) left: Option<ProgramError>,
 }
 
@@ -32,8 +32,8 @@ impl Written {
     }
 }
 
-impl From<iptables::Done> for Written {
-    fn from(done: iptables::Done) -> Self {
+impl From<iptables::ToolsResult> for Written {
+    fn from(done: iptables::ToolsResult) -> Self {
         Self { applied: done.applied, unsandboxed: done.unsandboxed, left: None }
     }
 }

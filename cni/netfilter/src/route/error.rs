@@ -6,10 +6,10 @@ use std::io;
 use redirect::ruleset::Family;
 use rustix::io::Errno;
 
-use super::Step;
+use super::RouteChange;
 use crate::netlink::ExchangeError;
 
-/// Why policy routes could not be set up or removed. What was added until then is gone again.
+/// Failure to set up or remove policy routes. What was added until then is gone again.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// No rtnetlink socket, or it failed.
@@ -26,21 +26,21 @@ pub enum RouteError {
     Malformed,
     /// The caller may not.
     #[error("{0}: not permitted (needs CAP_NET_ADMIN in the user namespace that owns the network namespace)")]
-    Permission(Step),
+    Permission(RouteChange),
     /// The kernel has no policy routing for this family.
     #[error(
         "{0}: this kernel has no policy routing for it (CONFIG_IP_MULTIPLE_TABLES, CONFIG_IPV6_MULTIPLE_TABLES)"
     )]
-    NoPolicyRouting(Step),
+    NoPolicyRouting(RouteChange),
     /// A route needs an interface that is up.
     #[error("{0}: lo is down; whatever makes the namespace must set it up first")]
-    LoopbackDown(Step),
+    LoopbackDown(RouteChange),
     /// IPv6 is switched off in this namespace.
     #[error("{0}: IPv6 is disabled here (net.ipv6.conf.lo.disable_ipv6)")]
-    Ipv6Disabled(Step),
+    Ipv6Disabled(RouteChange),
     /// Another default route is in the table.
     #[error("{0}: the table holds another default route; choose another table")]
-    Occupied(Step),
+    Occupied(RouteChange),
     /// A table in which the route would catch every packet, or none.
     #[error(
         "send marked packets to routing table {0}: choose a table other than 0 and 253 to 255, which the system uses"
@@ -53,7 +53,7 @@ pub enum RouteError {
     #[error("{step}")]
     Refused {
         /// The step.
-        step: Step,
+        step: RouteChange,
         /// The kernel's reason.
         #[source]
         reason: io::Error,
@@ -72,7 +72,7 @@ impl RouteError {
     }
 
     /// From a step that was refused.
-    pub(super) fn refused(step: Step, errno: i32) -> Self {
+    pub(super) fn refused(step: RouteChange, errno: i32) -> Self {
         match Errno::from_raw_os_error(errno) {
             Errno::PERM => Self::Permission(step),
             Errno::AFNOSUPPORT | Errno::OPNOTSUPP => Self::NoPolicyRouting(step),

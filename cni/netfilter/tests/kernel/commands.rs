@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::str::SplitWhitespace;
 
 use redirect::ruleset::{
-    Chain, Cidr, CtStates, Dialect, Family, Id, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset,
-    Scope, Sense, Table, Target,
+    Chain, Cidr, CtStates, Dialect, Family, Id, Match, Origin, Owner, Port, Protocol, Rule, RulePlace,
+    Ruleset, Scope, Sense, Table, Target,
 };
 
 use crate::restore::{group, user};
@@ -19,7 +19,7 @@ pub(crate) fn ruleset<'a>(commands: impl IntoIterator<Item = &'a str>) -> Rulese
 }
 
 fn rule(line: &str) -> Rule {
-    let (place, mut words) = (Place::Append, line.split_whitespace());
+    let (place, mut words) = (RulePlace::Append, line.split_whitespace());
     let verb = words.next().unwrap();
     assert_eq!([words.next(), words.next()], [Some("rule"), Some("inet")], "{line}");
     let (table, chain) = (words.next().unwrap(), words.next().unwrap());
@@ -35,7 +35,7 @@ fn rule(line: &str) -> Rule {
     let mut words = words.peekable();
     if verb == "insert" {
         assert_eq!(words.next(), Some("index"));
-        rule.place = Place::Insert(words.next().unwrap().parse::<u16>().unwrap() + 1);
+        rule.place = RulePlace::Insert(words.next().unwrap().parse::<u16>().unwrap() + 1);
     }
     let rest: Vec<&str> = words.collect();
     let text = rest.join(" ");

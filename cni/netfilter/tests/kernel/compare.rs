@@ -9,26 +9,26 @@ use crate::world::World;
 use crate::{Case, Needs, rules, tools};
 
 pub(crate) const CASES: &[Case] = &[
-    Case("differences_are_told_in_words", Needs::Tools, differences),
+    Case("differences_are_told_in_words", Needs::Tools, in_words),
     Case("counters_are_read_and_do_not_count", Needs::Tools, counters),
 ];
 
 /// Differences after somebody ran these commands.
-fn told(world: World, commands: &[&str]) -> Vec<String> {
+fn differences(world: World, commands: &[&str]) -> Vec<String> {
     let ruleset = world.allow(rules::ordinary());
     world.fresh(|| {
         apply(&ruleset).unwrap();
         for command in commands {
             tools::iptables(Family::V4, command).unwrap();
         }
-        let told = compare(&read().unwrap(), &ruleset).iter().map(ToString::to_string).collect();
+        let differences = compare(&read().unwrap(), &ruleset).iter().map(ToString::to_string).collect();
         assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "{commands:?}");
         assert_eq!(compare(&read().unwrap(), &ruleset), [], "{commands:?}");
-        told
+        differences
     })
 }
 
-fn differences(world: World) {
+fn in_words(world: World) {
     let cases: [(&[&str], &[&str]); 7] = [
         (&["-t nat -D OUTPUT -j ISTIO_OUTPUT"], &["rule 1 of ip nat OUTPUT is missing: -j ISTIO_OUTPUT"]),
         (
@@ -57,7 +57,7 @@ fn differences(world: World) {
         ),
     ];
     for (commands, expected) in cases {
-        assert_eq!(told(world, commands), expected, "{commands:?}");
+        assert_eq!(differences(world, commands), expected, "{commands:?}");
     }
 }
 

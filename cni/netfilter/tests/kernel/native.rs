@@ -74,9 +74,9 @@ fn others_inside(world: World) {
         let ours = tools::listing();
         tools::nft(INSIDE);
         let held = read().unwrap();
-        let told: Vec<_> = compare(&held, &ruleset).iter().map(ToString::to_string).collect();
+        let said: Vec<_> = compare(&held, &ruleset).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            said,
             [
                 "rule 6 of inet istio-proxy-nat istio-inbound is not expected: meta l4proto tcp [lookup] return",
                 "rule 16 of inet istio-proxy-nat istio-output is not expected: counter accept",
@@ -107,11 +107,11 @@ fn make_way(world: World) {
     world.fresh(|| {
         apply(&compat).unwrap();
         tools::restore(Family::V4, BESIDE).unwrap();
-        let told: Vec<_> = compare(&read().unwrap(), &native).iter().map(ToString::to_string).collect();
+        let said: Vec<_> = compare(&read().unwrap(), &native).iter().map(ToString::to_string).collect();
         for table in ["ip mangle", "ip nat", "ip raw", "ip6 mangle", "ip6 nat", "ip6 raw"] {
             let words =
                 format!("rules are also in table {table}: two sets of rules count and redirect twice");
-            assert!(told.contains(&words), "{words}: {told:#?}");
+            assert!(said.contains(&words), "{words}: {said:#?}");
         }
         assert_eq!(apply(&native).unwrap(), Applied::Replaced);
         assert_eq!(compare(&read().unwrap(), &native), [], "a chain that others jump to stays, and is empty");
@@ -127,23 +127,23 @@ fn make_way(world: World) {
 
 fn differences(world: World) {
     let ruleset = world.allow(rules::native());
-    let told = |commands: &str| {
+    let said = |commands: &str| {
         world.fresh(|| {
             apply(&ruleset).unwrap();
             tools::nft(commands);
-            let told: Vec<_> = compare(&read().unwrap(), &ruleset).iter().map(ToString::to_string).collect();
+            let said: Vec<_> = compare(&read().unwrap(), &ruleset).iter().map(ToString::to_string).collect();
             assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "{commands}");
             assert_eq!(compare(&read().unwrap(), &ruleset), [], "{commands}");
-            told
+            said
         })
     };
     let missing = "rule 1 of inet istio-proxy-nat output is missing: counter jump istio-output";
-    assert_eq!(told("flush chain inet istio-proxy-nat output\n"), [missing]);
+    assert_eq!(said("flush chain inet istio-proxy-nat output\n"), [missing]);
     let policy = "add chain inet istio-proxy-nat output { policy drop; }\n";
-    assert_eq!(told(policy), ["chain inet istio-proxy-nat output drops what no rule decides"]);
+    assert_eq!(said(policy), ["chain inet istio-proxy-nat output drops what no rule decides"]);
     let inserted = "insert rule inet istio-proxy-nat istio-inbound tcp dport != { 1, 2 } counter return\n";
     assert_eq!(
-        told(inserted),
+        said(inserted),
         [
             "rule 1 of inet istio-proxy-nat istio-inbound is not expected: tcp dport != { 1, 2 } counter return"
         ]
@@ -152,9 +152,9 @@ fn differences(world: World) {
     let chains = ["output", "prerouting"];
     let uncalled = chains
         .map(|chain| format!("chain inet istio-proxy-nat {chain} is there, and the kernel does not call it"));
-    let mut told = told(dormant);
-    told.sort_unstable();
-    assert_eq!(told, uncalled);
+    let mut said = said(dormant);
+    said.sort_unstable();
+    assert_eq!(said, uncalled);
 }
 
 fn no_legacy_tables(world: World) {

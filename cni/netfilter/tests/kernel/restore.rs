@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::SplitWhitespace;
 
 use redirect::ruleset::{
-    Chain, Cidr, CtStates, Family, Id, Match, Origin, Owner, Place, Port, Protocol, Rule, Scope, Sense,
+    Chain, Cidr, CtStates, Family, Id, Match, Origin, Owner, Port, Protocol, Rule, RulePlace, Scope, Sense,
     Table, Target,
 };
 
@@ -24,8 +24,8 @@ fn rule(family: Family, table: Table, line: &str) -> Rule {
     let verb = words.next().unwrap();
     let chain = Chain::from_name(words.next().unwrap()).unwrap();
     let place = match verb {
-        "-A" => Place::Append,
-        "-I" => Place::Insert(words.next().unwrap().parse().unwrap()),
+        "-A" => RulePlace::Append,
+        "-I" => RulePlace::Insert(words.next().unwrap().parse().unwrap()),
         verb => panic!("what is {verb}?"),
     };
     let (mut matches, mut target, mut sense) = (Vec::new(), None, Sense::Is);

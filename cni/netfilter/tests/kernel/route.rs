@@ -145,7 +145,10 @@ fn reserved(world: World) {
         let mut rtnetlink = Rtnetlink::open().unwrap();
         for table in [0, 253, 254, 255] {
             let refused = rtnetlink.add_policy_routes(PolicyRoutes { table, ..ORDINARY });
-            assert!(matches!(refused, Err(RouteError::ReservedTable(told)) if told == table), "{refused:?}");
+            assert!(
+                matches!(refused, Err(RouteError::ReservedTable(reserved)) if reserved == table),
+                "{refused:?}"
+            );
         }
         let refused = rtnetlink.add_policy_routes(PolicyRoutes { mark: 0, ..ORDINARY });
         assert!(matches!(refused, Err(RouteError::NoMark)), "{refused:?}");

@@ -5,7 +5,8 @@ use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
 use redirect::ruleset::{
-    Chain, Dialect, Match, Origin, Owner, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Dialect, Match, Origin, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Scope, Sense, Table,
+    Target,
 };
 
 /// Config of an ordinary pod from the CNI plugin.
@@ -195,7 +196,7 @@ fn returning(scope: Scope, matches: Vec<Match>) -> Rule {
         table: Table::Mangle,
         chain: Chain::IstioOutput,
         scope,
-        place: Place::Append,
+        place: RulePlace::Append,
         matches,
         target: Target::Return,
         origin: Origin::Always,

@@ -17,7 +17,7 @@ struct Script<'c> {
 
 #[derive(Clone)]
 enum Step {
-    Answer(Answer),
+    Answer(HttpResponse),
     Dropped,
     NotHttp,
     WrongCertificate,
@@ -25,7 +25,7 @@ enum Step {
 }
 
 impl Connection for Script<'_> {
-    fn get(&mut self, path: &str, limit: Duration) -> Result<Answer, HttpError> {
+    fn get(&mut self, path: &str, limit: Duration) -> Result<HttpResponse, HttpError> {
         self.asked.push((path.to_owned(), limit));
         let mut steps = self.steps.borrow_mut();
         let (takes, step) = if steps.len() > 1 { steps.pop_front().unwrap() } else { steps[0].clone() };
@@ -51,15 +51,15 @@ fn key() -> PodKey {
 }
 
 fn status(status: u16) -> Step {
-    Step::Answer(Answer { status, ..Answer::default() })
+    Step::Answer(HttpResponse { status, ..HttpResponse::default() })
 }
 
 fn later(status: u16, seconds: u64) -> Step {
-    Step::Answer(Answer { status, retry_after: Some(Duration::from_secs(seconds)), body: Vec::new() })
+    Step::Answer(HttpResponse { status, retry_after: Some(Duration::from_secs(seconds)), body: Vec::new() })
 }
 
 fn body(text: &str) -> Step {
-    Step::Answer(Answer { status: 200, retry_after: None, body: text.as_bytes().to_vec() })
+    Step::Answer(HttpResponse { status: 200, retry_after: None, body: text.as_bytes().to_vec() })
 }
 
 fn pod_with(uid: &str) -> Step {

@@ -324,8 +324,8 @@ fn only_the_result_goes_to_stdout_whatever_is_logged() {
             let line: Value = serde_json::from_str(line).unwrap();
             assert_eq!(line["pod"], "shop/cart");
         }
-        let told = outcome.log.lines().filter(of_the_configuration).count();
-        assert_eq!(told, usize::from(level == "nonsense"), "{}", outcome.log);
+        let warnings = outcome.log.lines().filter(of_the_configuration).count();
+        assert_eq!(warnings, usize::from(level == "nonsense"), "{}", outcome.log);
         assert_eq!(outcome.stderr.is_empty(), level == "none");
         assert!(!outcome.log.is_empty());
     }

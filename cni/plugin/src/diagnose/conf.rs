@@ -65,15 +65,15 @@ impl fmt::Display for Looked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let there = self.0.iter().filter(|(_, error)| !error.as_ref().is_some_and(is_absent));
-        let told: Vec<_> = there
+        let searched: Vec<_> = there
             .map(|(directory, error)| match error {
                 None => directory.clone(),
                 Some(error) => format!("{directory} ({error})"),
             })
             .collect();
-        match told.as_slice() {
+        match searched.as_slice() {
             [] => f.write_str("none of the directories that runtimes read is there"),
-            told => write!(f, "no file in {} names istio-cni", told.join(", ")),
+            searched => write!(f, "no file in {} names istio-cni", searched.join(", ")),
         }
     }
 }

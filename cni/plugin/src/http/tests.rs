@@ -72,7 +72,7 @@ fn requests_share_one_connection_and_carry_the_token() {
     let mut connection = HttpApi.open(&kubeconfig::load(&path).unwrap()).unwrap();
     assert_eq!(
         connection.get("/a", LIMIT).unwrap(),
-        Answer { status: 404, retry_after: None, body: b"no!".to_vec() }
+        HttpResponse { status: 404, retry_after: None, body: b"no!".to_vec() }
     );
     assert_eq!(connection.get("/b", LIMIT).unwrap().body, b"{}");
     drop(connection);

@@ -163,8 +163,8 @@ impl Answer {
         let error: Value = serde_json::from_str(&self.stdout).unwrap();
         assert_eq!(error["code"], code, "{error}");
         for part in said {
-            let told = [&error["msg"], &error["details"]].map(|text| text.as_str().unwrap_or_default());
-            assert!(told.concat().contains(part), "{part}: {error}");
+            let texts = [&error["msg"], &error["details"]].map(|text| text.as_str().unwrap_or_default());
+            assert!(texts.concat().contains(part), "{part}: {error}");
         }
     }
 }

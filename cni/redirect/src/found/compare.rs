@@ -12,7 +12,7 @@ use crate::generate::ruleset;
 use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset};
 use crate::text;
 
-pub use difference::{Difference, Place, RuleOf};
+pub use difference::{ChainPlace, Difference, RuleOf};
 
 use super::ours::Ours;
 use super::same::Meaning;
@@ -137,7 +137,7 @@ fn in_family(
     let tables = || found.tables.iter().filter(|table| table.family == family);
     for chain in wanted {
         let (table_name, chain_name) = names(chain);
-        let place = Place { family, table: table_name.to_owned(), chain: chain_name.to_owned() };
+        let place = ChainPlace { family, table: table_name.to_owned(), chain: chain_name.to_owned() };
         let table = tables().find(|table| table.name == table_name);
         let held = table.and_then(|table| table.find(chain_name));
         match (table, held) {
@@ -169,7 +169,8 @@ fn leftovers(
     }
     let ours = LazyCell::new(|| Ours::of(table, rules));
     for held in table.chains.iter().filter(|held| !is_wanted(&held.name)) {
-        let place = || Place { family: table.family, table: table.name.clone(), chain: held.name.clone() };
+        let place =
+            || ChainPlace { family: table.family, table: table.name.clone(), chain: held.name.clone() };
         // Empty and jumped to by others, a chain does nothing and cannot be deleted.
         let is_shell = || held.rules.is_empty() && table.is_held(&held.name);
         if table.is_native() || (held.is_ours() && !is_shell()) {
@@ -185,7 +186,7 @@ fn leftovers(
 
 fn in_chain(
     out: &mut Vec<Difference>,
-    place: &Place,
+    place: &ChainPlace,
     (wanted, rules, form): (&ChainRules<'_>, &[Rule], Form),
     (table, held): (&FoundTable, &FoundChain),
 ) {

@@ -39,7 +39,7 @@ pub fn rule(text: &str) -> FoundRule {
 }
 
 /// Where the reader is.
-enum Place {
+enum Nesting {
     Outside,
     Table(FoundFamily, String),
     Chain(FoundFamily, String, String),
@@ -53,30 +53,30 @@ enum Place {
 /// The first line that cannot be read.
 pub fn parse(text: &str) -> Result<FoundRules, ListError> {
     let mut rules = FoundRules::default();
-    let mut place = Place::Outside;
+    let mut place = Nesting::Outside;
     for (index, line) in text.lines().enumerate() {
         let read = next(&mut rules, place, line.trim());
         place = read.map_err(|reason| ListError { line: index + 1, reason })?;
     }
     match place {
-        Place::Outside => Ok(rules),
+        Nesting::Outside => Ok(rules),
         _ => Err(ListError { line: text.lines().count(), reason: ListReason::Unclosed }),
     }
 }
 
-fn next(rules: &mut FoundRules, place: Place, line: &str) -> Result<Place, ListReason> {
+fn next(rules: &mut FoundRules, place: Nesting, line: &str) -> Result<Nesting, ListReason> {
     if line.is_empty() || line.starts_with('#') {
         return Ok(place);
     }
     match place {
-        Place::Skipped(depth, back) => {
+        Nesting::Skipped(depth, back) => {
             let depth = (depth + line.matches('{').count()).saturating_sub(line.matches('}').count());
-            Ok(if depth == 0 { *back } else { Place::Skipped(depth, back) })
+            Ok(if depth == 0 { *back } else { Nesting::Skipped(depth, back) })
         }
-        Place::Outside => outside(rules, line),
-        Place::Table(family, name) => Ok(in_table(rules, family, name, line)),
-        Place::Chain(family, table, _) if line == "}" => Ok(Place::Table(family, table)),
-        Place::Chain(family, table, name) => {
+        Nesting::Outside => outside(rules, line),
+        Nesting::Table(family, name) => Ok(in_table(rules, family, name, line)),
+        Nesting::Chain(family, table, _) if line == "}" => Ok(Nesting::Table(family, table)),
+        Nesting::Chain(family, table, name) => {
             let chain = rules.table(family, &table).chain(&name);
             match line.strip_prefix("type ") {
                 Some(head) if chain.rules.is_empty() => {
@@ -86,12 +86,12 @@ fn next(rules: &mut FoundRules, place: Place, line: &str) -> Result<Place, ListR
                 _ if line.starts_with("comment \"") => {}
                 _ => chain.rules.push(rule(line)),
             }
-            Ok(Place::Chain(family, table, name))
+            Ok(Nesting::Chain(family, table, name))
         }
     }
 }
 
-fn outside(rules: &mut FoundRules, line: &str) -> Result<Place, ListReason> {
+fn outside(rules: &mut FoundRules, line: &str) -> Result<Nesting, ListReason> {
     let words: Vec<_> = line.split_whitespace().collect();
     let ["table", family, name, "{"] = words.as_slice() else {
         return Err(ListReason::Outside(line.to_owned()));
@@ -100,22 +100,22 @@ fn outside(rules: &mut FoundRules, line: &str) -> Result<Place, ListReason> {
         "ip" => FoundFamily::One(Family::V4),
         "ip6" => FoundFamily::One(Family::V6),
         "inet" => FoundFamily::Inet,
-        _ => return Ok(Place::Skipped(1, Box::new(Place::Outside))),
+        _ => return Ok(Nesting::Skipped(1, Box::new(Nesting::Outside))),
     };
     rules.table(family, name);
-    Ok(Place::Table(family, (*name).to_owned()))
+    Ok(Nesting::Table(family, (*name).to_owned()))
 }
 
-fn in_table(rules: &mut FoundRules, family: FoundFamily, table: String, line: &str) -> Place {
+fn in_table(rules: &mut FoundRules, family: FoundFamily, table: String, line: &str) -> Nesting {
     let words: Vec<_> = line.split_whitespace().collect();
     match words.as_slice() {
-        ["}"] => Place::Outside,
+        ["}"] => Nesting::Outside,
         ["chain", name, "{"] => {
             rules.table(family, &table).chain(name);
-            Place::Chain(family, table, (*name).to_owned())
+            Nesting::Chain(family, table, (*name).to_owned())
         }
-        _ if line.ends_with('{') => Place::Skipped(1, Box::new(Place::Table(family, table))),
-        _ => Place::Table(family, table),
+        _ if line.ends_with('{') => Nesting::Skipped(1, Box::new(Nesting::Table(family, table))),
+        _ => Nesting::Table(family, table),
     }
 }
 

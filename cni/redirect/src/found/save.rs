@@ -21,12 +21,12 @@ pub struct SaveError {
     /// 1-based.
     pub line: usize,
     /// Its error.
-    pub reason: Reason,
+    pub reason: SaveReason,
 }
 
 /// Error in a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum SaveReason {
     /// A rule or a chain before any `*table`.
     #[error("this belongs into a table, and none was begun (\"*nat\")")]
     NoTable,
@@ -71,7 +71,7 @@ pub fn parse(text: &str, family: Family) -> Result<FoundRules, SaveError> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn rule(text: &str) -> Result<FoundRule, Reason> {
+pub fn rule(text: &str) -> Result<FoundRule, SaveReason> {
     rule::parse(Words::new(text)?, text.to_owned(), None)
 }
 
@@ -82,7 +82,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn line(&mut self, line: &str) -> Result<(), Reason> {
+    fn line(&mut self, line: &str) -> Result<(), SaveReason> {
         match line.as_bytes().first() {
             None | Some(b'#') => Ok(()),
             Some(b'*') => {
@@ -97,12 +97,12 @@ impl Reader {
                 self.table = None;
                 Ok(())
             }
-            Some(_) => Err(Reason::Unreadable(line.to_owned())),
+            Some(_) => Err(SaveReason::Unreadable(line.to_owned())),
         }
     }
 
-    fn chain(&mut self, name: &str) -> Result<&mut FoundChain, Reason> {
-        let table = self.table.as_deref().ok_or(Reason::NoTable)?;
+    fn chain(&mut self, name: &str) -> Result<&mut FoundChain, SaveReason> {
+        let table = self.table.as_deref().ok_or(SaveReason::NoTable)?;
         let table: &mut FoundTable = self.rules.table(FoundFamily::One(self.family), table);
         let entry = entry(&table.name, name);
         let chain = table.chain(name);
@@ -112,9 +112,9 @@ impl Reader {
     }
 
     /// `NAME POLICY [packets:bytes]`; the policy of a chain that is not built in is `-`.
-    fn declared(&mut self, line: &str) -> Result<(), Reason> {
+    fn declared(&mut self, line: &str) -> Result<(), SaveReason> {
         let mut words = line.split_whitespace();
-        let name = words.next().ok_or_else(|| Reason::Unreadable(":".to_owned()))?;
+        let name = words.next().ok_or_else(|| SaveReason::Unreadable(":".to_owned()))?;
         let policy = words.next();
         let chain = self.chain(name)?;
         if let (Some(entry), Some("DROP")) = (&mut chain.entry, policy) {
@@ -123,7 +123,7 @@ impl Reader {
         Ok(())
     }
 
-    fn command(&mut self, line: &str) -> Result<(), Reason> {
+    fn command(&mut self, line: &str) -> Result<(), SaveReason> {
         let (packets, line) = counted(line)?;
         let mut words = Words::new(line)?;
         let command = words.next_option("-A")?;
@@ -141,20 +141,20 @@ impl Reader {
                 let position = words.position().unwrap_or(1);
                 let chain = self.chain(&name)?;
                 let at = position.checked_sub(1).filter(|at| *at <= chain.rules.len());
-                let at = at.ok_or(Reason::Position(position))?;
+                let at = at.ok_or(SaveReason::Position(position))?;
                 let text = words.rest();
                 chain.rules.insert(at, rule::parse(words, text, packets)?);
                 Ok(())
             }
-            _ => Err(Reason::Unreadable(line.to_owned())),
+            _ => Err(SaveReason::Unreadable(line.to_owned())),
         }
     }
 }
 
 /// `[packets:bytes]` before a rule.
-fn counted(line: &str) -> Result<(Option<u64>, &str), Reason> {
+fn counted(line: &str) -> Result<(Option<u64>, &str), SaveReason> {
     let Some(rest) = line.strip_prefix('[') else { return Ok((None, line)) };
-    let wrong = || Reason::Counter(line.split(' ').next().unwrap_or_default().to_owned());
+    let wrong = || SaveReason::Counter(line.split(' ').next().unwrap_or_default().to_owned());
     let (counters, rest) = rest.split_once(']').ok_or_else(wrong)?;
     let (packets, bytes) = counters.split_once(':').ok_or_else(wrong)?;
     let _bytes: u64 = bytes.parse().map_err(|_| wrong())?;

@@ -2,7 +2,7 @@
 //! Adaptation of each emitted rule to the native dialect: another order of conditions, other semantics of an insert,
 //! and no chain without rules. Differences of a single step are told in that step.
 
-use crate::ruleset::{Chain, Family, Match, Origin, Place, Rule, Scope, Table, Target};
+use crate::ruleset::{Chain, Family, Match, Origin, Rule, RulePlace, Scope, Table, Target};
 
 /// `rule` as the native dialect has it, in a chain with so many rules `there` already.
 pub(super) fn rule(mut rule: Rule, there: usize) -> Rule {
@@ -10,10 +10,10 @@ pub(super) fn rule(mut rule: Rule, there: usize) -> Rule {
     if rule.table != Table::Raw {
         rule.matches.sort_by_key(rank);
     }
-    if let Place::Insert(position) = rule.place
+    if let RulePlace::Insert(position) = rule.place
         && usize::from(position) > there
     {
-        rule.place = Place::Append;
+        rule.place = RulePlace::Append;
     }
     rule
 }
@@ -44,7 +44,7 @@ pub(super) fn past_ipv6(rules: &mut Vec<Rule>) {
         table,
         chain,
         scope: Scope::Both,
-        place: Place::Insert(1),
+        place: RulePlace::Insert(1),
         matches: vec![Match::Family(Family::V6)],
         target: Target::Return,
         origin: Origin::OtherFamily,

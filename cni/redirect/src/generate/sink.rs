@@ -5,7 +5,7 @@ use super::native;
 use crate::config::Config;
 use crate::host::{INBOUND_V4, INBOUND_V6, LOOPBACK_V6};
 use crate::ruleset::{
-    Chain, Cidr, Dialect, Family, Match, Origin, Place, Protocol, Rule, Scope, Table, Target,
+    Chain, Cidr, Dialect, Family, Match, Origin, Protocol, Rule, RulePlace, Scope, Table, Target,
 };
 
 /// A chain in a table.
@@ -74,7 +74,7 @@ impl Sink {
         }
     }
 
-    fn push(&mut self, spot: Spot, scope: Scope, place: Place, matches: Vec<Match>, target: Target) {
+    fn push(&mut self, spot: Spot, scope: Scope, place: RulePlace, matches: Vec<Match>, target: Target) {
         if scope == Scope::Only(Family::V6) && !self.ipv6 {
             return;
         }
@@ -103,17 +103,17 @@ impl Sink {
 
     /// Behind what is there, in each family.
     pub(super) fn append(&mut self, spot: Spot, matches: Vec<Match>, target: Target) {
-        self.push(spot, Scope::Both, Place::Append, matches, target);
+        self.push(spot, Scope::Both, RulePlace::Append, matches, target);
     }
 
     /// Behind what is there, in one family.
     pub(super) fn append_only(&mut self, spot: Spot, family: Family, matches: Vec<Match>, target: Target) {
-        self.push(spot, Scope::Only(family), Place::Append, matches, target);
+        self.push(spot, Scope::Only(family), RulePlace::Append, matches, target);
     }
 
     /// At a 1-based position, in each family.
     pub(super) fn insert(&mut self, spot: Spot, position: u16, matches: Vec<Match>, target: Target) {
-        self.push(spot, Scope::Both, Place::Insert(position), matches, target);
+        self.push(spot, Scope::Both, RulePlace::Insert(position), matches, target);
     }
 
     /// At a 1-based position, in one family.
@@ -124,7 +124,7 @@ impl Sink {
         matches: Vec<Match>,
         target: Target,
     ) {
-        self.push(spot, Scope::Only(position.family), Place::Insert(position.at), matches, target);
+        self.push(spot, Scope::Only(position.family), RulePlace::Insert(position.at), matches, target);
     }
 
     /// Behind what is there, with each family's loopback prefix.

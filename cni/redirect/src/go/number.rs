@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::quote::Quoted;
 
-/// Why a number could not be read.
+/// Kind of an error in a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UintErrorKind {
     /// Empty, or a character that is no digit comes first.

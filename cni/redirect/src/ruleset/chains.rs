@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Kernel state once a ruleset is applied: each chain with its rules in final order.
 
-use super::{Chain, ChainRules, Family, Place, Rule, Ruleset, Scope, Table, Target};
+use super::{Chain, ChainRules, Family, Rule, RulePlace, Ruleset, Scope, Table, Target};
 
 impl Ruleset {
     /// The enabled families.
@@ -69,8 +69,8 @@ fn resolve<'a>(table: Table, rules: impl Iterator<Item = &'a Rule>) -> Vec<Chain
         let found = chains.iter_mut().find(|at| at.chain == rule.chain);
         match (found, rule.place) {
             (None, _) => chains.push(ChainRules { table, chain: rule.chain, rules: vec![rule] }),
-            (Some(at), Place::Append) => at.rules.push(rule),
-            (Some(at), Place::Insert(position)) => {
+            (Some(at), RulePlace::Append) => at.rules.push(rule),
+            (Some(at), RulePlace::Insert(position)) => {
                 let index = usize::from(position).saturating_sub(1).min(at.rules.len());
                 at.rules.insert(index, rule);
             }

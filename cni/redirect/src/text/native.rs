@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::ruleset::{
-    BaseChain, Chain, Cidr, CtStates, Family, Match, Owner, Place, Port, Protocol, Rule, Ruleset, Scope,
+    BaseChain, Chain, Cidr, CtStates, Family, Match, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Scope,
     Sense, Table, Target,
 };
 
@@ -55,8 +55,8 @@ impl fmt::Display for Command<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, chain) = (self.0.table.native_name(), self.0.chain.native_name());
         match self.0.place {
-            Place::Append => write!(out, "add rule inet {table} {chain} "),
-            Place::Insert(position) => {
+            RulePlace::Append => write!(out, "add rule inet {table} {chain} "),
+            RulePlace::Insert(position) => {
                 write!(out, "insert rule inet {table} {chain} index {} ", position.saturating_sub(1))
             }
         }?;

@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::ruleset::{
-    Chain, CtStates, Family, Match, Owner, Place, Port, Protocol, Rule, Ruleset, Sense, Table, Target,
+    Chain, CtStates, Family, Match, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Sense, Table, Target,
 };
 
 /// The restore text of one family: tables that have rules, in alphabetical order; in each first its own chains, then its
@@ -53,26 +53,26 @@ impl fmt::Display for Command<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chain = self.0.chain.name();
         match self.0.place {
-            Place::Append => write!(out, "-A {chain} "),
-            Place::Insert(position) => write!(out, "-I {chain} {position} "),
+            RulePlace::Append => write!(out, "-A {chain} "),
+            RulePlace::Insert(position) => write!(out, "-I {chain} {position} "),
         }?;
         Body(self.0).fmt(out)
     }
 }
 
 /// One condition.
-pub(super) struct Condition<'a>(pub(super) &'a Match);
+pub(super) struct MatchText<'a>(pub(super) &'a Match);
 
-impl fmt::Display for Condition<'_> {
+impl fmt::Display for MatchText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_match(out, self.0)
     }
 }
 
 /// Target of a rule with these conditions.
-pub(super) struct Done<'a>(pub(super) &'a Target, pub(super) &'a [Match]);
+pub(super) struct TargetText<'a>(pub(super) &'a Target, pub(super) &'a [Match]);
 
-impl fmt::Display for Done<'_> {
+impl fmt::Display for TargetText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_target(out, self.0, self.1)
     }

@@ -17,7 +17,7 @@ pub(super) enum Asked<'a> {
 
 /// Action of a rule, chains by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done<'a> {
+pub(super) enum CompiledAction<'a> {
     Accept,
     Drop,
     Return,
@@ -36,7 +36,7 @@ pub(super) enum Done<'a> {
 
 pub(super) struct CompiledRule<'a> {
     pub(super) asked: Asked<'a>,
-    pub(super) done: Vec<Done<'a>>,
+    pub(super) done: Vec<CompiledAction<'a>>,
     pub(super) dialect: Dialect,
 }
 
@@ -141,38 +141,42 @@ pub(super) fn wanted_chains(ruleset: &Ruleset, family: Family) -> Vec<crate::rul
     }
 }
 
-fn wanted(rule: &Rule, number: impl Fn(Table, Chain) -> Option<usize>) -> Vec<Done<'static>> {
+fn wanted(rule: &Rule, number: impl Fn(Table, Chain) -> Option<usize>) -> Vec<CompiledAction<'static>> {
     let one = match rule.target {
-        Target::Accept => Done::Accept,
-        Target::Drop => Done::Drop,
-        Target::Return => Done::Return,
-        Target::Jump(chain) => number(rule.table, chain).map_or(Done::Nothing, Done::Jump),
-        Target::Redirect { port } => Done::Redirect(port),
-        Target::SetMark(mark) => Done::SetMark(mark),
-        Target::Tproxy { mark, port } => return vec![Done::SetMark(mark), Done::Tproxy(port), Done::Accept],
-        Target::SaveMark => Done::SaveMark,
-        Target::RestoreMark => Done::RestoreMark,
-        Target::CtZone(zone) => Done::CtZone(zone),
+        Target::Accept => CompiledAction::Accept,
+        Target::Drop => CompiledAction::Drop,
+        Target::Return => CompiledAction::Return,
+        Target::Jump(chain) => {
+            number(rule.table, chain).map_or(CompiledAction::Nothing, CompiledAction::Jump)
+        }
+        Target::Redirect { port } => CompiledAction::Redirect(port),
+        Target::SetMark(mark) => CompiledAction::SetMark(mark),
+        Target::Tproxy { mark, port } => {
+            return vec![CompiledAction::SetMark(mark), CompiledAction::Tproxy(port), CompiledAction::Accept];
+        }
+        Target::SaveMark => CompiledAction::SaveMark,
+        Target::RestoreMark => CompiledAction::RestoreMark,
+        Target::CtZone(zone) => CompiledAction::CtZone(zone),
     };
     vec![one]
 }
 
 /// A jump to a chain that was not listed may be a target of somebody's that looks like one.
-fn found(action: &Action, number: impl Fn(&str) -> Option<usize>) -> Done<'_> {
+fn found(action: &Action, number: impl Fn(&str) -> Option<usize>) -> CompiledAction<'_> {
     match action {
-        Action::Accept => Done::Accept,
-        Action::Drop => Done::Drop,
-        Action::Return => Done::Return,
-        Action::Jump(chain) => number(chain).map_or(Done::Unknown(chain), Done::Jump),
-        Action::Goto(chain) => number(chain).map_or(Done::Unknown(chain), Done::Goto),
-        Action::Redirect(port) => Done::Redirect(*port),
-        Action::SetMark(mark) => Done::SetMark(*mark),
-        Action::Tproxy(port) => Done::Tproxy(*port),
-        Action::SaveMark => Done::SaveMark,
-        Action::RestoreMark => Done::RestoreMark,
-        Action::CtZone(zone) => Done::CtZone(*zone),
-        Action::Nothing => Done::Nothing,
-        Action::Unknown(text) => Done::Unknown(text),
+        Action::Accept => CompiledAction::Accept,
+        Action::Drop => CompiledAction::Drop,
+        Action::Return => CompiledAction::Return,
+        Action::Jump(chain) => number(chain).map_or(CompiledAction::Unknown(chain), CompiledAction::Jump),
+        Action::Goto(chain) => number(chain).map_or(CompiledAction::Unknown(chain), CompiledAction::Goto),
+        Action::Redirect(port) => CompiledAction::Redirect(*port),
+        Action::SetMark(mark) => CompiledAction::SetMark(*mark),
+        Action::Tproxy(port) => CompiledAction::Tproxy(*port),
+        Action::SaveMark => CompiledAction::SaveMark,
+        Action::RestoreMark => CompiledAction::RestoreMark,
+        Action::CtZone(zone) => CompiledAction::CtZone(*zone),
+        Action::Nothing => CompiledAction::Nothing,
+        Action::Unknown(text) => CompiledAction::Unknown(text),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A packet's way through the chains of its hook.
 
-use super::compiled::{Asked, Called, Compiled, CompiledRule, Done};
+use super::compiled::{Asked, Called, Compiled, CompiledAction, CompiledRule};
 use super::conditions::holds;
 use crate::found::{ChainKind, Condition, Policy};
 use crate::packet::{Connection, Hook, Outcome, Packet};
@@ -120,7 +120,9 @@ impl<'a> Walk<'a> {
                 Answer::No => continue,
                 Answer::Yes => {}
                 // Whatever it asks, it changes nothing.
-                Answer::Unknown(_) if rule.done.iter().all(|done| *done == Done::Nothing) => continue,
+                Answer::Unknown(_) if rule.done.iter().all(|done| *done == CompiledAction::Nothing) => {
+                    continue;
+                }
                 Answer::Unknown(what) => return self.stop(at, what),
             }
             self.steps.push(at);
@@ -170,22 +172,22 @@ impl<'a> Walk<'a> {
     }
 
     /// Does one thing that a rule says; `None` goes on with the next.
-    fn does(&mut self, done: Done<'a>, at: RuleAt) -> Option<Left> {
+    fn does(&mut self, done: CompiledAction<'a>, at: RuleAt) -> Option<Left> {
         match done {
-            Done::Accept => return Some(Left::Accepted),
-            Done::Drop => return Some(Left::Dropped),
-            Done::Return => return Some(Left::Returned),
-            Done::Jump(chain) | Done::Goto(chain) if self.inside.contains(&chain) => {
+            CompiledAction::Accept => return Some(Left::Accepted),
+            CompiledAction::Drop => return Some(Left::Dropped),
+            CompiledAction::Return => return Some(Left::Returned),
+            CompiledAction::Jump(chain) | CompiledAction::Goto(chain) if self.inside.contains(&chain) => {
                 return Some(self.stop(at, "a jump back to where it came from"));
             }
-            Done::Goto(chain) => return Some(self.chain(chain)),
-            Done::Jump(chain) => {
+            CompiledAction::Goto(chain) => return Some(self.chain(chain)),
+            CompiledAction::Jump(chain) => {
                 return match self.chain(chain) {
                     Left::Returned => None,
                     left => Some(left),
                 };
             }
-            Done::Redirect(port) => {
+            CompiledAction::Redirect(port) => {
                 self.rewritten = Some(port);
                 // A packet that TPROXY gave to a socket stays with it, whatever nat writes into its header.
                 if self.outcome == Outcome::Untouched {
@@ -193,17 +195,20 @@ impl<'a> Walk<'a> {
                 }
                 return Some(Left::Accepted);
             }
-            Done::Unknown(what) => return Some(self.stop(at, what)),
-            Done::Tproxy(port) => self.outcome = Outcome::Intercepted { port },
-            Done::SetMark(mark) => self.state.mark = mark,
-            Done::SaveMark if self.is_tracked() => self.state.connmark = self.state.mark,
-            Done::RestoreMark if self.is_tracked() => self.state.mark = self.state.connmark,
+            CompiledAction::Unknown(what) => return Some(self.stop(at, what)),
+            CompiledAction::Tproxy(port) => self.outcome = Outcome::Intercepted { port },
+            CompiledAction::SetMark(mark) => self.state.mark = mark,
+            CompiledAction::SaveMark if self.is_tracked() => self.state.connmark = self.state.mark,
+            CompiledAction::RestoreMark if self.is_tracked() => self.state.mark = self.state.connmark,
             // Both xt's CT (xt_ct_target) and nft's `ct zone set` (nft_ct_set_zone_eval) leave a packet alone that has a
             // conntrack entry or a template already: the first zone stays.
-            Done::CtZone(zone) if self.state.zone.is_none() && !self.is_looped() => {
+            CompiledAction::CtZone(zone) if self.state.zone.is_none() && !self.is_looped() => {
                 self.state.zone = Some(zone);
             }
-            Done::SaveMark | Done::RestoreMark | Done::CtZone(_) | Done::Nothing => {}
+            CompiledAction::SaveMark
+            | CompiledAction::RestoreMark
+            | CompiledAction::CtZone(_)
+            | CompiledAction::Nothing => {}
         }
         None
     }

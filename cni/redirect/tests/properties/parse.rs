@@ -4,14 +4,14 @@
 use std::str::SplitWhitespace;
 
 use redirect::list;
-use redirect::ruleset::{Chain, CtStates, Match, Owner, Place, Protocol, Sense, Table, Target};
+use redirect::ruleset::{Chain, CtStates, Match, Owner, Protocol, RulePlace, Sense, Table, Target};
 
 /// A rule as text can tell it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) table: Table,
     pub(crate) chain: Chain,
-    pub(crate) place: Place,
+    pub(crate) place: RulePlace,
     pub(crate) matches: Vec<Match>,
     pub(crate) target: Target,
 }
@@ -44,8 +44,8 @@ fn chain(name: &str) -> Chain {
 fn rule(table: Table, verb: &str, mut words: SplitWhitespace<'_>) -> Parsed {
     let chain = chain(words.next().unwrap());
     let place = match verb {
-        "-A" => Place::Append,
-        "-I" => Place::Insert(words.next().unwrap().parse().unwrap()),
+        "-A" => RulePlace::Append,
+        "-I" => RulePlace::Insert(words.next().unwrap().parse().unwrap()),
         other => panic!("no such verb: {other}"),
     };
     let (mut matches, mut module, mut sense) = (Vec::new(), "", Sense::Is);

@@ -13,7 +13,7 @@ use redirect::ruleset::{Chain, ChainRules, Dialect, Match, Origin, Protocol, Rul
 use crate::cases;
 use crate::configs::config;
 
-/// Why a rule that no packet reaches is there all the same.
+/// Purpose of a rule that no packet reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// The configuration says the same twice.

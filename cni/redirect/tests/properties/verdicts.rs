@@ -9,7 +9,7 @@ use proptest::sample::{Index, select};
 use redirect::Config;
 use redirect::generate::ruleset;
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet};
-use redirect::ruleset::{Chain, Dialect, Id, Origin, Place, Rule, Ruleset, Scope, Table, Target};
+use redirect::ruleset::{Chain, Dialect, Id, Origin, Rule, RulePlace, Ruleset, Scope, Table, Target};
 use redirect::text;
 use redirect::verdict::verdict;
 
@@ -44,7 +44,7 @@ fn any_ruleset() -> impl Strategy<Value = Ruleset> {
         4 => select(chains.clone()).prop_map(Target::Jump),
         1 => select(vec![Target::Accept, Target::Return, Target::Drop, Target::SetMark(7), Target::CtZone(3)]),
     ];
-    let place = prop_oneof![Just(Place::Append), (0..9u16).prop_map(Place::Insert)];
+    let place = prop_oneof![Just(RulePlace::Append), (0..9u16).prop_map(RulePlace::Insert)];
     let table = select(vec![Table::Raw, Table::Mangle, Table::Nat]);
     let rule = (table, select(chains), place, target).prop_map(|(table, chain, place, target)| Rule {
         table,

@@ -9,7 +9,7 @@ use netfilter::snapshot::{ChainState, RuleState, TableState};
 use netfilter::{Netns, Snapshot, legacy};
 use redirect::found::FoundFamily;
 use redirect::ruleset::{
-    Chain, Family, Match, Origin, Place, Port, Protocol, Rule, Ruleset, Scope, Sense, Table, Target,
+    Chain, Family, Match, Origin, Port, Protocol, Rule, RulePlace, Ruleset, Scope, Sense, Table, Target,
 };
 
 use super::damage::{Dialect, rules_of};
@@ -136,7 +136,7 @@ fn foreign(table: Table, chain: Chain, port: u16, target: Target) -> Rule {
         table,
         chain,
         scope: Scope::Both,
-        place: Place::Append,
+        place: RulePlace::Append,
         matches: vec![Match::Protocol(Protocol::Tcp), Match::DestinationPort(Sense::Is, Port::One(port))],
         target,
         origin: Origin::Always,

@@ -4,14 +4,14 @@
 use serde_json::Value;
 
 use super::elsewhere::delegates;
-use super::{FileMode, NotRight, Plan, Planned, Step, Stopped, Wish, aside, known_at, nothing};
+use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, aside, known_at, nothing};
 use crate::conflist::copy;
 use crate::conflist::document::Document;
-use crate::conflist::scan::{Snapshot, list_name};
+use crate::conflist::scan::{DirectorySnapshot, list_name};
 
-impl Wish<'_> {
+impl DesiredConflist<'_> {
     /// Plans our entry in the primary's own list.
-    pub(super) fn chained(&self, now: &Snapshot) -> Planned {
+    pub(super) fn chained(&self, now: &DirectorySnapshot) -> Planned {
         let mut steps = Vec::new();
         let primary = match self.named(now)? {
             Some(name) => name,
@@ -37,7 +37,7 @@ impl Wish<'_> {
 
     /// The file that runtimes use. What is ours alone is none: as the first it would leave pods without a network, so it goes. A list of
     /// our own is one only as long as there is no other.
-    fn first(&self, now: &Snapshot, steps: &mut Vec<Step>) -> Result<String, Stopped> {
+    fn first(&self, now: &DirectorySnapshot, steps: &mut Vec<Step>) -> Result<String, Stopped> {
         let mut left_over = None;
         for (name, document) in now.usable() {
             if document.others().is_empty() {
@@ -52,14 +52,14 @@ impl Wish<'_> {
     }
 
     /// Our entry for a list: in one that we own it keeps its mark.
-    fn entry_of(&self, now: &Snapshot, name: &str) -> Value {
+    fn entry_of(&self, now: &DirectorySnapshot, name: &str) -> Value {
         let document = now.text(name).and_then(|text| Document::parse(text).ok());
         let mark = document.and_then(|document| copy::mark(&document));
         mark.map_or_else(|| self.entry.clone(), |primary| copy::marked(self.entry, &primary))
     }
 
     /// File of the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.
-    fn target(&self, now: &Snapshot, primary: &str) -> Result<String, Stopped> {
+    fn target(&self, now: &DirectorySnapshot, primary: &str) -> Result<String, Stopped> {
         let Some(list) = list_name(primary) else { return Err(nothing(NotRight::Name(primary.to_owned()))) };
         if list == primary {
             return Ok(list);
@@ -83,7 +83,7 @@ impl Wish<'_> {
     }
 
     /// Checks that runtimes read our entry.
-    fn seen(&self, now: &Snapshot, target: &str) -> Result<String, NotRight> {
+    fn seen(&self, now: &DirectorySnapshot, target: &str) -> Result<String, NotRight> {
         let Some((first, document)) = now.usable().next() else { return Err(NotRight::NoPrimary) };
         let through = first == target || delegates(&document) || !document.ours().is_empty();
         if through {

@@ -2,14 +2,14 @@
 //! Stale entries of ours in other files: of another mode, another name, another installer. These steps come after the one that writes the
 //! new entry, so that pods are redirected at every moment.
 
-use super::{FileMode, Step, Wish};
+use super::{DesiredConflist, FileMode, Step};
 use crate::conflist::document::Document;
-use crate::conflist::scan::Snapshot;
+use crate::conflist::scan::DirectorySnapshot;
 use crate::conflist::{copy, leave};
 
-impl Wish<'_> {
+impl DesiredConflist<'_> {
     /// Takes them out, but for copies of the primary's while there is no other network.
-    pub(super) fn taken_out(&self, now: &Snapshot, target: &str) -> Vec<Step> {
+    pub(super) fn taken_out(&self, now: &DirectorySnapshot, target: &str) -> Vec<Step> {
         let needless = copy::is_needless(self.chain, now);
         let goes = |(name, document): &(&str, Document<'_>)| {
             *name != target && (needless || !copy::is_copy(self.chain, name, document))
@@ -18,7 +18,7 @@ impl Wish<'_> {
     }
 
     /// Takes copies out; where runtimes read a list of others before ours, an entry in it says the same as ours.
-    pub(super) fn brought_up(&self, now: &Snapshot, target: &str) -> Vec<Step> {
+    pub(super) fn brought_up(&self, now: &DirectorySnapshot, target: &str) -> Vec<Step> {
         let is_copy =
             |name: &str, document: &Document<'_>| name != target && copy::is_copy(self.chain, name, document);
         let mut steps = Vec::new();
@@ -36,7 +36,7 @@ impl Wish<'_> {
         steps
     }
 
-    fn update(&self, now: &Snapshot, name: &str) -> Option<Step> {
+    fn update(&self, now: &DirectorySnapshot, name: &str) -> Option<Step> {
         let text = self.merged(now, name, self.entry).ok()?;
         let differs = now.text(name) != Some(text.as_str());
         differs.then(|| Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })

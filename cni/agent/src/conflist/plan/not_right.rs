@@ -3,7 +3,7 @@
 
 use crate::conflist::scan::Unusable;
 
-/// Why pods are not set up through our plugin, and there is nothing that we may do about it.
+/// State in which pods bypass our plugin and we may change nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRight {
     #[error("no runtime would find a valid network configuration: the primary CNI has to write one")]

@@ -3,16 +3,16 @@
 
 use serde_json::Value;
 
-use super::{FileMode, NotRight, Plan, Planned, Step, Wish, known_at, nothing};
+use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, known_at, nothing};
 use crate::conflist::document::Document;
-use crate::conflist::scan::{Snapshot, list_name, taken};
+use crate::conflist::scan::{DirectorySnapshot, list_name, taken};
 
 /// Default name of the file.
 const STANDALONE: &str = "YYY-istio-cni.conf";
 
-impl Wish<'_> {
+impl DesiredConflist<'_> {
     /// Plans a file with our entry and nothing else.
-    pub(super) fn standalone(&self, now: &Snapshot) -> Planned {
+    pub(super) fn standalone(&self, now: &DirectorySnapshot) -> Planned {
         let name = if self.chain.conf_name.is_empty() { STANDALONE } else { &self.chain.conf_name };
         let list = list_name(name)
             .filter(|_| !name.contains('/'))

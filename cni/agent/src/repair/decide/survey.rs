@@ -104,7 +104,7 @@ fn summary(differences: &[String]) -> String {
     }
 }
 
-/// Why a survey failed.
+/// Cause of a failed survey.
 fn reason(outcome: Option<PodOutcome>) -> String {
     match outcome {
         Some(PodOutcome::NotFound(why)) => why.to_string(),

@@ -86,7 +86,7 @@ impl Play {
         self.at(seconds, event).into_iter().filter(|one| !one.starts_with("look at ")).collect()
     }
 
-    fn done(&mut self, seconds: u64, uid: &str, done: Done) -> Vec<String> {
+    fn done(&mut self, seconds: u64, uid: &str, done: ActionResult) -> Vec<String> {
         self.at(seconds, RepairEvent::Done(uid.to_owned(), done, clock(seconds)))
     }
 }
@@ -132,14 +132,14 @@ fn words(action: &RepairAction) -> String {
     }
 }
 
-fn proven(written: Written) -> Done {
+fn proven(written: Written) -> ActionResult {
     let evidence = Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 };
     let families = vec![Proven { family: "IPv4".into(), evidence }];
-    Done::Repaired(PodOutcome::Proven { written, backend: "nft-compat".into(), families })
+    ActionResult::Repaired(PodOutcome::Proven { written, backend: "nft-compat".into(), families })
 }
 
-fn no_namespace() -> Done {
-    Done::Repaired(PodOutcome::NotFound(NotFound::NoCandidate))
+fn no_namespace() -> ActionResult {
+    ActionResult::Repaired(PodOutcome::NotFound(NotFound::NoCandidate))
 }
 
 const NOTHING: [&str; 0] = [];
@@ -209,16 +209,16 @@ fn who_is_not_broken_or_not_ours_is_left_alone() {
 fn a_proven_repair_is_told_and_done_once_until_validation_fails_again() {
     let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&pod("a", 1)));
-    let told = play.done(1, "a", proven(Written::Created));
+    let events = play.done(1, "a", proven(Written::Created));
     let proofs = "back end nft-compat; IPv4: a packet to 192.0.2.2:80 is redirected to port 15001";
-    assert_eq!(told, ["Repair success after 1s", &format!("tell a: Repaired({proofs:?})"), "a redirects"]);
+    assert_eq!(events, ["Repair success after 1s", &format!("tell a: Repaired({proofs:?})"), "a redirects"]);
     assert_eq!(play.at(2, event(&pod("a", 1))), NOTHING, "the proof was a look, too");
     assert_eq!(play.at(60, event(&pod("a", 1))), NOTHING);
 
     assert_eq!(play.at(60, event(&pod("a", 2))), NOTHING, "not at once");
     assert_eq!(play.at(61, RepairEvent::Tick), ["Repair a"]);
-    let told = play.done(62, "a", proven(Written::Unchanged));
-    assert_eq!(told, ["Repair success after 62s", &format!("tell a: FailsOtherwise({proofs:?})")]);
+    let events = play.done(62, "a", proven(Written::Unchanged));
+    assert_eq!(events, ["Repair success after 62s", &format!("tell a: FailsOtherwise({proofs:?})")]);
     play.at(70, event(&pod("a", 3)));
     assert_eq!(play.at(80, RepairEvent::Tick), ["Repair a"]);
     assert_eq!(play.done(80, "a", proven(Written::Unchanged)), ["Repair success after 80s"], "told once");
@@ -238,8 +238,8 @@ fn a_run_that_began_before_the_repair_says_nothing_of_it() {
     // One that began later.
     assert_eq!(play.at(41, event(&begun(pod("a", 4), 33))), NOTHING, "not at once");
     assert_eq!(play.at(42, RepairEvent::Tick), ["Repair a"]);
-    let told = play.done(42, "a", proven(Written::Unchanged));
-    assert!(told[1].starts_with("tell a: FailsOtherwise("), "{told:?}");
+    let events = play.done(42, "a", proven(Written::Unchanged));
+    assert!(events[1].starts_with("tell a: FailsOtherwise("), "{events:?}");
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn the_same_holds_for_a_status_that_comes_while_the_repair_goes_on_and_after_oth
 fn a_new_agent_does_not_claim_to_know_why_validation_failed() {
     let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&begun(pod("a", 1), 0)));
-    let told = play.done(1, "a", proven(Written::Unchanged));
-    assert!(told[1].starts_with("tell a: RightBefore("), "{told:?}");
+    let events = play.done(1, "a", proven(Written::Unchanged));
+    assert!(events[1].starts_with("tell a: RightBefore("), "{events:?}");
 }
 
 #[test]
@@ -281,20 +281,20 @@ fn pods_that_a_controller_makes_in_place_of_deleted_ones_are_deleted_ever_more_s
     let mut play = Play::new(&[RepairPolicy::Delete]);
     assert_eq!(play.at(0, event(&owned("a1", 1))), ["Delete a1"]);
     assert_eq!(play.at(0, event(&owned("a2", 1))), NOTHING);
-    let told = play.done(0, "a1", Done::Accepted);
-    assert_eq!(told, ["Delete success after 0s", "tell a1: Deleted", "Delete a2"], "there from the start");
-    play.done(0, "a2", Done::Accepted);
+    let events = play.done(0, "a1", ActionResult::Accepted);
+    assert_eq!(events, ["Delete success after 0s", "tell a1: Deleted", "Delete a2"], "there from the start");
+    play.done(0, "a2", ActionResult::Accepted);
 
     let mut now = 1;
     for (uid, wait) in [("b", 2), ("c", 4), ("d", 8)] {
-        let told = play.acts(now, event(&owned(uid, 1)));
+        let events = play.acts(now, event(&owned(uid, 1)));
         let spared = format!("tell {uid}: Spared(3, {:?})", Duration::from_secs(wait - 1));
-        assert_eq!(told, if uid == "d" { vec![spared] } else { vec![] }, "{uid}");
+        assert_eq!(events, if uid == "d" { vec![spared] } else { vec![] }, "{uid}");
         assert_eq!(play.at(now, event(&owned(uid, 2))), NOTHING, "{uid}: told once");
         assert_eq!(play.acts(now + wait - 2, RepairEvent::Tick), NOTHING, "{uid}: too early");
         let at = now - 1 + wait;
         assert_eq!(play.acts(at, RepairEvent::Tick), [format!("Delete {uid}")], "{uid} at {at}");
-        play.done(at, uid, Done::Accepted);
+        play.done(at, uid, ActionResult::Accepted);
         play.at(at, RepairEvent::Gone(uid.into()));
         now = at + 1;
     }
@@ -305,7 +305,7 @@ fn pods_that_a_controller_makes_in_place_of_deleted_ones_are_deleted_ever_more_s
 fn a_pod_of_the_controller_that_comes_up_ends_the_waiting() {
     let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&owned("a", 1)));
-    play.done(0, "a", Done::Accepted);
+    play.done(0, "a", ActionResult::Accepted);
     let mut up = owned("b", 1);
     up["status"]["initContainerStatuses"][0]["state"] =
         json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
@@ -319,11 +319,11 @@ fn a_failure_is_tried_again_later_each_time_and_never_forgotten() {
     play.at(0, event(&pod("a", 1)));
     let mut now = 0;
     for attempt in 1..=12_u32 {
-        let told = play.done(now, "a", no_namespace());
-        assert_eq!(told[0], format!("Repair fail after {now}s"));
-        let is_told = told.iter().any(|one| one.starts_with("tell a"));
-        assert_eq!(is_told, attempt == 1 || attempt == 5, "attempt {attempt}: {told:?}");
-        assert_eq!(told.contains(&"unrepairable: no_namespace".to_owned()), attempt == 5);
+        let events = play.done(now, "a", no_namespace());
+        assert_eq!(events[0], format!("Repair fail after {now}s"));
+        let is_told = events.iter().any(|one| one.starts_with("tell a"));
+        assert_eq!(is_told, attempt == 1 || attempt == 5, "attempt {attempt}: {events:?}");
+        assert_eq!(events.contains(&"unrepairable: no_namespace".to_owned()), attempt == 5);
         let next = now + after(attempt).as_secs();
         let early: Vec<_> =
             play.at(next - 1, RepairEvent::Tick).into_iter().filter(|one| one == "Repair a").collect();
@@ -346,10 +346,10 @@ fn rules_that_no_packet_proves_do_not_count_as_proven() {
         let mut play = Play::new(&[RepairPolicy::Repair]);
         play.at(0, event(&pod("a", 1)));
         let outcome = PodOutcome::Proven { written: Written::Created, backend: "nft".into(), families };
-        let told = play.done(0, "a", Done::Repaired(outcome));
-        assert_eq!(told[0], expected);
-        assert_eq!(told.contains(&"a redirects".to_owned()), expected.contains("success"), "{told:?}");
-        assert_eq!(told[1].starts_with("tell a: Repaired("), expected.contains("success"), "{told:?}");
+        let events = play.done(0, "a", ActionResult::Repaired(outcome));
+        assert_eq!(events[0], expected);
+        assert_eq!(events.contains(&"a redirects".to_owned()), expected.contains("success"), "{events:?}");
+        assert_eq!(events[1].starts_with("tell a: Repaired("), expected.contains("success"), "{events:?}");
     }
 }
 
@@ -358,7 +358,7 @@ fn a_deletion_is_told_and_counted_although_the_watch_knew_of_it_before_the_answe
     let mut play = Play::new(&[RepairPolicy::Delete]);
     assert_eq!(play.at(0, event(&pod("a", 1))), ["Delete a"]);
     assert_eq!(play.at(1, RepairEvent::Gone("a".into())), NOTHING);
-    assert_eq!(play.done(1, "a", Done::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
+    assert_eq!(play.done(1, "a", ActionResult::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
     assert_eq!(play.at(2, event(&pod("b", 1))), ["Delete b"], "nothing is going on any more");
 }
 
@@ -367,13 +367,13 @@ fn deletion_and_label_are_told_as_upstream_does() {
     let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&pod("a", 1)));
     let failed = "tell a: Failed(Delete, \"conflict\")";
-    assert_eq!(play.done(0, "a", Done::Failed("conflict".into())), ["Delete fail after 0s", failed]);
+    assert_eq!(play.done(0, "a", ActionResult::Failed("conflict".into())), ["Delete fail after 0s", failed]);
     assert!(play.at(1, RepairEvent::Tick).contains(&"Delete a".to_owned()));
-    assert_eq!(play.done(1, "a", Done::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
+    assert_eq!(play.done(1, "a", ActionResult::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
 
     let mut play = Play::new(&[RepairPolicy::Label]);
     play.at(0, event(&pod("a", 1)));
-    assert_eq!(play.done(0, "a", Done::Accepted), ["Label success after 0s", "tell a: Labelled"]);
+    assert_eq!(play.done(0, "a", ActionResult::Accepted), ["Label success after 0s", "tell a: Labelled"]);
     let mut labelled = pod("a", 1);
     labelled["metadata"]["labels"] = json!({"cni.istio.io/uninitialized": "whatever"});
     for _ in 0..2 {
@@ -387,20 +387,20 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
     job["spec"]["restartPolicy"] = json!("Never");
     job["status"]["phase"] = json!("Failed");
     let why = "its containers are started once only (restartPolicy: Never)";
-    let told = ["unrepairable: restart_policy_never", &format!("tell a: Unrepairable({why:?})")];
+    let events = ["unrepairable: restart_policy_never", &format!("tell a: Unrepairable({why:?})")];
 
     let mut play = Play::new(&[RepairPolicy::Repair]);
-    assert_eq!(play.at(0, event(&job)), told);
+    assert_eq!(play.at(0, event(&job)), events);
     assert_eq!(play.at(1, event(&job)), NOTHING, "once");
 
     let mut play =
         Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Delete)));
-    assert_eq!(play.at(0, event(&job)), [told[0], told[1], "Delete a"]);
-    assert_eq!(play.done(0, "a", Done::Failed("x".into())).len(), 2);
+    assert_eq!(play.at(0, event(&job)), [events[0], events[1], "Delete a"]);
+    assert_eq!(play.done(0, "a", ActionResult::Failed("x".into())).len(), 2);
     assert_eq!(play.at(1, RepairEvent::Tick), ["Delete a"], "the fallback is tried again, too");
 
     let mut play = Play::new(&[RepairPolicy::Repair]);
-    assert_eq!(play.at(0, event(&job)), told);
+    assert_eq!(play.at(0, event(&job)), events);
     let fallback = changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Label));
     assert_eq!(play.at(1, RepairEvent::Rules(fallback)), ["Label a"], "nothing is told again");
 
@@ -426,7 +426,7 @@ fn one_at_a_time_by_the_longest_wait_and_a_stuck_one_does_not_stop_the_others() 
     assert_eq!(play.at(0, event(&pod("b", 1))), ["Repair b"]);
     assert_eq!(play.at(0, event(&pod("c", 1))), NOTHING);
     assert_eq!(play.at(0, event(&pod("a", 1))), NOTHING);
-    assert_eq!(play.done(0, "b", Done::Failed("no answer".into())).last().unwrap(), "Repair a");
+    assert_eq!(play.done(0, "b", ActionResult::Failed("no answer".into())).last().unwrap(), "Repair a");
     assert_eq!(play.done(0, "a", proven(Written::Created)).last().unwrap(), "Repair c");
     assert_eq!(play.0.wake(), Some(Time::from_millis(500)), "the survey; repair is busy");
 }
@@ -439,7 +439,7 @@ fn a_crowd_is_repaired_at_the_node_s_pace() {
     for uid in ["a", "b", "c"] {
         deleted += play.at(0, event(&pod(uid, 1))).len();
         deleted += play
-            .done(0, uid, Done::Accepted)
+            .done(0, uid, ActionResult::Accepted)
             .iter()
             .filter(|one| one.starts_with("Delete ") && one.len() == 8)
             .count();

@@ -12,7 +12,7 @@ pub(super) struct Attempts {
     /// Backoff ends.
     pub(super) due: Option<Duration>,
     /// Last reported reason of a taint that stays.
-    pub(super) told: Option<String>,
+    pub(super) reported: Option<String>,
 }
 
 impl Attempts {

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use crate::agent::AgentError;
 use crate::call::run;
 use crate::context::Exit;
-use crate::http::{Answer, HttpError};
-use crate::testing::{FakeAgent, FakeApi, FakeClock, FakeKernel, Site};
+use crate::http::{HttpError, HttpResponse};
+use crate::testing::{FakeAgent, FakeApi, FakeClock, FakeKernel, FakeSite};
 use crate::world::World;
 
 pub(super) const NETNS: &str = "/run/netns/x";
 
 pub(super) type AgentSays = fn() -> Result<Response, AgentError>;
-pub(super) type ServerSays = fn() -> Result<Answer, HttpError>;
+pub(super) type ServerSays = fn() -> Result<HttpResponse, HttpError>;
 
 /// One call that is to be made. [`Scene::new`] is an ADD of a mesh pod that the agent knows.
 pub(super) struct Scene {
@@ -33,7 +33,7 @@ pub(super) struct Scene {
     pub(super) record: Option<&'static str>,
     pub(super) agent: AgentSays,
     pub(super) api: ServerSays,
-    pub(super) site: Site,
+    pub(super) site: FakeSite,
 }
 
 /// Outcome of a call.
@@ -69,12 +69,12 @@ pub(super) fn no_agent() -> Result<Response, AgentError> {
     Err(AgentError::Absent)
 }
 
-pub(super) fn api_pod() -> Result<Answer, HttpError> {
-    Ok(Answer { status: 200, retry_after: None, body: pod_json().to_string().into_bytes() })
+pub(super) fn api_pod() -> Result<HttpResponse, HttpError> {
+    Ok(HttpResponse { status: 200, retry_after: None, body: pod_json().to_string().into_bytes() })
 }
 
-pub(super) fn api_status(status: u16) -> Result<Answer, HttpError> {
-    Ok(Answer { status, ..Answer::default() })
+pub(super) fn api_status(status: u16) -> Result<HttpResponse, HttpError> {
+    Ok(HttpResponse { status, ..HttpResponse::default() })
 }
 
 impl Scene {
@@ -91,7 +91,7 @@ impl Scene {
             record: None,
             agent: mesh_pod,
             api: || api_status(500),
-            site: Site {
+            site: FakeSite {
                 path: NETNS,
                 own: false,
                 addresses,

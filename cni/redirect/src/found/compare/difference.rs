@@ -7,7 +7,7 @@ use super::super::FoundFamily;
 
 /// Where a chain is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct ChainPlace {
     /// The table's family.
     pub family: FoundFamily,
     /// The table's name.
@@ -16,7 +16,7 @@ pub struct Place {
     pub chain: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ChainPlace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {} {}", self.family, self.table, self.chain)
     }
@@ -26,7 +26,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RuleOf {
     /// Its chain.
-    pub place: Place,
+    pub place: ChainPlace,
     /// Its position: that of the wanted rule if it is missing.
     pub position: usize,
     /// The rule without its chain.
@@ -47,16 +47,16 @@ pub enum Difference {
     UnexpectedTable(FoundFamily, String),
     /// A chain is not there.
     #[error("chain {0} is missing")]
-    MissingChain(Place),
+    MissingChain(ChainPlace),
     /// A chain of ours is there that is not wanted.
     #[error("chain {0} is not expected")]
-    UnexpectedChain(Place),
+    UnexpectedChain(ChainPlace),
     /// The kernel does not call a chain that it should.
     #[error("chain {0} is there, and the kernel does not call it")]
-    NotCalled(Place),
+    NotCalled(ChainPlace),
     /// A chain drops what none of its rules decides.
     #[error("chain {0} drops what no rule decides")]
-    Drops(Place),
+    Drops(ChainPlace),
     /// A rule is not there.
     #[error("rule {} of {} is missing: {}", .0.position, .0.place, .0.rule)]
     Missing(RuleOf),
@@ -65,7 +65,7 @@ pub enum Difference {
     Unexpected(RuleOf),
     /// All rules are there, in an order that decides otherwise.
     #[error("the rules of {0} are in another order")]
-    Order(Place),
+    Order(ChainPlace),
     /// A rule of somebody else comes before one of ours and may keep packets from it.
     #[error("rule {} of {} is somebody else's and comes before ours: {}", .0.position, .0.place, .0.rule)]
     Foreign(RuleOf),

@@ -10,12 +10,12 @@ use crate::found::{Action, Condition, FoundRule};
 use crate::list::{id, port};
 use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
 
-use super::Reason;
+use super::SaveReason;
 use super::words::Words;
 use value::{cidr, is_masked, whole_mark};
 
 /// Reads what stands behind the chain's name.
-pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<FoundRule, Reason> {
+pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<FoundRule, SaveReason> {
     let mut reader = RuleReader { words, conditions: Vec::new(), actions: Vec::new(), module: None };
     reader.run()?;
     let RuleReader { conditions, actions, .. } = reader;
@@ -35,7 +35,7 @@ const MODULES: [&str; 9] =
     ["tcp", "udp", "multiport", "owner", "conntrack", "state", "mark", "connmark", "comment"];
 
 impl RuleReader {
-    fn run(&mut self) -> Result<(), Reason> {
+    fn run(&mut self) -> Result<(), SaveReason> {
         while let Some(word) = self.words.next() {
             let (sense, option) = match word.as_str() {
                 "!" => (Sense::Not, self.words.value("!")?),
@@ -58,7 +58,7 @@ impl RuleReader {
     }
 
     /// A module that is not known takes everything up to the next module or the target with it.
-    fn module(&mut self) -> Result<(), Reason> {
+    fn module(&mut self) -> Result<(), SaveReason> {
         let name = self.words.value("-m")?;
         if !MODULES.contains(&name.as_str()) {
             let mut text = format!("-m {name}");
@@ -76,7 +76,7 @@ impl RuleReader {
         Ok(())
     }
 
-    fn condition(&mut self, sense: Sense, option: &str) -> Result<(), Reason> {
+    fn condition(&mut self, sense: Sense, option: &str) -> Result<(), SaveReason> {
         let module = self.module.as_deref().unwrap_or_default();
         if (module, option) == ("comment", "--comment") {
             return self.words.value(option).map(drop);
@@ -130,7 +130,7 @@ impl RuleReader {
         sense: Sense,
         option: &str,
         of: fn(Cow<'static, str>) -> Match,
-    ) -> Result<Option<Match>, Reason> {
+    ) -> Result<Option<Match>, SaveReason> {
         let name = self.words.value(option)?;
         Ok(match sense {
             Sense::Is => Some(of(Cow::Owned(name))),
@@ -144,12 +144,12 @@ impl RuleReader {
         sense: Sense,
         option: &str,
         of: fn(Sense, Cidr) -> Match,
-    ) -> Result<Option<Match>, Reason> {
+    ) -> Result<Option<Match>, SaveReason> {
         let value = self.words.value(option)?;
         match cidr(&value) {
             Some(cidr) => Ok(Some(of(sense, cidr))),
             None if is_masked(&value) => Ok(self.unknown(sense, option, &value)),
-            None => Err(Reason::Value { option: option.to_owned(), value }),
+            None => Err(SaveReason::Value { option: option.to_owned(), value }),
         }
     }
 
@@ -162,7 +162,7 @@ impl RuleReader {
         }
     }
 
-    fn protocol(&mut self, sense: Sense) -> Result<Option<Match>, Reason> {
+    fn protocol(&mut self, sense: Sense) -> Result<Option<Match>, SaveReason> {
         let name = self.words.value("-p")?;
         Ok(match (sense, name.as_str()) {
             (Sense::Is, "tcp" | "6") => Some(Match::Protocol(Protocol::Tcp)),
@@ -172,7 +172,7 @@ impl RuleReader {
         })
     }
 
-    fn port(&mut self, option: &str) -> Result<Port, Reason> {
+    fn port(&mut self, option: &str) -> Result<Port, SaveReason> {
         let value = self.words.value(option)?;
         let (low, high) = value.split_once(':').unwrap_or((&value, &value));
         let whole = match (low, high) {
@@ -181,12 +181,12 @@ impl RuleReader {
             _ => value.clone(),
         };
         match port(&whole) {
-            Port::Verbatim(_) => Err(Reason::Value { option: option.to_owned(), value }),
+            Port::Verbatim(_) => Err(SaveReason::Value { option: option.to_owned(), value }),
             port => Ok(port),
         }
     }
 
-    fn ports(&mut self, sense: Sense, option: &str) -> Result<Option<Match>, Reason> {
+    fn ports(&mut self, sense: Sense, option: &str) -> Result<Option<Match>, SaveReason> {
         let value = self.words.value(option)?;
         let ports: Option<Vec<u16>> = value.split(',').map(|port| port.parse().ok()).collect();
         Ok(match ports {
@@ -201,7 +201,7 @@ impl RuleReader {
         sense: Sense,
         option: &str,
         of: fn(crate::ruleset::Id) -> Owner,
-    ) -> Result<Option<Match>, Reason> {
+    ) -> Result<Option<Match>, SaveReason> {
         let value = self.words.value(option)?;
         Ok(match value.split_once('-') {
             Some((low, high)) if low.parse::<u32>().is_ok() && high.parse::<u32>().is_ok() => {
@@ -211,7 +211,7 @@ impl RuleReader {
         })
     }
 
-    fn states(&mut self, sense: Sense, option: &str) -> Result<Option<Match>, Reason> {
+    fn states(&mut self, sense: Sense, option: &str) -> Result<Option<Match>, SaveReason> {
         let value = self.words.value(option)?;
         let mut states: Vec<&str> = value.split(',').collect();
         states.sort_unstable();
@@ -223,11 +223,11 @@ impl RuleReader {
     }
 
     /// A mark without a mask, or with one of all bits; and as it was written.
-    fn mark(&mut self, option: &str) -> Result<(Option<u32>, String), Reason> {
+    fn mark(&mut self, option: &str) -> Result<(Option<u32>, String), SaveReason> {
         let value = self.words.value(option)?;
         match whole_mark(&value) {
             Some(mark) => Ok((mark, value)),
-            None => Err(Reason::Value { option: option.to_owned(), value }),
+            None => Err(SaveReason::Value { option: option.to_owned(), value }),
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 
-use super::Reason;
+use super::SaveReason;
 
 /// The words that are left, each with what it was written as.
 pub(super) struct Words(VecDeque<String>);
 
 impl Words {
     /// Splits a line at blanks outside of quotation marks; a backslash inside of them takes the next character as it is.
-    pub(super) fn new(line: &str) -> Result<Self, Reason> {
+    pub(super) fn new(line: &str) -> Result<Self, SaveReason> {
         let mut words = VecDeque::new();
         let mut letters = line.chars().peekable();
         loop {
@@ -28,7 +28,7 @@ impl Words {
                 }
             }
             if quoted {
-                return Err(Reason::Quotation);
+                return Err(SaveReason::Quotation);
             }
             words.push_back(word);
         }
@@ -43,13 +43,13 @@ impl Words {
     }
 
     /// The next word; without one the text ends where an option like `example` should be.
-    pub(super) fn next_option(&mut self, example: &str) -> Result<String, Reason> {
-        self.next().ok_or_else(|| Reason::NoValue(example.to_owned()))
+    pub(super) fn next_option(&mut self, example: &str) -> Result<String, SaveReason> {
+        self.next().ok_or_else(|| SaveReason::NoValue(example.to_owned()))
     }
 
     /// The value of an option.
-    pub(super) fn value(&mut self, option: &str) -> Result<String, Reason> {
-        self.next().ok_or_else(|| Reason::NoValue(option.to_owned()))
+    pub(super) fn value(&mut self, option: &str) -> Result<String, SaveReason> {
+        self.next().ok_or_else(|| SaveReason::NoValue(option.to_owned()))
     }
 
     /// A number, if the next word is one.

@@ -20,8 +20,8 @@ fn an_unredirected_pod_is_told_when_seen_twice_and_left_alone() {
     assert_eq!(play.at(1, RepairEvent::Tick), ["look at a"]);
     assert_eq!(play.at(1, RepairEvent::Looked(wrong())), NOTHING, "it may be set up just now");
     assert_eq!(play.at(3, RepairEvent::Tick), ["look at a"]);
-    let told = "tell a: Unredirected(\"no rules (and 1 more differences)\")";
-    assert_eq!(play.at(3, RepairEvent::Looked(wrong())), [told, "unredirected: 1"]);
+    let events = "tell a: Unredirected(\"no rules (and 1 more differences)\")";
+    assert_eq!(play.at(3, RepairEvent::Looked(wrong())), [events, "unredirected: 1"]);
     assert_eq!(play.at(63, RepairEvent::Tick), ["look at a"]);
     assert_eq!(play.at(63, RepairEvent::Looked(wrong())), NOTHING, "told once");
     play.at(123, RepairEvent::Tick);
@@ -46,15 +46,15 @@ fn what_was_seen_at_other_addresses_says_nothing() {
 fn rules_that_cannot_be_read_are_told_of_once() {
     let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&healthy("a")));
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let mut now = 1;
     for attempt in 1..=8 {
         assert_eq!(play.at(now, RepairEvent::Tick), ["look at a"]);
         let outcome = Some(PodOutcome::Failed("x".into()));
-        told.extend(play.at(now, RepairEvent::Looked(vec![("a".into(), outcome)])));
+        events.extend(play.at(now, RepairEvent::Looked(vec![("a".into(), outcome)])));
         now += after(attempt).as_secs();
     }
-    assert_eq!(told, ["tell a: Unseen(\"x\")"]);
+    assert_eq!(events, ["tell a: Unseen(\"x\")"]);
 }
 
 #[test]
