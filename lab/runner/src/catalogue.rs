@@ -10,11 +10,22 @@ use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
 use cucumber::tag::Ext as _;
 
 use crate::back_ends;
+use crate::binaries::OPTIONAL;
 use crate::cli::Selection;
-use crate::mutants::Depth;
-use crate::probe::NEEDS;
-use crate::sut::OPTIONAL;
 use crate::verdict::{Record, Verdict};
+
+/// Needs that a tag may name.
+pub const NEEDS: [&str; 7] =
+    ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
+
+/// Scenarios that each defect is played against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// All that name it.
+    EveryScenario,
+    /// The first that names it: the others mostly catch it in the same way.
+    OneScenario,
+}
 
 /// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
 const SERIAL: &str = "serial";

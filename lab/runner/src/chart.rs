@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::mutants::MUTANT;
-use crate::sut::AGENT;
+use crate::binaries::AGENT;
+use crate::binaries::MUTANT;
 
 /// The image that scenarios deploy; the lab's kubelet has it, whatever it is called.
 const IMAGE: &str = "registry.example.com/mesh/install-cni:lab";

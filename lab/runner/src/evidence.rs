@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::ledger::Extra;
 use crate::steps::backend::taken;
 use crate::steps::taint::controller;
-use crate::world::{Lab, LabWorld};
+use crate::steps::world::{Lab, LabWorld};
 
 /// Ends a scenario: gathers evidence if it failed, takes its world down unless it is to be kept, and notes the rest.
 pub async fn conclude(

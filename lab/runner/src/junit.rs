@@ -3,13 +3,21 @@
 //! nearest one, with the verdict's own word in the message.
 
 use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
 
 use crate::lacks::Lack;
 use crate::report::Report;
 use crate::verdict::{Record, Verdict};
 
-#[must_use]
-pub fn render(report: &Report) -> String {
+/// Writes `junit.xml`.
+pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
+    let path = dir.join("junit.xml");
+    std::fs::write(&path, render(report)).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn render(report: &Report) -> String {
     let totals = &report.totals;
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(

@@ -154,6 +154,6 @@ mod tests {
     #[test]
     fn what_can_be_done_without_says_how_to_get_it() {
         assert!(OPTIONAL.iter().all(|(_, get)| !get.is_empty()));
-        assert!(OPTIONAL.iter().all(|(name, _)| *name == MUSL || crate::probe::NEEDS.contains(name)));
+        assert!(OPTIONAL.iter().all(|(name, _)| *name == MUSL || crate::catalogue::NEEDS.contains(name)));
     }
 }

@@ -14,13 +14,14 @@
 //! | [`up`] | a cluster that stays, for kubectl |
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
-//! | [`world`], [`tier`], [`pod`], [`steps`] | a scenario's world, and the steps that act on it |
+//! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
 //! | [`truth`] | the binaries under test as the truth table calls them |
 //! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
 //! | [`net`] | the sandbox' own network |
 
 pub mod back_ends;
+pub mod binaries;
 pub mod board;
 pub mod catalogue;
 pub mod chart;
@@ -29,6 +30,7 @@ pub mod doctor;
 pub mod elf;
 pub mod evidence;
 pub mod exit;
+pub mod immutable;
 pub mod junit;
 pub mod lacks;
 pub mod ledger;
@@ -51,7 +53,6 @@ pub mod truth;
 pub mod up;
 pub mod verdict;
 pub mod vocabulary;
-pub mod world;
 pub mod writer;
 
 mod start;

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+/// The file that is executed: this very program, even if its path has been overwritten since.
+pub const SELF: &str = "/proc/self/exe";
+
 /// Paths that a run reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {

@@ -22,68 +22,39 @@ pub mod weave;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::catalogue::{Catalogue, Entry};
 use crate::cli::Selection;
 use crate::locate::Workspace;
+use crate::plan::Mutants;
 use weave::Places;
-
-/// The variable that names the defect that a process plays. Only binaries that are built with defects read it (`lab/mutants/protocol.rs`).
-pub const MUTANT: &str = "MILLRACE_MUTANT";
 
 /// Command line's word for every defect.
 const ALL: &str = "all";
 
-/// Scenarios that each defect is played against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// All that name it.
-    EveryScenario,
-    /// The first that names it: the others mostly catch it in the same way.
-    OneScenario,
-}
-
-/// Defects of a run, as far as they are known before it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mutants {
-    /// Those that are played: of the catalogue, and named by a selected scenario.
-    pub played: Vec<String>,
-    /// Names in scenarios that the catalogue lacks.
-    pub unplanted: Vec<String>,
-    /// Names in the catalogue that no scenario uses.
-    pub unnamed: Vec<String>,
-    /// Step that must catch a defect, where the catalogue names one.
-    pub steps: BTreeMap<String, String>,
-}
-
-impl Mutants {
-    /// The defects that `name` means, among the selected scenarios. Whether names and plants match is told from all of
-    /// them. `None` if there is no such defect.
-    pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Self>> {
-        let planted = weave::weave(&workspace.root)?.places;
-        let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
-        let mut found = Self::sort_out(name, &planted, &named, &names(selected));
-        if found == Self::default() {
-            return Ok(None);
-        }
-        let defects = defects::read(&workspace.root)?;
-        found.steps = defects.into_iter().filter_map(|defect| Some((defect.name, defect.step?))).collect();
-        Ok(Some(found))
+/// The defects that `name` means, among the selected scenarios. Whether names and plants match is told from all of
+/// them. `None` if there is no such defect.
+pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Mutants>> {
+    let planted = weave::weave(&workspace.root)?.places;
+    let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
+    let mut found = sort_out(name, &planted, &named, &names(selected));
+    if found == Mutants::default() {
+        return Ok(None);
     }
+    let defects = defects::read(&workspace.root)?;
+    found.steps = defects.into_iter().filter_map(|defect| Some((defect.name, defect.step?))).collect();
+    Ok(Some(found))
+}
 
-    fn sort_out(name: &str, planted: &Places, named: &BTreeSet<String>, selected: &BTreeSet<String>) -> Self {
-        let meant = |one: &&String| name == ALL || name == one.as_str();
-        let is_planted = |one: &&String| planted.contains_key(one.as_str());
-        Self {
-            played: selected.iter().filter(meant).filter(is_planted).cloned().collect(),
-            unplanted: named.iter().filter(meant).filter(|one| !is_planted(one)).cloned().collect(),
-            unnamed: planted.keys().filter(meant).filter(|one| !named.contains(*one)).cloned().collect(),
-            steps: BTreeMap::new(),
-        }
+fn sort_out(name: &str, planted: &Places, named: &BTreeSet<String>, selected: &BTreeSet<String>) -> Mutants {
+    let meant = |one: &&String| name == ALL || name == one.as_str();
+    let is_planted = |one: &&String| planted.contains_key(one.as_str());
+    Mutants {
+        played: selected.iter().filter(meant).filter(is_planted).cloned().collect(),
+        unplanted: named.iter().filter(meant).filter(|one| !is_planted(one)).cloned().collect(),
+        unnamed: planted.keys().filter(meant).filter(|one| !named.contains(*one)).cloned().collect(),
+        steps: BTreeMap::new(),
     }
 }
-
 fn names(catalogue: &Catalogue) -> BTreeSet<String> {
     catalogue.entries.iter().flat_map(Entry::mutants).map(str::to_owned).collect()
 }
@@ -91,6 +62,7 @@ fn names(catalogue: &Catalogue) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::Depth;
     use crate::tier;
 
     fn set(names: &[&str]) -> BTreeSet<String> {
@@ -99,7 +71,7 @@ mod tests {
 
     fn found(name: &str) -> Mutants {
         let planted = ["both", "elsewhere", "code"].map(|name| (name.to_owned(), Vec::new())).into();
-        Mutants::sort_out(name, &planted, &set(&["both", "elsewhere", "text"]), &set(&["both", "text"]))
+        sort_out(name, &planted, &set(&["both", "elsewhere", "text"]), &set(&["both", "text"]))
     }
 
     #[test]
@@ -130,7 +102,7 @@ mod tests {
     fn every_name_in_the_features_is_planted_and_every_plant_is_named() {
         let workspace = Workspace::find().unwrap();
         let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
-        let all = Mutants::find(&workspace, ALL, &everything).unwrap().unwrap();
+        let all = find(&workspace, ALL, &everything).unwrap().unwrap();
         assert_eq!((all.unplanted, all.unnamed), (Vec::<String>::new(), Vec::<String>::new()));
         assert!(all.played.len() > 40, "{}", all.played.len());
     }

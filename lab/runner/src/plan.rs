@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Orders of the outer process to the first process of the sandbox: everything that was decided outside.
 
+use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{RunArgs, UpArgs};
-use crate::mutants::Mutants;
 
 /// Privilege of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +63,19 @@ impl Sut {
     pub fn has(&self, name: &str) -> bool {
         self.binaries.iter().any(|binary| binary.name == name)
     }
+}
+
+/// Defects of a run, as far as they are known before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutants {
+    /// Those that are played: of the catalogue, and named by a selected scenario.
+    pub played: Vec<String>,
+    /// Names in scenarios that the catalogue lacks.
+    pub unplanted: Vec<String>,
+    /// Names in the catalogue that no scenario uses.
+    pub unnamed: Vec<String>,
+    /// Step that must catch a defect, where the catalogue names one.
+    pub steps: BTreeMap<String, String>,
 }
 
 /// Orders of the first process of the sandbox.

@@ -19,15 +19,11 @@ use nix::unistd::Pid;
 use redirect::Config;
 use remote::Session;
 
-use crate::catalogue::Entry;
+use crate::catalogue::{Entry, NEEDS};
+use crate::immutable;
 use crate::lacks;
+use crate::locate::SELF;
 use crate::plan::{Place, Privilege};
-use crate::sandbox;
-use crate::steps::agent::denied::try_flag;
-
-/// Needs that a tag may name.
-pub const NEEDS: [&str; 7] =
-    ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -159,7 +155,7 @@ fn fake_kernel() -> Probe {
 
 fn try_tracing() -> Result<(), String> {
     let (_ours, theirs) = UnixStream::pair().map_err(|error| format!("socket pair: {error}"))?;
-    let mut child = Command::new(sandbox::SELF)
+    let mut child = Command::new(SELF)
         .arg0("cnilab")
         .arg("inside")
         .stdin(OwnedFd::from(theirs))
@@ -195,7 +191,7 @@ fn immutable(privilege: &Privilege) -> Probe {
     let tried = match privilege {
         Privilege::Denied { reason } => Err(reason.clone()),
         _ => std::fs::create_dir(TRIED)
-            .and_then(|()| try_flag(Path::new(TRIED)))
+            .and_then(|()| immutable::try_flag(Path::new(TRIED)))
             .and_then(|()| std::fs::remove_dir(TRIED))
             .map_err(|error| format!("{TRIED}: {error}")),
     };

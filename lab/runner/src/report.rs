@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use crate::cli::Selection;
 use crate::exit::Exit;
-use crate::junit;
 use crate::lacks::{self, Lack};
 use crate::plan::{Binary, Place, Plan, Privilege};
 use crate::verdict::{Record, Totals};
@@ -143,14 +142,11 @@ impl Report {
         exit(&self.totals, excused.count(), self.strict && !self.lacks.is_empty())
     }
 
-    /// Writes both files.
+    /// Writes `report.json`.
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
+        let path = dir.join("report.json");
         let json = serde_json::to_string_pretty(self)? + "\n";
-        for (name, text) in [("report.json", json), ("junit.xml", junit::render(self))] {
-            let path = dir.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
+        std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 

@@ -13,20 +13,20 @@ use remote::{Session, SessionOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board, Show};
+use crate::catalogue::Depth;
 use crate::catalogue::{Catalogue, Entry};
 use crate::exit::Exit;
 use crate::ledger::Ledger;
-use crate::mutants::Depth;
 use crate::mutants::outcome::MutantReport;
 use crate::mutants::progress::Progress;
 use crate::mutants::table;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
+use crate::steps::world::{Lab, LabWorld};
 use crate::tier::EXCHANGE;
 use crate::verdict::{Record, Verdict};
-use crate::world::{Lab, LabWorld};
 use crate::writer::Writer;
-use crate::{evidence, lacks, net, probe};
+use crate::{evidence, junit, lacks, net, probe};
 
 /// Runs a plan to its end, or to an interruption.
 pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
@@ -186,6 +186,7 @@ fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Resul
     let exit = if interrupted { Exit::Interrupted } else { report.verdict() };
     report.exit = exit.code();
     report.write(&plan.report_dir)?;
+    junit::write(&report, &plan.report_dir)?;
     show(plan, &report, exit);
     Ok(exit)
 }

@@ -23,11 +23,9 @@ use nix::sched::CloneFlags;
 use nix::unistd::geteuid;
 
 use crate::exit::Exit;
+use crate::locate::SELF;
 use crate::plan::{Orders, Place, Privilege, Task};
 use signals::Signals;
-
-/// The file that is executed: this very program, even if its path has been overwritten since.
-pub const SELF: &str = "/proc/self/exe";
 
 /// Deadline of the first message of the sandbox's first process.
 const HELLO: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@ use crate::catalogue::Catalogue;
 use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::mutants::{Mutants, weave};
+use crate::mutants::{self, weave};
 use crate::plan::{Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::{board, doctor, list, run, sut, up, vocabulary};
@@ -98,7 +98,7 @@ fn plan_run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     let mutants = match &args.mutant {
         None => None,
-        Some(name) => match Mutants::find(&workspace, name, &catalogue)? {
+        Some(name) => match mutants::find(&workspace, name, &catalogue)? {
             Some(mutants) => Some(mutants),
             None => {
                 eprintln!(

@@ -24,6 +24,8 @@
 //! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
+//!
+//! [`world`] is what they share: a scenario's state.
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod agent;
@@ -49,3 +51,4 @@ mod stranger;
 pub mod taint;
 pub mod traffic;
 pub mod truth;
+pub mod world;

@@ -8,22 +8,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
+use crate::binaries::{AGENT, OPTIONAL, PLUGIN, TOOL};
 use crate::elf::{Linkage, linkage};
 use crate::locate::Workspace;
 use crate::mutants::copy;
 use crate::plan::{Binary, Sut};
-
-/// File name of the plugin.
-pub const PLUGIN: &str = "istio-cni";
-
-/// File name of `istio-iptables`.
-pub const TOOL: &str = "istio-iptables";
-
-/// File name of the node agent.
-pub const AGENT: &str = "install-cni";
-
-/// Binaries that a system under test may lack. A tag of that name says that a scenario needs one.
-pub const OPTIONAL: [&str; 2] = [TOOL, AGENT];
 
 /// This package. Builds of the lab's parts select it, too, so that they share what it depends on: which features a dependency
 /// has, and so whether it is built again, follows from all packages that are selected.

@@ -18,7 +18,7 @@ use remote::{RemoteCluster, Session};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::mutants::MUTANT;
+use crate::binaries::MUTANT;
 use crate::plan::Plan;
 
 /// Deadline of a pod's start. The plugin's own deadline is well below.

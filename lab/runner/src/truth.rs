@@ -20,8 +20,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
+use crate::binaries::{PLUGIN, TOOL};
 use crate::pod::{Pod, Proxy};
-use crate::sut::{PLUGIN, TOOL};
 use crate::tier::{MESH_NAMESPACE, Tier};
 
 /// The node, from the table's threads.

@@ -17,7 +17,7 @@ use cucumber::codegen::{Regex, StepConstructor, WorldInventory, inventory};
 use cucumber::gherkin::StepType;
 
 use crate::catalogue::Catalogue;
-use crate::world::LabWorld;
+use crate::steps::world::LabWorld;
 
 /// Steps of one source file.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use cucumber::{Event, cli, gherkin, parser, writer};
 use crate::board::Show;
 use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
+use crate::steps::world::LabWorld;
 use crate::stop::Stop;
 use crate::verdict::{Record, Verdict};
-use crate::world::LabWorld;
 
 /// A scenario that has begun.
 struct Running {

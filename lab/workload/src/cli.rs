@@ -13,7 +13,7 @@ use nix::mount::{MsFlags, mount};
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
-use crate::{agent, app, client, guest, hand, kernel, line, proxy, rules, stray};
+use crate::{agent, app, client, dns, guest, hand, kernel, line, proxy, rules, stray};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -99,6 +99,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Guest { interface } => guest::run(&interface).await?,
             Command::Proxy { mode, rest: _ } => {
                 let mode = mode.unwrap_or_else(mode_of_environment);
+                // Before the proxy says that it is ready.
+                dns::serve(mode)?;
                 proxy::run(mode, Interception::of_environment()).await?;
             }
             Command::Agent(options) => agent::run(&options).await?,

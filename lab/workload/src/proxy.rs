@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::listen::{self, On};
 use crate::upstream::{self, Interception};
-use crate::{dns, line, own};
+use crate::{line, own};
 
 /// Port for captured outbound connections.
 pub const OUTBOUND: u16 = 15001;
@@ -53,7 +53,6 @@ pub async fn run(mode: Mode, interception: Interception) -> anyhow::Result<()> {
             tokio::spawn(accept(listener, place));
         }
     }
-    dns::serve(mode)?;
     line::announce("ready proxy")?;
     pending().await
 }

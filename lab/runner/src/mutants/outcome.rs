@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::Mutants;
 use crate::exit::Exit;
+use crate::plan::Mutants;
 use crate::report::Header;
 use crate::verdict::{Record, StepKind, Totals, Verdict};
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use nix::sched::CloneFlags;
 use nix::unistd::{Gid, Pid, Uid};
 
-use super::SELF;
+use crate::locate::SELF;
 
 /// A range of `/etc/subuid` or `/etc/subgid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,9 +30,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
 
 /// Default deadline of the agent.

@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use super::agent::{eventually, paths};
 use super::rules::{held, inside, legacy_rules, recorded_add};
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::sut::PLUGIN;
 use crate::tier::Tier;
-use crate::world::LabWorld;
 
 /// Upstream's setting for native rules.
 const NATIVE: &str = "native_nftables";

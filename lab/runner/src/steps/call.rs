@@ -8,9 +8,9 @@ use cucumber::gherkin::Step as Line;
 use cucumber::{given, then, when};
 use serde_json::{Value, json};
 
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 /// A call that steps compose.
 #[derive(Debug, Clone)]

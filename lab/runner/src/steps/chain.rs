@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use cluster::{PodName, RuntimeCall};
 use cucumber::{given, then, when};
 
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 /// Deadline of the plugin's request in a CHECK.
 const CHECK_PATIENCE: Duration = Duration::from_secs(1);

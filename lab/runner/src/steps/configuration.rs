@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::agent::{agent, bare, eventually, paths};
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 /// Deadline of a heal.
 const SOON: Duration = Duration::from_secs(5);

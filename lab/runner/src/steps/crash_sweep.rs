@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::backend::BACK_END;
 use super::damage::{Dialect, rules_of};
 use super::rules::{held, recorded_add};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 /// Far more system calls than an ADD makes in the pod's namespace.
 const MOST_CALLS: u32 = 500;

@@ -20,8 +20,8 @@ use rtnetlink::packet_route::address::AddressMessage;
 use super::policy::ask;
 use super::rules::inside;
 use crate::pod::Pod;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// Dialect of the rules of a node's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

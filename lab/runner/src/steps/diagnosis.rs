@@ -9,9 +9,9 @@ use cucumber::{then, when};
 
 use super::agent::agent;
 use super::agent::objects::CONTAINER;
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 #[when(regex = "^it is diagnosed( by its process| by its object| without a name|)$")]
 async fn diagnosed(world: &mut LabWorld, how: String) -> Step {

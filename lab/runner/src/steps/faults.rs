@@ -10,8 +10,8 @@ use cucumber::{given, then, when};
 use kubelet::NetnsCluster;
 
 use crate::steps::agent::{bare, eventually};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// Faults apply to pods of every namespace.
 const NAMESPACES: &str = "/api/v1/namespaces/";

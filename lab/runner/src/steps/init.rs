@@ -6,11 +6,11 @@ use std::time::Duration;
 use cluster::{Errand, PodName, PodStart};
 use cucumber::{given, then, when};
 
+use crate::binaries::TOOL;
 use crate::steps::agent::eventually;
 use crate::steps::damage::{self, Dialect};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::sut::TOOL;
-use crate::world::LabWorld;
 
 /// Deadline of containers' restart.
 const RESTART: Duration = Duration::from_secs(60);

@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::mutants::MUTANT;
+use crate::binaries::AGENT;
+use crate::binaries::MUTANT;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::sut::AGENT;
-use crate::world::LabWorld;
 
 /// Deadline. It reads text and makes no requests.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::agent::objects::CONTAINER;
 use super::agent::{agent, bare, eventually, paths};
 use super::taint::named;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 /// `/metrics`
 pub(super) const MONITORING: u16 = 15014;

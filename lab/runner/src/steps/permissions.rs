@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::agent::objects::{CONTAINER, DAEMONSET};
 use super::agent::{agent, bare, eventually};
 use super::taint::{SOON, controller};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::MESH_NAMESPACE;
-use crate::world::LabWorld;
 
 /// Subject where it is not the node agent.
 const TAINT_CONTROLLER: &str = "taint controller";

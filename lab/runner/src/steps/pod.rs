@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::agent::eventually;
 use crate::pod::{Pod, Proxy};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::stopwatch::Stopwatch;
 use crate::tier::Families;
-use crate::world::LabWorld;
 
 /// Deadline of a pod's deletion.
 const GONE: Duration = Duration::from_secs(30);

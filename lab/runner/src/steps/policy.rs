@@ -11,8 +11,8 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::{Handle, IpVersion};
 
 use super::rules::inside;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 /// Policy rule by mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,8 +22,8 @@ use super::agent::{eventually, paths};
 use super::damage::within;
 use super::observe::{MONITORING, fetch};
 use super::stranger;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// Deadline of the agent for anything here.
 const SOON: Duration = Duration::from_secs(30);

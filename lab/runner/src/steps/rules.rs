@@ -13,9 +13,9 @@ use redirect::ruleset::{
 };
 
 use super::damage::{Dialect, rules_of};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::Tier;
-use crate::world::LabWorld;
 
 /// All rules of a namespace: nf_tables does not list those of legacy iptables, nor the reverse.
 #[derive(Debug, Clone)]
@@ -223,7 +223,8 @@ pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
         .into_iter()
         .map(|(call, _)| call)
         .rfind(|call| {
-            call.plugin == crate::sut::PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|it| it == "ADD")
+            call.plugin == crate::binaries::PLUGIN
+                && call.env.get("CNI_COMMAND").is_some_and(|it| it == "ADD")
         })
         .ok_or_else(|| Stop::harness("the runtime has not called ADD"))
 }

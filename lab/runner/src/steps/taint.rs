@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::agent::objects::DAEMONSET;
 use super::agent::{bare, eventually};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 mod asked;
 pub mod controller;

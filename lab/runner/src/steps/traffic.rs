@@ -12,8 +12,8 @@ use cucumber::{then, when};
 use redirect::host::loopback;
 use redirect::ruleset::Family;
 
+use crate::steps::world::{LabWorld, Sent};
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::{LabWorld, Sent};
 use words::{Ending, How, Line};
 
 /// User and group of the app in every pod of the lab.

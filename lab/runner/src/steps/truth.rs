@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
+use crate::steps::world::{Judged, Lab, LabWorld};
 use crate::stop::{Step, Stop};
 use crate::tier::directory;
 use crate::truth::{Plugin, Seat, Tool, pods};
-use crate::world::{Judged, Lab, LabWorld};
 
 /// Findings in a message; the rest is counted.
 const SHOWN: usize = 12;

@@ -12,8 +12,8 @@ use rustix::fs::Uid;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread_res_uid};
 
 use super::paths;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// Deadline of an answer.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::AgentPlan;
 use super::leaving::remember_pods;
 use super::objects::CONTAINER;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// Field manager.
 const MANAGER: &str = "helm";

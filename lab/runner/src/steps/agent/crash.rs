@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use super::objects::{self, CONTAINER, Job};
 use super::{bare, chart, eventually, files, paths, types};
-use crate::mutants::MUTANT;
+use crate::binaries::MUTANT;
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 /// Name of the pod that is killed.
 const NAME: &str = "crash";

@@ -4,16 +4,16 @@
 //!
 //! W is `the CNI directory`, `the binary directory`, `the run directory`, or the name of a file in the CNI directory, in quotes.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cucumber::{given, when};
-use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use super::{bare, paths};
+use crate::immutable;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// A denied path, restored on drop.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ enum By {
 
 impl Denial {
     fn by_flag(path: PathBuf) -> Result<Self, Stop> {
-        flag(&path, IFlags::union).map_err(Stop::harness)?;
+        immutable::set(&path, true).map_err(Stop::harness)?;
         Ok(Self { path, by: By::Flag })
     }
 
@@ -46,23 +46,10 @@ impl Drop for Denial {
     fn drop(&mut self) {
         // A failure shows when the scenario's directories cannot be removed.
         let _ = match &self.by {
-            By::Flag => flag(&self.path, IFlags::difference),
+            By::Flag => immutable::set(&self.path, false),
             By::Mode(before) => fs::set_permissions(&self.path, before.clone()),
         };
     }
-}
-
-/// Changes the immutable flag.
-fn flag(path: &Path, change: fn(IFlags, IFlags) -> IFlags) -> std::io::Result<()> {
-    let file = File::open(path)?;
-    let flags = ioctl_getflags(&file)?;
-    Ok(ioctl_setflags(&file, change(flags, IFlags::IMMUTABLE))?)
-}
-
-/// Checks that the file system has the flag, and that this process may change it.
-pub fn try_flag(path: &Path) -> std::io::Result<()> {
-    flag(path, IFlags::union)?;
-    flag(path, IFlags::difference)
 }
 
 async fn place(world: &mut LabWorld, what: &str) -> Result<PathBuf, Stop> {

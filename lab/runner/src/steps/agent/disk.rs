@@ -12,8 +12,8 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::{bare, eventually, paths};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 /// Deadline of reverting a failed write.
 const SOON: Duration = Duration::from_secs(2);

@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};
 use super::{agents, comes_up, eventually, gone, is_ready, paths, several};
+use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::traffic::redirected;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
 use crate::tier::MESH_NAMESPACE;
-use crate::world::LabWorld;
 
 /// Deadline of a start or a deletion of the agent's pod.
 const SOON: Duration = Duration::from_secs(40);

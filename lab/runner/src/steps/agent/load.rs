@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::objects::CONTAINER;
 use super::{agent, eventually, paths};
 use crate::pod::Pod;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::tier::MESH_NAMESPACE;
-use crate::world::LabWorld;
 
 /// Pause between bursts: longer than the agent's debounce.
 const PAUSE: Duration = Duration::from_millis(60);

@@ -16,8 +16,8 @@ use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::Value;
 
 use super::{agent, eventually, paths};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 /// As libcni before 1.2.
 #[given("the runtime's cache keeps no namespaces")]

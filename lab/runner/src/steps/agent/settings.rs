@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use super::objects::CONFIG_MAP;
 use super::{agent, agents, eventually, paths};
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 /// Deadline of an event or a metric.
 const SOON: Duration = Duration::from_secs(10);

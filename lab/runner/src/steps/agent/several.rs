@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::leaving::run_to_its_end;
 use super::objects::{self, Job};
 use super::{chart, eventually, paths};
+use crate::binaries::PLUGIN;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
-use crate::world::LabWorld;
 
 /// Pod of the other version.
 const BESIDE: &str = "istio-cni-node-surge";

@@ -17,11 +17,11 @@ use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use super::{below, chart, eventually, files, gone};
+use crate::binaries::PLUGIN;
 use crate::pod::Pod;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::sut::PLUGIN;
 use crate::tier::{MESH_NAMESPACE, Tier};
-use crate::world::LabWorld;
 
 /// The kinds of a release in the order in which Helm 3 uninstalls them; kinds that it does not know come last, by name.
 const HELMS: [&str; 10] = [

@@ -13,8 +13,8 @@ use kubelet::NetnsCluster;
 use super::SOON;
 use super::controller::account;
 use crate::steps::agent::{bare, eventually};
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 /// Requests of the controllers, in order of arrival.
 pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> {

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::SOON;
 use crate::steps::agent::{bare, chart, eventually};
 use crate::steps::observe::MONITORING;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::world::LabWorld;
 
 /// Name of the Deployment, its account and its ClusterRole; prefix of its other objects.
 const NAME: &str = "istio-cni-taint";

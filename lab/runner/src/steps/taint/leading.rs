@@ -14,8 +14,8 @@ use nix::unistd::Pid;
 use super::controller::{CONTAINER, account, start};
 use super::{SOON, asked};
 use crate::steps::agent::eventually;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::world::LabWorld;
 
 const LEASES: &str = "leases.coordination.k8s.io";
 /// Attempts of each candidate at the lease before anything else happens: the leader is settled then.

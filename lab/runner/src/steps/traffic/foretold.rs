@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::words::{Ending, How, Line};
 use super::{address, destination, judge, owner, send};
+use crate::binaries::TOOL;
+use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::sut::TOOL;
-use crate::world::LabWorld;
 
 #[then(
     regex = r#"^explain foretells that (TCP|UDP) from "([^"]+)" to ("[^"]+"|itself|its loopback address) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?) (is direct|passes [\d and]+|ends at \d+)$"#
