@@ -212,7 +212,7 @@ mod tests {
         let path = directory.path().join("a");
         fs::write(&path, "old").unwrap();
         let error = atomic_write(&path, &mut Broken, 0o600).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("write {}: ", path.display())), "{error}");
+        assert!(error.starts_with(&format!("failed to write {}: ", path.display())), "{error}");
         assert!(error.ends_with("free space on the node's disk"), "{error}");
         assert_eq!(
             (fs::read_to_string(&path).unwrap().as_str(), names(directory.path())),

@@ -50,7 +50,7 @@ pub struct LogOptions {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("set up the log: this process has one already")]
+#[error("failed to set up the log: this process has one already")]
 pub struct InitError;
 
 /// Log of this process: cheap to clone, clones share it.

@@ -128,8 +128,8 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
         Ok(Err(orphaned)) = &mut installation => {
-            tracing::error!(target: "install", "failed to {orphaned}");
-            return Err(io::Error::other(format!("failed to {orphaned}")));
+            tracing::error!(target: "install", "{orphaned}");
+            return Err(io::Error::other(orphaned));
         }
     }
     tracing::info!(target: "cni-agent", "told to stop");
@@ -192,7 +192,7 @@ async fn follow_levels(log: Log, mut settings: watch::Receiver<Arc<Settings>>) {
 /// Kubelet makes it for the mount; where there is none, we do. Who needs it and cannot have it says so.
 fn make_run_dir(settings: &Settings) {
     if let Err(error) = files::make_directory(&settings.places.run_dir) {
-        tracing::error!(target: "cni-agent", "failed to {error}");
+        tracing::error!(target: "cni-agent", "{error}");
     }
 }
 
@@ -208,6 +208,6 @@ async fn take_back(settings: Arc<Settings>) {
         tracing::warn!(target: "install", what = kept, "kept");
     }
     for error in &summary.errors {
-        tracing::error!(target: "install", "failed to {error}");
+        tracing::error!(target: "install", "{error}");
     }
 }

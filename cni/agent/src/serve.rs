@@ -84,7 +84,7 @@ impl Sockets {
                     tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
                 }
                 Err(error) => {
-                    let why = format!("failed to {error}");
+                    let why = error.to_string();
                     self.readiness.wrong(Part::Sockets, why.as_str());
                     if logged.replace(why.clone()).is_none_or(|before| before != why) {
                         tracing::error!(target: "cni-agent", "{why}");

@@ -36,15 +36,15 @@ const READ_SIZE: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Nobody listens; what a node without an agent looks like.
-    #[error("find an agent at its socket")]
+    #[error("failed to find an agent at its socket")]
     Absent,
     /// The runtime passed no `K8S_POD_UID`: the agent may still know a deleted pod of the same name.
     #[error(
-        "ask the agent: the runtime passed no K8S_POD_UID, and a deleted pod of the same name may be known"
+        "failed to ask the agent: the runtime passed no K8S_POD_UID, and a deleted pod of the same name may be known"
     )]
     NoUid,
     /// The socket may not be connected to.
-    #[error("connect to the agent at {}: {reason}", socket.display())]
+    #[error("failed to connect to the agent at {}: {reason}", socket.display())]
     Denied {
         /// The socket.
         socket: Box<Path>,
@@ -52,10 +52,10 @@ pub enum AgentError {
         reason: Errno,
     },
     /// A system call failed.
-    #[error("talk to the agent: {0}")]
+    #[error("failed to talk to the agent: {0}")]
     Io(#[from] Errno),
     /// The listener runs as another user.
-    #[error("trust the agent's socket: its owner runs as uid {listener}, this plugin as {own}")]
+    #[error("failed to trust the agent's socket: its owner runs as uid {listener}, this plugin as {own}")]
     Stranger {
         /// The listener's uid.
         listener: u32,
@@ -63,16 +63,16 @@ pub enum AgentError {
         own: u32,
     },
     /// No answer in time.
-    #[error("get the agent's answer within {0:?}")]
+    #[error("failed to get the agent's answer within {0:?}")]
     Late(Duration),
     /// The agent hung up first.
-    #[error("get the agent's answer: it closed the connection")]
+    #[error("failed to get the agent's answer: it closed the connection")]
     Closed,
     /// The answer is not a line that we can read, or the question is none that may be sent.
-    #[error("{0}")]
+    #[error("failed to {0}")]
     Line(#[from] LineError),
     /// The reply is written in a version that we did not offer.
-    #[error("read the agent's answer: it is of version {0}, newer than asked for")]
+    #[error("failed to read the agent's answer: it is of version {0}, newer than asked for")]
     Newer(u32),
 }
 

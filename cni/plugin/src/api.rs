@@ -38,7 +38,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 pub enum ApiError {
     /// 401 or 403.
     #[error(
-        "read the pod from the API server: it answered {status}; look at the token in the agent's kubeconfig, at the agent that \
+        "failed to read the pod from the API server: it answered {status}; look at the token in the agent's kubeconfig, at the agent that \
          renews it and at the agent's right to get pods"
     )]
     Denied {
@@ -46,20 +46,20 @@ pub enum ApiError {
         status: u16,
     },
     /// The server is another than the kubeconfig says, or the kubeconfig is unusable.
-    #[error("read the pod from the API server: failed to {0}")]
+    #[error("failed to read the pod from the API server: {0}")]
     Unusable(HttpError),
     /// An answer that no further request would change.
-    #[error("read the pod from the API server: it answered {status}")]
+    #[error("failed to read the pod from the API server: it answered {status}")]
     Refused {
         /// The status.
         status: u16,
     },
     /// The pod's name or namespace is none.
-    #[error("ask for the pod: {0:?} is not a name that Kubernetes allows")]
+    #[error("failed to ask for the pod: {0:?} is not a name that Kubernetes allows")]
     Name(String),
     /// No usable answer by the deadline.
     #[error(
-        "read the pod from the API server: gave up after {attempts} requests in {spent:.1?}; last: {last}"
+        "failed to read the pod from the API server: gave up after {attempts} requests in {spent:.1?}; last: {last}"
     )]
     GaveUp {
         attempts: u32,
@@ -90,7 +90,7 @@ pub enum Retriable {
     #[error("its answer is not this pod")]
     Garbage,
     /// No answer.
-    #[error("failed to {0}")]
+    #[error("{0}")]
     Http(HttpError),
 }
 

@@ -39,7 +39,7 @@ impl Teller {
 #[derive(Debug, thiserror::Error)]
 pub enum AgentMiss {
     /// It could not be asked.
-    #[error("failed to {0}")]
+    #[error("{0}")]
     Failed(#[from] AgentError),
     /// It does not know the pod, or not the question.
     #[error("it does not know the pod")]
@@ -53,14 +53,14 @@ pub enum AgentMiss {
 #[derive(Debug, thiserror::Error)]
 pub enum ApiMiss {
     /// There is no way to it.
-    #[error("failed to use kubeconfig {}: failed to {error}", path.display())]
+    #[error("failed to use kubeconfig {}: {error}", path.display())]
     Kubeconfig {
         /// The kubeconfig.
         path: PathBuf,
         error: KubeconfigError,
     },
     /// It did not tell.
-    #[error("failed to {0}")]
+    #[error("{0}")]
     Api(#[from] ApiError),
 }
 

@@ -36,19 +36,19 @@ pub struct HttpResponse {
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// Nothing came in time.
-    #[error("get an answer within {0:?}")]
+    #[error("failed to get an answer within {0:?}")]
     Late(Duration),
     /// The connection failed or broke.
-    #[error("talk to it: {0}")]
+    #[error("failed to talk to it: {0}")]
     Connection(io::Error),
     /// The server is not who it must be: asking again does not help.
-    #[error("trust its certificate: {0}")]
+    #[error("failed to trust its certificate: {0}")]
     Certificate(rustls::Error),
     /// Malformed HTTP, or too long.
-    #[error("understand its answer: {0}")]
+    #[error("failed to understand its answer: {0}")]
     Protocol(ureq::Error),
     /// The kubeconfig's certificates or server cannot be used.
-    #[error("use the kubeconfig's {0}")]
+    #[error("failed to use the kubeconfig's {0}")]
     Setup(&'static str),
 }
 

@@ -82,14 +82,14 @@ impl fmt::Debug for SecretBytes {
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     /// A file could not be read.
-    #[error("read {}: {source}", path.display())]
+    #[error("failed to read {}: {source}", path.display())]
     Read {
         /// The kubeconfig, or a file that it names.
         path: PathBuf,
         source: io::Error,
     },
     /// Neither YAML nor JSON.
-    #[error("parse it, near line {line}, column {column}")]
+    #[error("failed to parse it, near line {line}, column {column}")]
     Syntax {
         /// Line, from 1.
         line: usize,
@@ -97,13 +97,13 @@ pub enum KubeconfigError {
         column: usize,
     },
     /// A field of another type.
-    #[error("parse it: {key} is not what belongs there")]
+    #[error("failed to parse it: {key} is not what belongs there")]
     Shape {
         /// The field.
         key: &'static str,
     },
     /// `current-context`, or what it names, is not there.
-    #[error("find the {kind} {name:?} in it")]
+    #[error("failed to find the {kind} {name:?} in it")]
     Missing {
         /// `context`, `cluster` or `user`.
         kind: &'static str,
@@ -111,19 +111,23 @@ pub enum KubeconfigError {
         name: String,
     },
     /// The server is not an URL that we can use.
-    #[error("use its server: it must start with http:// or https://")]
+    #[error("failed to use its server: it must start with http:// or https://")]
     Server,
     /// Base64 that is none.
-    #[error("decode its {0}: not base64")]
+    #[error("failed to decode its {0}: not base64")]
     Base64(&'static str),
     /// TLS without anything to check it against.
-    #[error("trust its server: neither certificate-authority(-data) nor insecure-skip-tls-verify is set")]
+    #[error(
+        "failed to trust its server: neither certificate-authority(-data) nor insecure-skip-tls-verify is set"
+    )]
     NoAuthority,
     /// A way to log in that needs another program.
-    #[error("log in as it says: {0} is not supported, only token, tokenFile and client certificates are")]
+    #[error(
+        "failed to log in as it says: {0} is not supported, only token, tokenFile and client certificates are"
+    )]
     Login(&'static str),
     /// A certificate without a key, or the reverse.
-    #[error("use its client certificate: certificate and key must both be set")]
+    #[error("failed to use its client certificate: certificate and key must both be set")]
     HalfClient,
 }
 
@@ -300,20 +304,20 @@ mod tests {
         let of = |from: &str, to: &str| load_text(&YAML.replace(from, to)).unwrap_err().to_string();
         assert_eq!(
             of("current-context: istio-cni-context", "current-context: x"),
-            "find the context \"x\" in it"
+            "failed to find the context \"x\" in it"
         );
-        assert_eq!(of("cluster: local", "cluster: y"), "find the cluster \"y\" in it");
-        assert_eq!(of("user: istio-cni\n", "user: z\n"), "find the user \"z\" in it");
+        assert_eq!(of("cluster: local", "cluster: y"), "failed to find the cluster \"y\" in it");
+        assert_eq!(of("user: istio-cni\n", "user: z\n"), "failed to find the user \"z\" in it");
         assert_eq!(of("https://[10.96.0.1]:443/", "10.96.0.1"), KubeconfigError::Server.to_string());
-        assert_eq!(of("Q0EK", "\"*\""), "decode its certificate-authority-data: not base64");
+        assert_eq!(of("Q0EK", "\"*\""), "failed to decode its certificate-authority-data: not base64");
         assert_eq!(
             of("    certificate-authority-data: Q0EK\n", ""),
             KubeconfigError::NoAuthority.to_string()
         );
         assert_eq!(of("token: \"s3cret\"", "exec: {command: x}"), KubeconfigError::Login("exec").to_string());
-        assert_eq!(load_text("").unwrap_err().to_string(), "find the context \"\" in it");
+        assert_eq!(load_text("").unwrap_err().to_string(), "failed to find the context \"\" in it");
         let gone = load(Path::new("/nonexistent/k")).unwrap_err().to_string();
-        assert!(gone.starts_with("read /nonexistent/k: "), "{gone}");
+        assert!(gone.starts_with("failed to read /nonexistent/k: "), "{gone}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn agent_is_ready(call: &Call<'_>, conf: &NetConf) -> Result<(), CniError> {
     match call.agent.send(&socket, question, ASK_LIMIT).and_then(|answer| answer.wait()) {
         Ok(_) => Ok(()),
         Err(error) => {
-            Err(CniError::new(Code::NOT_AVAILABLE, format!("the node agent is not ready: failed to {error}"))
+            Err(CniError::new(Code::NOT_AVAILABLE, format!("the node agent is not ready: {error}"))
                 .with_details(format!("asked at {}", socket.display())))
         }
     }

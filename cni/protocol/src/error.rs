@@ -79,13 +79,7 @@ impl CniError {
     /// An error with the message `what` and the chain of causes.
     #[must_use]
     pub fn caused(code: Code, what: &str, cause: &dyn std::error::Error) -> Self {
-        let mut msg = what.to_owned();
-        let mut next = Some(cause);
-        while let Some(error) = next {
-            msg.push_str(&format!(": {error}"));
-            next = error.source();
-        }
-        Self::new(code, msg)
+        Self::new(code, format!("{what}: {}", with_sources(cause)))
     }
 
     /// The same error with `details`.

@@ -42,10 +42,10 @@ fn nothing_is_done_while_it_is_not_known_what_runtimes_read_first() {
     let (entry, made, able) = (entry(), BTreeSet::new(), BTreeSet::new());
     let plan = |chain: &ChainSettings, denied: &str| {
         let mut now = directory(&[("20-calico.conflist", CALICO)]);
-        now.files.insert(denied.to_owned(), Content::Denied("read it".to_owned()));
+        now.files.insert(denied.to_owned(), Content::Denied("failed to read it".to_owned()));
         DesiredConflist { chain, entry: &entry, made: &made, able: &able }.plan(&now)
     };
-    let unknown = Err(NotRight::Denied("read it".to_owned()));
+    let unknown = Err(NotRight::Denied("failed to read it".to_owned()));
     let owned = ChainSettings { owned: true, ..chain() };
     let named = ChainSettings { conf_name: "20-calico.conflist".to_owned(), ..chain() };
     let alone = ChainSettings { chained: false, conf_name: "10-net.conf".to_owned(), ..chain() };

@@ -84,9 +84,8 @@ impl DirectorySnapshot {
     pub fn valid<'a>(&'a self, name: &str) -> Result<Document<'a>, Unusable> {
         let text = match self.files.get(name) {
             None => return Err(Unusable::Absent),
-            Some(Content::Unreadable(why) | Content::Denied(why)) => {
-                return Err(Unusable::Unreadable(why.clone()));
-            }
+            Some(Content::Unreadable(why)) => return Err(Unusable::Unreadable(why.clone())),
+            Some(Content::Denied(why)) => return Err(Unusable::Denied(why.clone())),
             Some(Content::Text(text)) => text,
         };
         taken(name, text)
@@ -127,6 +126,9 @@ pub enum Unusable {
     /// Its content cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
+    /// Permission denied; the error names the file.
+    #[error("{0}")]
+    Denied(String),
     /// Its extension is ignored by runtimes.
     #[error("its name ends neither in .conflist nor in .conf or .json")]
     Name,

@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 /// A failed file operation.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} {}: {cause}{}", path.display(), remedy(cause))]
+#[error("failed to {doing} {}: {cause}{}", path.display(), remedy(cause))]
 pub struct FileError {
     /// Operation.
     pub doing: Doing,

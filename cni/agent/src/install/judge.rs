@@ -83,11 +83,11 @@ impl Judge {
         let (report, readiness) = (&look.report, &context.readiness);
         match &report.binaries {
             Ok(_) => readiness.right(Part::Binaries),
-            Err(error) => readiness.wrong(Part::Binaries, format!("failed to {error}")),
+            Err(error) => readiness.wrong(Part::Binaries, error.to_string()),
         }
         match &report.kubeconfig {
             Ok(_) => readiness.right(Part::Kubeconfig),
-            Err(error) => readiness.wrong(Part::Kubeconfig, format!("failed to {error}")),
+            Err(error) => readiness.wrong(Part::Kubeconfig, error.to_string()),
         }
         match &report.conflist {
             Ok(_) => readiness.right(Part::Conflist),
@@ -166,10 +166,10 @@ fn tell_fight(file: &str, rival: Rival, context: &InstallContext) {
 /// Metric label, and the error's text.
 fn outcome(report: &PassReport) -> (InstallResult, Option<String>) {
     if let Err(error) = &report.binaries {
-        return (InstallResult::CopyBinariesFailure, Some(format!("failed to {error}")));
+        return (InstallResult::CopyBinariesFailure, Some(error.to_string()));
     }
     if let Err(error) = &report.kubeconfig {
-        return (InstallResult::CreateKubeconfigFailure, Some(format!("failed to {error}")));
+        return (InstallResult::CreateKubeconfigFailure, Some(error.to_string()));
     }
     match &report.conflist {
         Err(error) => (InstallResult::CreateCniConfigFailure, Some(error.to_string())),

@@ -132,7 +132,7 @@ fn the_credentials_say_what_kubelet_gave() {
     fs::remove_file(node.at("account/token")).unwrap();
     let report = node.pass();
     let why = report.kubeconfig.unwrap_err().to_string();
-    assert!(why.starts_with("read ") && why.contains("account/token"), "{why}");
+    assert!(why.starts_with("failed to read ") && why.contains("account/token"), "{why}");
     assert!(report.conflist.is_ok(), "a token that is missing for a while takes nothing away");
     assert_eq!(read(&node)["users"][0]["user"]["token"], "newer");
 }

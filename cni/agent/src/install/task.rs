@@ -34,7 +34,7 @@ pub struct InstallContext {
 /// End of the task without cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "keep the plugin installed: {} was deleted on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
+    "failed to keep the plugin installed: {} was deleted on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
 )]
 pub struct Orphaned(pub PathBuf);
 

@@ -95,7 +95,7 @@ fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> 
     }
     for (_, why) in now.denied() {
         named = true;
-        summary.kept.push(format!("whatever of ours is in a configuration: failed to {why}"));
+        summary.kept.push(format!("whatever of ours is in a configuration: {why}"));
     }
     for name in leave::unreadable(&now) {
         summary.kept.push(format!(
@@ -142,7 +142,7 @@ fn binaries(settings: &Settings, binary: BinaryRemoval, summary: &mut Summary) {
             Ok(Uses { live, .. }) => Some(format!(
                 "the runtime will call it once more for {live} pods (install-cni --purge removes it)"
             )),
-            Err(error) => Some(format!("the runtime may still need it: failed to {error}")),
+            Err(error) => Some(format!("the runtime may still need it: {error}")),
         };
         if let Some(why) = why {
             summary.kept.push(format!("{BINARY}: {why}"));

@@ -21,7 +21,7 @@ pub(super) fn of_event(level: &tracing::Level) -> Option<Level> {
 /// Malformed `--log_output_level`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "read log level `{0}`: it is <scope>:<level> or <level>, levels are debug, info, warn, error, fatal and none"
+    "failed to read log level `{0}`: it is <scope>:<level> or <level>, levels are debug, info, warn, error, fatal and none"
 )]
 pub struct LevelsError(String);
 

@@ -17,16 +17,16 @@ const LIMIT: u64 = 4 * 1024 * 1024;
 /// Failure of the child process.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    #[error("start {}: {reason}", path.display())]
+    #[error("failed to start {}: {reason}", path.display())]
     Start { path: PathBuf, reason: std::io::Error },
     /// Its pipes broke.
-    #[error("talk to the process in the namespace: {0}")]
+    #[error("failed to talk to the process in the namespace: {0}")]
     Talk(std::io::Error),
     /// It was killed after its deadline.
-    #[error("get an answer from the process in the namespace within {0:?}")]
+    #[error("failed to get an answer from the process in the namespace within {0:?}")]
     Deadline(Duration),
     /// Malformed answer.
-    #[error("read the answer of the process in the namespace")]
+    #[error("failed to read the answer of the process in the namespace")]
     Malformed(#[from] serde_json::Error),
 }
 

@@ -74,7 +74,7 @@ impl RepairContext {
     fn rules(&self, settings: &Settings) -> Option<Rules> {
         let refused = match Rules::read(settings) {
             Ok(rules) => return Some(rules),
-            Err(error) => format!("failed to {error}; repair goes on as before"),
+            Err(error) => format!("{error}; repair goes on as before"),
         };
         tracing::error!(target: "cni-repair", "{refused}");
         let node = About::Node(settings.repair.node_name.clone());
@@ -293,7 +293,7 @@ async fn repair(context: RepairContext, pod: Enrolled) -> ActionResult {
     match answer.map(|answer| answer.outcomes.into_iter().next()) {
         Ok(Some(outcome)) => ActionResult::Repaired(outcome),
         Ok(None) => ActionResult::Failed("the process in the namespace said nothing".to_owned()),
-        Err(error) => ActionResult::Failed(format!("failed to {error}")),
+        Err(error) => ActionResult::Failed(error.to_string()),
     }
 }
 
@@ -303,7 +303,7 @@ async fn look(context: RepairContext, pods: Vec<Enrolled>) -> Vec<PodOutcome> {
     match context.program.ask(&request, LOOK_LIMIT).await {
         Ok(answer) => answer.outcomes,
         Err(error) => {
-            tracing::warn!(target: "cni-repair", pods = pods.len(), "failed to look at pods' rules: failed to {error}");
+            tracing::warn!(target: "cni-repair", pods = pods.len(), "failed to look at pods' rules: {error}");
             Vec::new()
         }
     }

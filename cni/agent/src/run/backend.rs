@@ -25,7 +25,7 @@ fn record(settings: &Settings) {
             tracing::warn!(target: "cni-agent", why, "no back end is recorded for this node");
             return match files::remove(&path) {
                 Ok(()) => {}
-                Err(error) => tracing::warn!(target: "cni-agent", "failed to {error}"),
+                Err(error) => tracing::warn!(target: "cni-agent", "{error}"),
             };
         }
     };
@@ -34,7 +34,7 @@ fn record(settings: &Settings) {
             let record = text.lines().next().unwrap_or_default();
             tracing::info!(target: "cni-agent", record, "recorded this node's back end");
         }
-        Err(error) => tracing::warn!(target: "cni-agent", "failed to {error}"),
+        Err(error) => tracing::warn!(target: "cni-agent", "{error}"),
     }
 }
 

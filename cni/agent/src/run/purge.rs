@@ -20,12 +20,12 @@ pub(super) fn run(loaded: &Loaded, bin_dirs: Vec<PathBuf>, binary: BinaryRemoval
 
 fn report(purged: &Purged, out: &mut dyn Write) -> ExitCode {
     let Purged { summary, looked, absent, blind } = purged;
-    let lines = summary.done.iter().map(|what| ("removed", what.clone()));
-    let lines = lines.chain(summary.kept.iter().map(|what| ("kept", what.clone())));
-    let lines = lines.chain(summary.errors.iter().map(|error| ("failed to", error.to_string())));
+    let lines = summary.done.iter().map(|what| format!("removed {what}"));
+    let lines = lines.chain(summary.kept.iter().map(|what| format!("kept {what}")));
+    let lines = lines.chain(summary.errors.iter().map(ToString::to_string));
     let mut count = 0;
-    for (verb, what) in lines {
-        let _ = writeln!(out, "{verb} {what}");
+    for line in lines {
+        let _ = writeln!(out, "{line}");
         count += 1;
     }
     let list = |paths: &[PathBuf]| {

@@ -13,7 +13,7 @@ use crate::files::remedy;
 
 /// The socket cannot be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("listen at {}: {source}{}", path.display(), remedy(source))]
+#[error("failed to listen at {}: {source}{}", path.display(), remedy(source))]
 pub struct SocketError {
     path: PathBuf,
     source: io::Error,
@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn a_missing_directory_is_named() {
         let error = open(Path::new("/nonexistent/agent.sock"), 0o600).unwrap_err().to_string();
-        assert!(error.starts_with("listen at /nonexistent/agent.sock: "), "{error}");
+        assert!(error.starts_with("failed to listen at /nonexistent/agent.sock: "), "{error}");
         assert!(error.ends_with("; see that it exists on the node and is mounted"), "{error}");
     }
 }

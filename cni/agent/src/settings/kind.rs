@@ -28,7 +28,7 @@ pub enum Problem {
     Selectors(String),
     #[error("allowed is a JSON object of type istio-cni: {0}")]
     Template(template::TemplateError),
-    #[error("failed to {0}")]
+    #[error("{0}")]
     Levels(LevelsError),
     /// Of [`Kind::OneOf`].
     #[error("allowed are {}", listed(.0))]

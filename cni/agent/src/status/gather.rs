@@ -91,7 +91,7 @@ fn conflist(settings: &Settings) -> Conflist {
     let (entry, now) = match (wanted, directory::read(&settings.places.net_dir)) {
         (Ok(entry), Ok(now)) => (entry, now),
         (Err(error), _) => return Conflist { problem: Some(error.to_string()), ..seen },
-        (_, Err(error)) => return Conflist { problem: Some(format!("failed to {error}")), ..seen },
+        (_, Err(error)) => return Conflist { problem: Some(error.to_string()), ..seen },
     };
     seen.usable = now.usable().map(|(name, _)| name.to_owned()).collect();
     let plan =

@@ -103,7 +103,7 @@ pub struct TaintOptions {
 pub enum OptionsError {
     /// A leader would act while another one may lead.
     #[error(
-        "use --lease-duration {duration:?}, --lease-renew {renew:?} and --lease-retry {retry:?}: each must be longer than the next one, and the first at least 1s"
+        "failed to use --lease-duration {duration:?}, --lease-renew {renew:?} and --lease-retry {retry:?}: each must be longer than the next one, and the first at least 1s"
     )]
     Times {
         /// `--lease-duration`
@@ -114,7 +114,7 @@ pub enum OptionsError {
         retry: Duration,
     },
     /// Malformed boolean variable.
-    #[error("use TAINT_RUN-AS-DAEMON={0:?} from the environment: it must be true or false")]
+    #[error("failed to use TAINT_RUN-AS-DAEMON={0:?} from the environment: it must be true or false")]
     Daemon(String),
 }
 

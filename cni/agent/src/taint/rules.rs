@@ -35,7 +35,7 @@ impl fmt::Display for Rule {
 pub enum RuleError {
     /// Not a list of entries.
     #[error(
-        "read key {key:?} of the ConfigMap: it is no YAML list of {{name, namespace, selector}}: {why}; it says {value:?}"
+        "failed to read key {key:?} of the ConfigMap: it is no YAML list of {{name, namespace, selector}}: {why}; it says {value:?}"
     )]
     Yaml {
         key: String,
@@ -45,7 +45,7 @@ pub enum RuleError {
         value: String,
     },
     #[error(
-        "read key {key:?} of the ConfigMap: selector {selector:?} of entry {name:?} is none: expected label=value, label!=value, label in (a, b), label notin (a, b), label or !label, by comma"
+        "failed to read key {key:?} of the ConfigMap: selector {selector:?} of entry {name:?} is none: expected label=value, label!=value, label in (a, b), label notin (a, b), label or !label, by comma"
     )]
     Selector { key: String, name: String, selector: String },
 }

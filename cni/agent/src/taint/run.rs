@@ -41,10 +41,10 @@ const ONCE_LIMIT: Duration = Duration::from_secs(300);
 /// Failure of the controller.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
-    #[error("failed to {0}")]
+    #[error("{0}")]
     Options(#[from] OptionsError),
     /// Malformed `ConfigMap`.
-    #[error("cannot follow ConfigMap {}/{}: failed to {error}", place.namespace, place.name)]
+    #[error("cannot follow ConfigMap {}/{}: {error}", place.namespace, place.name)]
     Rules { place: NamespacedName, error: Box<RuleError> },
     /// It does not exist.
     #[error("there is no ConfigMap {}/{}, which says what nodes need", .0.namespace, .0.name)]

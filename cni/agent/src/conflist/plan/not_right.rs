@@ -17,7 +17,7 @@ pub enum NotRight {
     #[error("{name}: {why}; correct it")]
     Refused { name: String, why: Unusable },
     /// Permission denied: the order of files is not known.
-    #[error("failed to {0}")]
+    #[error("{0}")]
     Denied(String),
     /// Runtimes read another file first.
     #[error(
