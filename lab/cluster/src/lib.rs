@@ -200,11 +200,13 @@ pub trait Node: Send + Sync {
     }
 
     /// Every plugin call so far: chain position order, with answers.
-    fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)>;
+    fn cni_calls(&self) -> Result<Vec<(CniCall, CniAnswer)>, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: "see the runtime call its plugins".to_owned() })
+    }
 
     /// Its directories, where the tier has them in reach.
-    fn paths(&self) -> Option<NodePaths> {
-        None
+    fn paths(&self) -> Result<NodePaths, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: "open a node's directories".to_owned() })
     }
 
     /// Its default network: base plugin and plugin under test, for [`Node::write_conflist`] after edits.
@@ -245,8 +247,10 @@ pub trait Workload: Send + Sync {
     /// The pod's addresses.
     fn addresses(&self) -> Vec<IpAddr>;
 
-    /// The path of its network namespace.
-    fn netns(&self) -> String;
+    /// The path of its network namespace, where it is in reach of this process.
+    fn netns(&self) -> Result<String, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: "enter a pod's network from here".to_owned() })
+    }
 
     /// Sends traffic from inside the pod; returns who answered.
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError>;

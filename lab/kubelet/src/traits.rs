@@ -117,12 +117,12 @@ impl Node for NetnsNode {
         Ok(self.chain.call_on(call, kernel).await?)
     }
 
-    fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)> {
-        self.chain.calls()
+    fn cni_calls(&self) -> Result<Vec<(CniCall, CniAnswer)>, LabError> {
+        Ok(self.chain.calls())
     }
 
-    fn paths(&self) -> Option<NodePaths> {
-        Some(self.paths.clone())
+    fn paths(&self) -> Result<NodePaths, LabError> {
+        Ok(self.paths.clone())
     }
 
     fn network(&self) -> Value {

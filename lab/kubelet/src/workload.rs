@@ -72,8 +72,8 @@ impl Workload for NetnsWorkload {
         serde_json::from_slice(&output.stdout).map_err(|_| self.complained(&output).into())
     }
 
-    fn netns(&self) -> String {
-        self.place().display().to_string()
+    fn netns(&self) -> Result<String, LabError> {
+        Ok(self.place().display().to_string())
     }
 
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {

@@ -215,7 +215,8 @@ impl RemoteNode {
                 }
                 event = events.try_next() => {
                     let event = event?.ok_or_else(ended)?;
-                    if let (Some(start), Some(pod)) = (sandbox_failure(&event), last.clone()) {
+                    let start = last.as_ref().and_then(|pod| sandbox_failure(&event, pod));
+                    if let (Some(start), Some(pod)) = (start, last.take()) {
                         return Ok((pod, start));
                     }
                 }
@@ -269,10 +270,6 @@ impl Node for RemoteNode {
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
         Err(Error::Unsupported(format!("call {} outside of a pod's life", call.plugin)).into())
-    }
-
-    fn cni_calls(&self) -> Vec<(CniCall, CniAnswer)> {
-        Vec::new()
     }
 }
 

@@ -51,7 +51,7 @@ impl<'a> Program<'a> {
 }
 
 impl Hand {
-    /// Takes the hand at the far end of a stream, once it has said that it is ready.
+    /// Takes the hand at the far end of a stream, once it has said that it is ready. `connection` is kept as long as the streams are.
     ///
     /// # Errors
     /// It says something else, or nothing.
@@ -59,6 +59,7 @@ impl Hand {
         node: &str,
         from: impl AsyncRead + Send + Unpin + 'static,
         to: impl AsyncWrite + Send + Unpin + 'static,
+        connection: impl Send + 'static,
     ) -> Result<Self, Error> {
         let failed = |why: String| Error::Hand { node: node.to_owned(), why };
         let mut lines = BufReader::new(from).lines();
@@ -70,7 +71,10 @@ impl Hand {
             Err(_) => return Err(failed(format!("it says nothing within {HANGING:?}"))),
         }
         let (orders, asked) = mpsc::unbounded_channel();
-        tokio::spawn(attend(lines, to, asked));
+        tokio::spawn(async move {
+            attend(lines, to, asked).await;
+            drop(connection);
+        });
         Ok(Self { node: node.to_owned(), orders })
     }
 
@@ -156,7 +160,7 @@ mod tests {
                 to.write_all((serde_json::to_string(&done).unwrap() + "\n").as_bytes()).await.unwrap();
             }
         });
-        let hand = Hand::over("node-1", from, to).await.unwrap();
+        let hand = Hand::over("node-1", from, to, ()).await.unwrap();
         let run = |words| hand.run(Program::in_pod([10, 0, 0, 1].into(), words, Duration::from_secs(5)));
         let (one, two) = tokio::join!(run(&["one"]), run(&["two"]));
         assert_eq!((one.unwrap().stdout, two.unwrap().stdout), ("one".to_owned(), "two".to_owned()));
@@ -170,7 +174,7 @@ mod tests {
         let (mut theirs, ours) = tokio::io::duplex(64);
         theirs.write_all(b"bash: workload: not found\n").await.unwrap();
         let (from, to) = tokio::io::split(ours);
-        let error = Hand::over("node-1", from, to).await.unwrap_err().to_string();
+        let error = Hand::over("node-1", from, to, ()).await.unwrap_err().to_string();
         assert!(error.contains("workload: not found"), "{error}");
     }
 }

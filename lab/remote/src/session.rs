@@ -213,7 +213,7 @@ async fn place_hand(client: &Client, own: &str, node: &str, options: &SessionOpt
     let (Some(from), Some(to)) = (attached.stdout(), attached.stdin()) else {
         return Err(Error::Hand { node: node.to_owned(), why: "its streams are not there".to_owned() });
     };
-    Hand::over(node, from, to).await
+    Hand::over(node, from, to, attached).await
 }
 
 /// Removes every namespace of a run, and waits until they are gone.

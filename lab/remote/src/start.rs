@@ -69,9 +69,11 @@ fn failure(container: &ContainerStatus, not_started: bool, message: String) -> O
     }
 }
 
-/// Failure of a sandbox, by an event of its pod. The runtime's message does not have the plugin's code.
-pub(crate) fn sandbox_failure(event: &Event) -> Option<PodStart> {
-    (event.reason.as_deref() == Some(NO_SANDBOX))
+/// Failure of a pod's sandbox, by an event. One of a former pod of that name says nothing about this one. The runtime's message does not have
+/// the plugin's code.
+pub(crate) fn sandbox_failure(event: &Event, pod: &Pod) -> Option<PodStart> {
+    let is_its = event.involved_object.uid == pod.metadata.uid;
+    (is_its && event.reason.as_deref() == Some(NO_SANDBOX))
         .then(|| PodStart::SandboxFailed { code: None, message: event.message.clone().unwrap_or_default() })
 }
 
@@ -130,5 +132,18 @@ mod tests {
         let status = json!({ "name": "app", "image": "lab:1", "state": { "waiting": waits } });
         let found = of(&json!({ "containerStatuses": [status] }));
         assert_eq!(found, Progress::NoImage("lab:1: ErrImagePull: not found".to_owned()));
+    }
+
+    #[test]
+    fn an_event_of_a_former_pod_of_that_name_is_no_failure() {
+        let pod = |uid: &str| serde_json::from_value::<Pod>(json!({ "metadata": { "uid": uid } })).unwrap();
+        let event = json!({
+            "metadata": {}, "reason": "FailedCreatePodSandBox", "message": "no",
+            "involvedObject": { "uid": "1" },
+        });
+        let event: Event = serde_json::from_value(event).unwrap();
+        assert_eq!(sandbox_failure(&event, &pod("2")), None);
+        let failed = PodStart::SandboxFailed { code: None, message: "no".to_owned() };
+        assert_eq!(sandbox_failure(&event, &pod("1")), Some(failed));
     }
 }

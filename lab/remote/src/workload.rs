@@ -71,10 +71,6 @@ impl Workload for RemotePod {
         self.addresses.clone()
     }
 
-    fn netns(&self) -> String {
-        format!("network of pod {}/{}", self.pod.namespace, self.pod.name)
-    }
-
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {
         let mut answers = self.run_client(std::slice::from_ref(traffic)).await?;
         answers.pop().ok_or_else(|| Error::Missing("answer".to_owned()).into())

@@ -57,7 +57,7 @@ fn denied(world: &LabWorld) -> Option<String> {
 /// Back ends of the plugin's ADDs with their reasons, once each, in order.
 fn back_ends(world: &LabWorld) -> Vec<String> {
     let Some(tier) = world.cluster.as_deref() else { return Vec::new() };
-    let calls = (**tier).nodes().into_iter().flat_map(cluster::Node::cni_calls);
+    let calls = (**tier).nodes().into_iter().flat_map(calls_of);
     let mut all: Vec<String> = Vec::new();
     for taken in calls.filter_map(|(_, answer)| taken(&answer)) {
         if !all.contains(&taken) {
@@ -67,13 +67,18 @@ fn back_ends(world: &LabWorld) -> Vec<String> {
     all
 }
 
+/// Plugin calls of a node, where they are seen.
+fn calls_of(node: &dyn cluster::Node) -> Vec<(cluster::CniCall, cluster::CniAnswer)> {
+    node.cni_calls().unwrap_or_default()
+}
+
 /// Writes everything that is known of a world. A file that cannot be written is missing; the verdict stays.
 async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> {
     let mut files = vec![("traffic.json", json(&world.traffic)), ("objects.json", json(&world.objects))];
     if let Some(tier) = world.cluster.as_deref() {
         let cluster: &dyn Cluster = &**tier;
         files.push(("api.log", cluster.api_requests().join("\n") + "\n"));
-        let calls: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::cni_calls).collect();
+        let calls: Vec<_> = cluster.nodes().into_iter().flat_map(calls_of).collect();
         files.push(("cni-calls.txt", calls_text(&calls)));
         let asked: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::agent_requests).collect();
         files.push(("agent-requests.json", json(&asked)));
@@ -123,7 +128,7 @@ fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
 /// Content of the configuration directories, and other files of the nodes.
 fn node_files(cluster: &dyn Cluster) -> String {
     let mut text = String::new();
-    for paths in cluster.nodes().into_iter().filter_map(cluster::Node::paths) {
+    for paths in cluster.nodes().into_iter().filter_map(|node| node.paths().ok()) {
         for directory in [paths.conf_dir, paths.bin_dir, paths.run_dir, paths.cache_dir.join("results")] {
             for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let _ = writeln!(text, "== {}", entry.path().display());
@@ -144,7 +149,7 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
     for name in world.starts.keys() {
         let Some(pod) = world.pods.get(name) else { continue };
         let Ok(workload) = cluster.workload(&pod.namespace, name).await else { continue };
-        let _ = writeln!(rules, "== {name} ({})", workload.netns());
+        let _ = writeln!(rules, "== {name} ({})", workload.netns().unwrap_or_default());
         match workload.rules().await {
             Ok(all) => all.iter().for_each(|rule| rules.push_str(&rule_line(rule))),
             Err(error) => rules.push_str(&format!("{error}\n")),

@@ -104,7 +104,7 @@ pub struct Plugin {
 impl Plugin {
     fn add(&self, name: &str, backend: Backend) -> anyhow::Result<CniCall> {
         let node = self.seat.tier.node()?;
-        let paths = node.paths().context("the node's files are out of reach")?;
+        let paths = node.paths()?;
         let network = node.network();
         let plugins = network["plugins"].as_array().context("the network has no plugins")?;
         let mut conf = plugins.iter().find(|plugin| plugin["type"] == PLUGIN).context("no plugin")?.clone();

@@ -29,7 +29,7 @@ pub(crate) async fn a_failing_chain_is_undone_and_can_be_tried_again() {
     let PodStart::SandboxFailed { code, message } = start else { panic!("{start:?}") };
     assert_eq!(code, Some(11));
     assert!(message.ends_with(r#"plugin type="broken" failed (add): not now"#), "{message}");
-    let calls = lab.node().cni_calls();
+    let calls = lab.node().cni_calls().unwrap();
     assert_eq!(commands(&calls), ["lab-net ADD", "broken ADD", "broken DEL", "lab-net DEL"]);
     let paths = lab.node().paths().unwrap();
     assert_eq!(fs::read_dir(&paths.netns_dir).unwrap().count(), 0);
@@ -42,7 +42,7 @@ pub(crate) async fn a_failing_chain_is_undone_and_can_be_tried_again() {
     let again = lab.node().retry_pod(&PodName::new("default", "p"), SOON).await.unwrap();
     assert!(matches!(again, PodStart::Running { .. }), "{again:?}");
     let ids: Vec<_> =
-        lab.node().cni_calls().iter().map(|(call, _)| call.env["CNI_CONTAINERID"].clone()).collect();
+        lab.node().cni_calls().unwrap().iter().map(|(call, _)| call.env["CNI_CONTAINERID"].clone()).collect();
     assert_ne!(ids[0], ids[4], "another attempt is another sandbox");
     lab.cluster.stop().await.unwrap();
 }
@@ -51,7 +51,7 @@ pub(crate) async fn calls_carry_what_the_kubelet_sets() {
     let lab = Lab::start().await;
     lab.running("p", one("pause")).await;
     let pod = lab.cluster.api().pod("default", "p").unwrap();
-    let (call, answer) = lab.node().cni_calls().remove(0);
+    let (call, answer) = lab.node().cni_calls().unwrap().remove(0);
     let id = &call.env["CNI_CONTAINERID"];
     let uid = pod["metadata"]["uid"].as_str().unwrap();
     let args = format!(
@@ -79,13 +79,13 @@ pub(crate) async fn check_status_and_gc_reach_the_plugins() {
     network["cniVersion"] = json!("1.1.0");
     network["plugins"].as_array_mut().unwrap().truncate(1);
     lab.write(&network).await;
-    let netns = lab.running("p", one("pause")).await.netns();
+    let netns = lab.running("p", one("pause")).await.netns().unwrap();
     let call = |call| async { lab.node().runtime_call(call).await.unwrap() };
     let pod = PodName::new("default", "p");
     assert_eq!(call(RuntimeCall::Check(pod.clone())).await, Ok(Value::Null));
     assert_eq!(call(RuntimeCall::Status).await, Ok(Value::Null));
     assert_eq!(call(RuntimeCall::Gc).await, Ok(Value::Null));
-    let (gc, _) = lab.node().cni_calls().pop().unwrap();
+    let (gc, _) = lab.node().cni_calls().unwrap().pop().unwrap();
     let gc: Value = serde_json::from_slice(&gc.stdin).unwrap();
     assert_eq!(gc["cni.dev/valid-attachments"][0]["ifname"], "eth0");
     assert_eq!(gc["cni.dev/valid-attachments"], gc["cni.dev/attachments"]);

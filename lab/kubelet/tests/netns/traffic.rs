@@ -97,7 +97,7 @@ async fn meshed(lab: &Lab, name: &str, mode: &str) -> Box<dyn Workload> {
         netfilter::address::add_loopback_helper().unwrap();
         netfilter::apply(&rules).unwrap();
     };
-    kubelet::netns::inside(pod.netns().as_ref(), apply).await.unwrap();
+    kubelet::netns::inside(pod.netns().unwrap().as_ref(), apply).await.unwrap();
     pod
 }
 

@@ -143,7 +143,7 @@ pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
 /// Paths in the lab of the only node's directories.
 pub async fn paths(world: &mut LabWorld) -> Result<NodePaths, Stop> {
     let tier = world.cluster().await?;
-    tier.node()?.paths().ok_or_else(|| Stop::harness("the node's directories are out of reach"))
+    Ok(tier.node()?.paths()?)
 }
 
 /// True if a pod is ready.

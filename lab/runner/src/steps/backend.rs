@@ -122,7 +122,7 @@ fn node_lock(world: &mut LabWorld) -> Step {
 async fn pod_lock(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    let file = File::open(world.workload(&name).await?.netns()).map_err(Stop::harness)?;
+    let file = File::open(world.workload(&name).await?.netns()?).map_err(Stop::harness)?;
     hold(world, file)
 }
 
@@ -157,7 +157,7 @@ async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
 
 /// Answer to the plugin's last ADD.
 fn last_add(tier: &Tier) -> Result<CniAnswer, Stop> {
-    let calls = tier.node()?.cni_calls();
+    let calls = tier.node()?.cni_calls()?;
     let is_add = |call: &cluster::CniCall| {
         call.plugin == PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|command| command == "ADD")
     };

@@ -24,8 +24,7 @@ pub struct CallPlan {
 #[given(regex = r"^a call of ([A-Z]+)$")]
 async fn a_call(world: &mut LabWorld, command: String) -> Step {
     let tier = world.cluster().await?;
-    let paths =
-        tier.node()?.paths().ok_or_else(|| Stop::Inapplicable("the node's files are out of reach".into()))?;
+    let paths = tier.node()?.paths()?;
     let env = [
         ("CNI_COMMAND", command),
         ("CNI_CONTAINERID", "c0ffee".to_owned()),
@@ -70,7 +69,7 @@ fn missing(world: &mut LabWorld, names: String) -> Step {
 async fn for_pod(world: &mut LabWorld, name: String) -> Step {
     world.it.clone_from(&name);
     world.run_pod(&name).await?;
-    let netns = world.workload(&name).await?.netns();
+    let netns = world.workload(&name).await?.netns()?;
     let namespace = world.pod(&name)?.namespace.clone();
     let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={name}");
     let call = call(world)?;

@@ -71,7 +71,7 @@ fn told(world: &mut LabWorld, code: u32, fragment: String) -> Step {
 /// The plugin was really called, and really succeeded: a chain that leaves it out would be content, too.
 #[then(regex = "^the plugin's last ([A-Z]+) succeeded$")]
 async fn last(world: &mut LabWorld, command: String) -> Step {
-    let calls = world.cluster().await?.node()?.cni_calls();
+    let calls = world.cluster().await?.node()?.cni_calls()?;
     let last = calls.iter().rfind(|(call, _)| {
         call.plugin == PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|found| *found == command)
     });

@@ -68,7 +68,7 @@ pub(super) async fn within(
     workload: &dyn Workload,
     work: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Step {
-    let path = PathBuf::from(workload.netns());
+    let path = PathBuf::from(workload.netns()?);
     let done = move || {
         let netns = Netns::open(path).map_err(|error| error.to_string())?;
         netns.enter(work).map_err(|error| error.to_string())?
@@ -157,7 +157,7 @@ async fn restored(world: &mut LabWorld, tool: String) -> Step {
         let errand = Errand {
             words: vec![format!("{tool}-restore"), "--noflush".to_owned()],
             stdin: text::restore(&rules, family).into_bytes(),
-            netns: Some(workload.netns()),
+            netns: Some(workload.netns()?),
             ..Errand::default()
         };
         let answer = world.cluster().await?.node()?.run(errand).await?;

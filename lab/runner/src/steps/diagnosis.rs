@@ -21,14 +21,14 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
     let workload = world.workload(&name).await?;
     let cluster = world.cluster().await?;
     let node = cluster.node()?;
-    let paths = node.paths().ok_or_else(|| Stop::Inapplicable("the node's files are out of reach".into()))?;
+    let paths = node.paths()?;
     let mut words = vec![PLUGIN.to_owned(), "diagnose".to_owned(), "-o".to_owned(), "json".to_owned()];
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
     if how == " by its process" {
         let pid = workload.process("app").ok_or_else(|| Stop::harness("its app has no process"))?;
         option("--pid", pid.to_string());
     } else {
-        option("--netns", workload.netns());
+        option("--netns", workload.netns()?);
     }
     let object = paths.run_dir.join(format!("{name}.json"));
     match how.as_str() {
@@ -57,7 +57,7 @@ async fn diagnosed_in_container(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     let pod = format!("{}/{name}", world.it()?.namespace);
-    let netns = world.workload(&name).await?.netns();
+    let netns = world.workload(&name).await?.netns()?;
     let file = Path::new(&netns).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let netns = format!("/var/run/netns/{file}");
     let program = format!("/opt/cni/bin/{PLUGIN}");

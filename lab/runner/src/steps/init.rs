@@ -71,7 +71,7 @@ async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
     world.start(&name).await?;
     let pod = world.it()?;
     let owner = if who == "root" { (0, 0) } else { (pod.proxy_uid(), pod.proxy_gid()) };
-    let netns = Some(world.workload(&name).await?.netns());
+    let netns = Some(world.workload(&name).await?.netns()?);
     let words = [vec![TOOL.to_owned()], words(&arguments)].concat();
     let errand = Errand { words, netns, owner, ..Errand::default() };
     world.answer = Some(world.cluster().await?.node()?.run(errand).await?);

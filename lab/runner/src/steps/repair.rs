@@ -109,7 +109,7 @@ async fn former(world: &mut LabWorld) -> Step {
 #[given("no process is in its namespace")]
 async fn no_process(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let path = world.cluster().await?.starting(&namespace, &name).await?.netns();
+    let path = world.cluster().await?.starting(&namespace, &name).await?.netns()?;
     let wanted = Netns::open(path).map_err(Stop::harness)?.id();
     eventually(SOON, async || {
         let processes = std::fs::read_dir("/proc").map_err(Stop::harness)?.flatten();

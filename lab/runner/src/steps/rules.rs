@@ -52,7 +52,7 @@ pub(super) async fn inside<T: Send + 'static>(
 ) -> Result<T, Stop> {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    let path = PathBuf::from(world.workload(&name).await?.netns());
+    let path = PathBuf::from(world.workload(&name).await?.netns()?);
     let done = tokio::task::spawn_blocking(move || {
         Netns::open(path).and_then(|netns| netns.enter(work)).map_err(|error| error.to_string())
     });
@@ -218,7 +218,7 @@ async fn unchanged(world: &mut LabWorld) -> Step {
 
 /// The runtime's ADD call of the plugin for a pod.
 pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
-    let calls = tier.node()?.cni_calls();
+    let calls = tier.node()?.cni_calls()?;
     calls
         .into_iter()
         .map(|(call, _)| call)

@@ -37,7 +37,10 @@ async fn by_the_plugin(world: &mut LabWorld, packets: usize, backend: String) ->
 
 async fn seat(world: &mut LabWorld) -> Result<Seat, Stop> {
     let directory = directory(&world.id);
-    Ok(Seat { tier: world.cluster().await?, runtime: Handle::current(), directory })
+    let tier = world.cluster().await?;
+    // Its pods are namespaces beside the node's.
+    tier.node()?.paths()?;
+    Ok(Seat { tier, runtime: Handle::current(), directory })
 }
 
 async fn judge(

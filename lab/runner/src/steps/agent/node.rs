@@ -103,7 +103,7 @@ fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {
 #[then("its last sandbox was taken down")]
 async fn taken_down(world: &mut LabWorld) -> Step {
     let name = format!("K8S_POD_NAME={};", its_name(world)?.name);
-    let calls = world.cluster().await?.node()?.cni_calls();
+    let calls = world.cluster().await?.node()?.cni_calls()?;
     let mut of_it = calls.iter().filter(|(call, _)| {
         let is = |key: &str, wanted: &str| call.env.get(key).is_some_and(|value| value.contains(wanted));
         is("CNI_COMMAND", "DEL") && is("CNI_ARGS", &name)

@@ -102,7 +102,7 @@ async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
 /// Body of the agent's /metrics.
 async fn metrics(world: &mut LabWorld) -> Result<String, Stop> {
     let pod = agent(world).await?;
-    let netns = world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns();
+    let netns = world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns()?;
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, METRICS)))?;
         stream.set_read_timeout(Some(SOON))?;

@@ -124,7 +124,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let mut found = Vec::new();
     for node in tier.nodes() {
-        let paths = node.paths().ok_or_else(|| Stop::harness("a node's directories are out of reach"))?;
+        let paths = node.paths()?;
         found.extend(left(node.name(), &paths));
     }
     if found.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {}", found.join(", ")))) }
