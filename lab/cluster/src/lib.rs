@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redirect::Redirect;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -126,7 +127,7 @@ impl CniAnswer {
 /// One rule that is in a pod's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveRule {
-    /// `ip`, `ip6` or `inet`.
+    /// `ip`, `ip6` or `inet`; `legacy ip` and `legacy ip6` for tables of legacy iptables.
     pub family: String,
     /// Table.
     pub table: String,
@@ -136,6 +137,8 @@ pub struct LiveRule {
     pub position: usize,
     /// Packets counted.
     pub packets: u64,
+    /// The rule, as tools list it.
+    pub text: String,
 }
 
 /// A cluster with one or more nodes.
@@ -307,6 +310,9 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
-    /// The rules in its namespace, with counters.
+    /// The rules in its namespace, with counters: those of nf_tables, and of the legacy tables that exist.
     async fn rules(&self) -> Result<Vec<LiveRule>, LabError>;
+
+    /// Differences of the rules in its namespace from those that a pod with these parameters wants, a line each.
+    async fn differences(&self, wanted: &Redirect) -> Result<Vec<String>, LabError>;
 }

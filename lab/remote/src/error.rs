@@ -12,7 +12,7 @@ pub const TIER: &str = "kubeconfig";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kubeconfig cannot be used.
-    #[error("kubeconfig {path}: {why}")]
+    #[error("{path} cannot be used: {why}")]
     Kubeconfig { path: String, why: String },
     /// The API server rejected a request.
     #[error("cannot {what}: {source}")]

@@ -159,6 +159,6 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
 }
 
 fn rule_line(rule: &cluster::LiveRule) -> String {
-    let cluster::LiveRule { family, table, chain, position, packets } = rule;
-    format!("{packets:8} {family} {table} {chain} {position}\n")
+    let cluster::LiveRule { family, table, chain, position, packets, text } = rule;
+    format!("{packets:8} {family} {table} {chain} {position} {text}\n")
 }

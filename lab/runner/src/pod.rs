@@ -8,7 +8,7 @@ use anyhow::bail;
 use injector::{Config, InjectError, Placement, Programming, inject};
 use protocol::pod::PodFacts;
 use redirect::host::{Environment, Host, decide_addresses};
-use redirect::{Enrolment, enrol};
+use redirect::{Enrolment, Redirect, enrol};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -198,14 +198,19 @@ impl Pod {
         inject(&bare.object(), &config)
     }
 
+    /// Parameters of its redirection.
+    pub fn redirect(&self) -> anyhow::Result<Redirect> {
+        let facts: PodFacts = serde_json::from_value(self.admitted()?)?;
+        match enrol(&facts)? {
+            Enrolment::Enrol(redirect) => Ok(*redirect),
+            Enrolment::Skip(reason) => bail!("it would be left alone: {reason}"),
+        }
+    }
+
     /// The plugin's configuration for it where these are its addresses. The kernel lists all of IPv4 before IPv6, whatever the order in
     /// which they were added.
     pub fn config(&self, addresses: &[IpAddr]) -> anyhow::Result<redirect::Config> {
-        let facts: PodFacts = serde_json::from_value(self.admitted()?)?;
-        let redirect = match enrol(&facts)? {
-            Enrolment::Enrol(redirect) => redirect,
-            Enrolment::Skip(reason) => bail!("it would be left alone: {reason}"),
-        };
+        let redirect = self.redirect()?;
         let mut addresses = addresses.to_vec();
         addresses.sort_by_key(IpAddr::is_ipv6);
         let addresses = decide_addresses(addresses, redirect.stack.value)?;

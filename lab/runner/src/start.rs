@@ -152,7 +152,14 @@ fn against_a_cluster(args: RunArgs, workspace: Workspace) -> anyhow::Result<Exit
     let reason = "the scenarios run in a cluster".to_owned();
     let place = Place { privilege: Privilege::Denied { reason }, outer_pid: std::process::id() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(Box::pin(crate::run::run(plan, place)))
+    let ended = runtime.block_on(Box::pin(crate::run::run(plan, place)));
+    match ended {
+        Err(error) if matches!(error.downcast_ref(), Some(remote::Error::Kubeconfig { .. })) => {
+            eprintln!("cnilab: --kubeconfig: {error:#}");
+            Ok(Exit::Usage)
+        }
+        ended => ended,
+    }
 }
 
 /// System under test: given, or built with or without defects.

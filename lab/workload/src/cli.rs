@@ -69,6 +69,8 @@ enum Command {
     Hand,
     /// Print the rules of the network namespace, with counters.
     Rules,
+    /// Print how the rules of the network namespace differ from those that standard input asks for.
+    Compare,
     /// Do nothing until killed.
     Pause,
     /// Mount a `/proc`, which shows the processes that whoever mounts it is one of.
@@ -107,6 +109,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Hand => hand::run().await?,
             Command::Rules => rules::run()?,
+            Command::Compare => rules::compare()?,
             Command::Pause => pause().await?,
             Command::MountProc { at } => mount_proc(&at)?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),

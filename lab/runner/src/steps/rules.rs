@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use cluster::CniCall;
+use cluster::{CniCall, LiveRule};
 use cucumber::{given, then, when};
 use netfilter::snapshot::{ChainState, RuleState, TableState};
 use netfilter::{Netns, Snapshot, legacy};
@@ -99,31 +99,25 @@ async fn wanted(world: &mut LabWorld) -> Result<Ruleset, Stop> {
 
 #[then("its namespace holds no rule")]
 async fn none(world: &mut LabWorld) -> Step {
-    let held = held(world).await?;
-    let mut rules: Vec<String> = held.nf_tables.tables.iter().flat_map(texts).collect();
-    rules.extend(listed(&held.legacy));
-    expect_eq("the list of its rules", &rules, &Vec::new())
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let rules = world.workload(&name).await?.rules().await?;
+    let texts: Vec<String> = rules.iter().map(rule_text).collect();
+    expect_eq("the list of its rules", &texts, &Vec::new())
+}
+
+fn rule_text(rule: &LiveRule) -> String {
+    format!("{} {} -A {} {}", rule.family, rule.table, rule.chain, rule.text)
 }
 
 #[then("its namespace holds exactly the rules that it wants")]
 #[then("its rules are complete")]
 async fn complete(world: &mut LabWorld) -> Step {
-    let wanted = wanted(world).await?;
-    let differences = netfilter::compare(&snapshot(world).await?, &wanted);
-    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    expect_eq("the list of differences", &texts, &Vec::new())
-}
-
-fn texts(table: &TableState) -> Vec<String> {
-    table
-        .chains
-        .iter()
-        .flat_map(|chain| {
-            chain.rules.iter().map(move |rule| {
-                format!("{} {} -A {} {}", table.family, table.name, chain.name, text(table, rule))
-            })
-        })
-        .collect()
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let wanted = world.it()?.redirect().map_err(Stop::harness)?;
+    let differences = world.workload(&name).await?.differences(&wanted).await?;
+    expect_eq("the list of differences", &differences, &Vec::new())
 }
 
 fn text(table: &TableState, rule: &RuleState) -> String {
