@@ -6,10 +6,8 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-mod error;
-
-pub(crate) use error::remedy;
-pub use error::{Doing, FileError};
+pub(crate) use crate::file_error::remedy;
+pub use crate::file_error::{Doing, FileError};
 
 /// Separates a file's name from the random part of its temporary's.
 const TEMPORARY: &str = ".tmp.";

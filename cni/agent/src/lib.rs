@@ -20,7 +20,7 @@
 //! | [`metrics`] | what the agent counts |
 //! | [`install`] | the plugin on the node: installs, heals, uninstalls |
 //! | [`conflist`] | configurations of networks: what to change in them |
-//! | [`files`], [`watch`] | files that are whole; directories that change |
+//! | [`files`], [`file_error`], [`watch`] | files that are whole; why one is not, and the remedy; directories that change |
 //! | [`status`] | what a person at the node is told |
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
@@ -31,6 +31,7 @@ pub mod api;
 pub mod cli;
 pub mod conflist;
 pub mod events;
+pub mod file_error;
 pub mod files;
 pub mod http;
 pub mod install;

@@ -5,23 +5,24 @@
 //! Nobody asks beforehand what the kernel can do: the usual back end is tried, and what the kernel answers decides what comes next
 //! ([`crate::backend::choice`]). A namespace ends with one set of rules, whatever was in it.
 
-mod write;
-
-pub use crate::apply::Removed;
 use redirect::config::{Config, ConfigError};
 use redirect::found::FoundRules;
 use redirect::generate::ruleset;
+use redirect::ruleset::Ruleset;
 
 use crate::address::Rtnetlink;
-use crate::apply::{Applied, ApplyError};
+use crate::apply::{self, Applied, ApplyError, apply};
 use crate::backend::choice::{Choice, Reason, after};
 use crate::backend::choose::for_pod;
 use crate::backend::{Backend, LegacyUse, Wish};
 use crate::ground::{self, Ground, GroundError};
 use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
 use crate::legacy::{self, LegacyError};
+use crate::ours::native_tables;
 use crate::owner::{self, Entered, OwnerError};
+use crate::read::read;
 
+pub use crate::apply::Removed;
 pub use crate::iptables::{Options, Surroundings};
 
 /// Wanted state of a namespace.
@@ -116,9 +117,9 @@ fn write_first_that_works(
     let mut lack = None;
     loop {
         config.dialect = choice.backend.dialect();
-        let failure = match write::write(choice.backend, &ruleset(&config)?, legacy, &options) {
+        let failure = match write(choice.backend, &ruleset(&config)?, legacy, &options) {
             Ok(written) => {
-                let write::Written { applied, unsandboxed, left } = written;
+                let Written { applied, unsandboxed, left } = written;
                 return Ok((Programmed { choice, applied, unsandboxed }, left));
             }
             // Only now it costs something: almost no pod has a user namespace of its own.
@@ -172,7 +173,99 @@ pub fn remove(
     config: &Config,
     options: &Options,
 ) -> Result<Removed, ProgramError> {
-    let rules = write::remove(&ruleset(config)?, options)?;
+    let rules = remove_rules(&ruleset(config)?, options)?;
     ground::clear(rtnetlink, config)?;
     Ok(if rules { Removed::Rules } else { Removed::Nothing })
+}
+
+/// Outcome of writing.
+struct Written {
+    applied: Applied,
+    unsandboxed: Option<Unsandboxed>,
+    /// Cause, if rules of another back end are left. The new ones stand.
+    left: Option<ProgramError>,
+}
+
+impl Written {
+    /// Notes whether rules of another back end went.
+    fn instead(mut self, went: Result<bool, ProgramError>) -> Self {
+        match went {
+            Ok(true) if self.applied == Applied::Created => self.applied = Applied::Replaced,
+            Ok(_) => {}
+            Err(error) => self.left = Some(error),
+        }
+        self
+    }
+}
+
+impl From<iptables::ToolsResult> for Written {
+    fn from(done: iptables::ToolsResult) -> Self {
+        Self { applied: done.applied, unsandboxed: done.unsandboxed, left: None }
+    }
+}
+
+/// Writes through one back end; then, when the new rules stand, removes what others left. `legacy` is what the namespace held before.
+fn write(
+    backend: Backend,
+    ruleset: &Ruleset,
+    legacy: &FoundRules,
+    options: &Options,
+) -> Result<Written, ProgramError> {
+    let written = match backend {
+        Backend::NftCompat | Backend::Nft => {
+            Written { applied: apply(ruleset)?, unsandboxed: None, left: None }
+        }
+        Backend::IptablesNft => {
+            let written = Written::from(iptables::apply(Variant::Nft, ruleset, options)?);
+            written.instead(remove_native_tables(ruleset))
+        }
+        Backend::IptablesLegacy => {
+            let written = Written::from(iptables::apply(Variant::Legacy, ruleset, options)?);
+            return Ok(written.instead(remove_from_nf_tables()));
+        }
+    };
+    Ok(match written.left {
+        None => written.instead(replace_in_legacy(legacy, ruleset, options)),
+        Some(_) => written,
+    })
+}
+
+/// Removes what is ours, and what of `known` is there, from every back end. True if there was anything.
+fn remove_rules(known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+    // The one goes even if the other fails.
+    let (in_nf_tables, legacy) = (remove_from_nf_tables(), legacy::read());
+    let in_legacy = remove_from_legacy(&legacy?, known, options)?;
+    Ok(in_nf_tables? || in_legacy)
+}
+
+fn remove_from_legacy(legacy: &FoundRules, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+    if !legacy::ours::has_traces_of_ours(legacy) {
+        return Ok(false);
+    }
+    iptables::remove(Variant::Legacy, known, options)?;
+    Ok(true)
+}
+
+/// Removes what is in legacy tables when the new rules stand elsewhere. Chains without rules lead no packet anywhere: that they cannot be
+/// removed (an image without tools) is no reason to fail.
+fn replace_in_legacy(legacy: &FoundRules, known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
+    let harmless = legacy::ours::has_only_empty_chains(legacy, known);
+    match remove_from_legacy(legacy, known, options) {
+        Err(_) if harmless => Ok(false),
+        removed => removed,
+    }
+}
+
+fn remove_from_nf_tables() -> Result<bool, ProgramError> {
+    Ok(apply::remove()? == Removed::Rules)
+}
+
+/// Removes the native tables beside what iptables-nft wrote, which is what is wanted.
+fn remove_native_tables(written: &Ruleset) -> Result<bool, ProgramError> {
+    let snapshot = read().map_err(ApplyError::from)?;
+    let there = native_tables(&snapshot).next().is_some();
+    if there {
+        apply(written)?;
+    }
+    Ok(there)
 }

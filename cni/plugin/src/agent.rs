@@ -229,4 +229,5 @@ impl Call<'_> {
 }
 
 #[cfg(test)]
+#[path = "agent_tests.rs"]
 mod tests;

@@ -190,4 +190,5 @@ fn backoff(attempt: u32, noise: u64) -> Duration {
 }
 
 #[cfg(test)]
+#[path = "api_tests.rs"]
 mod tests;

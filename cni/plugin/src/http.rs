@@ -195,4 +195,5 @@ impl Resolver for LiteralFirst {
 }
 
 #[cfg(test)]
+#[path = "http_tests.rs"]
 mod tests;

@@ -14,6 +14,7 @@
 
 pub mod capture;
 pub mod compare;
+mod difference;
 pub mod json;
 pub mod native;
 pub mod ours;

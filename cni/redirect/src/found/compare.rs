@@ -2,8 +2,6 @@
 //! Differences between found and wanted rules, in plain words. It knows rules by what they mean ([`super::same`]) and
 //! ours among them by [`super::ours`]. Rules of others are told where they can keep packets from ours.
 
-mod difference;
-
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +10,7 @@ use crate::generate::ruleset;
 use crate::ruleset::{ChainRules, Dialect, Family, Rule, Ruleset};
 use crate::text;
 
-pub use difference::{ChainPlace, Difference, RuleOf};
+pub use super::difference::{ChainPlace, Difference, RuleOf};
 
 use super::ours::Ours;
 use super::same::Meaning;
@@ -256,4 +254,5 @@ fn unmatched(wants: &[Meaning], holds: &[Option<Meaning>]) -> (Vec<usize>, Vec<u
 }
 
 #[cfg(test)]
+#[path = "compare_tests.rs"]
 mod tests;

@@ -5,6 +5,8 @@
 //! use; what else there is becomes [`super::Condition::Unknown`] or [`super::Action::Unknown`].
 
 mod rule;
+mod target;
+mod value;
 mod words;
 
 use crate::ruleset::Family;

@@ -9,6 +9,7 @@ use super::super::find::NotFound;
 use super::*;
 use crate::settings::{RepairSettings, Settings};
 
+#[path = "unredirected_tests.rs"]
 mod unredirected;
 
 fn settings(policies: &[RepairPolicy]) -> Settings {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One rule: options to conditions and actions.
 
-mod target;
-mod value;
-
 use std::borrow::Cow;
 
 use crate::found::{Action, Condition, FoundRule};
@@ -11,8 +8,9 @@ use crate::list::{id, port};
 use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
 
 use super::SaveReason;
+use super::target;
+use super::value::{cidr, is_masked, whole_mark};
 use super::words::Words;
-use value::{cidr, is_masked, whole_mark};
 
 /// Reads what stands behind the chain's name.
 pub(super) fn parse(words: Words, text: String, packets: Option<u64>) -> Result<FoundRule, SaveReason> {

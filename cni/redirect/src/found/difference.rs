@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::super::FoundFamily;
+use super::FoundFamily;
 
 /// Where a chain is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
