@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Validating admission policies: evaluates the policies and bindings among the objects. Pure, over the store.
+//! Validating admission: Pod Security, and the policies and bindings among the objects. Pure, over the store.
 //!
-//! Unsupported fields are rejected on write: parameters, selectors, audit annotations, actions but `Deny`.
+//! Of policies, unsupported fields are rejected on write: parameters, selectors, audit annotations, actions but `Deny`.
 
 mod expressions;
 mod matching;
+mod pod_security;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use self::expressions::{Expressions, Facts};
+pub(crate) use self::pod_security::warning;
 use crate::access::Identity;
 use crate::error::ApiError;
 use crate::kinds::{ADMISSION, Kind};
@@ -55,8 +57,9 @@ struct Bound {
     binding: String,
 }
 
-/// Denies a proposal by policy.
+/// Denies a proposal by Pod Security or by policy.
 pub(crate) fn admit(who: &Identity, proposal: &Proposal<'_>, store: &Store) -> Result<(), ApiError> {
+    pod_security::admit(proposal, store)?;
     for bound in bound(store) {
         if matching::matches(&bound.policy["spec"]["matchConstraints"], proposal) {
             judge(&bound, who, proposal)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+    SEC_WEBSOCKET_PROTOCOL, UPGRADE, WARNING,
 };
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -81,6 +81,16 @@ fn response(code: StatusCode, body: Body) -> Response<Body> {
 
 pub(crate) fn whole(code: StatusCode, bytes: Vec<u8>) -> Response<Body> {
     response(code, Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync())
+}
+
+/// Adds `Warning` headers, as kubectl prints them.
+pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
 }
 
 pub(crate) fn failure(error: &ApiError) -> Response<Body> {

@@ -77,7 +77,7 @@ const fn custom(
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 
-pub static KINDS: [Kind; 25] = [
+pub static KINDS: [Kind; 27] = [
     Kind {
         fields: &["status.phase"],
         ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
@@ -119,6 +119,8 @@ pub static KINDS: [Kind; 25] = [
     core("resourcequotas", "ResourceQuota", Scope::Namespaced, StatusRule::Reset(None)),
     Kind { group: "apps", ..core("replicasets", "ReplicaSet", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind { group: "apps", ..core("deployments", "Deployment", Scope::Namespaced, StatusRule::Reset(None)) },
+    Kind { group: "apps", ..core("statefulsets", "StatefulSet", Scope::Namespaced, StatusRule::Reset(None)) },
+    Kind { group: "batch", ..core("jobs", "Job", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind {
         group: "policy",
         ..core("poddisruptionbudgets", "PodDisruptionBudget", Scope::Namespaced, StatusRule::Reset(None))
@@ -200,6 +202,7 @@ impl Kind {
         match self.plural {
             "pods" => &PODS,
             "serviceaccounts" => &ACCOUNTS,
+            "deployments" | "replicasets" | "statefulsets" => &SCALED,
             _ => &[],
         }
     }
@@ -220,6 +223,8 @@ const PODS: [Action; 3] = [
     Action { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"] },
     Action { name: "log", kind: "Pod", verbs: &["get"] },
 ];
+
+const SCALED: [Action; 1] = [Action { name: "scale", kind: "Scale", verbs: &["get", "patch", "update"] }];
 
 const ACCOUNTS: [Action; 1] = [Action { name: "token", kind: "TokenRequest", verbs: &["create"] }];
 
@@ -294,6 +299,9 @@ fn resources(group: &str, version: &str, served: &dyn Fn(&Kind) -> bool) -> Opti
         list.extend(kind.actions().iter().map(|action| {
             let mut one = entry(&format!("/{}", action.name), action.verbs);
             one["kind"] = json!(action.kind);
+            if action.name == "scale" {
+                (one["group"], one["version"]) = (json!("autoscaling"), json!("v1"));
+            }
             one
         }));
     }

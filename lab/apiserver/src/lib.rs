@@ -13,6 +13,7 @@
 //! | `admission` | what admission policies say of a write: pure |
 //! | [`selector`], [`patch`], `apply`, [`route`], [`error`] | the parts of a request and its failures: pure |
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
+//! | `scale`, `workloads` | replicas as a subresource; defaults of kinds that have pods: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
 //! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
@@ -41,12 +42,14 @@ pub mod reads;
 mod review;
 mod roles;
 pub mod route;
+mod scale;
 pub mod selector;
 mod serve;
 mod server;
 pub mod store;
 mod tls;
 mod watch;
+mod workloads;
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};

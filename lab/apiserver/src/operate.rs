@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A request on a resource (all but watches): parameters and body in, one call of the store, the answer's code and body out.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -9,12 +9,13 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::access::{Access, Identity};
-use crate::admission::{Operation, Proposal, admit};
+use crate::admission::{Operation, Proposal, admit, warning};
 use crate::apply::{Applier, applied};
 use crate::error::ApiError;
 use crate::list::{self, List};
 use crate::patch::{PatchKind, patched};
 use crate::route::{Query, Target, Verb};
+use crate::scale;
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
 
@@ -27,7 +28,11 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// Reads see the state before so many changes.
     pub(crate) past: u64,
+    pub(crate) warnings: Warnings,
 }
+
+/// Texts of `Warning` headers.
+pub(crate) type Warnings = Arc<Mutex<Vec<String>>>;
 
 /// Result of a request.
 pub(crate) enum Outcome {
@@ -113,6 +118,8 @@ fn on_resource(
     let part = if subresource.is_some() { Part::Status } else { Part::Main };
     match (call.verb, subresource.as_deref()) {
         (Verb::Get, None | Some("status")) => ok(store.get(&key)?),
+        (Verb::Get, Some("scale")) => Ok((StatusCode::OK, Outcome::Value(scale::of(&*store.get(&key)?)))),
+        (Verb::Update | Verb::Patch, Some("scale")) => rescale(call, &key, store),
         (Verb::Update, None | Some("status")) => {
             let write = store.replacement(&key, call.json()?, part)?;
             ok(write_admitted(call, subresource.as_deref(), write, store)?)
@@ -122,6 +129,21 @@ fn on_resource(
         (Verb::Create, Some(action)) => act(call, &key, action, store, access, now),
         _ => Err(ApiError::MethodNotAllowed),
     }
+}
+
+/// Changes the number of replicas alone.
+fn rescale(call: &Call, key: &Key, store: &mut Store) -> Handled {
+    let old = store.get(key)?;
+    let body = call.json()?;
+    let scale = match call.verb {
+        Verb::Patch => patched(&scale::of(&old), &body, PatchKind::of(&call.content_type)?)?,
+        _ => body,
+    };
+    let invalid = |why| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why };
+    let object = scale::applied(&old, &scale).map_err(invalid)?;
+    let write = store.replacement(key, object, Part::Main)?;
+    let new = write_admitted(call, Some("scale"), write, store)?;
+    Ok((StatusCode::OK, Outcome::Value(scale::of(&new))))
 }
 
 /// Create of a subresource of an object.
@@ -173,6 +195,7 @@ fn write_admitted(
         dry_run: call.is_dry_run(),
     };
     admit(&call.who, &proposal, store)?;
+    call.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(warning(&proposal, store));
     Ok(store.carry_out(write))
 }
 

@@ -23,7 +23,7 @@ use crate::faults::{Effect, Faults, RequestInfo};
 use crate::kinds;
 use crate::kubelets::Kubelets;
 use crate::log::{Log, Logged};
-use crate::operate::{Call, operate};
+use crate::operate::{Call, Warnings, operate};
 use crate::rbac::Attributes;
 use crate::reads::{self, Gates};
 use crate::review;
@@ -152,15 +152,17 @@ impl Shared {
             Some(Effect::Past(changes)) => changes,
             _ => 0,
         };
+        let warnings = Warnings::default();
+        let told = Arc::clone(&warnings);
         let reply = async || {
-            let reply =
-                self.reply(Arrived { order, past, who, asked, route, query, upgrade }, &parts, body).await;
+            let arrived = Arrived { order, past, who, asked, route, query, upgrade, warnings };
+            let reply = self.reply(arrived, &parts, body).await;
             if let Err(error @ (ApiError::Denied { .. } | ApiError::Policy { .. })) = &reply {
                 self.log().denied(order, error.to_string());
             }
             reply
         };
-        let response = match fate {
+        let mut response = match fate {
             Some(Effect::Drop) => return Err(Unanswered::Dropped),
             Some(Effect::Garbage) => answer::whole(StatusCode::OK, b"<html>\xff not JSON".to_vec()),
             Some(Effect::Answer { code, retry_after }) => {
@@ -170,6 +172,7 @@ impl Shared {
             Some(Effect::Drip { bytes, every }) => answer::dripping(reply().await, bytes, every),
             _ => answer::answer(reply().await),
         };
+        answer::warn(&mut response, &told.lock().unwrap_or_else(PoisonError::into_inner));
         self.log().answered(order, response.status().as_u16());
         self.requests.send_modify(|moves| *moves += 1);
         Ok(response)
@@ -225,7 +228,7 @@ impl Shared {
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
     {
-        let Arrived { order, past, who, asked, route, query, upgrade } = arrived;
+        let Arrived { order, past, who, asked, route, query, upgrade, warnings } = arrived;
         if let Some(reply) = public(&asked.path) {
             return Ok(reply);
         }
@@ -261,7 +264,7 @@ impl Shared {
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let content_type = content_type.to_owned();
-        let call = Call { who, verb: route.verb, query, content_type, body, past };
+        let call = Call { who, verb: route.verb, query, content_type, body, past, warnings };
         if route.verb == Verb::Watch {
             return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked, order)?));
         }
@@ -291,6 +294,7 @@ struct Arrived {
     query: Query,
     /// The connection, if it can be upgraded.
     upgrade: Option<OnUpgrade>,
+    warnings: Warnings,
 }
 
 /// Paths without authentication.

@@ -82,6 +82,17 @@ impl Container {
     }
 }
 
+/// True if all usual containers of a pod have ended, and the policy restarts none: a kubelet then ends its sidecars.
+#[must_use]
+pub fn are_over(plan: &Plan, containers: &[Container]) -> bool {
+    let is_main = |role: ContainerRole| role == ContainerRole::Main;
+    let planned = plan.containers.iter().filter(|planned| is_main(planned.role)).count();
+    let mut main = containers.iter().filter(|container| is_main(container.role));
+    plan.restart != Restart::Always
+        && main.clone().count() == planned
+        && main.all(|container| !container.runs() && !container.is_wanted(plan.restart))
+}
+
 /// Shared by all containers of a pod.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
@@ -191,14 +202,19 @@ pub enum Ending {
     Kill,
 }
 
-/// Ends all of them, and waits until they are gone: they are asked together, and killed the last one first.
+/// Ends all of them, and forgets them.
 pub async fn stop(containers: &mut Vec<Container>, ending: Ending) {
+    end(containers.iter(), ending).await;
+    containers.clear();
+}
+
+/// Ends all of them, and waits until they are gone: they are asked together, and killed the last one first.
+pub async fn end<'a>(containers: impl DoubleEndedIterator<Item = &'a Container> + Clone, ending: Ending) {
     if let Ending::Graceful(grace) = ending {
-        let all = containers.iter().map(|container| container.process.terminate(grace));
+        let all = containers.clone().map(|container| container.process.terminate(grace));
         futures::future::join_all(all).await;
     }
-    for container in containers.iter().rev() {
+    for container in containers.rev() {
         container.process.kill().await;
     }
-    containers.clear();
 }

@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scheduler and dispatcher: assigns pods to nodes whose taints they tolerate, and starts and stops them there.
+//! Dispatcher: has pods assigned to nodes, and starts and stops them there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::kinds::Kind;
-use apiserver::store::{Action, Key};
+use apiserver::store::Action;
 use apiserver::{ApiServer, Changes};
-use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
-
 use cluster::PodName;
-use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 
 use crate::containers::Ending;
-use crate::daemonset;
+use crate::controllers::actions::list;
+use crate::controllers::owned::text;
 use crate::life;
 use crate::node::NetnsNode;
+use crate::scheduler;
 
 /// Follows the API's pods until aborted.
 pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Changes) {
-    let mut scheduler =
-        Scheduler { api: api.clone(), client: api.client(), turn: 0, waiting: BTreeMap::new() };
+    let names = nodes.iter().map(|node| node.name.clone()).collect();
+    let mut unscheduled = Unscheduled { client: api.client(), names, waiting: BTreeMap::new() };
     loop {
         let Ok(change) = changes.next().await else {
             // Only a controller that sleeps through the API's whole history comes here.
             changes = api.subscribe();
             continue;
         };
-        if change.key.kind.name == "Node" {
-            scheduler.try_again(&nodes).await;
+        let left = change.key.kind.name == "Pod" && change.action == Action::Deleted;
+        if change.key.kind.name == "Node" || left {
+            unscheduled.try_again().await;
         }
         if change.key.kind.name != "Pod" {
             continue;
@@ -41,8 +39,8 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Change
         let node = nodes.iter().find(|node| Some(node.name.as_str()) == assigned);
         let ends = change.action == Action::Deleted || !object["metadata"]["deletionTimestamp"].is_null();
         match (assigned, node) {
-            (None, _) if !ends => scheduler.place(&nodes, object).await,
-            (None, _) => scheduler.forget(object),
+            (None, _) if !ends => unscheduled.place(object).await,
+            (None, _) => unscheduled.forget(object),
             (_, Some(node)) if ends => end(node, object),
             (_, Some(node)) => begin(node, object),
             _ => {}
@@ -50,80 +48,42 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Change
     }
 }
 
-/// Scheduler of pods.
-struct Scheduler {
-    api: ApiServer,
+/// Pods without a node.
+struct Unscheduled {
     client: kube::Client,
-    turn: usize,
-    /// Unschedulable pods, by UID.
+    /// Nodes that somebody runs pods on: steps have further ones that are objects alone.
+    names: Vec<String>,
+    /// Pods that no node takes, by UID.
     waiting: BTreeMap<String, Value>,
 }
 
-impl Scheduler {
-    /// Binds a pod to the next node in turn that takes it; if there is none, says so, and keeps the pod for later.
-    async fn place(&mut self, nodes: &[Arc<NetnsNode>], pod: &Value) {
-        let wanted = pod["spec"]["nodeSelector"]["kubernetes.io/hostname"].as_str();
-        let selected: Vec<_> =
-            nodes.iter().filter(|node| wanted.is_none_or(|name| node.name == name)).collect();
-        let taken: Vec<_> = selected.iter().filter(|node| self.refusal(node, pod).is_none()).collect();
-        self.turn += 1;
-        if let Some(node) = taken.get((self.turn - 1) % taken.len().max(1)) {
-            self.waiting.remove(text(pod, "uid"));
-            return bind(&self.client, pod, &node.name).await;
+impl Unscheduled {
+    /// Binds a pod to a node; if there is none, says so, and keeps the pod for later.
+    async fn place(&mut self, pod: &Value) {
+        let (nodes, pods) = (list(&self.client, "Node").await, list(&self.client, "Pod").await);
+        let (Ok(mut nodes), Ok(pods)) = (nodes, pods) else { return };
+        nodes.retain(|node| self.names.iter().any(|name| name == text(node, "name")));
+        match scheduler::place(pod, &nodes, &pods) {
+            Ok(node) => {
+                self.waiting.remove(text(pod, "uid"));
+                scheduler::bind(&self.client, pod, &node).await;
+            }
+            Err(why) => {
+                self.waiting.insert(text(pod, "uid").to_owned(), pod.clone());
+                scheduler::tell(&self.client, pod, &why).await;
+            }
         }
-        let refusals: Vec<_> = selected.iter().filter_map(|node| self.refusal(node, pod)).collect();
-        self.waiting.insert(text(pod, "uid").to_owned(), pod.clone());
-        let count = nodes.len();
-        let message = format!("0/{count} nodes are available: {}", refusals.join(", "));
-        self.tell(pod, &message).await;
     }
 
-    async fn try_again(&mut self, nodes: &[Arc<NetnsNode>]) {
+    async fn try_again(&mut self) {
         for pod in std::mem::take(&mut self.waiting).into_values() {
-            self.place(nodes, &pod).await;
+            self.place(&pod).await;
         }
     }
 
     fn forget(&mut self, pod: &Value) {
         self.waiting.remove(text(pod, "uid"));
     }
-
-    /// Reason why a taint keeps a pod off a node, in the scheduler's words.
-    fn refusal(&self, node: &NetnsNode, pod: &Value) -> Option<String> {
-        let kind = Kind::find("", "v1", "nodes")?;
-        let node = self.api.object(&Key { kind, namespace: String::new(), name: node.name.clone() })?;
-        let taint = daemonset::untolerated(&pod["spec"], &node)?;
-        let part = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
-        Some(format!("1 node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")))
-    }
-
-    async fn tell(&self, pod: &Value, message: &str) {
-        let told = pod["status"]["conditions"].as_array();
-        if told.is_some_and(|told| told.iter().any(|one| one["message"] == message)) {
-            return;
-        }
-        let condition = json!({
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-        });
-        let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), text(pod, "namespace"));
-        // One that is gone meanwhile needs no word.
-        let _ = pods.patch_status(text(pod, "name"), &PatchParams::default(), &patch).await;
-    }
-}
-
-async fn bind(client: &kube::Client, pod: &Value, node: &str) {
-    let name = PodName::new(text(pod, "namespace"), text(pod, "name"));
-    let binding = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": { "name": name.name },
-        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
-    });
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &name.namespace);
-    // A pod that is gone or bound meanwhile needs no node of ours.
-    let _: Result<Value, _> =
-        pods.create_subresource("binding", &name.name, &PostParams::default(), &binding).await;
 }
 
 fn begin(node: &Arc<NetnsNode>, object: &Value) {
@@ -145,8 +105,4 @@ fn end(node: &Arc<NetnsNode>, object: &Value) {
         };
         tokio::spawn(async move { node.stop(&slot, ending).await });
     }
-}
-
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object["metadata"][field].as_str().unwrap_or_default()
 }

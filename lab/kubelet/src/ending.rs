@@ -42,7 +42,12 @@ impl NetnsNode {
         if slot.is_gone() {
             return None;
         }
-        containers::stop(&mut parts.containers, ending).await;
+        containers::end(parts.containers.iter(), ending).await;
+        if ending != Ending::Kill && !parts.containers.is_empty() {
+            // The last phase, which a Job counts: a pod that is deleted ends as one that ran to its end.
+            self.report_last(slot, &mut parts).await;
+        }
+        parts.containers.clear();
         let removed = match &parts.sandbox {
             Some(sandbox) => sandbox.remove(&self.chain).await,
             None => Ok(()),

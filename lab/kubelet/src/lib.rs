@@ -6,7 +6,8 @@
 //! |---|---|
 //! | [`tier`] | the cluster: API, nodes, directory |
 //! | [`traits`] | [`cluster`]'s traits, implemented |
-//! | [`controller`], [`daemonset`] | which node runs which pod; one pod on each node |
+//! | [`controller`], [`scheduler`], [`fit`] | dispatch of pods to nodes; which node runs which pod |
+//! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
 //! | [`node`], [`slot`] | a node; one pod on it |
 //! | [`pod`], [`life`], [`ending`] | what a pod asks for; how it is kept running; how it ends |
 //! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
@@ -25,12 +26,13 @@ pub mod agent;
 pub mod cni;
 pub mod containers;
 pub mod controller;
-pub mod daemonset;
+pub mod controllers;
 pub mod ending;
 pub mod env;
 pub mod errand;
 pub mod error;
 pub mod exec;
+pub mod fit;
 pub mod furnish;
 pub mod life;
 pub mod logs;
@@ -46,6 +48,7 @@ pub mod process;
 pub mod rights;
 pub mod rootfs;
 pub mod sandbox;
+pub mod scheduler;
 pub mod slot;
 pub mod status;
 pub mod tier;

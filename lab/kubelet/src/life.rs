@@ -10,7 +10,7 @@ use std::time::Duration;
 use cluster::PodStart;
 use futures::future::{BoxFuture, FutureExt as _, select_all};
 
-use crate::containers::NOT_PROBED;
+use crate::containers::{self, Ending, NOT_PROBED};
 use crate::node::NetnsNode;
 use crate::pod::{Planned, Restart};
 use crate::probe::Seen;
@@ -38,6 +38,10 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
     let mut tries = Tries::new();
     while !slot.is_ending() {
         let mut parts = slot.parts.lock().await;
+        if containers::are_over(&slot.plan, &parts.containers) {
+            let sidecars = parts.containers.iter().filter(|container| container.runs());
+            containers::end(sidecars, Ending::Graceful(slot.plan.grace)).await;
+        }
         let next = decide(&slot, &mut parts, &mut tries, node.options.back_off);
         if next != Next::Wait {
             node.report(&slot, &mut parts).await;
@@ -67,6 +71,9 @@ pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
 
 fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Duration>) -> Next {
     let Some(base) = back_off else { return Next::Wait };
+    if containers::are_over(&slot.plan, &parts.containers) {
+        return Next::Wait;
+    }
     if parts.sandbox.is_none() && parts.start.is_none() {
         // After a reboot.
         return Next::Again(Duration::ZERO);

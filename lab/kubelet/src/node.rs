@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6, SYSTEM_NAMESPACE};
 use crate::pids::Pids;
-use crate::pod::Plan;
+use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;
 use crate::sandbox::{Sandbox, SandboxPaths};
 use crate::slot::{Parts, Slot, Stage};
@@ -315,6 +315,13 @@ impl NetnsNode {
         if let Some(PodStart::SandboxFailed { message, .. }) = &parts.start {
             self.tell(plan, "FailedCreatePodSandBox", message).await;
         }
+    }
+
+    /// Reports a pod whose containers have ended for good, whatever its restart policy.
+    pub(crate) async fn report_last(&self, slot: &Slot, parts: &mut Parts) {
+        let patch = status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false);
+        let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
+        let _ = pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
 
     pub(crate) async fn tell(&self, plan: &Plan, reason: &str, message: &str) {

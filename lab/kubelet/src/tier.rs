@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::account::Credentials;
 use crate::containers::Ending;
 use crate::controller;
-use crate::daemonset;
+use crate::controllers;
 use crate::errand;
 use crate::error::Error;
 use crate::logs::NodeKubelets;
@@ -36,6 +36,8 @@ use crate::workload::NetnsWorkload;
 pub const SERVICE_ACCOUNT: &str = "istio-cni";
 /// Address of the API server on every node.
 const API: &str = "127.0.0.1:6443";
+/// First backoff of Jobs where pods have none: a real one has 10 s, forty times as much.
+const JOB_BACKOFF: Duration = Duration::from_millis(250);
 /// Lifetime of the plugin's token: longer than any lab.
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
@@ -85,9 +87,10 @@ impl NetnsCluster {
         api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
         let changes = api.subscribe();
         let follows = api.clone();
+        let job_backoff = options.back_off.unwrap_or(JOB_BACKOFF);
         let controllers = [
             tokio::spawn(async move { follows.follow_deletions().await }),
-            tokio::spawn(daemonset::run(api.clone(), changes.clone())),
+            tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
         Ok(Self { api, nodes, probes: probes::all(), options, controllers, served })

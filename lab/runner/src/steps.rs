@@ -14,6 +14,7 @@
 //! | [`crash_sweep`] | an ADD that is killed at each of its system calls |
 //! | [`faults`] | the API server and the agent misbehaving |
 //! | [`init`] | init containers that program or check rules, and the same program called by somebody |
+//! | [`controllers`] | pods that a controller makes, and what becomes of them |
 //! | [`configuration`] | configurations of networks, and what others do to them |
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
@@ -21,6 +22,7 @@
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
 //! | [`repair`] | what the node agent did about pods that came up unredirected |
 //! | [`permissions`] | what the node agent may do, and who has its token |
+//! | [`pod_security`] | what a namespace allows its pods |
 //! | [`policy`] | the policy routes in a pod's namespace |
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
@@ -33,6 +35,7 @@ pub mod backend;
 pub mod call;
 pub mod chain;
 pub mod configuration;
+pub mod controllers;
 pub mod crash_sweep;
 pub mod damage;
 pub mod diagnosis;
@@ -42,6 +45,7 @@ pub mod manifests;
 pub mod observe;
 pub mod permissions;
 pub mod pod;
+pub mod pod_security;
 pub mod policy;
 pub mod repair;
 pub mod rules;

@@ -11,6 +11,7 @@ use crate::admission;
 use crate::error::ApiError;
 use crate::kinds::{self, Kind, Scope, StatusRule};
 use crate::roles;
+use crate::workloads;
 
 /// Part of an object that an update may change. The rest is kept, whatever was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,6 +260,11 @@ fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError>
     }
     kinds::check_definition(key, object)?;
     admission::check(key, object)?;
+    workloads::check(key.kind.name, object).map_err(|why| ApiError::Invalid {
+        kind: key.kind,
+        name: key.name.clone(),
+        why,
+    })?;
     roles::check(key, old, object)
 }
 
@@ -284,7 +290,7 @@ fn first_status(kind: &Kind, object: &mut Value) {
             object["status"] = phase.map_or_else(|| json!({}), |phase| json!({"phase": phase}));
         }
     }
-    if kind.name == "DaemonSet" {
+    if workloads::KINDS.contains(&kind.name) {
         object["metadata"]["generation"] = json!(1);
     }
 }
@@ -300,7 +306,7 @@ fn fill_in(key: &Key, object: &mut Value) {
             set_if_absent(&mut object["spec"], "restartPolicy", json!("Always"));
             set_if_absent(&mut object["spec"], "terminationGracePeriodSeconds", json!(30));
         }
-        _ => {}
+        kind => workloads::fill_in(kind, object),
     }
 }
 

@@ -12,3 +12,4 @@ mod policies;
 mod roles;
 mod sockets;
 mod watching;
+mod workloads;

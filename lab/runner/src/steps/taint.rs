@@ -141,7 +141,11 @@ async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
             "name": format!("{DAEMONSET}-{node}"), "namespace": SYSTEM_NAMESPACE,
             "labels": { "k8s-app": DAEMONSET },
         },
-        "spec": { "nodeName": node, "containers": [{ "name": "install-cni" }] },
+        // As the chart's: else a `NoExecute` taint ends it.
+        "spec": {
+            "nodeName": node, "containers": [{ "name": "install-cni" }],
+            "tolerations": [{ "operator": "Exists" }],
+        },
         "status": {
             "phase": "Running",
             "conditions": [{ "type": "Ready", "status": ready, "lastTransitionTime": now() }],

@@ -23,9 +23,11 @@ use crate::pod::Pod;
 use crate::steps::agent::AgentPlan;
 use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
+use crate::steps::controllers::Made;
 use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
+use crate::steps::pod_security::Answered;
 use crate::steps::rules::{ForeignRule, Held};
 use crate::steps::taint::Taints;
 use crate::stop::{Step, Stop};
@@ -112,6 +114,10 @@ pub struct LabWorld {
     pub attempt: Option<Attempt>,
     /// State of steps about the agent's reports.
     pub observed: Observed,
+    /// Pods that a controller makes.
+    pub made: Made,
+    /// Answer of the API server to the last pod that a user created.
+    pub answered: Answered,
     /// Taints of nodes, and their controllers.
     pub taints: Taints,
     /// Namespaces made by steps beside the pods' own.

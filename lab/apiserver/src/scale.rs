@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The subresource `scale` (`autoscaling/v1`): the number of replicas, and the selector of those that there are.
+
+use serde_json::{Value, json};
+
+/// Scale of an object.
+pub(crate) fn of(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
+        },
+        "spec": { "replicas": object["spec"]["replicas"] },
+        "status": {
+            "replicas": object["status"]["replicas"].as_u64().unwrap_or(0),
+            "selector": written(&object["spec"]["selector"]),
+        },
+    })
+}
+
+/// The object with the replicas of a scale; a resource version in that is a precondition.
+///
+/// # Errors
+/// The replicas are invalid.
+pub(crate) fn applied(old: &Value, scale: &Value) -> Result<Value, String> {
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas < 0 {
+        return Err(format!("spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"));
+    }
+    let mut object = old.clone();
+    object["spec"]["replicas"] = json!(replicas);
+    if let Some(version) = scale["metadata"].get("resourceVersion") {
+        object["metadata"]["resourceVersion"] = version.clone();
+    }
+    Ok(object)
+}
+
+/// A selector as a query has it.
+fn written(selector: &Value) -> String {
+    let exact = selector["matchLabels"].as_object().into_iter().flatten();
+    let exact = exact.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().filter_map(|one| {
+        let values = one["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let (key, values) = (one["key"].as_str()?, values.collect::<Vec<_>>().join(","));
+        Some(match one["operator"].as_str()? {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        })
+    });
+    exact.chain(expressions).collect::<Vec<_>>().join(",")
+}

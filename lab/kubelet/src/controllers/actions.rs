@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Actions of controllers on the API, and their execution.
+
+use std::time::Duration;
+
+use apiserver::kinds::{KINDS, Kind};
+use kube::Api;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+
+/// An object: never another one of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectId {
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl ObjectId {
+    #[must_use]
+    pub fn of(kind: &'static str, object: &Value) -> Self {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        Self { kind, namespace: text("namespace"), name: text("name"), uid: text("uid") }
+    }
+}
+
+/// Action of a controller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Creates an object of this kind.
+    Create(&'static str, Value),
+    /// Deletes an object.
+    Delete(ObjectId),
+    /// Merges this into an object.
+    Merge(ObjectId, Value),
+    /// Replaces fields of an object's status.
+    Status(ObjectId, Value),
+}
+
+/// Outcome of a controller's look at one object.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Decision {
+    /// Actions, in order.
+    pub actions: Vec<Action>,
+    /// Time after which it is due again, whatever happens.
+    pub again: Option<Duration>,
+}
+
+impl Decision {
+    /// Adds a write of the status, if that differs.
+    pub fn report(&mut self, kind: &'static str, object: &Value, status: Value) {
+        let fields = status.as_object().into_iter().flatten();
+        if fields.clone().any(|(field, value)| object["status"][field] != *value) {
+            self.actions.push(Action::Status(ObjectId::of(kind, object), status));
+        }
+    }
+}
+
+fn kind(name: &str) -> Result<&'static Kind, Error> {
+    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| Error::Missing(format!("kind {name}")))
+}
+
+fn resource(kind: &Kind) -> ApiResource {
+    ApiResource {
+        group: kind.group.to_owned(),
+        version: kind.version.to_owned(),
+        api_version: kind.api_version(),
+        kind: kind.name.to_owned(),
+        plural: kind.plural.to_owned(),
+    }
+}
+
+/// All objects of a kind.
+pub(crate) async fn list(client: &kube::Client, of: &str) -> Result<Vec<Value>, Error> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind(of)?));
+    let all = api.list(&ListParams::default()).await?;
+    Ok(all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
+}
+
+/// Executes an action.
+pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Error> {
+    let api = |of: &str, namespace: &str| -> Result<Api<DynamicObject>, Error> {
+        Ok(Api::namespaced_with(client.clone(), namespace, &resource(kind(of)?)))
+    };
+    match action {
+        Action::Create(of, mut object) => {
+            let served = kind(of)?;
+            (object["apiVersion"], object["kind"]) = (json!(served.api_version()), json!(served.name));
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+            let object = serde_json::from_value(object)?;
+            api(of, &namespace)?.create(&PostParams::default(), &object).await.map(drop)?;
+        }
+        Action::Delete(id) => {
+            let own = Preconditions { uid: Some(id.uid), resource_version: None };
+            let params = DeleteParams { preconditions: Some(own), ..DeleteParams::default() };
+            api(id.kind, &id.namespace)?.delete(&id.name, &params).await.map(drop)?;
+        }
+        Action::Merge(id, mut patch) => {
+            patch["metadata"]["uid"] = json!(id.uid);
+            let patch = Patch::Merge(patch);
+            api(id.kind, &id.namespace)?.patch(&id.name, &PatchParams::default(), &patch).await.map(drop)?;
+        }
+        Action::Status(id, status) => {
+            let patch = Patch::Merge(json!({ "metadata": { "uid": id.uid }, "status": status }));
+            let api = api(id.kind, &id.namespace)?;
+            api.patch_status(&id.name, &PatchParams::default(), &patch).await.map(drop)?;
+        }
+    }
+    Ok(())
+}

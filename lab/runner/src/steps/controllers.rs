@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pods that a controller makes from a template: a Deployment, a ReplicaSet, a StatefulSet or a Job.
+//!
+//! The pod that `it` means is the template; afterwards `it` is one of the pods that were made.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cluster::PodName;
+use cucumber::{given, then, when};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::agent::eventually;
+use crate::steps::world::LabWorld;
+use crate::stop::{Step, Stop, expect_eq};
+
+/// Deadline of what a controller does by itself.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Label of the pods of a template.
+const LABEL: &str = "app";
+
+/// State between steps.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// Name of the owner, and of the template.
+    name: String,
+    /// UIDs of the pods before the last event.
+    former: BTreeSet<String>,
+}
+
+fn template(world: &mut LabWorld) -> Result<Value, Stop> {
+    let (name, mut pod) = (world.it.clone(), world.it()?.admitted().map_err(Stop::harness)?);
+    pod["metadata"]["labels"][LABEL] = json!(name);
+    let metadata =
+        json!({ "labels": pod["metadata"]["labels"], "annotations": pod["metadata"]["annotations"] });
+    Ok(json!({ "metadata": metadata, "spec": pod["spec"] }))
+}
+
+async fn create(world: &mut LabWorld, api_version: &str, kind: &str, spec: Value) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let metadata = json!({ "name": name, "namespace": namespace });
+    let owner = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
+    world.made.name = name;
+    world.objects.push(owner.clone());
+    Ok(world.cluster().await?.apply(owner).await.map(drop)?)
+}
+
+/// Its template is the pod that `it` means.
+#[given(regex = r"^a (ReplicaSet|Deployment|StatefulSet) keeps (\d+) pods? like it$")]
+#[when(regex = r"^a (ReplicaSet|Deployment|StatefulSet) keeps (\d+) pods? like it$")]
+async fn kept(world: &mut LabWorld, kind: String, replicas: u32) -> Step {
+    let template = template(world)?;
+    let selector = json!({ "matchLabels": { LABEL: world.it } });
+    let spec =
+        json!({ "replicas": replicas, "selector": selector, "serviceName": world.it, "template": template });
+    create(world, "apps/v1", &kind, spec).await
+}
+
+/// Its template is the pod that `it` means, whose app does its work and ends.
+#[given(regex = r"^a Job runs it with restartPolicy (Never|OnFailure) and backoffLimit (\d+)$")]
+async fn job(world: &mut LabWorld, policy: String, limit: u32) -> Step {
+    let mut template = template(world)?;
+    template["spec"]["restartPolicy"] = json!(policy);
+    let app = &mut template["spec"]["containers"][0];
+    app["command"] = json!(["workload", "exit"]);
+    create(world, "batch/v1", "Job", json!({ "backoffLimit": limit, "template": template })).await
+}
+
+/// Pods of the template that are not being deleted.
+async fn pods(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
+    let name = world.made.name.clone();
+    let namespace = world.pod(&name)?.namespace.clone();
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &namespace);
+    let own = ListParams::default().labels(&format!("{LABEL}={name}"));
+    let all = pods.list(&own).await.map_err(Stop::harness)?.items;
+    let all: Vec<Value> =
+        all.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)?;
+    Ok(all.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect())
+}
+
+fn text<'a>(pod: &'a Value, field: &str) -> &'a str {
+    pod["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// Has `it` mean one of the pods that were made.
+fn mean(world: &mut LabWorld, pod: &Value) -> Step {
+    let (name, template) = (text(pod, "name").to_owned(), world.made.name.clone());
+    let mut like = world.pod(&template)?.clone();
+    like.name.clone_from(&name);
+    world.pods.insert(name.clone(), like);
+    world.it = name;
+    Ok(())
+}
+
+/// True if validation failed; of containers that are started again, before their present run: an agent sees it then.
+fn failed_validation(pod: &Value) -> bool {
+    let field = if pod["spec"]["restartPolicy"] == "Never" { "state" } else { "lastState" };
+    let mut init = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
+    init.any(|one| one[field]["terminated"]["exitCode"] == 126)
+}
+
+/// Waits until validation failed with 126 in as many pods of the template.
+#[given(regex = r"^(\d+) of them came up unredirected$")]
+async fn unredirected(world: &mut LabWorld, count: usize) -> Step {
+    let seen = eventually(SOON, async || {
+        let pods = pods(world).await?;
+        match pods.iter().filter(|pod| failed_validation(pod)).count() >= count {
+            true => Ok(pods),
+            false => Err(Stop::wrong(format!("its pods are {}", json!(pods)))),
+        }
+    })
+    .await?;
+    world.made.former = seen.iter().map(|pod| text(pod, "uid").to_owned()).collect();
+    seen.iter().try_for_each(|pod| mean(world, pod))
+}
+
+/// Other pods, which all run: each has proven that it is redirected, if it has an init container for it.
+#[then(regex = r"^(\d+) others? (?:run|runs) in (?:its|their) place$")]
+async fn replaced(world: &mut LabWorld, count: usize) -> Step {
+    let seen = eventually(SOON, async || {
+        let pods = pods(world).await?;
+        let other = |pod: &&Value| !world.made.former.contains(text(pod, "uid"));
+        let ready = pods
+            .iter()
+            .filter(other)
+            .filter(|pod| pod["status"]["phase"] == "Running" && !failed_validation(pod));
+        match ready.count() == count && pods.len() == count {
+            true => Ok(pods),
+            false => Err(Stop::wrong(format!("its pods are {}", json!(pods)))),
+        }
+    })
+    .await?;
+    seen.iter().try_for_each(|pod| mean(world, pod))
+}
+
+/// Names of the pods, in order.
+#[then(regex = r#"^they are called "([^"]+)"$"#)]
+async fn called(world: &mut LabWorld, wanted: String) -> Step {
+    let pods = pods(world).await?;
+    let mut names: Vec<_> = pods.iter().map(|pod| text(pod, "name")).collect();
+    names.sort_unstable();
+    expect_eq("their names", &names.join(", "), &wanted)
+}
+
+/// Status of the Job, once its condition says so.
+#[then(regex = r"^the Job is (Complete|Failed), with (\d+) succeeded and (\d+) failed$")]
+async fn counted(world: &mut LabWorld, wanted: String, succeeded: i32, failed: i32) -> Step {
+    let name = world.made.name.clone();
+    let namespace = world.pod(&name)?.namespace.clone();
+    let jobs: Api<Job> = Api::namespaced(world.cluster().await?.client(), &namespace);
+    let status = eventually(SOON, async || {
+        let status = jobs.get(&name).await.map_err(Stop::harness)?.status.unwrap_or_default();
+        let conditions = status.conditions.iter().flatten();
+        let over = conditions.clone().any(|one| one.type_ == wanted && one.status == "True");
+        if over { Ok(status) } else { Err(Stop::wrong(format!("its status is {status:?}"))) }
+    })
+    .await?;
+    let counts = (status.succeeded.unwrap_or(0), status.failed.unwrap_or(0));
+    expect_eq("what succeeded and failed", &counts, &(succeeded, failed))
+}
+
+/// As `kubectl drain` does, but that no disruption budget is asked.
+#[when(regex = r#"^node "([^"]+)" is drained$"#)]
+async fn drained(world: &mut LabWorld, node: String) -> Step {
+    let client = world.cluster().await?.client();
+    let nodes: Api<Node> = Api::all(client.clone());
+    let cordon = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
+    nodes.patch(&node, &PatchParams::default(), &cordon).await.map_err(Stop::harness)?;
+    let here = pods(world).await?.into_iter().filter(|pod| pod["spec"]["nodeName"] == *node);
+    for pod in here {
+        world.made.former.insert(text(&pod, "uid").to_owned());
+        let name = PodName::new(text(&pod, "namespace"), text(&pod, "name"));
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &name.namespace);
+        pods.delete(&name.name, &kube::api::DeleteParams::default()).await.map_err(Stop::harness)?;
+    }
+    Ok(())
+}
+
+/// Waits until as many pods run, all of them on this node.
+#[then(regex = r#"^(\d+) of them run on node "([^"]+)"$"#)]
+async fn on(world: &mut LabWorld, count: usize, node: String) -> Step {
+    let seen = eventually(SOON, async || {
+        let pods = pods(world).await?;
+        let runs = |pod: &&Value| pod["status"]["phase"] == "Running" && pod["spec"]["nodeName"] == *node;
+        match pods.iter().filter(runs).count() == count && pods.len() == count {
+            true => Ok(pods),
+            false => Err(Stop::wrong(format!("its pods are {}", json!(pods)))),
+        }
+    })
+    .await?;
+    seen.iter().try_for_each(|pod| mean(world, pod))
+}
