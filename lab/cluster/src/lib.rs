@@ -26,6 +26,18 @@ pub use runtime::{
 };
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
+/// Namespace of the node agent and its service account.
+pub const SYSTEM_NAMESPACE: &str = "istio-system";
+
+/// Service account of agent and plugin.
+pub const SERVICE_ACCOUNT: &str = "istio-cni";
+
+/// The user that requests of agent and plugin come from.
+#[must_use]
+pub fn plugin_user() -> String {
+    format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{SERVICE_ACCOUNT}")
+}
+
 /// Capability of the environment, with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {

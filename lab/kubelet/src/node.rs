@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::{ApiServer, Timestamp};
-use cluster::{Kernel, NodePaths, PodName, PodStart};
+use cluster::{Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -24,7 +24,7 @@ use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Container, Ending, Surroundings};
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6, SYSTEM_NAMESPACE};
+use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
 use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;

@@ -45,9 +45,6 @@ pub enum Installed {
     ByAgent,
 }
 
-/// Namespace of the agent and its service account.
-pub const SYSTEM_NAMESPACE: &str = "istio-system";
-
 /// Where pods and nodes reach the API server if an agent installs the plugin: address and port.
 pub const SERVICE: (&str, u16) = ("10.96.0.1", 443);
 /// The same for IPv6-only clusters.

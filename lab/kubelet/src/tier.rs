@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
-use cluster::{CniAnswer, LabError, PodName, Probe, Workload as _};
+use cluster::{CniAnswer, LabError, PodName, Probe, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, Workload as _};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -25,15 +25,12 @@ use crate::error::Error;
 use crate::logs::NodeKubelets;
 use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
-pub use crate::options::SYSTEM_NAMESPACE;
 use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
 use crate::probe::{self, Seen};
 use crate::probes;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
-/// Service account of agent and plugin.
-pub const SERVICE_ACCOUNT: &str = "istio-cni";
 /// Address of the API server on every node.
 const API: &str = "127.0.0.1:6443";
 /// First backoff of Jobs where pods have none: a real one has 10 s, forty times as much.
@@ -100,12 +97,6 @@ impl NetnsCluster {
     #[must_use]
     pub fn api(&self) -> &ApiServer {
         &self.api
-    }
-
-    /// The user that the plugin's requests come from; a fault that names it leaves the lab's own requests alone.
-    #[must_use]
-    pub fn plugin_user() -> String {
-        format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{SERVICE_ACCOUNT}")
     }
 
     /// A pod whose start has ended.

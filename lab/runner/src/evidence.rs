@@ -6,7 +6,6 @@ use std::path::Path;
 
 use cluster::Cluster;
 use cucumber::gherkin;
-use kubelet::NetnsCluster;
 use serde::Serialize;
 
 use crate::ledger::Extra;
@@ -46,7 +45,7 @@ pub async fn conclude(
 
 /// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
 fn denied(world: &LabWorld) -> Option<String> {
-    let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(NetnsCluster::plugin_user);
+    let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(cluster::plugin_user);
     let controller = world.taints.controllers.has_charts_rights().then(|| controller::account().user());
     let requests = world.cluster.as_deref()?.embedded().ok()?.api().requests();
     let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);

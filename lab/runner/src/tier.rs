@@ -268,7 +268,7 @@ impl Tier {
     /// # Errors
     /// Nothing stands between the plugin and its API server.
     pub fn add_fault(&self, fault: Fault) -> Result<(), LabError> {
-        self.faults()?.add(Fault { user: Some(NetnsCluster::plugin_user()), ..fault });
+        self.faults()?.add(Fault { user: Some(cluster::plugin_user()), ..fault });
         Ok(())
     }
 

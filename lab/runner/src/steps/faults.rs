@@ -7,7 +7,6 @@ use std::time::Duration;
 use apiserver::{Connecting, Effect, Fault, Gates, Logged, Read, Verb};
 use cluster::AgentStandIn;
 use cucumber::{given, then, when};
-use kubelet::NetnsCluster;
 
 use crate::steps::agent::{bare, eventually};
 use crate::steps::world::LabWorld;
@@ -175,7 +174,7 @@ async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step 
 
 /// Number of requests of the system under test with a verb on a resource.
 async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize, Stop> {
-    let (verb, user) = (verb_of(verb)?, NetnsCluster::plugin_user());
+    let (verb, user) = (verb_of(verb)?, cluster::plugin_user());
     let (resource, path) = meant(resource);
     let counts = |one: &Logged| {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
@@ -188,7 +187,7 @@ async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize
 
 /// Waits for so many watches of its node's pods by each agent, which began after what was there had been told.
 async fn followed(world: &mut LabWorld, times: usize) -> Step {
-    let user = NetnsCluster::plugin_user();
+    let user = cluster::plugin_user();
     let (resource, path) = meant(NODES_PODS);
     let follows = |one: &Logged| {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
@@ -236,7 +235,7 @@ fn is_refused_stream(one: &Logged) -> bool {
 
 #[then(regex = r"^the API server has refused to stream a list of the node's pods (\d+) times?$")]
 async fn refused(world: &mut LabWorld, times: usize) -> Step {
-    let (user, (_, path)) = (NetnsCluster::plugin_user(), meant(NODES_PODS));
+    let (user, (_, path)) = (cluster::plugin_user(), meant(NODES_PODS));
     let refused = |one: &Logged| is_refused_stream(one) && one.path.starts_with(path) && one.user == user;
     let seen = world.cluster().await?.embedded()?.api().count(refused);
     if seen == times { Ok(()) } else { Err(Stop::wrong(format!("it has refused {seen} times"))) }
@@ -257,7 +256,7 @@ async fn counted(world: &mut LabWorld, verb: String, resource: String, least: us
 /// Lists and watches: a watch cache answers them, or etcd is asked for the objects or for the newest version.
 #[then(regex = r"^etcd was asked for pods between (\d+) and (\d+) times on the node agent's behalf$")]
 async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step {
-    let user = NetnsCluster::plugin_user();
+    let user = cluster::plugin_user();
     let requests = world.cluster().await?.embedded()?.api().requests();
     let reads = requests.into_iter().filter(|one| {
         let follows = matches!(one.verb, Verb::List | Verb::Watch);

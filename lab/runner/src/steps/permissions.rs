@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 
 use apiserver::kinds::Kind;
 use apiserver::{Account, Grant};
-use cluster::PodName;
+use cluster::{PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
-use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use super::agent::objects::{CONTAINER, DAEMONSET};

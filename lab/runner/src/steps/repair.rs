@@ -6,14 +6,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use apiserver::{Account, Verb};
-use cluster::{PodName, PodStart};
+use cluster::{PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use kubelet::NetnsCluster;
 use kubelet::netns::{Namespace, NamespaceRole, add_addresses};
-use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use netfilter::Netns;
 use serde_json::{Value, json};
 
@@ -186,7 +184,7 @@ async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
 /// Exactly these writes succeeded or were tried; `nothing` for none.
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
-    let user = NetnsCluster::plugin_user();
+    let user = cluster::plugin_user();
     let requests = world.cluster().await?.embedded()?.api().requests();
     let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));
     let writes: BTreeSet<String> = writes
@@ -204,7 +202,7 @@ async fn written(world: &mut LabWorld, wanted: String) -> Step {
 #[then("the node agent was denied nothing and used its rights on pods")]
 async fn rights(world: &mut LabWorld) -> Step {
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    let user = NetnsCluster::plugin_user();
+    let user = cluster::plugin_user();
     let tier = world.cluster().await?;
     let denied: Vec<_> = tier
         .embedded()?
@@ -267,7 +265,7 @@ fn meant(world: &mut LabWorld, name: String) {
 
 #[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)$")]
 async fn asks(world: &mut LabWorld, verb: String, resource: String) -> Step {
-    let user = NetnsCluster::plugin_user();
+    let user = cluster::plugin_user();
     eventually(SOON, async || {
         let meant = |one: &apiserver::Logged| {
             one.user == user && one.verb.to_string() == verb && one.resource.as_deref() == Some(&*resource)

@@ -7,11 +7,11 @@ use std::time::Duration;
 use apiserver::Timestamp;
 use apiserver::kinds::Kind;
 use apiserver::store::Key;
+use cluster::SYSTEM_NAMESPACE;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::agent::objects::DAEMONSET;

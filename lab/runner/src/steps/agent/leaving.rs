@@ -7,13 +7,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::PodStart;
+use cluster::{PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod as PodObject};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::PodName;
+use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -12,7 +12,6 @@ use kubelet::cni::cache::{Cache, CachedResult, Layout};
 use kubelet::cni::chain::Attachment;
 use kubelet::cni::conflist::List;
 use kubelet::node::KUBECONFIG;
-use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::Value;
 
 use super::{agent, eventually, paths};

@@ -2,7 +2,7 @@
 //! Names of the chart's objects, and an operator's pod for cleaning a node.
 
 use apiserver::Grant;
-use kubelet::tier::SYSTEM_NAMESPACE;
+use cluster::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 /// Name of the DaemonSet.

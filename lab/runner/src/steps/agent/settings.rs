@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Effects of changed settings on the running agent.
 
+use cluster::SYSTEM_NAMESPACE;
 use cucumber::{then, when};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use kubelet::tier::SYSTEM_NAMESPACE;
 use netfilter::Netns;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};

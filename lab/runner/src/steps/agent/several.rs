@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cluster::SYSTEM_NAMESPACE;
 use cucumber::{then, when};
-use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::leaving::run_to_its_end;

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use apiserver::kinds::Kind;
 use apiserver::store::Key;
-use cluster::{NodePaths, PodStart};
+use cluster::{NodePaths, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
 use kube::api::DeleteParams;
-use kubelet::tier::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use super::{below, chart, eventually, files, gone};

@@ -8,7 +8,6 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use kubelet::NetnsCluster;
 
 use super::SOON;
 use super::controller::account;
@@ -86,7 +85,7 @@ async fn changed(world: &mut LabWorld, node: String, wanted: usize) -> Step {
 #[then(regex = r"^the node agent changed the node (\d+) times?$")]
 async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
     let node = world.cluster().await?.node()?.name().to_owned();
-    expect_eq("the number of changes", &changes(world, &NetnsCluster::plugin_user(), &node).await?, &wanted)
+    expect_eq("the number of changes", &changes(world, &cluster::plugin_user(), &node).await?, &wanted)
 }
 
 /// Waits for the event.

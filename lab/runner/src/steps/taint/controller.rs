@@ -3,12 +3,11 @@
 //! what its roles allow. Who leads is [`super::leading`]'s, what reached the API server [`super::asked`]'s.
 
 use apiserver::Account;
-use cluster::{PodName, PodStart};
+use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{gherkin, given, then, when};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kubelet::tier::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::SOON;

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use apiserver::{Effect, Fault, Logged, Verb};
+use cluster::SYSTEM_NAMESPACE;
 use cucumber::{given, then, when};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kubelet::tier::SYSTEM_NAMESPACE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
