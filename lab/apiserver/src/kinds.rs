@@ -2,7 +2,7 @@
 //! The table of resource kinds that this API serves. Another kind is another line; nothing else in the crate names one
 //! unless the real API server treats it in a special way.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::store::Key;
@@ -202,7 +202,7 @@ impl Kind {
         match self.plural {
             "pods" => &PODS,
             "serviceaccounts" => &ACCOUNTS,
-            "deployments" | "replicasets" | "statefulsets" => &SCALED,
+            "deployments" | "replicasets" | "statefulsets" => &REPLICATED,
             _ => &[],
         }
     }
@@ -213,20 +213,33 @@ impl Kind {
 pub struct Action {
     /// Its name in paths.
     pub name: &'static str,
-    /// `kind` of what is sent to it, or comes from it.
+    /// Group and version of what is sent to it, or comes from it, if not its object's.
+    pub group_version: Option<(&'static str, &'static str)>,
+    /// `kind` of that.
     pub kind: &'static str,
     pub verbs: &'static [&'static str],
 }
 
-const PODS: [Action; 3] = [
-    Action { name: "binding", kind: "Binding", verbs: &["create"] },
-    Action { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"] },
-    Action { name: "log", kind: "Pod", verbs: &["get"] },
+const fn action(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Action {
+    Action { name, group_version: None, kind, verbs }
+}
+
+static PODS: [Action; 4] = [
+    action("binding", "Binding", &["create"]),
+    Action { group_version: Some(("policy", "v1")), ..action("eviction", "Eviction", &["create"]) },
+    action("exec", "PodExecOptions", &["create", "get"]),
+    action("log", "Pod", &["get"]),
 ];
 
-const SCALED: [Action; 1] = [Action { name: "scale", kind: "Scale", verbs: &["get", "patch", "update"] }];
+static ACCOUNTS: [Action; 1] = [Action {
+    group_version: Some(("authentication.k8s.io", "v1")),
+    ..action("token", "TokenRequest", &["create"])
+}];
 
-const ACCOUNTS: [Action; 1] = [Action { name: "token", kind: "TokenRequest", verbs: &["create"] }];
+static REPLICATED: [Action; 1] = [Action {
+    group_version: Some(("autoscaling", "v1")),
+    ..action("scale", "Scale", &["get", "patch", "update"])
+}];
 
 /// The kind of definitions.
 pub(crate) fn definitions() -> Option<&'static Kind> {
@@ -253,60 +266,4 @@ pub(crate) fn check_definition(key: &Key, object: &Value) -> Result<(), ApiError
     }
     let why = "spec: its group, names, scope and served version are of no kind in this server's table";
     Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.to_owned() })
-}
-
-/// The body of a discovery path (`/api`, `/apis`, `/api/v1`, `/apis/apps/v1`), if it is one.
-pub(crate) fn discovery(path: &str, served: &dyn Fn(&Kind) -> bool) -> Option<Value> {
-    match path.trim_end_matches('/') {
-        "/api" => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
-        "/apis" => Some(groups(served)),
-        "/api/v1" => resources("", "v1", served),
-        other => {
-            let (group, version) = other.strip_prefix("/apis/")?.split_once('/')?;
-            resources(group, version, served)
-        }
-    }
-}
-
-fn groups(served: &dyn Fn(&Kind) -> bool) -> Value {
-    let grouped = KINDS.iter().filter(|kind| !kind.group.is_empty() && served(kind));
-    let mut names: Vec<(&str, &str)> = grouped.map(|kind| (kind.group, kind.version)).collect();
-    names.sort_unstable();
-    names.dedup();
-    let group = |(name, version): &(&str, &str)| {
-        let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
-        json!({"name": name, "versions": [version], "preferredVersion": version})
-    };
-    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": names.iter().map(group).collect::<Vec<_>>()})
-}
-
-fn resources(group: &str, version: &str, served: &dyn Fn(&Kind) -> bool) -> Option<Value> {
-    const VERBS: [&str; 8] =
-        ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    let mut list = Vec::new();
-    let here = |kind: &&Kind| kind.group == group && kind.version == version && served(kind);
-    for kind in KINDS.iter().filter(here) {
-        let entry = |suffix: &str, verbs: &[&str]| {
-            json!({
-                "name": format!("{}{suffix}", kind.plural), "singularName": kind.name.to_lowercase(),
-                "kind": kind.name, "namespaced": kind.scope == Scope::Namespaced, "verbs": verbs,
-            })
-        };
-        list.push(entry("", &VERBS));
-        if kind.has_status() {
-            list.push(entry("/status", &["get", "patch", "update"]));
-        }
-        list.extend(kind.actions().iter().map(|action| {
-            let mut one = entry(&format!("/{}", action.name), action.verbs);
-            one["kind"] = json!(action.kind);
-            if action.name == "scale" {
-                (one["group"], one["version"]) = (json!("autoscaling"), json!("v1"));
-            }
-            one
-        }));
-    }
-    let version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    (!list.is_empty()).then(
-        || json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": list}),
-    )
 }

@@ -6,14 +6,15 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`kinds`] | the table of resources |
+//! | [`kinds`], `discovery` | the table of resources, and what clients learn of it: pure |
 //! | [`store`] | objects, changes, history: pure |
 //! | [`access`] | tokens and whose they are: pure |
 //! | [`rbac`], `roles`, `review` | what rules allow, the objects that have them, and the question for it: pure |
 //! | `admission` | what admission policies say of a write: pure |
-//! | [`selector`], [`patch`], `apply`, [`route`], [`error`] | the parts of a request and its failures: pure |
+//! | [`selector`], [`patch`], `strategic`, `apply`, [`route`], `protobuf`, [`error`] | the parts of a request and its failures: pure |
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
 //! | `scale`, `workloads` | replicas as a subresource; defaults of kinds that have pods: pure |
+//! | `table` | objects as rows, for `kubectl get`: pure |
 //! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
 //! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
@@ -25,6 +26,7 @@ mod admission;
 mod answer;
 mod apply;
 mod containers;
+mod discovery;
 pub mod error;
 mod exec;
 pub mod faults;
@@ -37,6 +39,7 @@ mod list;
 pub mod log;
 mod operate;
 pub mod patch;
+mod protobuf;
 pub mod rbac;
 pub mod reads;
 mod review;
@@ -47,6 +50,8 @@ pub mod selector;
 mod serve;
 mod server;
 pub mod store;
+mod strategic;
+mod table;
 mod tls;
 mod watch;
 mod workloads;

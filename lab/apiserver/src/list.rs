@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
+use crate::kinds::Kind;
 use crate::operate::Call;
 use crate::reads;
 use crate::store::{Collection, Key, Store};
+use crate::table::{Include, table};
 
 /// A list, or a page of one.
 pub(crate) struct List {
@@ -25,6 +28,12 @@ impl List {
             "metadata": {"resourceVersion": store.revision().to_string()},
         });
         Self { head, items }
+    }
+
+    /// As a table.
+    pub(crate) fn table(&self, kind: &Kind, include: Include, now: Timestamp) -> Value {
+        let items = self.items.iter().map(|item| &**item);
+        table(kind, items, &self.head["metadata"], include, now, true)
     }
 
     /// As the real server sends it: items without `kind` and `apiVersion`.

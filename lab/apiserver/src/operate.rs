@@ -12,12 +12,15 @@ use crate::access::{Access, Identity};
 use crate::admission::{Operation, Proposal, admit, warning};
 use crate::apply::{Applier, applied};
 use crate::error::ApiError;
+use crate::kinds::{Backing, Kind};
 use crate::list::{self, List};
 use crate::patch::{PatchKind, patched};
+use crate::protobuf;
 use crate::route::{Query, Target, Verb};
 use crate::scale;
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
+use crate::table::{Form, table};
 
 /// Parameters of a request.
 pub(crate) struct Call {
@@ -29,6 +32,7 @@ pub(crate) struct Call {
     /// Reads see the state before so many changes.
     pub(crate) past: u64,
     pub(crate) warnings: Warnings,
+    pub(crate) form: Form,
 }
 
 /// Texts of `Warning` headers.
@@ -42,11 +46,19 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        match self {
-            Self::Value(value) => value.to_string().into_bytes(),
-            Self::Object(object) => object.to_string().into_bytes(),
-            Self::List(list) => list.bytes(),
+    /// Body of the response.
+    pub(crate) fn bytes(&self, kind: &Kind, form: Form, now: Timestamp) -> Vec<u8> {
+        match (self, form) {
+            (Self::Value(value), _) => value.to_string().into_bytes(),
+            (Self::Object(object), Form::Object) => object.to_string().into_bytes(),
+            (Self::List(list), Form::Object) => list.bytes(),
+            (Self::Object(object), Form::Table(include)) => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                table(kind, [&**object], &metadata, include, now, true).to_string().into_bytes()
+            }
+            (Self::List(list), Form::Table(include)) => {
+                list.table(kind, include, now).to_string().into_bytes()
+            }
         }
     }
 }
@@ -56,6 +68,10 @@ pub(crate) type Handled = Result<(StatusCode, Outcome), ApiError>;
 impl Call {
     /// The body as JSON; `Null` if there is none.
     fn json(&self) -> Result<Value, ApiError> {
+        if self.content_type == protobuf::MEDIA_TYPE {
+            let unknown = || ApiError::MediaType(self.content_type.clone());
+            return protobuf::json(&self.body).ok_or_else(unknown);
+        }
         let readable =
             ["", "application/json"].contains(&self.content_type.split(';').next().unwrap_or("").trim());
         if !readable && self.verb != Verb::Patch {
@@ -171,6 +187,14 @@ fn act(
             let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
             Ok((StatusCode::CREATED, Outcome::Value(done)))
         }
+        "eviction" => {
+            // Budgets for disruptions are not counted: every eviction is granted.
+            let options = DeleteOptions::from_body(&body["deleteOptions"])?;
+            admit_deletion(call, key, store)?;
+            store.delete(key, &options, now)?;
+            let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+            Ok((StatusCode::CREATED, Outcome::Value(done)))
+        }
         "token" => {
             let issued = access.issue(key, &body, store, now)?;
             Ok((StatusCode::CREATED, Outcome::Value(issued)))
@@ -222,6 +246,9 @@ fn patch(
     now: Timestamp,
 ) -> Handled {
     let kind = PatchKind::of(&call.content_type)?;
+    if kind == PatchKind::Strategic && key.kind.backing == Backing::Definition {
+        return Err(ApiError::MediaType(call.content_type.clone()));
+    }
     let (body, old) = (call.json()?, store.get(key));
     let subresource = (part == Part::Status).then_some("status");
     let object = match (&old, kind) {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::access::{self, Identity};
 use crate::error::ApiError;
+use crate::protobuf;
 use crate::rbac::Attributes;
 use crate::route::Verb;
 use crate::store::Store;
@@ -18,8 +19,12 @@ pub(crate) const RESOURCE: &str = "selfsubjectaccessreviews.authorization.k8s.io
 /// Answers a review, which does not count as a use of the grant.
 pub(crate) fn answer(who: &Identity, body: &[u8], store: &Store) -> Result<(StatusCode, Value), ApiError> {
     let bad = |why: String| ApiError::BadRequest(why);
-    let mut review: Value =
-        serde_json::from_slice(body).map_err(|error| bad(format!("the body is not JSON: {error}")))?;
+    let mut review: Value = match protobuf::json(body) {
+        Some(review) => review,
+        None => {
+            serde_json::from_slice(body).map_err(|error| bad(format!("the body is not JSON: {error}")))?
+        }
+    };
     let asked = &review["spec"]["resourceAttributes"];
     if !asked.is_object() {
         return Err(bad("spec.resourceAttributes is required: other paths are not reviewed".to_owned()));

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::ServerOptions;
 use crate::access::{Access, Identity};
 use crate::answer::{self, Body, BoxError, Reply, Unanswered};
+use crate::discovery;
 use crate::error::ApiError;
 use crate::faults::{Effect, Faults, RequestInfo};
 use crate::kinds;
@@ -29,6 +30,7 @@ use crate::reads::{self, Gates};
 use crate::review;
 use crate::route::{Query, Route, Target, Verb};
 use crate::store::Store;
+use crate::table::Form;
 
 /// Maximum size of a request's body, as in a real API server.
 const BODY_LIMIT: usize = 3 << 20;
@@ -245,7 +247,7 @@ impl Shared {
             let found = Some(&route.target).filter(|target| **target == Target::Path);
             let store = &self.lock().store;
             let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
-            let body = found.and_then(|_| kinds::discovery(&asked.path, &served));
+            let body = found.and_then(|_| discovery::discovery(&asked.path, &served));
             let body = body.ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
@@ -264,14 +266,15 @@ impl Shared {
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let content_type = content_type.to_owned();
-        let call = Call { who, verb: route.verb, query, content_type, body, past, warnings };
+        let form = Form::of(&parts.headers, &query);
+        let call = Call { who, verb: route.verb, query, content_type, body, past, form, warnings };
         if route.verb == Verb::Watch {
             return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked, order)?));
         }
         let (code, outcome) = self
             .change(|state, now| operate(&call, &route.target, &mut state.store, &mut state.access, now))?;
         // Large lists are written when nobody waits for the lock any more.
-        Ok(Reply::Whole(code, outcome.bytes()))
+        Ok(Reply::Whole(code, outcome.bytes(collection.kind, form, self.now())))
     }
 }
 

@@ -2,12 +2,14 @@
 //! Watches: the changes after a resource version as lines of JSON, until a time limit. A watcher reads the store's history
 //! at its own pace, so none can miss an event: one that is too slow is told that its resource version has expired.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -15,10 +17,12 @@ use tokio::time::Instant;
 use crate::answer::{Lines, Unanswered};
 use crate::error::ApiError;
 use crate::faults::{Effect, FaultId, RequestInfo};
+use crate::kinds::Kind;
 use crate::operate::Call;
 use crate::selector::Selector;
 use crate::server::Shared;
 use crate::store::{Action, Change, Collection};
+use crate::table::{Form, table};
 
 /// The real server picks between 30 and 60 minutes when a watcher names no limit.
 const DEFAULT_LIMIT: u64 = 1800;
@@ -42,6 +46,7 @@ struct Watch {
     /// Time of the next bookmark, if requested.
     bookmark: Option<Instant>,
     ended: bool,
+    sheet: Sheet,
     /// Its number in the log, until all objects are told that were there when it began.
     initial: Option<u64>,
 }
@@ -78,6 +83,7 @@ pub(crate) fn watch(
         ends: now + Duration::from_secs(limit),
         bookmark: bookmarks.then(|| now + shared.bookmark_every()),
         ended: false,
+        sheet: Sheet { kind: collection.kind, form: call.form, has_columns: false },
         initial: None,
     };
     let newest = shared.lock().store.revision();
@@ -108,7 +114,7 @@ impl Watch {
         let state = shared.lock();
         self.cursor = state.store.revision();
         for (_, object) in state.store.list(&self.collection, &self.selector) {
-            self.first.push_back(line(Action::Added.name(), object));
+            self.first.push_back(self.sheet.line(Action::Added.name(), object, shared.now()));
         }
     }
 
@@ -183,10 +189,12 @@ impl Watch {
         let state = shared.lock();
         match state.store.since(self.cursor) {
             Ok(changes) => {
-                let seen = changes.filter_map(|change| {
-                    change.seen_by(&self.collection, &self.selector).map(|seen| event(change, seen))
-                });
-                self.first.extend(seen);
+                for change in changes {
+                    if let Some(seen) = change.seen_by(&self.collection, &self.selector) {
+                        let object = event(change, seen);
+                        self.first.push_back(self.sheet.line(seen.name(), &object, shared.now()));
+                    }
+                }
                 self.cursor = state.store.revision();
             }
             Err(error) => {
@@ -206,15 +214,32 @@ impl Watch {
     }
 }
 
+/// Form of the objects of a watch.
+struct Sheet {
+    kind: &'static Kind,
+    form: Form,
+    /// A table's columns are sent once.
+    has_columns: bool,
+}
+
+impl Sheet {
+    fn line(&mut self, event: &str, object: &Value, now: Timestamp) -> Vec<u8> {
+        let Form::Table(include) = self.form else { return line(event, object) };
+        let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+        let columns = !std::mem::replace(&mut self.has_columns, true);
+        line(event, &table(self.kind, [object], &metadata, include, now, columns))
+    }
+}
+
 /// An object that only ceases to match is shown as it was when it still matched, as the real server does.
-fn event(change: &Change, seen: Action) -> Vec<u8> {
+fn event(change: &Change, seen: Action) -> Cow<'_, Value> {
     match &change.previous {
         Some(previous) if seen == Action::Deleted && change.action != Action::Deleted => {
             let mut object = (**previous).clone();
             object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-            line(seen.name(), &object)
+            Cow::Owned(object)
         }
-        _ => line(seen.name(), &change.object),
+        _ => Cow::Borrowed(&*change.object),
     }
 }
 

@@ -122,6 +122,9 @@ pub async fn start(
         if at.and_then(|at| started.get(at)).is_some_and(|there| !there.is_wanted(plan.restart)) {
             continue;
         }
+        if let Some(why) = surroundings.node.options.images.refusal(&planned.image) {
+            return Ok(Some(failed(planned, None, why)));
+        }
         let former = at.map(|at| started.remove(at));
         let output = former.as_ref().map(|former| former.process.output().clone()).unwrap_or_default();
         let Surroundings { node, shared, .. } = surroundings;

@@ -11,6 +11,7 @@
 //! | [`node`], [`slot`] | a node; one pod on it |
 //! | [`pod`], [`life`], [`ending`] | what a pod asks for; how it is kept running; how it ends |
 //! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
+//! | [`images`] | which images a node has |
 //! | [`furnish`], [`env`], [`volumes`], [`account`], [`probe`] | what its containers find, and how one is found ready |
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
@@ -34,6 +35,7 @@ pub mod error;
 pub mod exec;
 pub mod fit;
 pub mod furnish;
+pub mod images;
 pub mod life;
 pub mod logs;
 pub mod netns;
@@ -57,6 +59,7 @@ pub mod volumes;
 pub mod workload;
 
 pub use error::Error;
+pub use images::Images;
 pub use options::{ClusterOptions, Deadlines, Installed};
 pub use pod::Binaries;
 pub use tier::NetnsCluster;

@@ -92,6 +92,11 @@ fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Du
         container.backs_off = !after.is_zero();
         return Next::Again(after);
     }
+    if let Some(unpulled) = &mut parts.unpulled {
+        // Whatever the pod's policy is: nothing has run yet.
+        unpulled.backs_off = true;
+        return Next::Again(nth(base, delay(&unpulled.container.clone()).max(1)));
+    }
     let failed_for_good = slot.plan.restart == Restart::Never;
     match &parts.start {
         // A container that could not even be started: its ConfigMap is not there yet, say.

@@ -29,7 +29,7 @@ use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;
 use crate::sandbox::{Sandbox, SandboxPaths};
-use crate::slot::{Parts, Slot, Stage};
+use crate::slot::{Parts, Slot, Stage, Unpulled};
 use crate::status::{status, warning};
 use crate::volumes::Host;
 
@@ -39,6 +39,8 @@ pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
 pub const PLUGIN: &str = "istio-cni";
 /// The lab's base plugin.
 pub const BASE_PLUGIN: &str = "lab-net";
+/// The imitated version: the API server's.
+const KUBELET: &str = "v1.34.4";
 /// Directory of namespaces, as a node's runtime tells plugins.
 const NETNS_DIRECTORY: &str = "/var/run/netns";
 /// A pod's interface in the node's second network.
@@ -170,7 +172,14 @@ impl NetnsNode {
         let boot = format!("{}-{}", self.name, self.boots.load(Ordering::Relaxed));
         let ready =
             json!({ "type": "Ready", "status": "True", "lastTransitionTime": Timestamp::now().to_string() });
-        json!({ "conditions": [ready], "nodeInfo": { "bootID": boot } })
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let info = json!({
+            "bootID": boot, "kubeletVersion": KUBELET, "kernelVersion": kernel.trim(), "osImage": "cnilab",
+            "containerRuntimeVersion": concat!("cnilab://", env!("CARGO_PKG_VERSION")),
+            "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
+            "machineID": "", "systemUUID": "", "kubeProxyVersion": "",
+        });
+        json!({ "conditions": [ready], "nodeInfo": info })
     }
 
     /// The pod of that name, if it is on the node.
@@ -252,10 +261,22 @@ impl NetnsNode {
             Err(error) => lab_failure(&error),
         };
         slot.show(parts);
+        parts.unpulled = self.unpulled(&slot.plan, &start);
+        if let Some(unpulled) = &parts.unpulled {
+            self.tell(&slot.plan, "Failed", &unpulled.why).await;
+        }
         parts.start = Some(start.clone());
         self.report(slot, parts).await;
         slot.reach(Stage::Started(start.clone()));
         start
+    }
+
+    /// The container, if what kept the pod from starting is an image.
+    fn unpulled(&self, plan: &Plan, start: &PodStart) -> Option<Unpulled> {
+        let PodStart::ContainerFailed { container, exit: None, .. } = start else { return None };
+        let planned = plan.containers.iter().find(|planned| planned.name == *container)?;
+        let why = self.options.images.refusal(&planned.image)?;
+        Some(Unpulled { container: container.clone(), why, backs_off: false })
     }
 
     async fn try_start(&self, slot: &Slot, parts: &mut Parts) -> Result<PodStart, Error> {

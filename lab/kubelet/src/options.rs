@@ -9,6 +9,7 @@ use cluster::{AgentStandIn, Kernel};
 use serde_json::Value;
 
 use crate::cni::cache::Layout;
+use crate::images::Images;
 use crate::pod::Binaries;
 
 /// Deadlines of the lab. Far above typical durations, because a wrong "did not happen" is worse than a late one.
@@ -76,6 +77,8 @@ pub struct ClusterOptions {
     pub cache: Layout,
     /// The runtime passes plugins no `K8S_POD_UID`, as cri-dockerd (its `buildCNIRuntimeConf` has namespace, name and container only).
     pub uid_is_withheld: bool,
+    /// Images of the nodes.
+    pub images: Images,
     /// First backoff of the kubelet, which doubles; without it a pod has one start and nothing is retried.
     pub back_off: Option<Duration>,
     /// `/run` of nodes is a shared mount, as with systemd. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes reject a
@@ -110,6 +113,7 @@ impl ClusterOptions {
             installed: Installed::default(),
             cache: Layout::default(),
             uid_is_withheld: false,
+            images: Images::default(),
             back_off: None,
             run_is_shared: true,
             probes_in_time: false,

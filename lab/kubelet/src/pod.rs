@@ -43,6 +43,8 @@ pub enum ContainerRole {
 pub struct Planned {
     pub name: String,
     pub role: ContainerRole,
+    /// Its image, as the object names it.
+    pub image: String,
     /// Program.
     pub program: Program,
     /// Sources of its environment.
@@ -153,6 +155,7 @@ impl Plan {
         let users = if spec.host_users == Some(false) { Users::Own } else { Users::OfNode };
         let planned = |container: &Container, role| Planned {
             name: container.name.clone(),
+            image: container.image.clone().unwrap_or_default(),
             role,
             program: users.of(program(container, &context, binaries)),
             env: Sources::of(container),

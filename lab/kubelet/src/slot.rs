@@ -43,8 +43,19 @@ pub struct Parts {
     pub credentials: Option<Kept>,
     /// Result of its last start.
     pub start: Option<PodStart>,
+    /// A container whose image cannot be pulled, and why.
+    pub unpulled: Option<Unpulled>,
     /// Conditions, with their last transition.
     pub conditions: BTreeMap<&'static str, (bool, Timestamp)>,
+}
+
+/// A container whose image cannot be pulled.
+#[derive(Debug, Clone)]
+pub struct Unpulled {
+    pub container: String,
+    pub why: String,
+    /// The next pull is in backoff.
+    pub backs_off: bool,
 }
 
 #[derive(Debug)]

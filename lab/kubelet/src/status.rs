@@ -15,9 +15,11 @@ use crate::slot::Parts;
 #[must_use]
 pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool) -> Value {
     let containers = &parts.containers;
+    let has_init = plan.containers.iter().any(|planned| planned.role != ContainerRole::Main);
+    let created = if has_init { "PodInitializing" } else { "ContainerCreating" };
     let of = |role: fn(ContainerRole) -> bool| -> Vec<Value> {
         let planned = plan.containers.iter().filter(|planned| role(planned.role));
-        planned.map(|planned| one(planned, containers)).collect()
+        planned.map(|planned| one(planned, containers, &waiting(planned, parts, created))).collect()
     };
     let (init, main) = (of(|role| role != ContainerRole::Main), of(|role| role == ContainerRole::Main));
     let initialized =
@@ -102,12 +104,25 @@ fn is_ready(seen: &Seen) -> bool {
     *seen == Seen::Ready
 }
 
-fn one(planned: &Planned, containers: &[Container]) -> Value {
+/// State of a container that never ran; `created` is the reason of one that nothing is wrong with.
+fn waiting(planned: &Planned, parts: &Parts, created: &str) -> Value {
+    let unpulled = parts.unpulled.as_ref().filter(|unpulled| unpulled.container == planned.name);
+    match unpulled {
+        None => json!({ "reason": created }),
+        Some(unpulled) if unpulled.backs_off => {
+            let why = format!("Back-off pulling image {:?}: ErrImagePull: {}", planned.image, unpulled.why);
+            json!({ "reason": "ImagePullBackOff", "message": why })
+        }
+        Some(unpulled) => json!({ "reason": "ErrImagePull", "message": unpulled.why }),
+    }
+}
+
+fn one(planned: &Planned, containers: &[Container], waiting: &Value) -> Value {
     let name = &planned.name;
     let Some(container) = containers.iter().find(|container| container.name == *name) else {
-        let waiting = json!({ "waiting": { "reason": "ContainerCreating" } });
+        let waiting = json!({ "waiting": waiting });
         return json!({
-            "name": name, "image": "", "imageID": "", "restartCount": 0, "ready": false, "started": false,
+            "name": name, "image": planned.image, "imageID": "", "restartCount": 0, "ready": false, "started": false,
             "state": waiting, "lastState": {},
         });
     };
@@ -125,7 +140,7 @@ fn one(planned: &Planned, containers: &[Container]) -> Value {
     let runs = ended.is_none();
     json!({
         "name": name,
-        "image": "",
+        "image": planned.image,
         "imageID": "",
         // A runtime's ID leads to its process, and that to the pod's namespaces. Here it is the process.
         "containerID": container.process.pid().map(|pid| format!("lab://{pid}")),

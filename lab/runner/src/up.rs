@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use kubelet::{ClusterOptions, Installed, NetnsCluster};
+use kubelet::{ClusterOptions, Images, Installed, NetnsCluster};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
@@ -31,6 +31,9 @@ const BACK_OFF: Duration = Duration::from_secs(10);
 
 /// Period of probes. A real default is ten seconds, and who waits at a terminal gains nothing by it.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Images of the nodes, by the last part of their names: the lab's programs, the node agent, what an injected pod has.
+const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
 
 /// Outside of the sandbox: builds, listens, decides.
 pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
@@ -93,6 +96,7 @@ fn options(plan: &UpPlan) -> ClusterOptions {
     options.nodes = (1..=plan.args.nodes).map(|number| format!("node-{number}")).collect();
     options.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
     options.back_off = Some(BACK_OFF);
+    options.images = Images::Only(IMAGES.to_vec());
     options.probes_in_time = true;
     options.probe_every = PROBE_EVERY;
     options

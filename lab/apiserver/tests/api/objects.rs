@@ -122,12 +122,14 @@ async fn patches_merge_and_unknown_fields_survive() {
     pods(&world).patch("cart", &params, &Patch::Merge(&labels)).await.unwrap();
     let annotated = json!({"metadata": {"annotations": {"x": "y"}}, "status": {"phase": "Failed"}});
     pods(&world).patch("cart", &params, &Patch::Merge(&annotated)).await.unwrap();
-    let strategic = pods(&world).patch("cart", &params, &Patch::Strategic(&annotated)).await;
-    assert_eq!(refusal(strategic), (415, "UnsupportedMediaType".into()));
+    let env = json!({"spec": {"containers": [{"name": "app", "env": [{"name": "A", "value": "1"}]}]}});
+    pods(&world).patch("cart", &params, &Patch::Strategic(&env)).await.unwrap();
     let stored = world.server.pod("shop", "cart").unwrap();
     assert_eq!(stored["metadata"]["labels"], json!({"b": "2", "c": "3"}));
     assert_eq!(stored["metadata"]["annotations"], json!({"x": "y"}));
     assert_eq!(stored["spec"]["fieldOfTheFuture"], json!({"x": [1, 2]}));
+    let merged = json!([{"name": "app", "image": "app", "env": [{"name": "A", "value": "1"}]}]);
+    assert_eq!(stored["spec"]["containers"], merged, "a strategic patch merges containers by name");
     assert_eq!(stored["status"]["phase"], "Pending", "the main resource does not take a status");
     let gone = pods(&world).patch("gone", &params, &Patch::Merge(&labels)).await;
     assert_eq!(refusal(gone), (404, "NotFound".into()));
