@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""circles.py CRATE...: fails where top-level modules of a crate import each other. Reads the source, without tests.
-
-ci/known-circles has the modules that still do, a crate a line. It may only shrink: a module that is in no circle any more must leave it.
-"""
+"""circles.py CRATE...: fails where top-level modules of a crate import each other. Reads the source, without tests."""
 import pathlib
 import re
 import sys
@@ -79,33 +76,20 @@ def circles(edges):
     return sorted(found, key=lambda circle: (-len(circle), sorted(circle)))
 
 
-def known():
-    lines = pathlib.Path(__file__).with_name("known-circles").read_text().splitlines()
-    pairs = (line.split(":") for line in lines if line and not line.startswith("#"))
-    return {crate: set(modules.split()) for crate, modules in pairs}
-
-
 def main(crates):
     failed = False
     for crate in crates:
-        edges, expected = graph(crate), KNOWN.pop(crate, set())
+        edges = graph(crate)
         if not any(edges.values()):
             sys.exit(f"ci: no import in {crate}: the search is blind")
-        found = circles(edges)
-        for circle in (circle for circle in found if not circle <= expected):
+        for circle in circles(edges):
             failed = True
             print(f"ci: {crate}: {', '.join(sorted(circle))} import each other:", file=sys.stderr)
             for module in sorted(circle):
                 for other, path in sorted(edges[module].items()):
                     if other in circle:
                         print(f"  {module} -> {other} ({path})", file=sys.stderr)
-        for module in sorted(expected.difference(*found)):
-            failed = True
-            print(f"ci: {crate}: {module} is in no circle any more: take it from ci/known-circles", file=sys.stderr)
-    if KNOWN:
-        sys.exit(f"ci: ci/known-circles has crates that were not looked at: {', '.join(KNOWN)}")
     sys.exit(failed)
 
 
-KNOWN = known()
 main(sys.argv[1:])

@@ -23,28 +23,9 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::kinds::Kind;
-use crate::rbac::{Attributes, Grant, allowed, unused};
+use crate::rbac::{Account, Attributes, Grant, allowed, unused};
 use crate::roles;
 use crate::store::{Key, Store};
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Account {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl Account {
-    /// User name: `system:serviceaccount:NAMESPACE:NAME`.
-    #[must_use]
-    pub fn user(&self) -> String {
-        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
-    }
-
-    pub(crate) fn groups(&self) -> Vec<String> {
-        let own = format!("system:serviceaccounts:{}", self.namespace);
-        vec!["system:serviceaccounts".to_owned(), own, "system:authenticated".to_owned()]
-    }
-}
 
 /// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::exec::{self, Closed, Handshake};
 use crate::kubelets::{ExecRequest, Kubelets, LogRequest};
 use crate::route::Query;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::store::Key;
 
 impl Shared {

@@ -4,9 +4,6 @@
 
 use serde_json::Value;
 
-use crate::error::ApiError;
-use crate::store::Key;
-
 /// Scope of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -244,26 +241,4 @@ static REPLICATED: [Action; 1] = [Action {
 /// The kind of definitions.
 pub(crate) fn definitions() -> Option<&'static Kind> {
     Kind::find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-}
-
-/// Rejects a definition of an unknown kind, or under another name; other objects pass.
-pub(crate) fn check_definition(key: &Key, object: &Value) -> Result<(), ApiError> {
-    if definitions() != Some(key.kind) {
-        return Ok(());
-    }
-    let spec = &object["spec"];
-    let known = KINDS.iter().filter(|kind| kind.backing == Backing::Definition).find(|kind| {
-        let scope = if kind.scope == Scope::Cluster { "Cluster" } else { "Namespaced" };
-        let mut versions = spec["versions"].as_array().into_iter().flatten();
-        spec["group"] == kind.group
-            && spec["names"]["plural"] == kind.plural
-            && spec["names"]["kind"] == kind.name
-            && spec["scope"] == scope
-            && versions.any(|version| version["name"] == kind.version && version["served"] == true)
-    });
-    if known.is_some_and(|kind| kind.qualified() == key.name) {
-        return Ok(());
-    }
-    let why = "spec: its group, names, scope and served version are of no kind in this server's table";
-    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.to_owned() })
 }

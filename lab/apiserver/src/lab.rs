@@ -11,15 +11,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::ApiServer;
-use crate::access::Account;
 use crate::error::ApiError;
 use crate::faults::Faults;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
+use crate::rbac::Account;
 use crate::rbac::{Attributes, Grant};
 use crate::reads::Gates;
 use crate::roles;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::store::{Change, Collection, Key, Part};
 
 impl ApiServer {

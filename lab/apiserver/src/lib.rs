@@ -15,7 +15,7 @@
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
 //! | `scale`, `workloads` | replicas as a subresource; defaults of kinds that have pods: pure |
 //! | `table` | objects as rows, for `kubectl get`: pure |
-//! | `operate`, `list`, `watch`, `answer`, `server` | one request, from HTTP to the store and back |
+//! | `call`, `operate`, `list`, `watch`, `answer`, `server`, `shared` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
 //! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
 //! | `serve`, `tls` | sockets and certificates |
@@ -25,6 +25,7 @@ pub mod access;
 mod admission;
 mod answer;
 mod apply;
+mod call;
 mod containers;
 mod discovery;
 pub mod error;
@@ -49,10 +50,12 @@ mod scale;
 pub mod selector;
 mod serve;
 mod server;
+mod shared;
 pub mod store;
 mod strategic;
 mod table;
 mod tls;
+mod validate;
 mod watch;
 mod workloads;
 
@@ -63,23 +66,23 @@ use std::time::Duration;
 
 pub use k8s_openapi::jiff::Timestamp;
 
-pub use self::access::Account;
 pub use self::answer::Unanswered;
 pub use self::error::ApiError;
 pub use self::faults::{Connecting, Effect, Fault, FaultId, Faults, Odds};
 pub use self::lab::Changes;
 pub use self::log::Logged;
+pub use self::rbac::Account;
 pub use self::rbac::{Attributes, Grant, RoleId};
 pub use self::reads::{Gates, Read};
 pub use self::route::Verb;
 pub use self::serve::{ServeError, ServerHandle};
-pub use self::server::Clock;
+pub use self::shared::Clock;
 pub use self::tls::TlsError;
 
 use self::access::{Access, Identity};
 use self::ids::Ids;
 use self::kubelets::Kubelets;
-use self::server::{ServerState, Shared};
+use self::shared::{ServerState, Shared};
 use self::store::Store;
 use self::tls::{Authority, Names};
 
@@ -149,7 +152,11 @@ impl ApiServer {
         let authority = Arc::new(Authority::new(&options.names)?);
         let mut ids = Ids::new(options.seed);
         let access = Access::new(ids.token(), options.token_cache);
-        let state = ServerState { access, store: Store::new(options.history, ids), gates: options.gates };
+        let state = ServerState {
+            access,
+            store: Store::new(options.history, ids, validate::check),
+            gates: options.gates,
+        };
         let shared = Shared::new(state, options);
         Ok(Self { shared: Arc::new(shared), authority })
     }

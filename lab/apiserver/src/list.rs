@@ -8,9 +8,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::kinds::Kind;
-use crate::operate::Call;
 use crate::reads;
 use crate::store::{Collection, Key, Store};
 use crate::table::{Include, table};

@@ -1,42 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A request on a resource (all but watches): parameters and body in, one call of the store, the answer's code and body out.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use bytes::Bytes;
 use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::access::{Access, Identity};
+use crate::access::Access;
 use crate::admission::{Operation, Proposal, admit, warning};
 use crate::apply::{Applier, applied};
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::kinds::{Backing, Kind};
 use crate::list::{self, List};
 use crate::patch::{PatchKind, patched};
 use crate::protobuf;
-use crate::route::{Query, Target, Verb};
+use crate::route::{Target, Verb};
 use crate::scale;
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
 use crate::table::{Form, table};
-
-/// Parameters of a request.
-pub(crate) struct Call {
-    pub(crate) who: Identity,
-    pub(crate) verb: Verb,
-    pub(crate) query: Query,
-    pub(crate) content_type: String,
-    pub(crate) body: Bytes,
-    /// Reads see the state before so many changes.
-    pub(crate) past: u64,
-    pub(crate) warnings: Warnings,
-    pub(crate) form: Form,
-}
-
-/// Texts of `Warning` headers.
-pub(crate) type Warnings = Arc<Mutex<Vec<String>>>;
 
 /// Result of a request.
 pub(crate) enum Outcome {

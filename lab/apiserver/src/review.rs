@@ -11,11 +11,6 @@ use crate::rbac::Attributes;
 use crate::route::Verb;
 use crate::store::Store;
 
-/// Path of the API.
-pub(crate) const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-/// Name for faults and the log.
-pub(crate) const RESOURCE: &str = "selfsubjectaccessreviews.authorization.k8s.io";
-
 /// Answers a review, which does not count as a use of the grant.
 pub(crate) fn answer(who: &Identity, body: &[u8], store: &Store) -> Result<(StatusCode, Value), ApiError> {
     let bad = |why: String| ApiError::BadRequest(why);

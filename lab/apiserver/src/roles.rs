@@ -11,9 +11,9 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::access::Account;
 use crate::error::ApiError;
 use crate::kinds::{Kind, RBAC, Scope};
+use crate::rbac::Account;
 use crate::rbac::{Grant, RoleId};
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Key, Store};

@@ -7,8 +7,12 @@ use http::{Method, Uri};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
-use crate::review;
 use crate::store::Collection;
+
+/// Path of `SelfSubjectAccessReview`.
+pub(crate) const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// Its name for faults and the log.
+pub(crate) const REVIEWS: &str = "selfsubjectaccessreviews.authorization.k8s.io";
 
 /// Verb, in the words of RBAC and of audit logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,7 +110,7 @@ impl Route {
 }
 
 fn target(path: &str) -> Target {
-    if path == review::PATH {
+    if path == REVIEW {
         return Target::Review;
     }
     let parts: Vec<String> = path.split('/').skip(1).map(decoded).collect();
@@ -224,7 +228,7 @@ mod tests {
             (Method::GET, "/api/v1/namespaces/a/pods/b/log", "follow=true", Verb::Get, Some("pods a b log")),
             (Method::POST, "/api/v1/namespaces/a/pods/b/exec", "", Verb::Create, Some("pods a b exec")),
             (Method::GET, "/apis/apps/v1", "", Verb::Get, Some("path")),
-            (Method::POST, crate::review::PATH, "", Verb::Create, Some("review")),
+            (Method::POST, super::REVIEW, "", Verb::Create, Some("review")),
             (Method::GET, "/api/v1/pods/b", "", Verb::Get, None),
             (Method::GET, "/api/v1/namespaces/a/nodes/b", "", Verb::Get, None),
             (Method::GET, "/api/v1/namespaces/a/configmaps/b/status", "", Verb::Get, None),

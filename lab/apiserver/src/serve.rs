@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::exec::Closed;
 use crate::faults::Connecting;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Grace for requests and handshakes in progress when the server stops.
 const GRACE: Duration = Duration::from_millis(500);

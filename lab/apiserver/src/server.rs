@@ -2,8 +2,7 @@
 //! From an HTTP request to its answer: who asks, the log, the faults, whether it is allowed, and then the store. The same
 //! for a request over a socket and for one in process.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -11,124 +10,28 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use crate::ServerOptions;
-use crate::access::{Access, Identity};
+use crate::access::Identity;
 use crate::answer::{self, Body, BoxError, Reply, Unanswered};
+use crate::call::{Call, Warnings};
 use crate::discovery;
 use crate::error::ApiError;
-use crate::faults::{Effect, Faults, RequestInfo};
+use crate::faults::{Effect, RequestInfo};
 use crate::kinds;
-use crate::kubelets::Kubelets;
-use crate::log::{Log, Logged};
-use crate::operate::{Call, Warnings, operate};
+use crate::log::Logged;
+use crate::operate::operate;
 use crate::rbac::Attributes;
-use crate::reads::{self, Gates};
+use crate::reads;
 use crate::review;
 use crate::route::{Query, Route, Target, Verb};
-use crate::store::Store;
+use crate::shared::Shared;
 use crate::table::Form;
 
 /// Maximum size of a request's body, as in a real API server.
 const BODY_LIMIT: usize = 3 << 20;
 
-/// Clock.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// State under one lock.
-pub(crate) struct ServerState {
-    pub(crate) store: Store,
-    pub(crate) access: Access,
-    pub(crate) gates: Gates,
-}
-
-/// Shared by all handles, clients and connections of one API server.
-pub(crate) struct Shared {
-    state: Mutex<ServerState>,
-    log: Mutex<Log>,
-    revision: watch::Sender<u64>,
-    /// Counts arrivals and responses.
-    requests: watch::Sender<u64>,
-    faults: Faults,
-    clock: Clock,
-    bookmark_every: Duration,
-    deletion_lag: Duration,
-    kubelets: OnceLock<Arc<dyn Kubelets>>,
-}
-
 impl Shared {
-    pub(crate) fn new(state: ServerState, options: ServerOptions) -> Self {
-        Self {
-            revision: watch::Sender::new(state.store.revision()),
-            state: Mutex::new(state),
-            log: Mutex::new(Log::new(options.log)),
-            requests: watch::Sender::new(0),
-            faults: Faults::default(),
-            clock: options.clock,
-            bookmark_every: options.bookmark_every,
-            deletion_lag: options.deletion_lag,
-            kubelets: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ServerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
-    pub(crate) fn bookmark_every(&self) -> Duration {
-        self.bookmark_every
-    }
-
-    pub(crate) fn kubelets(&self) -> &OnceLock<Arc<dyn Kubelets>> {
-        &self.kubelets
-    }
-
-    pub(crate) fn deletion_lag(&self) -> Duration {
-        self.deletion_lag
-    }
-
-    /// Newest resource version, for those who wait for the next.
-    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
-    }
-
-    /// Changes whenever a request arrives or is answered.
-    pub(crate) fn traffic(&self) -> watch::Receiver<u64> {
-        self.requests.subscribe()
-    }
-
-    /// A watch has sent all its initial events.
-    pub(crate) fn told_initial(&self, order: u64) {
-        self.log().told_initial(order);
-        self.requests.send_modify(|moves| *moves += 1);
-    }
-
-    /// Changes the state, then wakes its waiters.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ServerState, Timestamp) -> T) -> T {
-        let now = (self.clock)();
-        let mut state = self.lock();
-        let result = change(&mut state, now);
-        let newest = state.store.revision();
-        drop(state);
-        self.revision.send_if_modified(|revision| {
-            let moved = newest > *revision;
-            *revision = newest.max(*revision);
-            moved
-        });
-        result
-    }
-
     /// Answers a request; one without a token is made by `default`, if there is one.
     pub(crate) async fn answer<B>(
         self: Arc<Self>,
@@ -146,7 +49,7 @@ impl Shared {
         let who = self.identify(default, &parts.headers);
         let asked = RequestInfo::of(&parts, &route, &query, who.as_ref().ok());
         let order = self.arrived(&parts, &asked);
-        let (holds, fate) = self.faults.meet(&asked, self.now());
+        let (holds, fate) = self.faults().meet(&asked, self.now());
         for hold in holds {
             hold.wait().await;
         }
@@ -176,12 +79,8 @@ impl Shared {
         };
         answer::warn(&mut response, &told.lock().unwrap_or_else(PoisonError::into_inner));
         self.log().answered(order, response.status().as_u16());
-        self.requests.send_modify(|moves| *moves += 1);
+        self.moved();
         Ok(response)
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        (self.clock)()
     }
 
     fn identify(&self, default: Option<Identity>, headers: &HeaderMap) -> Result<Identity, ApiError> {
@@ -208,7 +107,7 @@ impl Shared {
             missing: None,
             denied: None,
         });
-        self.requests.send_modify(|moves| *moves += 1);
+        self.moved();
         order
     }
 

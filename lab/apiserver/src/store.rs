@@ -119,6 +119,9 @@ impl Change {
     }
 }
 
+/// Rejects an object that is to be written, by its key and its former state.
+pub(crate) type Validate = fn(&Key, Option<&Value>, &Value) -> Result<(), ApiError>;
+
 /// Objects and their recent history.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -130,13 +133,14 @@ pub struct Store {
     window: usize,
     ids: Ids,
     duties: Duties,
+    validate: Validate,
 }
 
 impl Store {
     /// An empty store that keeps the last `window` changes and makes uids from `ids`.
-    pub(crate) fn new(window: usize, ids: Ids) -> Self {
+    pub(crate) fn new(window: usize, ids: Ids, validate: Validate) -> Self {
         let (objects, history) = (BTreeMap::new(), VecDeque::new());
-        Self { revision: 1, objects, history, forgotten: 0, window, ids, duties: Duties::default() }
+        Self { revision: 1, objects, history, forgotten: 0, window, ids, duties: Duties::default(), validate }
     }
 
     /// Newest resource version.
@@ -190,7 +194,16 @@ impl Store {
             }
         }
         let (history, ids, duties) = (VecDeque::new(), self.ids.clone(), Duties::default());
-        Ok(Self { revision, objects: past, history, forgotten: revision, window: 0, ids, duties })
+        Ok(Self {
+            revision,
+            objects: past,
+            history,
+            forgotten: revision,
+            window: 0,
+            ids,
+            duties,
+            validate: self.validate,
+        })
     }
 
     /// State before so many changes, or the oldest known.

@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::answer::{Lines, Unanswered};
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::faults::{Effect, FaultId, RequestInfo};
 use crate::kinds::Kind;
-use crate::operate::Call;
 use crate::selector::Selector;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::store::{Action, Change, Collection};
 use crate::table::{Form, table};
 

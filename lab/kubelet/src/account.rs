@@ -5,11 +5,13 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer};
 use cluster::PodName;
+use tokio::task::JoinHandle;
 
 use crate::error::Error;
 
@@ -124,5 +126,29 @@ impl Credentials {
             // The pod is gone, or the account is: the next attempt may be luckier.
             let _ = self.renew();
         }
+    }
+}
+
+/// Credentials that a task keeps fresh.
+#[derive(Debug)]
+pub struct Kept {
+    pub credentials: Arc<Credentials>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Kept {
+    /// Keeps credentials fresh for as long as this value lives.
+    #[must_use]
+    pub fn new(credentials: Credentials) -> Self {
+        let credentials = Arc::new(credentials);
+        let fresh = Arc::clone(&credentials);
+        let task = tokio::spawn(async move { fresh.keep_fresh().await });
+        Self { credentials, task }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use apiserver::Timestamp;
 use cluster::PodStart;
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::furnish::Shared;
-use crate::node::NetnsNode;
+use crate::output::Output;
 use crate::pod::{ContainerRole, Plan, Planned, Restart};
 use crate::probe::Seen;
 use crate::process::{Exit, Process};
@@ -93,13 +93,9 @@ pub fn are_over(plan: &Plan, containers: &[Container]) -> bool {
         && main.all(|container| !container.runs() && !container.is_wanted(plan.restart))
 }
 
-/// Shared by all containers of a pod.
+/// Bounds of a start.
 #[derive(Debug)]
-pub struct Surroundings<'a> {
-    /// Node that starts them.
-    pub node: &'a NetnsNode,
-    /// Files and credentials.
-    pub shared: Shared,
+pub struct Bounds {
     /// Deadline of a start or an end.
     pub deadline: Duration,
     /// The pod is terminating.
@@ -107,14 +103,15 @@ pub struct Surroundings<'a> {
 }
 
 /// Starts the containers of a pod in order, those left out that run, or that have done their part; shows them each time that one
-/// was started. `Some` says which of them did not come up.
+/// was started. `launch` starts a process. `Some` says which of them did not come up.
 ///
 /// # Errors
 /// The harness failed.
-pub async fn start(
-    plan: &Plan,
-    surroundings: &Surroundings<'_>,
+pub async fn start<'a>(
+    plan: &'a Plan,
+    bounds: &Bounds,
     started: &mut Vec<Container>,
+    launch: impl Fn(&'a Planned, Output) -> BoxFuture<'a, Result<Process, Error>>,
     show: impl Fn(&[Container]),
 ) -> Result<Option<PodStart>, Error> {
     for planned in &plan.containers {
@@ -122,15 +119,16 @@ pub async fn start(
         if at.and_then(|at| started.get(at)).is_some_and(|there| !there.is_wanted(plan.restart)) {
             continue;
         }
-        if let Some(why) = surroundings.node.options.images.refusal(&planned.image) {
-            return Ok(Some(failed(planned, None, why)));
-        }
         let former = at.map(|at| started.remove(at));
         let output = former.as_ref().map(|former| former.process.output().clone()).unwrap_or_default();
-        let Surroundings { node, shared, .. } = surroundings;
-        let process = match node.launch(plan, planned, shared, output).await {
+        let process = match launch(planned, output).await {
             Ok(process) => process,
-            Err(error @ (Error::Process { .. } | Error::Missing(_) | Error::NotShared { .. })) => {
+            Err(
+                error @ (Error::Process { .. }
+                | Error::Missing(_)
+                | Error::NotShared { .. }
+                | Error::NoImage(_)),
+            ) => {
                 started.extend(former);
                 return Ok(Some(failed(planned, None, error.to_string())));
             }
@@ -149,20 +147,16 @@ pub async fn start(
         });
         show(started);
         let Some(container) = started.last() else { continue };
-        if let Some(failure) = up(planned, &container.process, surroundings).await? {
+        if let Some(failure) = up(planned, &container.process, bounds).await? {
             return Ok(Some(failure));
         }
     }
     Ok(None)
 }
 
-async fn up(
-    planned: &Planned,
-    process: &Process,
-    surroundings: &Surroundings<'_>,
-) -> Result<Option<PodStart>, Error> {
-    let deadline = surroundings.deadline;
-    let mut ending = surroundings.ending.clone();
+async fn up(planned: &Planned, process: &Process, bounds: &Bounds) -> Result<Option<PodStart>, Error> {
+    let deadline = bounds.deadline;
+    let mut ending = bounds.ending.clone();
     let up = async {
         match planned.role {
             ContainerRole::Init => process.ended(deadline).await.map(Some),

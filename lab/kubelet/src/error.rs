@@ -47,6 +47,9 @@ pub enum Error {
         path: PathBuf,
         mount: &'static str,
     },
+    /// An image that no node of the lab has, in the kubelet's words.
+    #[error("{0}")]
+    NoImage(String),
     /// Deadline exceeded.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline {

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 
-use crate::account::Credentials;
+use crate::account::{Credentials, Kept};
+use crate::env::Sources;
 use crate::error::Error;
 use crate::node::{NetnsNode, PLUGIN};
 use crate::options::SERVICE;
@@ -51,19 +53,6 @@ struct Rooted {
     own: PathBuf,
 }
 
-/// Credentials that a task keeps fresh.
-#[derive(Debug)]
-pub struct Kept {
-    pub credentials: Arc<Credentials>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl NetnsNode {
     /// Prepares the shared parts of a pod's containers.
     pub(crate) fn furnish(
@@ -99,11 +88,7 @@ impl NetnsNode {
             return Ok(Arc::clone(&kept.credentials));
         }
         let made = Credentials::new(&self.server, &plan.service_account, &plan.pod, directory, TOKEN_LIFE)?;
-        let credentials = Arc::new(made);
-        let fresh = Arc::clone(&credentials);
-        let task = tokio::spawn(async move { fresh.keep_fresh().await });
-        *kept = Some(Kept { credentials: Arc::clone(&credentials), task });
-        Ok(credentials)
+        Ok(Arc::clone(&kept.insert(Kept::new(made)).credentials))
     }
 
     /// Pid namespace of the node.
@@ -119,9 +104,12 @@ impl NetnsNode {
         shared: &Shared,
         output: Output,
     ) -> Result<Process, Error> {
+        if let Some(why) = self.options.images.refusal(&planned.image) {
+            return Err(Error::NoImage(why));
+        }
         let mut program = planned.program.clone();
         let under_test = std::mem::take(&mut program.env);
-        let mut env = planned.env.resolve(&self.api, plan, &shared.addresses).await?;
+        let mut env = environment(&planned.env, &self.api, plan, &shared.addresses).await?;
         // The system under test may play a defect, whatever its container says.
         for (name, value) in &self.options.binaries.sut_env {
             if under_test.get(name) == Some(value) {
@@ -188,4 +176,57 @@ impl NetnsNode {
         fs::write(&path, &plan.resolv_conf).map_err(Error::file("write", &path))?;
         Ok(path)
     }
+}
+
+/// Environment of a container. What has to be asked for is asked when it starts, so a restarted one finds what changed.
+///
+/// # Errors
+/// A ConfigMap is not there: a kubelet does not start the container then.
+async fn environment(
+    sources: &Sources,
+    api: &kube::Client,
+    plan: &Plan,
+    addresses: &[IpAddr],
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut env = BTreeMap::new();
+    for (name, optional) in &sources.maps {
+        let maps: Api<ConfigMap> = Api::namespaced(api.clone(), &plan.pod.namespace);
+        match maps.get_opt(name).await? {
+            Some(map) => env.extend(map.data.unwrap_or_default()),
+            None if *optional => {}
+            None => return Err(Error::Missing(format!("configmap {name:?}"))),
+        }
+    }
+    for variable in &sources.variables {
+        let field = || {
+            let from = variable.value_from.as_ref()?.field_ref.as_ref()?;
+            field(plan, addresses, &from.field_path)
+        };
+        // One without a value is set to nothing, and hides what a ConfigMap says.
+        let nothing = || variable.value_from.is_none().then(String::new);
+        if let Some(value) = variable.value.clone().or_else(field).or_else(nothing) {
+            env.insert(variable.name.clone(), value);
+        }
+    }
+    Ok(env)
+}
+
+/// Field of the pod, as the downward API names it.
+fn field(plan: &Plan, addresses: &[IpAddr], path: &str) -> Option<String> {
+    let keyed = |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']");
+    Some(match path {
+        "metadata.name" => plan.pod.name.clone(),
+        "metadata.namespace" => plan.pod.namespace.clone(),
+        "metadata.uid" => plan.uid.clone(),
+        "spec.nodeName" => plan.node.clone(),
+        "spec.serviceAccountName" => plan.service_account.clone(),
+        "status.podIP" => addresses.first()?.to_string(),
+        "status.podIPs" => addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        _ => {
+            let annotation = keyed("metadata.annotations").map(|key| plan.annotations.get(key));
+            annotation
+                .or_else(|| keyed("metadata.labels").map(|key| plan.facts.metadata.labels.get(key)))??
+                .clone()
+        }
+    })
 }

@@ -21,7 +21,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::Error;
-use crate::pod::Users;
+
+/// Range of the node's users that a pod with users of its own has, as a runtime maps it: the first, and how many there are.
+pub const USER_RANGE: (u32, u32) = (100_000, 65_536);
 
 /// Index of `lo` in every namespace.
 const LOOPBACK: u32 = 1;
@@ -221,7 +223,7 @@ impl Holder {
         command.arg("pause").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         in_new_namespaces(&mut command);
         let holder = Self(command.spawn().map_err(failed)?);
-        let (first, count) = Users::RANGE;
+        let (first, count) = USER_RANGE;
         let map = format!("0 {first} {count}");
         for (name, text) in [("setgroups", "deny"), ("uid_map", &map), ("gid_map", &map)] {
             let path = holder.file(name);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::{ApiServer, Timestamp};
 use cluster::{Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 use crate::agent::Agent;
 use crate::cni::call::Caller;
 use crate::cni::chain::{Chain, ChainError};
-use crate::containers::{self, Container, Ending, Surroundings};
+use crate::containers::{self, Bounds, Container, Ending};
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
@@ -311,9 +312,10 @@ impl NetnsNode {
         let addresses = sandbox.addresses().to_vec();
         let shared = self.furnish(plan, sandbox, &mut parts.credentials)?;
         let deadline = self.options.deadlines.process;
-        let surroundings = Surroundings { node: self, shared, deadline, ending: slot.ending() };
+        let bounds = Bounds { deadline, ending: slot.ending() };
+        let launch = |planned, output| self.launch(plan, planned, &shared, output).boxed();
         let show = |started: &[Container]| slot.show_containers(started);
-        let failed = containers::start(plan, &surroundings, &mut parts.containers, show).await?;
+        let failed = containers::start(plan, &bounds, &mut parts.containers, launch, show).await?;
         Ok(failed.unwrap_or(PodStart::Running { addresses }))
     }
 

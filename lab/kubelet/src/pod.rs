@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::env::Sources;
 use crate::error::Error;
+use crate::netns::USER_RANGE;
 use crate::probe::HttpProbe;
 use crate::process::Program;
 use crate::rights::Rights;
@@ -88,16 +89,13 @@ pub enum Users {
 }
 
 impl Users {
-    /// The range of a pod with its own users, as a runtime maps it: the first user of the node, and how many there are.
-    pub const RANGE: (u32, u32) = (100_000, 65_536);
-
     /// A program with its UID mapped.
     #[must_use]
     pub fn of(self, program: Program) -> Program {
         let (uid, gid) = (program.uid, program.gid);
         match self {
             Self::OfNode => program,
-            Self::Own => program.as_user(uid + Self::RANGE.0, gid + Self::RANGE.0),
+            Self::Own => program.as_user(uid + USER_RANGE.0, gid + USER_RANGE.0),
         }
     }
 }

@@ -109,7 +109,11 @@ impl Program {
         let pids = self.pids.as_deref();
         pids.map_or(Ok(()), Pids::join)?;
         match (&self.root, &self.resolv_conf) {
-            (Some(root), resolv_conf) => root.enter(resolv_conf.as_deref(), pids)?,
+            (Some(root), resolv_conf) => {
+                let mount_proc =
+                    |at: &Path| pids.map_or_else(|| rootfs::mount_proc(at), |pids| pids.mount_proc(at));
+                root.enter(resolv_conf.as_deref(), mount_proc)?;
+            }
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
             (None, None) => {}
         }

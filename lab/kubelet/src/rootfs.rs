@@ -13,7 +13,6 @@ use nix::unistd::{chdir, pivot_root};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::error::Error;
-use crate::pids::Pids;
 
 /// Devices that every container has.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
@@ -60,9 +59,13 @@ pub struct Root {
 }
 
 impl Root {
-    /// Gives this thread, and what it starts, this root, in which the processes of `pids`, or the lab's own, are seen. It is gone with the
+    /// Gives this thread, and what it starts, this root, whose `/proc` `mount_proc` mounts. It is gone with the
     /// last process that has it.
-    pub(crate) fn enter(&self, resolv_conf: Option<&Path>, pids: Option<&Pids>) -> Result<(), Error> {
+    pub(crate) fn enter(
+        &self,
+        resolv_conf: Option<&Path>,
+        mount_proc: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         separate()?;
         let base = &self.base;
         plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
@@ -73,12 +76,8 @@ impl Root {
         for device in DEVICES.map(Path::new) {
             bind(&Mount { read_only: false, ..Mount::image(device, "") }, &below(base, device))?;
         }
-        let fixed = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        match pids {
-            Some(pids) => pids.mount_proc(&base.join("proc"))?,
-            None => plain(Some("proc"), &base.join("proc"), "proc", fixed, None)?,
-        }
-        plain(Some("sysfs"), &base.join("sys"), "sysfs", fixed | MsFlags::MS_RDONLY, None)?;
+        mount_proc(&base.join("proc"))?;
+        plain(Some("sysfs"), &base.join("sys"), "sysfs", HARMLESS | MsFlags::MS_RDONLY, None)?;
         if let Some(file) = resolv_conf {
             bind(&Mount::image(file, "/etc/resolv.conf"), &below(base, Path::new("/etc/resolv.conf")))?;
         }
@@ -185,6 +184,14 @@ fn kept(at: &Path) -> MsFlags {
 fn change(at: &Path, flags: MsFlags) -> Result<(), Error> {
     mount(None::<&str>, at, None::<&str>, flags, None::<&str>)
         .map_err(|errno| Error::file("change the mount", at)(errno.into()))
+}
+
+/// Flags of file systems of the kernel.
+const HARMLESS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
+
+/// Mounts a `/proc` of the lab's own processes.
+pub(crate) fn mount_proc(at: &Path) -> Result<(), Error> {
+    plain(Some("proc"), at, "proc", HARMLESS, None)
 }
 
 fn plain(

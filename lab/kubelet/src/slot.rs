@@ -10,10 +10,10 @@ use apiserver::Timestamp;
 use cluster::PodStart;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
+use crate::account::Kept;
 use crate::cni::chain::Attachment;
 use crate::containers::Container;
 use crate::error::Error;
-use crate::furnish::Kept;
 use crate::output::Output;
 use crate::pod::Plan;
 use crate::process::ExitWatch;

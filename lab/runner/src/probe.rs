@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cluster::Probe;
-use kubelet::pod::Users;
+use kubelet::netns::USER_RANGE;
 use netfilter::Wish;
 use netfilter::backend;
 use nix::sys::ptrace;
@@ -174,7 +174,7 @@ fn try_tracing() -> Result<(), String> {
 
 /// Pods with users of their own need room for one more user namespace, and users of the node to map.
 fn own_users(privilege: &Privilege) -> Probe {
-    let last = Users::RANGE.0 + Users::RANGE.1 - 1;
+    let last = USER_RANGE.0 + USER_RANGE.1 - 1;
     let mapped = matches!(privilege, Privilege::Root) || is_mapped(last);
     let path = "/proc/sys/user/max_user_namespaces";
     let most = std::fs::read_to_string(path).unwrap_or_default();

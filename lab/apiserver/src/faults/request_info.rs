@@ -5,8 +5,7 @@ use http::request::Parts;
 
 use crate::access::Identity;
 use crate::reads::is_streamed_list;
-use crate::review;
-use crate::route::{Query, Route, Target, Verb};
+use crate::route::{Query, REVIEWS, Route, Target, Verb};
 use crate::selector::exact_name;
 
 /// Attributes of a request for faults and counts.
@@ -34,7 +33,7 @@ impl RequestInfo {
                 let name = name.clone().or_else(|| selected.map(str::to_owned));
                 (Some(format!("{}{sub}", collection.kind.qualified())), name)
             }
-            Target::Review => (Some(review::RESOURCE.to_owned()), None),
+            Target::Review => (Some(REVIEWS.to_owned()), None),
             Target::Path | Target::Nothing => (None, None),
         };
         let user = who.map_or_else(|| "system:anonymous".to_owned(), Identity::user);

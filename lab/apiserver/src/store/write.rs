@@ -7,10 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{Action, Collection, Key, Store};
-use crate::admission;
 use crate::error::ApiError;
-use crate::kinds::{self, Kind, Scope, StatusRule};
-use crate::roles;
+use crate::kinds::{Kind, Scope, StatusRule};
 use crate::workloads;
 
 /// Part of an object that an update may change. The rest is kept, whatever was sent.
@@ -76,7 +74,7 @@ impl Store {
         }
         first_status(key.kind, &mut object);
         fill_in(&key, &mut object);
-        check(&key, None, &object)?;
+        (self.validate)(&key, None, &object)?;
         self.check_account(&key, &object)?;
         Ok(Write { key, old: None, object })
     }
@@ -178,7 +176,7 @@ impl Store {
         for field in FIXED.iter().chain(&["resourceVersion", "generation"]) {
             carry(&old["metadata"], &mut object["metadata"], field);
         }
-        check(key, Some(&old), &object)?;
+        (self.validate)(key, Some(&old), &object)?;
         if key.kind.has_status() && object["spec"] != old["spec"] {
             let generation = old["metadata"]["generation"].as_u64().unwrap_or(1);
             object["metadata"]["generation"] = json!(generation + 1);
@@ -251,35 +249,6 @@ fn identify(kind: &Kind, object: &mut Value) -> Result<(Option<String>, Option<S
     let text =
         |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     Ok((text("name"), text("namespace")))
-}
-
-/// Validates an object, where the rest of the server relies on it.
-fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
-    if key.kind.name == "Event" && old.is_none() {
-        check_event(key, object)?;
-    }
-    kinds::check_definition(key, object)?;
-    admission::check(key, object)?;
-    workloads::check(key.kind.name, object).map_err(|why| ApiError::Invalid {
-        kind: key.kind,
-        name: key.name.clone(),
-        why,
-    })?;
-    roles::check(key, old, object)
-}
-
-/// An event lives in the namespace of what it is about; one about the cluster in `default` or `kube-system`.
-fn check_event(key: &Key, event: &Value) -> Result<(), ApiError> {
-    let about = event["involvedObject"]["namespace"].as_str().unwrap_or_default();
-    let fits = match about {
-        "" => ["default", "kube-system"].contains(&key.namespace.as_str()),
-        namespace => namespace == key.namespace,
-    };
-    if fits {
-        return Ok(());
-    }
-    let why = format!("involvedObject.namespace: Invalid value: \"{about}\": does not match event.namespace");
-    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why })
 }
 
 fn first_status(kind: &Kind, object: &mut Value) {

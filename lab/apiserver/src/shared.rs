@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all handles, clients and connections of one API server share: its state under one lock, its log, and who waits for a change.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::ServerOptions;
+use crate::access::Access;
+use crate::faults::Faults;
+use crate::kubelets::Kubelets;
+use crate::log::Log;
+use crate::reads::Gates;
+use crate::store::Store;
+
+/// Clock.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// State under one lock.
+pub(crate) struct ServerState {
+    pub(crate) store: Store,
+    pub(crate) access: Access,
+    pub(crate) gates: Gates,
+}
+
+/// Shared by all handles, clients and connections of one API server.
+pub(crate) struct Shared {
+    state: Mutex<ServerState>,
+    log: Mutex<Log>,
+    revision: watch::Sender<u64>,
+    /// Counts arrivals and responses.
+    requests: watch::Sender<u64>,
+    faults: Faults,
+    clock: Clock,
+    bookmark_every: Duration,
+    deletion_lag: Duration,
+    kubelets: OnceLock<Arc<dyn Kubelets>>,
+}
+
+impl Shared {
+    pub(crate) fn new(state: ServerState, options: ServerOptions) -> Self {
+        Self {
+            revision: watch::Sender::new(state.store.revision()),
+            state: Mutex::new(state),
+            log: Mutex::new(Log::new(options.log)),
+            requests: watch::Sender::new(0),
+            faults: Faults::default(),
+            clock: options.clock,
+            bookmark_every: options.bookmark_every,
+            deletion_lag: options.deletion_lag,
+            kubelets: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn bookmark_every(&self) -> Duration {
+        self.bookmark_every
+    }
+
+    pub(crate) fn kubelets(&self) -> &OnceLock<Arc<dyn Kubelets>> {
+        &self.kubelets
+    }
+
+    pub(crate) fn deletion_lag(&self) -> Duration {
+        self.deletion_lag
+    }
+
+    /// Newest resource version, for those who wait for the next.
+    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Changes whenever a request arrives or is answered.
+    pub(crate) fn traffic(&self) -> watch::Receiver<u64> {
+        self.requests.subscribe()
+    }
+
+    /// A watch has sent all its initial events.
+    pub(crate) fn told_initial(&self, order: u64) {
+        self.log().told_initial(order);
+        self.moved();
+    }
+
+    /// Changes the state, then wakes its waiters.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ServerState, Timestamp) -> T) -> T {
+        let now = (self.clock)();
+        let mut state = self.lock();
+        let result = change(&mut state, now);
+        let newest = state.store.revision();
+        drop(state);
+        self.revision.send_if_modified(|revision| {
+            let moved = newest > *revision;
+            *revision = newest.max(*revision);
+            moved
+        });
+        result
+    }
+
+    /// A request has arrived, or was answered.
+    pub(crate) fn moved(&self) {
+        self.requests.send_modify(|moves| *moves += 1);
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+}
