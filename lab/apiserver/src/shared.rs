@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all handles, clients and connections of one API server share: its state under one lock, its log, and who waits for a change.
+//! State shared by all handles, clients and connections of one API server, under one lock, with its log and the waiters for a change.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;

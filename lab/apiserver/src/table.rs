@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::kinds::Kind;
 use crate::route::Query;
 
-/// What a row has beside its cells (`includeObject`).
+/// Object of a row beside its cells (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,

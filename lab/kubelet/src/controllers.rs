@@ -103,7 +103,7 @@ impl Controllers {
         due
     }
 
-    /// Whether something failed, and when it is due again without a change.
+    /// True if something failed, and the time until it is due again without a change.
     async fn reconcile(&mut self) -> (bool, Option<Duration>) {
         let (mut failed, mut again) = (false, None);
         for kind in OWNERS.into_iter().filter(|kind| self.used.contains(kind)).collect::<Vec<_>>() {
@@ -168,7 +168,7 @@ impl Controllers {
     }
 }
 
-/// What is claimed or released changes what is owned: that comes first.
+/// Claims come first: the decision is about the objects that are owned after them.
 fn first(claims: Vec<Action>, decide: impl FnOnce() -> Decision) -> Decision {
     if claims.is_empty() { decide() } else { Decision { actions: claims, again: None } }
 }

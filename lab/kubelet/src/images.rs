@@ -12,7 +12,7 @@ pub enum Images {
 }
 
 impl Images {
-    /// Why an image cannot be pulled, in containerd's words as far as they fit.
+    /// Error of an image that cannot be pulled, in containerd's words as far as they fit.
     #[must_use]
     pub fn refusal(&self, image: &str) -> Option<String> {
         let Self::Only(known) = self else { return None };

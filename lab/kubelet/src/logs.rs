@@ -70,7 +70,7 @@ impl Kubelets for NodeKubelets {
     }
 }
 
-/// Why a container that never ran has no log.
+/// Error of the log of a container that never ran.
 fn waiting(pod: &Value, of: &ContainerRef) -> KubeletError {
     let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
     let mut statuses = lists.into_iter().flatten().flatten();

@@ -24,7 +24,7 @@ pub const LABEL: &str = "cnilab.millrace.dev/run";
 /// Pod of the hand.
 const HAND: &str = "hand";
 
-/// What a run does, as verb, group and resource.
+/// Permissions that a run needs: verb, group and resource.
 const NEEDED: [(&str, &str, &str); 9] = [
     ("create", "", "namespaces"),
     ("delete", "", "namespaces"),
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// What the cluster is, for reports.
+    /// Versions of server, kernel and runtime, for reports.
     #[must_use]
     pub fn evidence(&self) -> &str {
         &self.evidence

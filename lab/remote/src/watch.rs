@@ -16,7 +16,7 @@ use crate::error::Error;
 /// Version from which a watch begins with what there is.
 const FROM_NOW: &str = "0";
 
-/// What the API serves and a watch tells of.
+/// An object that can be watched.
 pub(crate) trait Watched: ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static {}
 impl<T: ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static> Watched for T {}
 

@@ -72,17 +72,8 @@ impl Workload for RemotePod {
         self.addresses.clone()
     }
 
-    async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {
-        let mut answers = self.run_client(std::slice::from_ref(traffic)).await?;
-        answers.pop().ok_or_else(|| Error::Missing("answer".to_owned()).into())
-    }
-
-    async fn send_all(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
-        let mut answers = Vec::with_capacity(traffic.len());
-        for run in traffic.chunk_by(|one, next| (one.uid, one.gid) == (next.uid, next.gid)) {
-            answers.extend(self.run_client(run).await?);
-        }
-        Ok(answers)
+    async fn send_as_one(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
+        Ok(self.run_client(traffic).await?)
     }
 
     async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {

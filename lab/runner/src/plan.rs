@@ -52,7 +52,7 @@ pub struct Sut {
 }
 
 impl Sut {
-    /// What is installed in somebody's cluster: a plugin that nobody here has a file of.
+    /// The plugin that is installed in somebody's cluster, which nobody here has a file of.
     #[must_use]
     pub fn of_cluster() -> Self {
         Self { dir: PathBuf::from("the cluster"), binaries: Vec::new() }

@@ -9,6 +9,7 @@ mod right;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod tracked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use redirect::Redirect;
 
-use super::ask::{PodOutcome, Proven, Written};
-use super::detect::{Broken, Lifecycle, RepairScope, Rules, detect, is_validated, scope};
+use super::ask::{PodOutcome, Proven};
+use super::detect::{Lifecycle, RepairScope, Rules, detect, is_validated, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
 use crate::settings::RepairPolicy;
@@ -27,7 +28,7 @@ use owners::{Owners, When};
 pub use pace::Pace;
 use pace::after;
 use right::Right;
-use survey::Survey;
+use tracked::{Once, Tracked};
 
 /// Time since the agent started.
 pub type Time = Duration;
@@ -112,113 +113,8 @@ pub enum News {
     Unseen(String),
 }
 
-/// Events emitted at most once a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Once {
-    Broken,
-    RightBefore,
-    FailsOtherwise,
-    Unrepairable(bool),
-    Spared,
-}
-
 /// Failures before an event says that repair does not work.
 const PATIENCE: u32 = 5;
-
-/// State of a pod.
-#[derive(Debug)]
-struct Tracked {
-    pod: Arc<NodePod>,
-    broken: Option<Broken>,
-    scope: RepairScope,
-    since: Time,
-    /// When something is to be done; none if nothing is, or it is being done.
-    due: Option<Time>,
-    attempts: u32,
-    emitted: Vec<Once>,
-    survey: Survey,
-    seen: Time,
-    /// Since when its rules are known to be correct.
-    right: Option<Right>,
-}
-
-impl Tracked {
-    fn new(pod: Arc<NodePod>, now: Time) -> Self {
-        Self {
-            pod,
-            broken: None,
-            scope: RepairScope::Out,
-            since: now,
-            due: None,
-            attempts: 0,
-            emitted: Vec::new(),
-            survey: Survey::default(),
-            seen: now,
-            right: None,
-        }
-    }
-
-    /// With its redirection, if it is to be redirected.
-    fn enrolled(&self) -> Option<Enrolled> {
-        match &self.scope {
-            RepairScope::In(redirect) => {
-                Some(Enrolled { pod: Arc::clone(&self.pod), redirect: Arc::clone(redirect) })
-            }
-            RepairScope::Out | RepairScope::Impossible(_) => None,
-        }
-    }
-
-    fn owner(&self) -> &str {
-        &self.pod.metadata.controller
-    }
-
-    /// True if its validation failed in a run that may have begun before its rules were correct.
-    fn failed_before(&self, broken: Option<&Broken>) -> bool {
-        let run = broken.map(|broken| &broken.run);
-        matches!((self.right, run), (Some(right), Some(run)) if right.may_come_after(run))
-    }
-
-    /// It is not deleted before `at`; its owner hears of it once that is no short time any more.
-    fn spare(&mut self, at: Time, generations: u32, now: Time, out: &mut Vec<RepairAction>) {
-        self.due = Some(at);
-        if generations >= owners::PATIENCE && !self.emitted.contains(&Once::Spared) {
-            self.emitted.push(Once::Spared);
-            let news = News::Spared(generations, at.saturating_sub(now));
-            out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
-        }
-    }
-
-    fn repaired(
-        &mut self,
-        written: Written,
-        result: RepairResult,
-        proofs: String,
-        out: &mut Vec<RepairAction>,
-    ) {
-        let once = match self.right {
-            // The run that led here began afterwards.
-            Some(_) => Once::FailsOtherwise,
-            None => Once::RightBefore,
-        };
-        let mut tell = |news| out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
-        match written {
-            Written::Created | Written::Replaced if result == RepairResult::Success => {
-                tell(News::Repaired(proofs));
-                out.push(RepairAction::Exposed(Arc::clone(&self.pod)));
-            }
-            Written::Created | Written::Replaced => tell(News::Unproven(proofs)),
-            Written::Unchanged if self.emitted.contains(&once) => {}
-            Written::Unchanged => {
-                let says = if once == Once::RightBefore { News::RightBefore } else { News::FailsOtherwise };
-                tell(says(proofs));
-                self.emitted.push(once);
-            }
-        }
-        self.survey.is_right();
-        // Should validation fail once more, the next repair comes later.
-        self.attempts += 1;
-    }
-}
 
 /// Action in flight. It owns its pod: the watch may report a deletion before the API server answers.
 #[derive(Debug)]

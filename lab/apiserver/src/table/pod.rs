@@ -26,7 +26,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// What a pod's containers are up to.
+/// Cells that follow from a pod's containers.
 struct Seen {
     reason: String,
     ready: usize,

@@ -31,7 +31,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// What a look at the pods adds.
+    /// With the failures among these pods that are not counted yet.
     #[must_use]
     pub fn and_of(self, job: &Value, pods: &[&Value], now: Timestamp) -> Self {
         let counts = Counts::of(job, pods, false);

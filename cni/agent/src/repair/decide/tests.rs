@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::ask::{Evidence, Proven};
+use super::super::ask::{Evidence, Proven, Written};
 use super::super::find::NotFound;
 use super::*;
 use crate::settings::{RepairSettings, Settings};

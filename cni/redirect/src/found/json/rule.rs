@@ -6,8 +6,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use crate::found::native::{family, protocol};
 use crate::found::{Action, Condition, FoundRule};
-use crate::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Sense};
 
 /// Reads the statements of a rule. Nothing here is an error: what cannot be read cannot be judged.
 pub(super) fn read(statements: &[Value]) -> FoundRule {
@@ -138,22 +139,6 @@ fn meta_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
         "nfproto" if sense == Sense::Is => Match::Family(family(right.as_str()?)?),
         _ => return None,
     })
-}
-
-fn family(name: &str) -> Option<Family> {
-    match name {
-        "ipv4" => Some(Family::V4),
-        "ipv6" => Some(Family::V6),
-        _ => None,
-    }
-}
-
-fn protocol(name: &str) -> Option<Protocol> {
-    match name {
-        "tcp" => Some(Protocol::Tcp),
-        "udp" => Some(Protocol::Udp),
-        _ => None,
-    }
 }
 
 fn ct_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use super::{family, protocol};
 use crate::found::{Action, Condition, FoundRule};
 use crate::list;
-use crate::ruleset::{Cidr, CtStates, Dialect, Family, Match, Owner, Port, Protocol, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Sense};
 
 pub(super) struct Reader<'a> {
     words: Vec<&'a str>,
@@ -243,22 +244,6 @@ impl<'a> Reader<'a> {
             }
         };
         Some(Found::Conditions([Match::Protocol(protocol(header)?), port]))
-    }
-}
-
-fn family(name: &str) -> Option<Family> {
-    match name {
-        "ipv4" => Some(Family::V4),
-        "ipv6" => Some(Family::V6),
-        _ => None,
-    }
-}
-
-fn protocol(name: &str) -> Option<Protocol> {
-    match name {
-        "tcp" => Some(Protocol::Tcp),
-        "udp" => Some(Protocol::Udp),
-        _ => None,
     }
 }
 

@@ -31,7 +31,7 @@ fn said(level: Level, spec: &Value) -> String {
     violations(level, spec).iter().map(Violation::text).collect::<Vec<_>>().join(", ")
 }
 
-/// What is changed, and to what; what `baseline` says; what `restricted` says, if that is something else.
+/// Path of a field, its value, the violations of `baseline`, and those of `restricted` where they differ.
 type Case = (&'static str, &'static str, &'static str, Option<&'static str>);
 
 const CASES: &[Case] = &[

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! State of one pod: what is known of its rules, what was emitted, when it is due.
+
+use std::sync::Arc;
+
+use super::owners;
+use super::right::Right;
+use super::survey::Survey;
+use super::{Enrolled, News, RepairAction, Time};
+use crate::metrics::RepairResult;
+use crate::pods::NodePod;
+use crate::repair::ask::Written;
+use crate::repair::detect::{Broken, RepairScope};
+
+/// Events emitted at most once a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Once {
+    Broken,
+    RightBefore,
+    FailsOtherwise,
+    Unrepairable(bool),
+    Spared,
+}
+
+/// State of a pod.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    pub(super) pod: Arc<NodePod>,
+    pub(super) broken: Option<Broken>,
+    pub(super) scope: RepairScope,
+    pub(super) since: Time,
+    /// When something is to be done; none if nothing is, or it is being done.
+    pub(super) due: Option<Time>,
+    pub(super) attempts: u32,
+    pub(super) emitted: Vec<Once>,
+    pub(super) survey: Survey,
+    pub(super) seen: Time,
+    /// Since when its rules are known to be correct.
+    pub(super) right: Option<Right>,
+}
+
+impl Tracked {
+    pub(super) fn new(pod: Arc<NodePod>, now: Time) -> Self {
+        Self {
+            pod,
+            broken: None,
+            scope: RepairScope::Out,
+            since: now,
+            due: None,
+            attempts: 0,
+            emitted: Vec::new(),
+            survey: Survey::default(),
+            seen: now,
+            right: None,
+        }
+    }
+
+    /// With its redirection, if it is to be redirected.
+    pub(super) fn enrolled(&self) -> Option<Enrolled> {
+        match &self.scope {
+            RepairScope::In(redirect) => {
+                Some(Enrolled { pod: Arc::clone(&self.pod), redirect: Arc::clone(redirect) })
+            }
+            RepairScope::Out | RepairScope::Impossible(_) => None,
+        }
+    }
+
+    pub(super) fn owner(&self) -> &str {
+        &self.pod.metadata.controller
+    }
+
+    /// True if its validation failed in a run that may have begun before its rules were correct.
+    pub(super) fn failed_before(&self, broken: Option<&Broken>) -> bool {
+        let run = broken.map(|broken| &broken.run);
+        matches!((self.right, run), (Some(right), Some(run)) if right.may_come_after(run))
+    }
+
+    /// It is not deleted before `at`; its owner hears of it once that is no short time any more.
+    pub(super) fn spare(&mut self, at: Time, generations: u32, now: Time, out: &mut Vec<RepairAction>) {
+        self.due = Some(at);
+        if generations >= owners::PATIENCE && !self.emitted.contains(&Once::Spared) {
+            self.emitted.push(Once::Spared);
+            let news = News::Spared(generations, at.saturating_sub(now));
+            out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
+        }
+    }
+
+    pub(super) fn repaired(
+        &mut self,
+        written: Written,
+        result: RepairResult,
+        proofs: String,
+        out: &mut Vec<RepairAction>,
+    ) {
+        let once = match self.right {
+            // The run that led here began afterwards.
+            Some(_) => Once::FailsOtherwise,
+            None => Once::RightBefore,
+        };
+        let mut tell = |news| out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
+        match written {
+            Written::Created | Written::Replaced if result == RepairResult::Success => {
+                tell(News::Repaired(proofs));
+                out.push(RepairAction::Exposed(Arc::clone(&self.pod)));
+            }
+            Written::Created | Written::Replaced => tell(News::Unproven(proofs)),
+            Written::Unchanged if self.emitted.contains(&once) => {}
+            Written::Unchanged => {
+                let says = if once == Once::RightBefore { News::RightBefore } else { News::FailsOtherwise };
+                tell(says(proofs));
+                self.emitted.push(once);
+            }
+        }
+        self.survey.is_right();
+        // Should validation fail once more, the next repair comes later.
+        self.attempts += 1;
+    }
+}
