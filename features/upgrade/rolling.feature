@@ -30,6 +30,6 @@ Feature: An upgrade of the agent takes no redirection away (field S11)
   @mutant:copied-at-start
   Scenario: The agent is killed and begins where it was
     When the node agent is killed
-    Then the node agent's metric "istio_cni_install_ready" is 1
+    Then the node agent counts 1 of `istio_cni_install_ready`
     And what is installed was not touched
     And the node agent becomes ready within 20 s

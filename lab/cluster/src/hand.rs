@@ -4,7 +4,6 @@
 
 use std::net::IpAddr;
 
-use redirect::Redirect;
 use serde::{Deserialize, Serialize};
 
 use crate::CniAnswer;
@@ -37,15 +36,6 @@ pub enum Network {
     Node,
     /// That of the pod with this address.
     Pod(IpAddr),
-}
-
-/// Input of `workload compare`: the rules that a pod wants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// Parameters of its redirection.
-    pub redirect: Redirect,
-    /// Its addresses.
-    pub addresses: Vec<IpAddr>,
 }
 
 /// Answer to an [`Order`].

@@ -3,11 +3,12 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`hand`] how the lab's process on a node is spoken to.
+//! container runtime, [`network`] a pod's network from inside, [`hand`] how the lab's process on a node is spoken to.
 
 #![warn(missing_docs)]
 
 pub mod hand;
+pub mod network;
 pub mod runtime;
 pub mod traffic;
 
@@ -16,10 +17,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redirect::Redirect;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use runtime::{
     AgentStandIn, ChainFailure, Entering, Errand, Files, Kernel, Lack, NodePaths, PodName, RuntimeCall,
     UnknownLack,
@@ -136,31 +137,11 @@ impl CniAnswer {
     }
 }
 
-/// One rule that is in a pod's namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveRule {
-    /// `ip`, `ip6` or `inet`; `legacy ip` and `legacy ip6` for tables of legacy iptables.
-    pub family: String,
-    /// Table.
-    pub table: String,
-    /// Chain.
-    pub chain: String,
-    /// 1-based position in the chain.
-    pub position: usize,
-    /// Packets counted.
-    pub packets: u64,
-    /// The rule, as tools list it.
-    pub text: String,
-}
-
 /// A cluster with one or more nodes.
 #[async_trait]
 pub trait Cluster: Send + Sync {
     /// The tier's name.
     fn tier(&self) -> &'static str;
-
-    /// Capabilities of this tier on this machine, with evidence.
-    fn probes(&self) -> Vec<Probe>;
 
     /// Creates or replaces an object of the API (`kind`, `apiVersion` and `metadata` say which).
     async fn apply(&self, object: Value) -> Result<Value, LabError>;
@@ -331,9 +312,36 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
-    /// The rules in its namespace, with counters: those of nf_tables, and of the legacy tables that exist.
-    async fn rules(&self) -> Result<Vec<LiveRule>, LabError>;
+    /// Runs a word of the lab's program in the pod's network, as root, and returns its standard output.
+    async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError>;
 
-    /// Differences of the rules in its namespace from those that a pod with these parameters wants, a line each.
-    async fn differences(&self, wanted: &Redirect) -> Result<Vec<String>, LabError>;
+    /// Rules with counters, legacy tables included, and policy routes of the pod's network.
+    async fn network(&self) -> Result<LiveNetwork, LabError> {
+        parsed(&self.inside("network", &[]).await?)
+    }
+
+    /// Differences of the rules in the pod's network from those that are wanted, a line each.
+    async fn differences(&self, wanted: &Wanted) -> Result<Vec<String>, LabError> {
+        parsed(&self.inside("compare", &encoded(wanted)?).await?)
+    }
+
+    /// Changes the pod's network, as somebody else than the plugin.
+    async fn disturb(&self, disturbance: &Disturbance) -> Result<(), LabError> {
+        self.inside("disturb", &encoded(disturbance)?).await.map(drop)
+    }
+}
+
+fn encoded(value: &impl Serialize) -> Result<Vec<u8>, LabError> {
+    serde_json::to_vec(value).map_err(|error| astray(&error))
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LabError> {
+    serde_json::from_str(text).map_err(|error| astray(&error))
+}
+
+fn astray(error: &serde_json::Error) -> LabError {
+    LabError::Harness {
+        what: "talk to the lab's program in a pod's network".to_owned(),
+        why: error.to_string(),
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
-use cluster::{CniAnswer, LabError, PodName, Probe, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, Workload as _};
+use cluster::{CniAnswer, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, Workload as _};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -27,7 +27,6 @@ use crate::netns;
 use crate::node::{KUBECONFIG, NetnsNode};
 use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
 use crate::probe::{self, Seen};
-use crate::probes;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
@@ -42,7 +41,6 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 pub struct NetnsCluster {
     api: ApiServer,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
-    pub(crate) probes: Vec<Probe>,
     pub(crate) options: ClusterOptions,
     controllers: [JoinHandle<()>; 3],
     /// The API's sockets; closed on drop.
@@ -90,7 +88,7 @@ impl NetnsCluster {
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
-        Ok(Self { api, nodes, probes: probes::all(), options, controllers, served })
+        Ok(Self { api, nodes, options, controllers, served })
     }
 
     /// The API: for faults, waits and looks that no [`cluster::Cluster`] has.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::{
     AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, LabError, Node, NodePaths,
-    PodName, PodStart, Probe, RuntimeCall, Workload,
+    PodName, PodStart, RuntimeCall, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -23,10 +23,6 @@ use crate::tier::NetnsCluster;
 impl Cluster for NetnsCluster {
     fn tier(&self) -> &'static str {
         "netns"
-    }
-
-    fn probes(&self) -> Vec<Probe> {
-        self.probes.clone()
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {

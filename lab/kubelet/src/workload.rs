@@ -8,11 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::Wanted;
-use cluster::{Answer, CniAnswer, LabError, LiveRule, Stray, StrayEnding, Traffic, Workload};
-
-use redirect::Redirect;
-use serde::de::DeserializeOwned;
+use cluster::{Answer, CniAnswer, LabError, Stray, StrayEnding, Traffic, Workload};
 
 use crate::errand;
 use crate::error::Error;
@@ -84,13 +80,13 @@ impl Workload for NetnsWorkload {
         Ok(self.run_client(traffic).await?)
     }
 
-    async fn rules(&self) -> Result<Vec<LiveRule>, LabError> {
-        Ok(self.ask("rules", &[]).await?)
-    }
-
-    async fn differences(&self, wanted: &Redirect) -> Result<Vec<String>, LabError> {
-        let wanted = Wanted { redirect: wanted.clone(), addresses: self.addresses() };
-        Ok(self.ask("compare", &serde_json::to_vec(&wanted).map_err(Error::from)?).await?)
+    async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError> {
+        let program = Program::new(self.client(), [word]);
+        let output = program.finish(&self.place(), input, self.node.options.deadlines.process).await?;
+        if !output.status.success() {
+            return Err(self.complained(&output).into());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     async fn run_again(&self, container: &str, more: &[String]) -> Result<CniAnswer, LabError> {
@@ -167,13 +163,6 @@ impl NetnsWorkload {
             Ok(answers) if answers.len() == traffic.len() => Ok(answers),
             _ => Err(self.complained(&output)),
         }
-    }
-
-    /// Answer of one of the lab's programs in the namespace, which asks for nothing of the pod.
-    async fn ask<T: DeserializeOwned>(&self, program: &str, input: &[u8]) -> Result<T, Error> {
-        let program = Program::new(self.client(), [program]);
-        let output = program.finish(&self.place(), input, self.node.options.deadlines.process).await?;
-        serde_json::from_slice(&output.stdout).map_err(|_| self.complained(&output))
     }
 
     fn complained(&self, output: &Output) -> Error {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Cluster, CniAnswer, CniCall, LabError, Node, PodName, PodStart, Probe, Workload};
+use cluster::{Cluster, CniAnswer, CniCall, LabError, Node, PodName, PodStart, Workload};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, PostParams};
@@ -92,10 +92,6 @@ impl RemoteCluster {
 impl Cluster for RemoteCluster {
     fn tier(&self) -> &'static str {
         TIER
-    }
-
-    fn probes(&self) -> Vec<Probe> {
-        Vec::new()
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {

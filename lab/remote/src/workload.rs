@@ -5,11 +5,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::{Network, Wanted};
-use cluster::{Answer, CniAnswer, LabError, LiveRule, PodName, Stray, StrayEnding, Traffic, Workload};
+use cluster::hand::Network;
+use cluster::{Answer, CniAnswer, LabError, PodName, Stray, StrayEnding, Traffic, Workload};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use redirect::Redirect;
 
 use crate::error::Error;
 use crate::hand::{Hand, Program};
@@ -91,15 +90,8 @@ impl Workload for RemotePod {
         Ok(line.map_err(|_| Error::Deadline { what: what(), deadline: self.deadline })??)
     }
 
-    async fn rules(&self) -> Result<Vec<LiveRule>, LabError> {
-        let answer = self.run(&["workload", "rules"], String::new(), (0, 0), HANGING).await?;
-        Ok(serde_json::from_str(&answer.stdout).map_err(Error::from)?)
-    }
-
-    async fn differences(&self, wanted: &Redirect) -> Result<Vec<String>, LabError> {
-        let wanted = Wanted { redirect: wanted.clone(), addresses: self.addresses.clone() };
-        let input = serde_json::to_string(&wanted).map_err(Error::from)?;
-        let answer = self.run(&["workload", "compare"], input, (0, 0), HANGING).await?;
-        Ok(serde_json::from_str(&answer.stdout).map_err(Error::from)?)
+    async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError> {
+        let input = String::from_utf8_lossy(input).into_owned();
+        Ok(self.run(&["workload", word], input, (0, 0), HANGING).await?.stdout)
     }
 }

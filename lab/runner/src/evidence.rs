@@ -149,8 +149,8 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
         let Some(pod) = world.pods.get(name) else { continue };
         let Ok(workload) = cluster.workload(&pod.namespace, name).await else { continue };
         let _ = writeln!(rules, "== {name} ({})", workload.netns().unwrap_or_default());
-        match workload.rules().await {
-            Ok(all) => all.iter().for_each(|rule| rules.push_str(&rule_line(rule))),
+        match workload.network().await {
+            Ok(all) => all.rules.iter().for_each(|rule| rules.push_str(&rule_line(rule))),
             Err(error) => rules.push_str(&format!("{error}\n")),
         }
     }
@@ -158,6 +158,6 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
 }
 
 fn rule_line(rule: &cluster::LiveRule) -> String {
-    let cluster::LiveRule { family, table, chain, position, packets, text } = rule;
+    let cluster::LiveRule { family, table, chain, position, packets, text, .. } = rule;
     format!("{packets:8} {family} {table} {chain} {position} {text}\n")
 }

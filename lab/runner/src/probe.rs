@@ -11,12 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cluster::Probe;
-use kubelet::netns::USER_RANGE;
-use netfilter::Wish;
-use netfilter::backend;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
-use redirect::Config;
 use remote::Session;
 
 use crate::catalogue::{Entry, NEEDS};
@@ -24,6 +20,7 @@ use crate::immutable;
 use crate::lacks;
 use crate::locate::SELF;
 use crate::plan::{Place, Privilege};
+use crate::tier::probes;
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -47,12 +44,7 @@ pub fn all(privilege: &Privilege) -> Vec<Probe> {
 
 /// Back end for this machine, and why; or why none works.
 pub async fn back_end() -> anyhow::Result<String> {
-    let found = tokio::task::spawn_blocking(|| {
-        backend::probe()
-            .map_err(|error| error.to_string())
-            .and_then(|facts| backend::choose(Wish::Auto, &facts).map_err(|error| error.to_string()))
-    });
-    Ok(found.await?.map_or_else(|why| format!("none (failed to {why})"), |choice| choice.backend.to_string()))
+    Ok(tokio::task::spawn_blocking(probes::back_end).await?)
 }
 
 /// Runs every probe without blocking the runtime.
@@ -84,14 +76,14 @@ pub fn unmet(entry: &Entry, probes: &[Probe]) -> Option<String> {
 fn real_kernel(privilege: &Privilege) -> Probe {
     let (met, evidence) = match privilege {
         Privilege::Denied { reason } => (false, reason.clone()),
-        Privilege::Root => try_rules().map_or_else(
+        Privilege::Root => probes::rules().map_or_else(
             |why| (false, format!("namespaces as root, but {why}")),
             |how| (true, format!("namespaces as root; {how}")),
         ),
         Privilege::UserNamespace { mapping } if !is_mapped(PROXY_UID) => {
             (false, format!("a rule on uid {PROXY_UID} needs that user in the namespace: {mapping}"))
         }
-        Privilege::UserNamespace { mapping } => try_rules().map_or_else(
+        Privilege::UserNamespace { mapping } => probes::rules().map_or_else(
             |why| (false, format!("user namespace, {mapping}, but {why}")),
             |how| (true, format!("user namespace, {mapping}; {how}")),
         ),
@@ -120,7 +112,7 @@ const TOOLS: [&str; 4] =
 fn iptables_tools(privilege: &Privilege) -> Probe {
     let found = match privilege {
         Privilege::Denied { reason } => Err(reason.clone()),
-        _ => in_a_namespace(|| TOOLS.into_iter().try_for_each(makes_a_table)),
+        _ => probes::in_a_namespace(|| TOOLS.into_iter().try_for_each(makes_a_table)),
     };
     let evidence = match &found {
         Ok(()) => format!("each made a table: {}", TOOLS.join(", ")),
@@ -174,7 +166,7 @@ fn try_tracing() -> Result<(), String> {
 
 /// Pods with users of their own need room for one more user namespace, and users of the node to map.
 fn own_users(privilege: &Privilege) -> Probe {
-    let last = USER_RANGE.0 + USER_RANGE.1 - 1;
+    let last = probes::last_user();
     let mapped = matches!(privilege, Privilege::Root) || is_mapped(last);
     let path = "/proc/sys/user/max_user_namespaces";
     let most = std::fs::read_to_string(path).unwrap_or_default();
@@ -218,25 +210,6 @@ fn maps(map: &str, uid: u32) -> bool {
         };
         (inner..inner + count).contains(&u64::from(uid))
     })
-}
-
-/// Puts a rule on the proxy's user into a namespace that nobody else sees.
-fn try_rules() -> Result<String, String> {
-    in_a_namespace(|| {
-        let rules = redirect::generate::ruleset(&Config::default()).map_err(|error| error.to_string())?;
-        let applied = netfilter::apply(&rules).map_err(|error| error.to_string())?;
-        Ok(format!("a ruleset on uid {PROXY_UID} was applied ({applied:?})"))
-    })
-}
-
-/// Runs a closure in a network namespace that ends with its thread.
-fn in_a_namespace<T: Send + 'static>(work: fn() -> Result<T, String>) -> Result<T, String> {
-    let tried = std::thread::spawn(move || {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
-            .map_err(|errno| format!("unshare(network): {errno}"))?;
-        work()
-    });
-    tried.join().map_err(|_| "it panicked".to_owned())?
 }
 
 #[cfg(test)]

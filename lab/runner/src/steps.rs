@@ -49,9 +49,6 @@ pub mod pod_security;
 pub mod policy;
 pub mod repair;
 pub mod rules;
-// One stranger for the agent's own tests and for ours.
-#[path = "../../../cni/agent/tests/kernel/stranger.rs"]
-mod stranger;
 pub mod taint;
 pub mod traffic;
 pub mod truth;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster, Kernel, LabError, Node, PodStart};
 use kubelet::cni::cache::Layout;
+pub use kubelet::probes;
 use kubelet::{ClusterOptions, Installed, NetnsCluster};
 use redirect::ruleset::Family;
 use remote::{RemoteCluster, Session};

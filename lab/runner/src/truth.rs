@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::truth::data::Case;
-use ::truth::{CommandLine, Refusal, Writer, net};
+use ::truth::{Backend, CommandLine, Refusal, Writer, net};
 use anyhow::{Context as _, ensure};
 use cluster::{CniAnswer, CniCall, Errand};
-use netfilter::Backend;
 use redirect::Config;
 use redirect::ruleset::Family;
 use serde::Deserialize;

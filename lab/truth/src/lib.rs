@@ -46,5 +46,6 @@ pub mod writer;
 pub use command_line::CommandLine;
 pub use findings::Findings;
 pub use lane::{Plan, run};
+pub use netfilter::Backend;
 pub use unreachable::Unreachable;
 pub use writer::{Library, Refusal, Writer};

@@ -13,7 +13,7 @@ use nix::mount::{MsFlags, mount};
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
-use crate::{agent, app, client, dns, guest, hand, kernel, line, proxy, rules, stray};
+use crate::{agent, app, client, disturb, dns, guest, hand, kernel, line, network, proxy, stray};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -67,8 +67,10 @@ enum Command {
     FakeKernel(kernel::KernelOptions),
     /// Carry out the orders on standard input: run programs on the node and in its pods' networks.
     Hand,
-    /// Print the rules of the network namespace, with counters.
-    Rules,
+    /// Print rules with counters and policy routes of the network namespace.
+    Network,
+    /// Change the network namespace as standard input says, which somebody else than the plugin could.
+    Disturb,
     /// Print how the rules of the network namespace differ from those that standard input asks for.
     Compare,
     /// Do nothing until killed.
@@ -108,8 +110,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Agent(options) => agent::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Hand => hand::run().await?,
-            Command::Rules => rules::run()?,
-            Command::Compare => rules::compare()?,
+            Command::Network => network::run().await?,
+            Command::Disturb => disturb::run().await?,
+            Command::Compare => network::compare()?,
             Command::Pause => pause().await?,
             Command::MountProc { at } => mount_proc(&at)?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),

@@ -11,7 +11,8 @@
 //! | [`proxy`], [`upstream`] | stands in for the sidecar proxy; its own connections |
 //! | [`dns`] | stands in for the DNS side of the sidecar's agent |
 //! | [`guest`] | stands in for a virtual machine in the pod |
-//! | [`hand`], [`rules`] | runs programs on a node and in its pods' networks; prints a network's rules |
+//! | [`hand`] | runs programs on a node and in its pods' networks |
+//! | [`network`], [`disturb`] | lists and compares what is in a network; changes it as a stranger would |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
@@ -23,14 +24,15 @@ pub mod app;
 pub mod basenet;
 pub mod cli;
 pub mod client;
+pub mod disturb;
 pub mod dns;
 pub mod guest;
 pub mod hand;
 pub mod kernel;
 pub mod line;
 pub mod listen;
+pub mod network;
 pub mod own;
 pub mod proxy;
-pub mod rules;
 pub mod stray;
 pub mod upstream;

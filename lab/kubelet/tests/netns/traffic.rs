@@ -125,7 +125,7 @@ pub(crate) async fn redirected_connections_pass_both_proxies() {
     let far = "192.0.2.1".parse().unwrap();
     let answer = client.send(&to(Transport::Tcp, far, 443)).await.unwrap();
     assert!(matches!(&answer, Answer::Proxy { hop } if hop.original == "192.0.2.1:443"), "{answer:?}");
-    let rules = client.rules().await.unwrap();
+    let rules = client.network().await.unwrap().rules;
     let redirect = rules.iter().find(|rule| (&*rule.family, &*rule.chain) == ("ip", "ISTIO_REDIRECT"));
     assert_eq!(redirect.map(|rule| (rule.position, rule.packets)), Some((1, 2)), "{rules:?}");
     lab.cluster.stop().await.unwrap();
@@ -137,10 +137,10 @@ pub(crate) async fn a_sink_answers_and_nothing_follows() {
     let loopback_packets = |rules: Vec<cluster::LiveRule>| -> Value {
         rules.iter().filter(|rule| rule.chain == "OUTPUT").map(|rule| rule.packets).collect()
     };
-    let before = loopback_packets(pod.rules().await.unwrap());
+    let before = loopback_packets(pod.network().await.unwrap().rules);
     let answer = pod.send(&to(Transport::Tcp, "192.0.2.1".parse().unwrap(), 443)).await.unwrap();
     assert!(matches!(&answer, Answer::Proxy { hop } if hop.port == 15001), "{answer:?}");
-    let after = loopback_packets(pod.rules().await.unwrap());
+    let after = loopback_packets(pod.network().await.unwrap().rules);
     let moved = |at: usize| after[at].as_u64().unwrap() - before[at].as_u64().unwrap();
     assert_eq!(moved(0), 1, "one packet met the rules: {before} {after}");
     lab.cluster.stop().await.unwrap();

@@ -5,17 +5,14 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::{CniAnswer, Entering, Files};
+use cluster::{CniAnswer, Entering, Files, LiveNetwork};
 use cucumber::gherkin::Step as Line;
 use cucumber::{given, then, when};
-use netfilter::backend::Choice;
-use netfilter::snapshot::NfFamily;
-use netfilter::{Backend, Snapshot, has_rules_of_ours, legacy};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
 use super::agent::{eventually, paths};
-use super::rules::{held, inside, legacy_rules, recorded_add};
+use super::rules::{legacy, network, recorded_add};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -145,7 +142,7 @@ fn let_go(world: &mut LabWorld) {
 async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    world.before = Some(held(world).await?);
+    world.before = Some(network(world).await?);
     let tier = world.cluster().await?;
     let mut call = recorded_add(&tier)?;
     let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
@@ -189,20 +186,25 @@ async fn took(world: &mut LabWorld, name: String, reason: String) -> Step {
     }
 }
 
+/// Back end of a record.
+fn named(record: &str) -> Option<String> {
+    record.lines().find_map(|line| line.strip_prefix("backend=")).map(str::to_owned)
+}
+
 #[then("the node agent records the back end that pods then get")]
 async fn recorded(world: &mut LabWorld) -> Step {
     let path = paths(world).await?.run_dir.join(RECORD);
-    let choice = eventually(RECORDED, async || {
+    let recorded = eventually(RECORDED, async || {
         let text = std::fs::read_to_string(&path).map_err(|error| Stop::wrong(error.to_string()))?;
-        Choice::from_record(&text).ok_or_else(|| Stop::wrong(format!("the record says {text:?}")))
+        named(&text).ok_or_else(|| Stop::wrong(format!("the record says {text:?}")))
     })
     .await?;
     let it = world.it.clone();
     world.run_pod(&it).await?;
     let answer = last_add(&*world.cluster().await?)?;
     match taken(&answer) {
-        Some(taken) if taken.starts_with(&format!("{}: ", choice.backend.name())) => Ok(()),
-        taken => Err(Stop::wrong(format!("it took {taken:?}, recorded is {choice:?}"))),
+        Some(taken) if taken.starts_with(&format!("{recorded}: ")) => Ok(()),
+        taken => Err(Stop::wrong(format!("it took {taken:?}, recorded is {recorded}"))),
     }
 }
 
@@ -225,29 +227,28 @@ enum Form {
     Legacy,
 }
 
-fn forms(snapshot: &Snapshot) -> Vec<Form> {
-    let native = |name: &netfilter::snapshot::Name| name.to_string().starts_with("istio-proxy-");
-    let is_native = snapshot.tables.iter().any(|table| table.family == NfFamily::Inet && native(&table.name));
-    let mut others = snapshot.clone();
-    others.tables.retain(|table| table.family != NfFamily::Inet);
-    let compat = has_rules_of_ours(&others).then_some(Form::Compat);
-    compat.into_iter().chain(is_native.then_some(Form::Native)).collect()
+fn forms(network: &LiveNetwork) -> Vec<Form> {
+    let is_ours = |chain: &str, text: &str| chain.starts_with("ISTIO_") || text.contains("ISTIO_");
+    let held = |legacy: bool| {
+        let rules = network.rules.iter().filter(|rule| rule.is_legacy() == legacy && rule.family != "inet");
+        let chains = network.tables.iter().filter(|table| table.is_legacy() == legacy);
+        rules.clone().any(|rule| is_ours(&rule.chain, &rule.text))
+            || chains.flat_map(|table| &table.chains).any(|chain| is_ours(chain, ""))
+    };
+    let native =
+        network.tables.iter().any(|table| table.family == "inet" && table.name.starts_with("istio-proxy-"));
+    let found = [(held(false), Form::Compat), (native, Form::Native), (held(true), Form::Legacy)];
+    found.into_iter().filter_map(|(there, form)| there.then_some(form)).collect()
 }
 
 #[then(
     regex = "^its namespace holds one set of rules, that of (nft-compat|nft|iptables-nft|iptables-legacy)$"
 )]
 async fn one_set(world: &mut LabWorld, name: String) -> Step {
-    let (snapshot, legacy) = inside(world, || {
-        let snapshot = netfilter::read().map_err(|error| error.to_string())?;
-        Ok((snapshot, legacy::read().map_err(|error| error.to_string())?))
-    })
-    .await?;
-    let mut found = forms(&snapshot);
-    found.extend(legacy.hold_ours().then_some(Form::Legacy));
-    let wanted = match Backend::ALL.into_iter().find(|backend| backend.name() == name) {
-        Some(Backend::IptablesLegacy) => Form::Legacy,
-        Some(Backend::Nft) => Form::Native,
+    let found = forms(&network(world).await?);
+    let wanted = match name.as_str() {
+        "iptables-legacy" => Form::Legacy,
+        "nft" => Form::Native,
         _ => Form::Compat,
     };
     expect_eq("the forms of its rules", &found, &vec![wanted])
@@ -255,7 +256,8 @@ async fn one_set(world: &mut LabWorld, name: String) -> Step {
 
 #[then("the rules that its network left are the same, in the same order")]
 async fn left(world: &mut LabWorld) -> Step {
-    let rules = inside(world, legacy_rules).await?.into_iter().map(|rule| rule.text);
+    let network = network(world).await?;
+    let rules = legacy(&network).map(|rule| format!("-A {} {}", rule.chain, rule.text));
     let others = rules.filter(|text| !text.contains("ISTIO_")).collect();
     expect_eq("the list of its network's rules", &others, &world.left.clone())
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Crash sweep: an ADD is killed at each of its system calls, and what it leaves is compared with the old rules and with the new ones.
 
-use cluster::{CniCall, Kernel};
+use cluster::{CniCall, Kernel, Wanted};
 use cucumber::then;
-use netfilter::{Backend, compare};
-use redirect::ruleset::Ruleset;
 use serde_json::Value;
 
 use super::backend::BACK_END;
-use super::damage::{Dialect, rules_of};
-use super::rules::{held, recorded_add};
+use super::damage::wanted;
+use super::rules::{legacy, recorded_add, rule_text};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -53,19 +51,17 @@ async fn killed(world: &mut LabWorld, name: String) -> Step {
 }
 
 /// Rules of the pod after a call of the plugin with this configuration.
-async fn wanted_as(world: &mut LabWorld, call: &CniCall) -> Result<Ruleset, Stop> {
+async fn wanted_as(world: &mut LabWorld, call: &CniCall) -> Result<Wanted, Stop> {
     let conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
-    let is_native = conf[BACK_END] == Backend::Nft.name();
-    let dialect = if is_native { Dialect::NATIVE } else { Dialect::IPTABLES };
-    let name = world.it.clone();
-    let addresses = world.workload(&name).await?.addresses();
-    rules_of(world.it()?, &addresses, dialect)
+    wanted(world, conf[BACK_END] == "nft").await
 }
 
 /// Differences of the pod's namespace from exactly these rules.
-async fn differences(world: &mut LabWorld, wanted: &Ruleset) -> Result<Vec<String>, Stop> {
-    let held = held(world).await?;
-    let mut all: Vec<_> = compare(&held.nf_tables, wanted).iter().map(ToString::to_string).collect();
-    all.extend(held.legacy.into_iter().map(|rule| format!("{} {} is not expected", rule.place, rule.text)));
+async fn differences(world: &mut LabWorld, wanted: &Wanted) -> Result<Vec<String>, Stop> {
+    let name = world.it.clone();
+    let workload = world.workload(&name).await?;
+    let mut all = workload.differences(wanted).await?;
+    let network = workload.network().await?;
+    all.extend(legacy(&network).map(|rule| format!("{} is not expected", rule_text(rule))));
     Ok(all)
 }

@@ -1,79 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Damaged namespaces of pods: partial rules, rules of upstream's tools, no policy routes.
+//! Damaged networks of pods: partial rules, rules of upstream's tools, no policy routes, a stranger's table.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-
-use cluster::{Errand, Workload};
+use cluster::network::Part;
+use cluster::{Disturbance, Errand, Wanted};
 use cucumber::{given, when};
-use futures::TryStreamExt as _;
-use netfilter::Netns;
-use netfilter::address::Rtnetlink;
-use netfilter::backend::{Backend, Wish};
-use netfilter::program::{Options, Request};
-use netfilter::route::PolicyRoutes;
-use redirect::config::Dns;
-use redirect::ruleset::{Chain, Family, Match, Owner, Rule, Ruleset, Sense, Table, Target};
-use redirect::{Config, generate, text};
-use rtnetlink::packet_route::address::AddressMessage;
+use redirect::generate;
+use redirect::ruleset::Family;
+use redirect::text;
 
-use super::policy::ask;
-use super::rules::inside;
 use crate::pod::Pod;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
-/// Dialect of the rules of a node's pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dialect(redirect::ruleset::Dialect);
-
-impl Dialect {
-    pub(super) fn of(world: &LabWorld) -> Self {
-        let native = world.node.plugin_conf.get("native_nftables").is_some_and(|value| *value == true);
-        Self(if native { redirect::ruleset::Dialect::Nft } else { redirect::ruleset::Dialect::Iptables })
-    }
-
-    pub(super) const IPTABLES: Self = Self(redirect::ruleset::Dialect::Iptables);
-    pub(super) const NATIVE: Self = Self(redirect::ruleset::Dialect::Nft);
+/// True if the node's pods get native rules.
+pub(super) fn is_native(world: &LabWorld) -> bool {
+    world.node.plugin_conf.get("native_nftables").is_some_and(|value| *value == true)
 }
 
-/// The plugin's rules for a pod, as the API has it.
-pub(super) fn rules_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Ruleset, Stop> {
-    generate::ruleset(&config_of(pod, addresses, dialect)?).map_err(Stop::harness)
+/// The rules that the pod that `it` means wants, once it runs.
+pub(super) async fn wanted(world: &mut LabWorld, native: bool) -> Result<Wanted, Stop> {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let addresses = world.workload(&name).await?.addresses();
+    wanted_by(world.it()?, addresses, native)
 }
 
-fn config_of(pod: &Pod, addresses: &[IpAddr], dialect: Dialect) -> Result<Config, Stop> {
-    let config = pod.config(addresses).map_err(Stop::harness)?;
-    Ok(Config { dialect: dialect.0, ..config })
+/// The rules that a pod with these addresses wants.
+pub(super) fn wanted_by(pod: &Pod, addresses: Vec<std::net::IpAddr>, native: bool) -> Result<Wanted, Stop> {
+    Ok(Wanted { redirect: pod.redirect().map_err(Stop::harness)?, addresses, native })
 }
 
-/// Replaces our rules in a pod's namespace.
-async fn program(workload: &dyn Workload, rules: Ruleset) -> Step {
-    within(workload, move || netfilter::apply(&rules).map(drop).map_err(|error| error.to_string())).await
-}
-
-/// Makes a pod's namespace hold everything that redirection needs, as a node agent would.
-pub(super) async fn repair(workload: &dyn Workload, pod: &Pod, dialect: Dialect) -> Step {
-    let config = config_of(pod, &workload.addresses(), dialect)?;
-    let backend = if dialect == Dialect::IPTABLES { Backend::NftCompat } else { Backend::Nft };
-    let request = Request { config, wish: Wish::Only(backend), recorded: None, options: Options::default() };
-    within(workload, move || {
-        let mut rtnetlink = Rtnetlink::open().map_err(|error| error.to_string())?;
-        netfilter::program(&mut rtnetlink, request).map(drop).map_err(|error| error.to_string())
-    })
-    .await
-}
-
-pub(super) async fn within(
-    workload: &dyn Workload,
-    work: impl FnOnce() -> Result<(), String> + Send + 'static,
-) -> Step {
-    let path = PathBuf::from(workload.netns()?);
-    let done = move || {
-        let netns = Netns::open(path).map_err(|error| error.to_string())?;
-        netns.enter(work).map_err(|error| error.to_string())?
-    };
-    tokio::task::spawn_blocking(done).await.map_err(Stop::harness)?.map_err(Stop::harness)
+/// Changes the network of the pod that `it` means, which may still be starting.
+async fn disturb(world: &mut LabWorld, disturbance: Disturbance) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let workload = world.cluster().await?.starting(&namespace, &name).await?;
+    Ok(workload.disturb(&disturbance).await?)
 }
 
 #[given(
@@ -83,65 +44,57 @@ pub(super) async fn within(
     regex = "^its namespace loses (all its rules|its rules of IPv6|its inbound rules|its DNS rules|what exempts its proxy)$"
 )]
 async fn loses(world: &mut LabWorld, what: String) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let workload = world.workload(&name).await?;
-    let mut config = config_of(&world.it()?.clone(), &workload.addresses(), Dialect::of(world))?;
-    match what.as_str() {
-        "its rules of IPv6" => config.ipv6 = false,
-        "its DNS rules" => config.dns = Dns::Off,
-        _ => {}
-    }
-    let mut rules = generate::ruleset(&config).map_err(Stop::harness)?;
-    rules.rules.retain(|rule| !is_part(rule, &what));
-    program(&*workload, rules).await
-}
-
-fn is_part(rule: &Rule, part: &str) -> bool {
-    match part {
-        "all its rules" => true,
-        "its inbound rules" => {
-            rule.chain == Chain::Prerouting || (rule.chain == Chain::IstioInbound && rule.table != Table::Raw)
-        }
-        "what exempts its proxy" => {
-            let is_its = |one: &Match| matches!(one, Match::Owner(Sense::Is, Owner::Uid(_) | Owner::Gid(_)));
-            rule.matches.iter().any(is_its) && rule.target == Target::Return
-        }
-        _ => false,
-    }
+    let part = match what.as_str() {
+        "its rules of IPv6" => Part::Ipv6,
+        "its inbound rules" => Part::Inbound,
+        "its DNS rules" => Part::Dns,
+        "what exempts its proxy" => Part::ProxyExemption,
+        _ => Part::All,
+    };
+    let native = is_native(world);
+    let wanted = wanted(world, native).await?;
+    disturb(world, Disturbance::Lost(wanted, part)).await
 }
 
 /// Flushes a pod's tables without an event for anybody.
 #[when("its namespace loses its rules")]
 async fn lose_rules(world: &mut LabWorld) -> Step {
-    let name = world.it.clone();
-    let workload = world.workload(&name).await?;
-    program(&*workload, Ruleset { dialect: Dialect::IPTABLES.0, ipv6: true, rules: Vec::new() }).await
+    disturb(world, Disturbance::Flushed).await
 }
 
 #[given("its namespace loses its policy routes")]
 #[when("its namespace loses its policy routes")]
 async fn loses_routes(world: &mut LabWorld) -> Step {
-    inside(world, || {
-        let routes = PolicyRoutes { mark: 1337, table: 133, ipv6: true };
-        let mut rtnetlink = Rtnetlink::open().map_err(|error| error.to_string())?;
-        rtnetlink.remove_policy_routes(routes).map_err(|error| error.to_string())
-    })
-    .await
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    disturb(world, Disturbance::Unrouted).await
 }
 
 /// As a network plugin leaves it that has lost the pod.
 #[when("its namespace loses its addresses")]
 async fn loses_addresses(world: &mut LabWorld) -> Step {
-    ask(world, async |handle| {
-        let all: Vec<AddressMessage> = handle.address().get().execute().try_collect().await?;
-        for address in all {
-            // An address may go with another one of its interface.
-            let _ = handle.address().del(address).execute().await;
-        }
-        Ok(())
-    })
-    .await
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    disturb(world, Disturbance::Unaddressed).await
+}
+
+#[given(regex = r"^its namespace has a policy rule for mark (\d+) to table (\d+) instead of its own$")]
+async fn another_rule(world: &mut LabWorld, mark: u32, table: u32) -> Step {
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    disturb(world, Disturbance::Rerouted { mark, table }).await
+}
+
+/// Exempts packets from connection tracking, and so from NAT.
+#[given("its namespace keeps packets from being redirected")]
+async fn untracked(world: &mut LabWorld) -> Step {
+    disturb(world, Disturbance::Untracked).await
+}
+
+/// Undoes the exemption.
+#[when("its namespace lets packets be redirected")]
+async fn tracked(world: &mut LabWorld) -> Step {
+    disturb(world, Disturbance::Tracked).await
 }
 
 /// The text is upstream's, word for word: the reference corpora say so.
@@ -151,7 +104,8 @@ async fn restored(world: &mut LabWorld, tool: String) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     let workload = world.workload(&name).await?;
-    let rules = rules_of(&world.it()?.clone(), &workload.addresses(), Dialect::IPTABLES)?;
+    let config = world.it()?.config(&workload.addresses()).map_err(Stop::harness)?;
+    let rules = generate::ruleset(&config).map_err(Stop::harness)?;
     for family in rules.families() {
         let tool = if family == Family::V4 { tool.clone() } else { format!("ip6{}", &tool[2..]) };
         let errand = Errand {

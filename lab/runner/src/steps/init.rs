@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use cluster::{Errand, PodName, PodStart};
+use cluster::{Disturbance, Errand, PodName, PodStart};
 use cucumber::{given, then, when};
 
 use crate::binaries::TOOL;
 use crate::steps::agent::eventually;
-use crate::steps::damage::{self, Dialect};
+use crate::steps::damage::{is_native, wanted_by};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -34,12 +34,13 @@ async fn restart(world: &mut LabWorld) -> Step {
 #[when(regex = r#"^it starts, and gets its rules while "([^"]+)" waits for them$"#)]
 async fn repaired(world: &mut LabWorld, container: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let (pod, dialect) = (world.it()?.clone(), Dialect::of(world));
+    let (pod, native) = (world.it()?.clone(), is_native(world));
     let cluster = world.cluster().await?;
     let arrival = async {
         let workload = cluster.starting(&namespace, &name).await?;
         workload.said(&container, WAITS).await?;
-        damage::repair(&*workload, &pod, dialect).await
+        let wanted = wanted_by(&pod, workload.addresses(), native)?;
+        Ok(workload.disturb(&Disturbance::Repaired(wanted)).await?)
     };
     let (started, arrived) = tokio::join!(world.start(&name), arrival);
     arrived.and(started.map(drop))
@@ -59,7 +60,7 @@ fn words(text: &str) -> Vec<String> {
 async fn again(world: &mut LabWorld, container: String, more: String) -> Step {
     let name = world.it.clone();
     if let PodStart::Running { .. } = world.start(&name).await? {
-        world.before = Some(super::rules::held(world).await?);
+        world.before = Some(super::rules::network(world).await?);
     }
     world.answer = Some(world.workload(&name).await?.run_again(&container, &words(&more)).await?);
     Ok(())

@@ -12,14 +12,11 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kubelet::netns::{Namespace, NamespaceRole, add_addresses};
-use netfilter::Netns;
 use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
 use super::agent::{eventually, paths};
-use super::damage::within;
 use super::observe::{MONITORING, fetch};
-use super::stranger;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -108,11 +105,11 @@ async fn former(world: &mut LabWorld) -> Step {
 async fn no_process(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let path = world.cluster().await?.starting(&namespace, &name).await?.netns()?;
-    let wanted = Netns::open(path).map_err(Stop::harness)?.id();
+    let wanted = std::fs::metadata(path).map_err(Stop::harness)?.ino();
     eventually(SOON, async || {
         let processes = std::fs::read_dir("/proc").map_err(Stop::harness)?.flatten();
         let mut there = processes.filter(|process| {
-            std::fs::metadata(process.path().join("ns/net")).is_ok_and(|about| about.ino() == wanted.ino)
+            std::fs::metadata(process.path().join("ns/net")).is_ok_and(|about| about.ino() == wanted)
         });
         match there.next() {
             None => Ok(()),
@@ -120,25 +117,6 @@ async fn no_process(world: &mut LabWorld) -> Step {
         }
     })
     .await
-}
-
-/// Exempts packets from connection tracking, and so from NAT.
-#[given("its namespace keeps packets from being redirected")]
-async fn untracked(world: &mut LabWorld) -> Step {
-    as_stranger(world, stranger::untrack).await
-}
-
-/// Undoes the exemption.
-#[when("its namespace lets packets be redirected")]
-async fn tracked(world: &mut LabWorld) -> Step {
-    as_stranger(world, stranger::track).await
-}
-
-/// Changes its namespace as a third party could.
-async fn as_stranger(world: &mut LabWorld, work: fn() -> nix::Result<()>) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let workload = world.cluster().await?.starting(&namespace, &name).await?;
-    within(&*workload, move || work().map_err(|errno| format!("nf_tables: {errno}"))).await
 }
 
 /// Changes the pod live.

@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rules in a pod's namespace: ours compared with what is wanted, and others' before and after.
 
-use std::path::PathBuf;
-
-use cluster::{CniCall, LiveRule};
+use cluster::network::Share;
+use cluster::{CniCall, Disturbance, LiveNetwork, LiveRule};
 use cucumber::{given, then, when};
-use netfilter::snapshot::{ChainState, RuleState, TableState};
-use netfilter::{Netns, Snapshot, legacy};
-use redirect::found::FoundFamily;
-use redirect::ruleset::{
-    Chain, Family, Match, Origin, Port, Protocol, Rule, RulePlace, Ruleset, Scope, Sense, Table, Target,
-};
 
-use super::damage::{Dialect, rules_of};
+use super::damage::wanted;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::Tier;
-
-/// All rules of a namespace: nf_tables does not list those of legacy iptables, nor the reverse.
-#[derive(Debug, Clone)]
-pub struct Held {
-    pub nf_tables: Snapshot,
-    pub legacy: Vec<LegacyRule>,
-}
-
-/// A rule of legacy iptables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyRule {
-    /// Family and table.
-    pub place: String,
-    /// As `iptables-legacy -S` lists it.
-    pub text: String,
-    pub packets: u64,
-}
 
 /// A rule of somebody else, with everything by which one could notice that it was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,159 +21,66 @@ pub struct ForeignRule {
     pub handle: u64,
 }
 
-/// Runs a closure in a pod's namespace, on a thread of its own.
-pub(super) async fn inside<T: Send + 'static>(
-    world: &mut LabWorld,
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, Stop> {
+/// Rules and policy routes of the pod that `it` means, once it runs.
+pub(super) async fn network(world: &mut LabWorld) -> Result<LiveNetwork, Stop> {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    let path = PathBuf::from(world.workload(&name).await?.netns()?);
-    let done = tokio::task::spawn_blocking(move || {
-        Netns::open(path).and_then(|netns| netns.enter(work)).map_err(|error| error.to_string())
-    });
-    done.await.map_err(Stop::harness)?.map_err(Stop::harness)?.map_err(Stop::harness)
-}
-
-pub(super) async fn snapshot(world: &mut LabWorld) -> Result<Snapshot, Stop> {
-    inside(world, || netfilter::read().map_err(|error| error.to_string())).await
-}
-
-pub(super) async fn held(world: &mut LabWorld) -> Result<Held, Stop> {
-    inside(world, || {
-        let nf_tables = netfilter::read().map_err(|error| error.to_string())?;
-        Ok(Held { nf_tables, legacy: legacy_rules()? })
-    })
-    .await
-}
-
-/// Rules in tables of legacy iptables in the calling thread's namespace. To ask for a table makes it, so only those that exist are read.
-pub(super) fn legacy_rules() -> Result<Vec<LegacyRule>, String> {
-    let mut all = Vec::new();
-    for table in legacy::read().map_err(|error| error.to_string())?.tables {
-        let family = if table.family == FoundFamily::Legacy(Family::V4) { "ip" } else { "ip6" };
-        for chain in table.chains {
-            all.extend(chain.rules.into_iter().map(|rule| LegacyRule {
-                place: format!("legacy {family} {}", table.name),
-                text: format!("-A {} {}", chain.name, rule.text),
-                packets: rule.packets.unwrap_or_default(),
-            }));
-        }
-    }
-    Ok(all)
-}
-
-fn listed(rules: &[LegacyRule]) -> Vec<String> {
-    rules.iter().map(|rule| format!("{} {}", rule.place, rule.text)).collect()
-}
-
-async fn wanted(world: &mut LabWorld) -> Result<Ruleset, Stop> {
-    let name = world.it.clone();
-    let addresses = world.workload(&name).await?.addresses();
-    rules_of(world.it()?, &addresses, Dialect::IPTABLES)
+    Ok(world.workload(&name).await?.network().await?)
 }
 
 #[then("its namespace holds no rule")]
 async fn none(world: &mut LabWorld) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let rules = world.workload(&name).await?.rules().await?;
-    let texts: Vec<String> = rules.iter().map(rule_text).collect();
+    let texts: Vec<String> = network(world).await?.rules.iter().map(rule_text).collect();
     expect_eq("the list of its rules", &texts, &Vec::new())
 }
 
-fn rule_text(rule: &LiveRule) -> String {
+/// A rule with its place.
+pub(super) fn rule_text(rule: &LiveRule) -> String {
     format!("{} {} -A {} {}", rule.family, rule.table, rule.chain, rule.text)
 }
 
 #[then("its namespace holds exactly the rules that it wants")]
 #[then("its rules are complete")]
 async fn complete(world: &mut LabWorld) -> Step {
+    let wanted = wanted(world, false).await?;
     let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let wanted = world.it()?.redirect().map_err(Stop::harness)?;
     let differences = world.workload(&name).await?.differences(&wanted).await?;
     expect_eq("the list of differences", &differences, &Vec::new())
 }
 
-fn text(table: &TableState, rule: &RuleState) -> String {
-    netfilter::describe::describe(table.family, &rule.expressions)
-}
-
-/// A rule that none of our generators writes, by a port that nothing else here uses.
-fn foreign(table: Table, chain: Chain, port: u16, target: Target) -> Rule {
-    Rule {
-        table,
-        chain,
-        scope: Scope::Both,
-        place: RulePlace::Append,
-        matches: vec![Match::Protocol(Protocol::Tcp), Match::DestinationPort(Sense::Is, Port::One(port))],
-        target,
-        origin: Origin::Always,
-    }
-}
-
-fn before_ours() -> Vec<Rule> {
-    vec![
-        foreign(Table::Nat, Chain::Output, 9901, Target::Return),
-        foreign(Table::Nat, Chain::Prerouting, 9902, Target::Accept),
-        foreign(Table::Mangle, Chain::Output, 9903, Target::SetMark(77)),
-    ]
-}
-
-fn behind_ours() -> Vec<Rule> {
-    vec![
-        foreign(Table::Nat, Chain::Output, 9911, Target::Accept),
-        foreign(Table::Nat, Chain::Prerouting, 9912, Target::Return),
-        foreign(Table::Filter, Chain::Output, 9913, Target::Drop),
-    ]
-}
+/// Rules of others that surround ours: three before and three behind them.
+const STRANGERS: usize = 6;
 
 #[given(regex = "^its namespace holds rules of others around (all|half|none) of ours$")]
 async fn around(world: &mut LabWorld, how_many: String) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let ours = wanted(world).await?;
-    let kept = match how_many.as_str() {
-        "all" => ours.rules.len(),
-        "half" => ours.rules.len() / 2,
-        _ => 0,
+    let share = match how_many.as_str() {
+        "all" => Share::All,
+        "half" => Share::Half,
+        _ => Share::None,
     };
-    let rules: Vec<Rule> =
-        before_ours().into_iter().chain(ours.rules.iter().take(kept).cloned()).chain(behind_ours()).collect();
-    let mixed = Ruleset { rules, ..ours };
-    inside(world, move || netfilter::apply(&mixed).map_err(|error| error.to_string())).await?;
-    let snapshot = snapshot(world).await?;
-    world.foreign = others(&snapshot);
-    let planted = before_ours().len() + behind_ours().len();
-    if world.foreign.len() < planted {
+    let wanted = wanted(world, false).await?;
+    let name = world.it.clone();
+    world.workload(&name).await?.disturb(&Disturbance::Surrounded(wanted, share)).await?;
+    world.foreign = others(&network(world).await?);
+    if world.foreign.len() < STRANGERS {
         return Err(Stop::harness(format!(
-            "of {planted} rules of others only {:?} are there",
+            "of {STRANGERS} rules of others only {:?} are there",
             world.foreign
         )));
     }
     Ok(())
 }
 
-/// Foreign rules: neither in a chain of ours nor leading to one.
-fn others(snapshot: &Snapshot) -> Vec<ForeignRule> {
-    let is_ours = |name: &str, text: &str| name.starts_with("ISTIO_") || text.contains("ISTIO_");
-    let rules = |table: &TableState, chain: &ChainState| -> Vec<ForeignRule> {
-        chain
-            .rules
-            .iter()
-            .map(|rule| ForeignRule {
-                place: format!("{} {} {}", table.family, table.name, chain.name),
-                text: text(table, rule),
-                handle: rule.handle,
-            })
-            .filter(|rule| !is_ours(&chain.name.to_string(), &rule.text))
-            .collect()
-    };
-    let mut found: Vec<_> = snapshot
-        .tables
-        .iter()
-        .flat_map(|table| table.chains.iter().flat_map(move |chain| rules(table, chain)))
+/// Foreign rules of nf_tables: neither in a chain of ours nor leading to one.
+fn others(network: &LiveNetwork) -> Vec<ForeignRule> {
+    let is_ours = |rule: &&LiveRule| rule.chain.starts_with("ISTIO_") || rule.text.contains("ISTIO_");
+    let foreign = network.rules.iter().filter(|rule| !rule.is_legacy() && !is_ours(rule));
+    let mut found: Vec<_> = foreign
+        .map(|rule| ForeignRule {
+            place: format!("{} {} {}", rule.family, rule.table, rule.chain),
+            text: rule.text.clone(),
+            handle: rule.handle,
+        })
         .collect();
     // Within a chain order is meaning; between chains it is the order in which they were made.
     found.sort_by(|a, b| a.place.cmp(&b.place));
@@ -206,7 +89,7 @@ fn others(snapshot: &Snapshot) -> Vec<ForeignRule> {
 
 #[then("the rules of others are the same, in the same order")]
 async fn unchanged(world: &mut LabWorld) -> Step {
-    let now = others(&snapshot(world).await?);
+    let now = others(&network(world).await?);
     expect_eq("the list of others' rules", &now, &world.foreign.clone())
 }
 
@@ -227,21 +110,27 @@ pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
 async fn repeat(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    world.before = Some(held(world).await?);
+    world.before = Some(network(world).await?);
     let tier = world.cluster().await?;
     let call = recorded_add(&tier)?;
     world.answer = Some(tier.node()?.call_plugin(call).await?);
     Ok(())
 }
 
+/// Rules in tables of legacy iptables.
+pub(super) fn legacy(network: &LiveNetwork) -> impl Iterator<Item = &LiveRule> {
+    network.rules.iter().filter(|rule| rule.is_legacy())
+}
+
 /// nf_tables counts its transactions. Legacy tables do not: a rule that was replaced by the same one shows by a counter that began anew.
 #[then("nothing in its namespace was written")]
 async fn untouched(world: &mut LabWorld) -> Step {
-    let now = held(world).await?;
+    let now = network(world).await?;
     let before = world.before.as_ref().ok_or_else(|| Stop::harness("nothing was repeated"))?;
-    expect_eq("the generation of its rules", &now.nf_tables.generation, &before.nf_tables.generation)?;
-    expect_eq("the list of its legacy rules", &listed(&now.legacy), &listed(&before.legacy))?;
-    let pairs = now.legacy.iter().zip(&before.legacy);
+    expect_eq("the generation of its rules", &now.generation, &before.generation)?;
+    let texts = |network| legacy(network).map(rule_text).collect::<Vec<_>>();
+    expect_eq("the list of its legacy rules", &texts(&now), &texts(before))?;
+    let pairs = legacy(&now).zip(legacy(before));
     let replaced: Vec<_> = pairs.filter(|(now, before)| now.packets < before.packets).collect();
     expect_eq("the list of legacy rules that were written again", &replaced, &Vec::new())
 }

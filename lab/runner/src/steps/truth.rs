@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The truth table of what the binaries under test wrote: the evaluator and the kernel say the same.
 
-use ::truth::{Writer, data};
+use ::truth::{Backend, Writer, data};
 use cucumber::{then, when};
-use netfilter::{Backend, Wish};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -51,7 +50,7 @@ async fn judge(
     table: data::Table,
 ) -> Step {
     let lab = world.lab()?;
-    let Ok(Wish::Only(backend)) = backend.parse() else {
+    let Some(backend) = Backend::ALL.into_iter().find(|one| one.name() == backend) else {
         return Err(Stop::harness(format!("{backend:?} is not a back end")));
     };
     // One packet that shows a defect is enough.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
-use cluster::{Answer, ChainFailure, CniAnswer, PodStart, Traffic, Workload};
+use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use kubelet::netns::Namespace;
 use nix::fcntl::Flock;
@@ -28,7 +28,7 @@ use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
 use crate::steps::pod_security::Answered;
-use crate::steps::rules::{ForeignRule, Held};
+use crate::steps::rules::ForeignRule;
 use crate::steps::taint::Taints;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
@@ -99,7 +99,7 @@ pub struct LabWorld {
     /// Foreign rules before the plugin was called again.
     pub foreign: Vec<ForeignRule>,
     /// Rules of the pod's namespace before the plugin was called again.
-    pub before: Option<Held>,
+    pub before: Option<LiveNetwork>,
     /// Rules of legacy iptables that the network left in pods, as `iptables-legacy -S` lists them.
     pub left: Vec<String>,
     /// Held locks, the last one at the end.

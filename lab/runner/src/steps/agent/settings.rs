@@ -6,22 +6,17 @@ use cucumber::{then, when};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use netfilter::Netns;
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::objects::CONFIG_MAP;
-use super::{agent, agents, eventually, paths};
+use super::{agents, eventually, paths};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
-/// Deadline of an event or a metric.
+/// Deadline of an event.
 const SOON: Duration = Duration::from_secs(10);
-/// Port of /metrics.
-const METRICS: u16 = 15014;
 
 /// Removes the key.
 #[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
@@ -95,34 +90,6 @@ async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
         }
         let said: Vec<_> = all.items.iter().map(|event| (&event.reason, &event.message)).collect();
         Err(Stop::wrong(format!("the events are {said:?}")))
-    })
-    .await
-}
-
-/// Body of the agent's /metrics.
-async fn metrics(world: &mut LabWorld) -> Result<String, Stop> {
-    let pod = agent(world).await?;
-    let netns = world.cluster().await?.starting(&pod.namespace, &pod.name).await?.netns()?;
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, METRICS)))?;
-        stream.set_read_timeout(Some(SOON))?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
-    };
-    let asked = tokio::task::spawn_blocking(move || Netns::open(netns).and_then(|netns| netns.enter(ask)));
-    let answer = asked.await.map_err(Stop::harness)?.map_err(Stop::harness)?;
-    answer.map_err(|error| Stop::wrong(format!("/metrics: {error}")))
-}
-
-/// Waits for a sample of `/metrics`.
-#[then(regex = r#"^the node agent's metric "(.+)" is (\d+)$"#)]
-async fn metric(world: &mut LabWorld, name: String, wanted: String) -> Step {
-    eventually(SOON, async || {
-        let text = metrics(world).await?;
-        let line = text.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(' '));
-        if line == Some(wanted.as_str()) { Ok(()) } else { Err(Stop::wrong(format!("it is {line:?}"))) }
     })
     .await
 }
