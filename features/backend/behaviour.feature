@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: Every back end redirects alike
   A node's kernel takes rules in the form that iptables lists, or in nftables' own. What happens to traffic is the same, whether a back
   end was chosen or is what a node fell back to.

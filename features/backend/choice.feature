@@ -1,4 +1,4 @@
-@real-kernel @fake-kernel
+@real-kernel @fake-kernel @millrace
 Feature: The node's kernel decides how rules get into it
   Nobody has to say which of iptables' variants a node has. What the kernel can do is found by doing it, the log says what was
   taken and why, and a pod's traffic is redirected in any case.

@@ -1,4 +1,4 @@
-@real-kernel @iptables-tools
+@real-kernel @iptables-tools @millrace
 Feature: Rules of others in tables of legacy iptables decide, and stay
   A primary network that still writes legacy rules works beside nf_tables, but not beside its nat chains: the kernel would run
   both. So rules go where others already are. Tables or chains without a rule are nobody's: every look with iptables-legacy

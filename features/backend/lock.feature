@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: No pod waits for somebody else's lock of the tables
   The legacy tools take one lock for the whole node. Whoever holds it for long, holds up every pod that starts there
   (istio#47002, #58507). Rules that go through netlink need no lock, and legacy ones are written under a lock of the pod's own.

@@ -39,7 +39,7 @@ Feature: A locked-down node is enough, or the error says which permission is mis
     Then it does not start: code 11, "run/istio-cni-kubeconfig"
     And it does not start: code 11, "look for denials of a security module (SELinux"
 
-  @fake-kernel @mutant:agent-final
+  @millrace @fake-kernel @mutant:agent-final
   Scenario: Only the agent's socket is denied: the API server tells
     Given the node's agent is up
     And a node that forbids "run/agent.sock"

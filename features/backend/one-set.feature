@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: A pod ends with one set of rules, whatever was there
   Back ends do not see each other's rules, but the kernel runs them all. When the right back end of a pod changes, what the
   other one wrote goes.

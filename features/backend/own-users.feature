@@ -8,7 +8,7 @@ Feature: A pod with users of its own
     And pod "cart" of the mesh
     And it has users of its own
 
-  @mutant:owner-not-entered
+  @millrace @mutant:owner-not-entered
   Scenario Outline: <back end>: the app is redirected, the proxy is not
     Given the plugin's configuration has "millrace_backend" = "<back end>"
     Then TCP from "cart" to "outside" port 8080 passes 15001
@@ -30,7 +30,7 @@ Feature: A pod with users of its own
       | back end        |
       | iptables-legacy |
 
-  @mutant:no-outbound-capture
+  @millrace @mutant:no-outbound-capture
   Scenario: nft needs no other user namespace
     Given the plugin's configuration has "millrace_backend" = "nft"
     Then TCP from "cart" to "outside" port 8080 passes 15001

@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: The agent's record of the back end spares each pod the search
   The agent looks once what the node's kernel can do and writes it into the run directory. The record is a hint: one that is
   missing, broken or no longer true costs a pod nothing but a moment.

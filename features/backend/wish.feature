@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: An operator can ask for a back end, and gets that one or an error
   By name in the configuration, or by the settings that upstream knows. What is asked for is never replaced by something else:
   whoever asks has a reason.

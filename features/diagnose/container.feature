@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: The diagnosis runs in the node agent's container as well
   Whoever may not log in to a node has kubectl exec. The container has the plugin's binary in its image, the node's processes below /host/proc
   and none of the node's namespaces where the runtime says that they are.

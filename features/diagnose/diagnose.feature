@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: One command says what is wrong with a pod's redirection
   It reads the live rules, whoever wrote them and in whatever form, and compares them with what the pod should have.
 

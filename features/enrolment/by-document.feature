@@ -1,4 +1,4 @@
-@real-kernel @install-cni @istio-iptables
+@real-kernel @install-cni @istio-iptables @millrace
 Feature: One document says who writes the rules of pods
   What installs the node agent also tells the injector. Where the document enables CNI, pods get istio-validation and the plugin writes
   their rules; where it does not, each pod brings istio-init, and the plugin leaves it alone.

@@ -1,4 +1,4 @@
-@real-kernel @istio-iptables
+@real-kernel @istio-iptables @millrace
 Feature: What explain says of a packet is what becomes of it
   It asks no cluster and no kernel: the pod's object is all that it knows. So the object is taken from the API, the packet is
   explained, then sent, and both must end the same way.

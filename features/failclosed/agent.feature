@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @millrace
 Feature: The node's agent spares the API server, and its failure does not matter
   One question on a socket of the node answers what a request per pod would. If the agent does not help, the API
   server is asked.

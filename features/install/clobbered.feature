@@ -43,7 +43,7 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     Then the node agent says "somebody else keeps removing our entry from 10-lab.conflist"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
-  @mutant:own-writes-heal
+  @millrace @mutant:own-writes-heal
   Scenario: What the settings change is no heal, and no fight however often
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "a"
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["a"] within 1000 ms

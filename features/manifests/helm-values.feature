@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: Values of charts of all ages are understood
   A file of values outlives the chart that it was written for. Former spellings are translated and told, what has no meaning any more is
   told, and a file that istiod's chart reads as well may keep what is that one's.

@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: Nobody guesses the agent's image
   There is none of ours on a public registry, and a name there could be taken by anybody: what runs as root on every node is named by whoever
   installs it, and with a tag or a digest.

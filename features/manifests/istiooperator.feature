@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: An IstioOperator is enough to install the agent
   Its component cni and the values of that are the agent's; the rest of the mesh is left to whoever installs the control plane.
 

@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: The agent gets what its mode needs, and no more
   What is done about pods that came up without rules decides which rights, capabilities and mounts the agent has.
 

@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: Where a cluster runs is enough to know where its nodes keep things
   The objects are rendered without Helm and without a cluster. An operator names the platform; paths and the way in which the plugin is
   run follow from it.

@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: What an operator says wins
   Upstream's platforms write their values below cni, which beats an operator's value at the root. Here a platform never beats an operator,
   and the two spellings of a value are one.

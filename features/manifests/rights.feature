@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: What the agent may do is what it asks for
   It reads pods everywhere, because a node's pods are of every namespace. In its own namespace it reads two objects, by name, and the
   namespace itself.

@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: A ServiceMesh may say less
   Each part of a mesh's manual can be applied by itself.
 

@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: A ServiceMesh is enough to install the agent
   Its component istioCni is the agent, with the values of the chart; istioConfig.cni is what its injector goes by. That one is not set
   here, but it has to fit.

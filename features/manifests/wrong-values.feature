@@ -1,4 +1,4 @@
-@install-cni
+@install-cni @millrace
 Feature: Values that cannot be are refused, all of them at once
   Each is told with its name, what it says and what it may be. Nothing is rendered then.
 

@@ -11,7 +11,7 @@ Feature: The agent's metrics have upstream's names
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 0"
     And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
 
-  @mutant:first-look-untold
+  @millrace @mutant:first-look-untold
   Scenario: An agent that finds everything in its place has installed it as well
     Given the node agent is ready
     When somebody restores "10-lab.conflist"

@@ -2,7 +2,7 @@
 Feature: The agent says what keeps it from being ready
   Readiness is true only when runtimes see what they need, and whoever asks is told what is missing.
 
-  @mutant:readyz-always
+  @millrace @mutant:readyz-always
   Scenario: A node without a network has no ready agent, even where the agent needs none itself
     Given the node has no network yet
     And the node agent is on the host's network

@@ -2,7 +2,7 @@
 Feature: A person at the node asks what is installed and what is wrong
   `install-cni status` looks at the node itself and compares it with the settings of the running agent, whoever said them.
 
-  @mutant:status-by-own-settings
+  @millrace @mutant:status-by-own-settings
   Scenario: A changed ConfigMap is no fault of the node
     Given the node agent is ready
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "kube-system,elsewhere"
@@ -11,20 +11,20 @@ Feature: A person at the node asks what is installed and what is wrong
     And the status says "those of the running agent"
     And the status says "EXCLUDE_NAMESPACES=kube-system,elsewhere (from the ConfigMap)"
 
-  @mutant:status-all-well
+  @millrace @mutant:status-all-well
   Scenario: A node that lost its network
     Given the node agent is ready
     When the node loses its network
     Then its status finds "the configuration of the node's network is not right"
     And its status finds "the agent says of conflist"
 
-  @mutant:status-all-well
+  @millrace @mutant:status-all-well
   Scenario: Credentials that every user of the node can read
     Given the node agent's setting "KUBECONFIG_MODE" is "0644"
     And the node agent is ready
     Then its status finds "every user of the node can read the plugin's credentials (mode 0644)"
 
-  @mutant:status-all-well
+  @millrace @mutant:status-all-well
   Scenario: A setting that the running agent cannot follow
     Given the node agent is ready
     When its ConfigMap sets "MONITORING_PORT" to "15015"

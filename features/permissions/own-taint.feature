@@ -45,7 +45,7 @@ Feature: Who minds a taint can change nothing else of a node
     When the node agent's token is used to patch nodes "node-1" with `{"spec":{"taints":[{"key":"cni.istio.io/not-ready","effect":"NoSchedule"}]}}`
     Then that is allowed
 
-  @mutant:policy-left-out
+  @millrace @mutant:policy-left-out
   Scenario Outline: A controller of taints is denied <what>
     Given the chart's value "taint.mode" is "<mode>"
     And the taint controller runs

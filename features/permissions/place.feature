@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: The agent's process has the capabilities and mounts that its mode needs, and no more
   What it does in namespaces of pods needs most of them. Where it has nothing to do there, it is a writer of files.
 

@@ -2,7 +2,7 @@
 Feature: The agent and the controllers of taints have the rights that their modes need, and no more
   What the chart renders is what the API server enforces. A right that is missing turns any scenario of the agent red.
 
-  @mutant:verb-too-many
+  @millrace @mutant:verb-too-many
   Scenario: The usual rights
     Given the node agent is ready
     Then the node agent's rights are:
@@ -16,6 +16,7 @@ Feature: The agent and the controllers of taints have the rights that their mode
       """
     And its rights are the usual ones
 
+  @millrace
   Scenario Outline: Rights where <values>
     Given the chart's values are "<values>"
     And the node agent is ready
@@ -45,7 +46,7 @@ Feature: The agent and the controllers of taints have the rights that their mode
       | repair.fallback=delete                                                 | the usual ones and "delete pods"         |
       | repair.fallback=label                                                  | the usual ones and "patch pods/status"   |
 
-  @mutant:verb-too-many
+  @millrace @mutant:verb-too-many
   Scenario: The rights of an agent that minds the taint of its own node
     Given the chart's value "taint.mode" is "node"
     And the node agent is ready
@@ -59,7 +60,7 @@ Feature: The agent and the controllers of taints have the rights that their mode
       get namespaces named istio-system in namespace istio-system
       """
 
-  @mutant:controller-verb-too-many
+  @millrace @mutant:controller-verb-too-many
   Scenario: The rights of the controller that taints and untaints
     Given the chart's value "taint.mode" is "readiness"
     And the chart's value "taint.config" is "[{selector: k8s-app=istio-cni-node}, {namespace: kube-system, selector: k8s-app=dns}]"
@@ -75,7 +76,7 @@ Feature: The agent and the controllers of taints have the rights that their mode
       get,update leases of group coordination.k8s.io named istio-taint-lock in namespace istio-system
       """
 
-  @mutant:controller-verb-too-many
+  @millrace @mutant:controller-verb-too-many
   Scenario: The rights of the controller that only untaints
     Given the chart's value "taint.mode" is "untaint"
     When the taint controller runs

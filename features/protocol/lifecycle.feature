@@ -98,14 +98,14 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     When the plugin is called
     Then the plugin succeeds without output
 
-  @mutant:status-blind
+  @millrace @mutant:status-blind
   Scenario: STATUS waits for the agent where it is told to
     Given a call of STATUS
     And its configuration's "millrace_status_gate" is "agent"
     When the plugin is called
     Then the plugin fails: code 50, "agent"
 
-  @mutant:status-deaf
+  @millrace @mutant:status-deaf
   Scenario: And is satisfied once it answers
     Given the node's agent is up
     And a call of STATUS

@@ -9,7 +9,7 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
     And its containers are started once only
     And it came up unredirected
 
-  @mutant:jobs-repaired
+  @millrace @mutant:jobs-repaired
   Scenario: It is told to be unrepairable
     When the node agent is deployed
     Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"

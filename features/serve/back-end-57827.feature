@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: The agent looks once what the kernel can do, and every pod follows that (istio-57827; field S14)
   Agent and plugin that look for themselves can come to different ends. The agent writes down what it chose and why.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: Only root is told about pods
   The socket's file keeps other users away. Who gets past that, because it may open every file, is known by its user all the same.
 

@@ -58,7 +58,7 @@ Feature: The plugin is answered from what the agent watches
     And TCP from "cart" to "outside" port 8080 is direct
     And the API server was asked for a get of pods between 0 and 0 times
 
-  @mutant:uid-ignored
+  @millrace @mutant:uid-ignored
   Scenario: So it is where the watch has not told of it
     When "outside" starts
     Then it runs

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: Several may change a node's taints at once (field S27)
   What is written replaces the whole list, so it holds only while the list is the one that was read.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: Of several controllers one acts
   They share a lease. Whoever holds it acts, until it cannot renew it.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: Nodes have a taint while pods that they need are not ready there
   The older controller's ConfigMap says which pods; each of its entries needs one.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: What was ready before a reboot is not ready (field S27)
   A machine that went down tells nobody. Until its kubelet has looked at its pods, the API server shows them as they were: ready.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: A node that is made with a taint loses it once the agent is ready there (istio-53040; field S27)
   Nodes are made with the taint by whoever makes them. The controller only ever removes it, and no other.
 

@@ -50,7 +50,7 @@ Feature: A changed setting reaches the node without a restart
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
     And our entry in "10-lab.conflist" has "plugin_log_level" = "info"
 
-  @mutant:refused-setting-applied
+  @millrace @mutant:refused-setting-applied
   Scenario: A bad value is refused by its key, and the others are applied
     Given the node agent is ready
     When its ConfigMap sets "MILLRACE_BACKEND" to "iptables"

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: Plugin and agent of different versions understand each other (field S11)
   They are upgraded apart: while an agent rolls, and for every sandbox of before, one of the two is older. Either side passes over what it
   does not know, and never answers in a version that the other has not heard of.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @millrace
 Feature: The STATUS gate is for agents on the node's network only
   A runtime whose STATUS fails reports its network as not ready, and then no pod that needs that network is started. An agent that needs it
   would wait for itself.

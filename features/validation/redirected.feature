@@ -50,7 +50,7 @@ Feature: A pod that is redirected gets to its app, however its mesh is set up
     Then it runs
     And its init container "istio-validation" has said "path holds path=DNS setting"
 
-  @mutant:no-self-call
+  @millrace @mutant:no-self-call
   Scenario: With native nftables
     Given a node whose back end is nft
     And its mesh asks for native nftables

@@ -12,6 +12,7 @@ use cucumber::tag::Ext as _;
 use crate::back_ends;
 use crate::binaries::OPTIONAL;
 use crate::cli::Selection;
+use crate::portable::MILLRACE;
 use crate::verdict::{Record, Verdict};
 
 /// Needs that a tag may name.
@@ -300,9 +301,10 @@ fn entry(
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
         let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        if !known && tag != SERIAL && tag != back_ends::TAG && !tag.starts_with(MUTANT) {
+        let marks = [SERIAL, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
+        if !known && !marks {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial or @every-back-end, and names no defect",
+                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @millrace or @every-back-end, and names no defect",
                 scenario.position.line
             );
         }

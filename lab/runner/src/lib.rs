@@ -9,6 +9,7 @@
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
 //! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
+//! | [`portable`] | which scenarios only Millrace can pass |
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
 //! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
 //! | [`up`] | a cluster that stays, for kubectl |
@@ -40,6 +41,7 @@ pub mod mutants;
 pub mod net;
 pub mod plan;
 pub mod pod;
+pub mod portable;
 pub mod probe;
 pub mod report;
 pub mod run;
