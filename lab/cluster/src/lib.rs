@@ -3,11 +3,13 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`network`] a pod's network from inside, [`hand`] how the lab's process on a node is spoken to.
+//! container runtime, [`network`] a pod's network from inside, [`hand`] how the lab's process on a
+//! node is spoken to, [`kubelet`] what only the lab's own kubelet can be asked for.
 
 #![warn(missing_docs)]
 
 pub mod hand;
+pub mod kubelet;
 pub mod network;
 pub mod runtime;
 pub mod traffic;
@@ -20,10 +22,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use kubelet::Kubelet;
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use runtime::{
-    AgentStandIn, ChainFailure, Entering, Errand, Files, Kernel, Lack, NodePaths, PodName, RuntimeCall,
-    UnknownLack,
+    AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Errand, Files, Installed, KUBECONFIG, Kernel, Lack,
+    NodePaths, PodName, RuntimeCall, UnknownLack,
 };
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
@@ -158,6 +161,23 @@ pub trait Cluster: Send + Sync {
     /// A pod whose sandbox exists while its start may still go on.
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         self.workload(namespace, name).await
+    }
+
+    /// The lab's own kubelet.
+    fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
+        Err(LabError::Unsupported { tier: self.tier(), what: "ask a kubelet for anything".to_owned() })
+    }
+
+    /// Runs a program inside of a container, as `kubectl exec` does: the container's own, unless `words` begin with an absolute path.
+    async fn exec(&self, pod: &PodName, container: &str, words: &[&str]) -> Result<CniAnswer, LabError> {
+        let what = format!("run {words:?} in container {container:?} of pod {:?}", pod.name);
+        Err(LabError::Unsupported { tier: self.tier(), what })
+    }
+
+    /// Asks a port of a pod for something over HTTP, from its node: the code, if there was one, and the body.
+    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
+        let what = format!("ask port {port} of pod {:?} for {path}", pod.name);
+        Err(LabError::Unsupported { tier: self.tier(), what })
     }
 
     /// Requests that the API server got since the start, as `VERB /path`, in order. What the lab itself asks for (its

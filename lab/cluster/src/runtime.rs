@@ -196,3 +196,19 @@ pub enum AgentStandIn {
     /// Answers with another pod's UID.
     WrongUid,
 }
+
+/// Installer of the plugin under test.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Installed {
+    /// The lab: binary, credentials and configuration are there from the start.
+    #[default]
+    ByLab,
+    /// The agent under test; a node has nothing but its own network at first.
+    ByAgent,
+}
+
+/// The lab's base plugin.
+pub const BASE_PLUGIN: &str = "lab-net";
+
+/// File name of the plugin's kubeconfig in the run directory.
+pub const KUBECONFIG: &str = "istio-cni-kubeconfig";

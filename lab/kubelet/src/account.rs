@@ -64,6 +64,15 @@ impl Credentials {
         &self.directory
     }
 
+    /// The present token.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn token(&self) -> Result<String, Error> {
+        let path = self.directory.join("token");
+        fs::read_to_string(&path).map_err(Error::file("read", path))
+    }
+
     /// Puts a new token in the place of the former one.
     ///
     /// # Errors
@@ -87,9 +96,7 @@ impl Credentials {
     /// # Errors
     /// It cannot be read, or the API gives none.
     pub fn expire(&self) -> Result<(), Error> {
-        let path = self.directory.join("token");
-        let token = fs::read_to_string(&path).map_err(Error::file("read", path))?;
-        self.api.revoke(&token);
+        self.api.revoke(&self.token()?);
         self.put(
             &self
                 .api

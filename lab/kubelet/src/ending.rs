@@ -17,11 +17,11 @@ use crate::containers::{self, Ending};
 use crate::error::Error;
 use crate::life;
 use crate::node::NetnsNode;
-use crate::options::Installed;
 use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::sandbox::Sandbox;
 use crate::slot::{Parts, Slot, Stage};
+use cluster::Installed;
 
 impl NetnsNode {
     /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if

@@ -5,7 +5,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`tier`] | the cluster: API, nodes, directory |
-//! | [`traits`] | [`cluster`]'s traits, implemented |
+//! | [`traits`], [`asked`] | [`cluster`]'s traits, implemented |
 //! | [`controller`], [`scheduler`], [`fit`] | dispatch of pods to nodes; which node runs which pod |
 //! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
 //! | [`node`], [`slot`] | a node; one pod on it |
@@ -24,6 +24,7 @@
 
 pub mod account;
 pub mod agent;
+pub mod asked;
 pub mod cni;
 pub mod containers;
 pub mod controller;
@@ -60,6 +61,6 @@ pub mod workload;
 
 pub use error::Error;
 pub use images::Images;
-pub use options::{ClusterOptions, Deadlines, Installed};
+pub use options::{ClusterOptions, Deadlines};
 pub use pod::Binaries;
 pub use tier::NetnsCluster;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::{ApiServer, Timestamp};
-use cluster::{Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -25,7 +25,7 @@ use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Bounds, Container, Ending};
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
+use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
 use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;
@@ -34,12 +34,8 @@ use crate::slot::{Parts, Slot, Stage, Unpulled};
 use crate::status::{status, warning};
 use crate::volumes::Host;
 
-/// The file name of the kubeconfig in the run directory.
-pub const KUBECONFIG: &str = "istio-cni-kubeconfig";
 /// The plugin under test.
 pub const PLUGIN: &str = "istio-cni";
-/// The lab's base plugin.
-pub const BASE_PLUGIN: &str = "lab-net";
 /// The imitated version: the API server's.
 const KUBELET: &str = "v1.34.4";
 /// Directory of namespaces, as a node's runtime tells plugins.

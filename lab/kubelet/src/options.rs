@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Kernel};
+use cluster::{AgentStandIn, Installed, Kernel};
 use serde_json::Value;
 
 use crate::cni::cache::Layout;
@@ -34,16 +34,6 @@ impl Default for Deadlines {
             exchange: Duration::from_secs(1),
         }
     }
-}
-
-/// Installer of the plugin under test.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Installed {
-    /// The lab: binary, credentials and configuration are there from the start.
-    #[default]
-    ByLab,
-    /// The agent under test; a node has nothing but its own network at first.
-    ByAgent,
 }
 
 /// Where pods and nodes reach the API server if an agent installs the plugin: address and port.

@@ -4,29 +4,25 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
-use cluster::{CniAnswer, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, Workload as _};
+use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::account::Credentials;
 use crate::containers::Ending;
 use crate::controller;
 use crate::controllers;
-use crate::errand;
 use crate::error::Error;
 use crate::logs::NodeKubelets;
 use crate::netns;
-use crate::node::{KUBECONFIG, NetnsNode};
-use crate::options::{ClusterOptions, Installed, SERVICE, SERVICE_V6};
-use crate::probe::{self, Seen};
+use crate::node::NetnsNode;
+use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
@@ -116,7 +112,7 @@ impl NetnsCluster {
         Ok(found)
     }
 
-    async fn seen(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
+    pub(crate) async fn seen(&self, pod: &PodName) -> Result<NetnsWorkload, Error> {
         let deadline = self.options.deadlines.pod;
         let seen = self.nodes.iter().map(|node| Box::pin(node.until_seen(pod)));
         let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
@@ -127,42 +123,6 @@ impl NetnsCluster {
         Ok(NetnsWorkload { slot, inner: None, node: Arc::clone(node) })
     }
 
-    /// Waits until a pod runs, however many starts that takes.
-    ///
-    /// # Errors
-    /// It does not before the deadline.
-    pub async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
-        Ok(self.seen(pod).await?.slot.running(deadline).await?)
-    }
-
-    /// Has the kubelet start nothing of a pod again, until it is released. Afterwards none of its containers is being started.
-    ///
-    /// # Errors
-    /// There is no such pod.
-    pub async fn hold(&self, pod: &PodName) -> Result<(), LabError> {
-        self.seen(pod).await?.slot.hold().await;
-        Ok(())
-    }
-
-    /// Ends [`Self::hold`].
-    ///
-    /// # Errors
-    /// There is no such pod.
-    pub async fn release(&self, pod: &PodName) -> Result<(), LabError> {
-        self.seen(pod).await?.slot.release();
-        Ok(())
-    }
-
-    /// Restarts a node, the machine.
-    ///
-    /// # Errors
-    /// There is no such node, or the harness failed.
-    pub async fn reboot(&self, name: &str) -> Result<(), LabError> {
-        let node = self.nodes.iter().find(|node| node.name == name);
-        let node = node.ok_or_else(|| Error::Missing(format!("node {name}")))?;
-        Ok(node.reboot().await?)
-    }
-
     /// Where the lab keeps a path of the first node.
     ///
     /// # Errors
@@ -170,67 +130,6 @@ impl NetnsCluster {
     pub fn host_path(&self, path: &Path) -> Result<PathBuf, LabError> {
         let node = self.nodes.first().ok_or_else(|| Error::Missing("node".to_owned()))?;
         Ok(node.host.find(path))
-    }
-
-    /// The credentials that a pod's containers find.
-    ///
-    /// # Errors
-    /// The pod has none.
-    pub async fn credentials(&self, pod: &PodName) -> Result<Arc<Credentials>, LabError> {
-        let found = self.seen(pod).await?;
-        let parts = found.slot.parts.lock().await;
-        let kept = parts.credentials.as_ref().map(|kept| Arc::clone(&kept.credentials));
-        Ok(kept.ok_or_else(|| Error::Missing(format!("token of pod {}", pod.name)))?)
-    }
-
-    /// Failures of a pod's readiness probes.
-    ///
-    /// # Errors
-    /// There is no such pod.
-    pub async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError> {
-        let found = self.seen(pod).await?;
-        let parts = found.slot.parts.lock().await;
-        let seen = parts.containers.iter().filter_map(|container| match &container.seen {
-            Some(Seen::NotReady(why)) => Some(why.clone()),
-            _ => None,
-        });
-        Ok(seen.collect())
-    }
-
-    /// Asks a port of a pod for something over HTTP, from its node: the code, if there was one, and the body.
-    ///
-    /// # Errors
-    /// There is no such pod, or it does not answer.
-    pub async fn fetch(
-        &self,
-        pod: &PodName,
-        port: u16,
-        path: &str,
-    ) -> Result<(Option<u16>, String), LabError> {
-        let found = self.seen(pod).await?;
-        let on_nodes_network = || found.slot.plan.host_network.then_some(IpAddr::from(Ipv4Addr::LOCALHOST));
-        let address = found.slot.shown().addresses.first().copied().or_else(on_nodes_network);
-        let address = address.ok_or_else(|| Error::Missing(format!("address of pod {}", pod.name)))?;
-        let path = path.to_owned();
-        let asked =
-            netns::inside(found.node.netns.path(), move || probe::ask(SocketAddr::new(address, port), &path));
-        Ok(asked.await?.map_err(Error::system("ask a pod over HTTP"))?)
-    }
-
-    /// Runs a program inside of a container, as `kubectl exec` does: the container's own, unless `arguments` begin with an absolute path.
-    ///
-    /// # Errors
-    /// The container does not run.
-    pub async fn exec(
-        &self,
-        pod: &PodName,
-        container: &str,
-        arguments: &[&str],
-    ) -> Result<CniAnswer, LabError> {
-        let found = self.seen(pod).await?;
-        let pid = found.process(container);
-        let pid = pid.ok_or_else(|| Error::Missing(format!("process of container {container}")))?;
-        Ok(errand::beside(pid, arguments, self.options.deadlines.process).await?)
     }
 
     /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could

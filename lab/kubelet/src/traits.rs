@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, LabError, Node, NodePaths,
-    PodName, PodStart, RuntimeCall, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, Kubelet, LabError, Node,
+    NodePaths, PodName, PodStart, RuntimeCall, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -58,6 +58,18 @@ impl Cluster for NetnsCluster {
 
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         Ok(Box::new(self.find_starting(&PodName::new(namespace, name)).await?))
+    }
+
+    fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
+        Ok(self)
+    }
+
+    async fn exec(&self, pod: &PodName, container: &str, words: &[&str]) -> Result<CniAnswer, LabError> {
+        Ok(self.run_in(pod, container, words).await?)
+    }
+
+    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
+        Ok(self.asked_for(pod, port, path).await?)
     }
 
     fn api_requests(&self) -> Vec<String> {

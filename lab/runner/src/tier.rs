@@ -10,10 +10,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use apiserver::{Fault, Faults};
-use cluster::{AgentStandIn, Cluster, Kernel, LabError, Node, PodStart};
+use cluster::{AgentStandIn, Cluster, Installed, Kernel, LabError, Node, PodStart};
 use kubelet::cni::cache::Layout;
 pub use kubelet::probes;
-use kubelet::{ClusterOptions, Installed, NetnsCluster};
+use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;
 use remote::{RemoteCluster, Session};
 use serde::Deserialize;
@@ -199,6 +199,28 @@ impl Tier {
             Parts::Embedded(cluster) => cluster.api().client(),
             Parts::Remote(cluster) => cluster.client(),
         }
+    }
+
+    /// An object as the API server has it now.
+    ///
+    /// # Errors
+    /// The API server does not answer as it should.
+    pub async fn object(&self, path: &str) -> Result<Option<Value>, LabError> {
+        let failed = |why: String| LabError::Harness { what: format!("get {path}"), why };
+        let request = http::Request::get(path).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
+        match self.client().request(request).await {
+            Ok(object) => Ok(Some(object)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    /// A pod as the API server has it now.
+    ///
+    /// # Errors
+    /// As [`Tier::object`].
+    pub async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
+        self.object(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await
     }
 
     /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.

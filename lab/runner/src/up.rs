@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use kubelet::{ClusterOptions, Images, Installed, NetnsCluster};
+use cluster::Installed;
+use kubelet::{ClusterOptions, Images, NetnsCluster};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 

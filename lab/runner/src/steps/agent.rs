@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use cluster::Installed;
 use cluster::{NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kubelet::Installed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -292,7 +292,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     eventually(SOON, async || {
         let pod = agent(world).await?;
-        let seen = world.cluster().await?.embedded()?.unready(&pod).await?;
+        let seen = world.cluster().await?.kubelet()?.unready(&pod).await?;
         if seen.iter().any(|why| why.contains(&fragment)) {
             return Ok(());
         }
@@ -316,7 +316,7 @@ async fn killed(world: &mut LabWorld) -> Step {
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
     let tier = world.cluster().await?;
-    tier.embedded()?
+    tier.kubelet()?
         .comes_up(&pod, Duration::from_secs(seconds))
         .await
         .map_err(|error| Stop::wrong(error.to_string()))?;

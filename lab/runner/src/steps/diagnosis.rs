@@ -34,11 +34,8 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
     match how.as_str() {
         " without a name" => {}
         " by its object" => {
-            let live = cluster
-                .embedded()?
-                .api()
-                .pod(&namespace, &name)
-                .ok_or_else(|| Stop::harness("it has no object"))?;
+            let live =
+                cluster.pod(&namespace, &name).await?.ok_or_else(|| Stop::harness("it has no object"))?;
             std::fs::write(&object, live.to_string()).map_err(Stop::harness)?;
             option("--pod-json", object.display().to_string());
         }
@@ -63,7 +60,7 @@ async fn diagnosed_in_container(world: &mut LabWorld) -> Step {
     let program = format!("/opt/cni/bin/{PLUGIN}");
     let words = [&program, "diagnose", "-o", "json", "--netns", &netns, "--pod", &pod];
     let agent = agent(world).await?;
-    world.answer = Some(world.cluster().await?.embedded()?.exec(&agent, CONTAINER, &words).await?);
+    world.answer = Some(world.cluster().await?.exec(&agent, CONTAINER, &words).await?);
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn fetch(
     path: &str,
 ) -> Result<(Option<u16>, String), Stop> {
     let pod = agent(world).await?;
-    Ok(world.cluster().await?.embedded()?.fetch(&pod, port, path).await?)
+    Ok(world.cluster().await?.fetch(&pod, port, path).await?)
 }
 
 /// Asks from the node.
@@ -89,7 +89,7 @@ async fn metrics(world: &mut LabWorld, line: String) -> Step {
 
 async fn status(world: &mut LabWorld, arguments: &[&str]) -> Result<CniAnswer, Stop> {
     let pod = agent(world).await?;
-    Ok(world.cluster().await?.embedded()?.exec(&pod, CONTAINER, arguments).await?)
+    Ok(world.cluster().await?.exec(&pod, CONTAINER, arguments).await?)
 }
 
 /// Last output of `install-cni status` contains this text.

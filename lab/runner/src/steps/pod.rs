@@ -145,7 +145,7 @@ fn by_document(world: &mut LabWorld) -> Step {
 async fn init_container(world: &mut LabWorld, wanted: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     world.run_pod(&name).await?;
-    let object = world.cluster().await?.embedded()?.api().pod(&namespace, &name).unwrap_or_default();
+    let object = world.cluster().await?.pod(&namespace, &name).await?.unwrap_or_default();
     let all = object["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
     let names: Vec<_> = all.iter().map(|one| one["name"].as_str().unwrap_or_default()).collect();
     expect_eq("the init containers", &names, &vec![wanted.as_str()])
@@ -166,7 +166,7 @@ async fn owned(world: &mut LabWorld, name: String) -> Step {
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": name, "namespace": namespace },
         "spec": { "selector": {} },
     });
-    let set = world.cluster().await?.embedded()?.api().upsert(set).map_err(Stop::harness)?;
+    let set = world.cluster().await?.apply(set).await?;
     world.it()?.owner = Some(json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": set["metadata"]["uid"],
         "controller": true, "blockOwnerDeletion": true,
@@ -178,7 +178,7 @@ async fn owned(world: &mut LabWorld, name: String) -> Step {
 #[when(regex = "^its ReplicaSet makes it(?: again)?$")]
 async fn made(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    eventually(GONE, async || match world.cluster().await?.embedded()?.api().pod(&namespace, &name) {
+    eventually(GONE, async || match world.cluster().await?.pod(&namespace, &name).await? {
         Some(_) => Err(Stop::wrong("the former one is still there")),
         None => Ok(()),
     })

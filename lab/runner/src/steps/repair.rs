@@ -28,7 +28,7 @@ const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete
 /// The pod that `it` means, as the API has it.
 async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    Ok(world.cluster().await?.embedded()?.api().pod(&namespace, &name))
+    Ok(world.cluster().await?.pod(&namespace, &name).await?)
 }
 
 /// Starts it, and waits until its validation has failed with 126 at least once.
@@ -59,9 +59,8 @@ async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
         _ => super::agent::agent(world).await?,
     };
     let tier = world.cluster().await?;
-    let done =
-        if how == "again" { tier.embedded()?.release(&pod).await } else { tier.embedded()?.hold(&pod).await };
-    Ok(done?)
+    let kubelet = tier.kubelet()?;
+    Ok(if how == "again" { kubelet.release(&pod).await } else { kubelet.hold(&pod).await }?)
 }
 
 /// Removes its entries from the cache.

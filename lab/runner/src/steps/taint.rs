@@ -4,12 +4,10 @@
 
 use std::time::Duration;
 
-use apiserver::Timestamp;
-use apiserver::kinds::Kind;
-use apiserver::store::Key;
 use cluster::SYSTEM_NAMESPACE;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -64,9 +62,8 @@ fn now() -> String {
 }
 
 async fn object(world: &mut LabWorld, node: &str) -> Result<Option<Value>, Stop> {
-    let kind = Kind::find("", "v1", "nodes").ok_or_else(|| Stop::harness("there are no nodes"))?;
-    let key = Key { kind, namespace: String::new(), name: named(world, node).await? };
-    Ok(world.cluster().await?.embedded()?.api().object(&key))
+    let path = format!("/api/v1/nodes/{}", named(world, node).await?);
+    Ok(world.cluster().await?.object(&path).await?)
 }
 
 async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
@@ -223,7 +220,7 @@ async fn waits(world: &mut LabWorld, why: String) -> Step {
     let (namespace, name) = (world.it()?.namespace.clone(), world.it.clone());
     let tier = world.cluster().await?;
     eventually(SOON, async || {
-        let pod = tier.embedded()?.api().pod(&namespace, &name).unwrap_or_default();
+        let pod = tier.pod(&namespace, &name).await?.unwrap_or_default();
         let said = pod["status"]["conditions"].to_string();
         match pod["spec"]["nodeName"].is_null() && said.contains(&why) {
             true => Ok(()),

@@ -56,7 +56,7 @@ async fn socket(world: &mut LabWorld) -> Result<PathBuf, Stop> {
 async fn question(world: &mut LabWorld, step: &gherkin::Step) -> Result<String, Stop> {
     let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let pod = world.cluster().await?.embedded()?.api().pod(&namespace, &name).unwrap_or_default();
+    let pod = world.cluster().await?.pod(&namespace, &name).await?.unwrap_or_default();
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" ").replace("UID", uid))
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use apiserver::kinds::{Kind, Scope};
 use cucumber::{gherkin, given, when};
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, TypeMeta};
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::AgentPlan;
@@ -205,20 +205,13 @@ pub async fn remove(world: &mut LabWorld, objects: &[Value], how: &DeleteParams)
 /// API and name of an object.
 fn of(client: &kube::Client, object: &Value) -> Result<(Api<DynamicObject>, String), Stop> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let unknown = || Stop::wrong(format!("nothing serves {} {}", object["apiVersion"], object["kind"]));
-    let kind = Kind::of(object).ok_or_else(unknown)?;
-    let resource = ApiResource {
-        group: kind.group.to_owned(),
-        version: kind.version.to_owned(),
-        api_version: kind.api_version(),
-        kind: kind.name.to_owned(),
-        plural: kind.plural.to_owned(),
-    };
-    let api = match kind.scope {
-        Scope::Cluster => Api::all_with(client.clone(), &resource),
-        Scope::Namespaced => {
-            Api::namespaced_with(client.clone(), &text(&object["metadata"]["namespace"]), &resource)
-        }
+    let types = TypeMeta { api_version: text(&object["apiVersion"]), kind: text(&object["kind"]) };
+    let kind = GroupVersionKind::try_from(types).map_err(|error| Stop::wrong(error.to_string()))?;
+    let resource = ApiResource::from_gvk(&kind);
+    // The chart names the namespace of everything that has one.
+    let api = match object["metadata"]["namespace"].as_str() {
+        None => Api::all_with(client.clone(), &resource),
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
     };
     Ok((api, text(&object["metadata"]["name"])))
 }

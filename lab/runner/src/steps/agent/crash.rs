@@ -7,11 +7,11 @@ use std::fs::{self, Permissions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cluster::KUBECONFIG;
 use cluster::{NodePaths, SYSTEM_NAMESPACE};
 use cucumber::then;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kubelet::node::KUBECONFIG;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

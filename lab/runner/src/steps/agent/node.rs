@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::{PodName, SYSTEM_NAMESPACE};
+use cluster::{KUBECONFIG, PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -11,7 +11,6 @@ use kube::api::ListParams;
 use kubelet::cni::cache::{Cache, CachedResult, Layout};
 use kubelet::cni::chain::Attachment;
 use kubelet::cni::conflist::List;
-use kubelet::node::KUBECONFIG;
 use serde_json::Value;
 
 use super::{agent, eventually, paths};
@@ -72,16 +71,14 @@ async fn left_by_multus(world: &mut LabWorld) -> Step {
 #[when("the node agent's token expires")]
 async fn expires(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
-    let credentials = world.cluster().await?.embedded()?.credentials(&pod).await?;
-    credentials.expire().map_err(Stop::harness)
+    Ok(world.cluster().await?.kubelet()?.expire_token(&pod).await?)
 }
 
 /// Mounts a new token; the old one is dead.
 #[when("the kubelet renews the node agent's token")]
 async fn renewed(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
-    let credentials = world.cluster().await?.embedded()?.credentials(&pod).await?;
-    credentials.expire().and_then(|()| credentials.renew()).map_err(Stop::harness)
+    Ok(world.cluster().await?.kubelet()?.renew_token(&pod).await?)
 }
 
 /// Processes, namespaces and `/run` are lost, everything else stays, all pods start again.
@@ -90,7 +87,7 @@ async fn reboots(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let name = tier.node()?.name().to_owned();
     world.starts.clear();
-    Ok(tier.embedded()?.reboot(&name).await?)
+    Ok(tier.kubelet()?.reboot(&name).await?)
 }
 
 fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {
@@ -108,7 +105,7 @@ async fn taken_down(world: &mut LabWorld) -> Step {
         is("CNI_COMMAND", "DEL") && is("CNI_ARGS", &name)
     });
     match of_it.next_back() {
-        Some((call, answer)) if answer.exit == Some(0) && call.plugin == kubelet::node::BASE_PLUGIN => Ok(()),
+        Some((call, answer)) if answer.exit == Some(0) && call.plugin == cluster::BASE_PLUGIN => Ok(()),
         Some((call, answer)) => Err(Stop::wrong(format!("DEL of {} ended with {answer:?}", call.plugin))),
         None => Err(Stop::wrong("nobody called DEL")),
     }
@@ -118,10 +115,10 @@ async fn taken_down(world: &mut LabWorld) -> Step {
 #[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
 async fn kubeconfig(world: &mut LabWorld, millis: u64) -> Step {
     let pod = agent(world).await?;
-    let credentials = world.cluster().await?.embedded()?.credentials(&pod).await?;
+    let tier = world.cluster().await?;
     let path = paths(world).await?.run_dir.join(KUBECONFIG);
     eventually(Duration::from_millis(millis), async || {
-        let token = std::fs::read_to_string(credentials.directory().join("token")).map_err(Stop::harness)?;
+        let token = tier.kubelet()?.token(&pod).await?;
         let text = std::fs::read_to_string(&path).map_err(|error| Stop::wrong(error.to_string()))?;
         if text.contains(&token) { Ok(()) } else { Err(Stop::wrong("it holds another token")) }
     })

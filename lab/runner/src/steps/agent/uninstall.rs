@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use apiserver::kinds::Kind;
-use apiserver::store::Key;
 use cluster::{NodePaths, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use futures::future::join_all;
@@ -98,9 +96,8 @@ async fn with_namespace(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let namespaces: Api<Namespace> = Api::all(tier.client());
     namespaces.delete(SYSTEM_NAMESPACE, &DeleteParams::default()).await.map_err(Stop::harness)?;
-    let kind = Kind::find("", "v1", "namespaces").ok_or_else(|| Stop::harness("there are no namespaces"))?;
-    let key = Key { kind, namespace: String::new(), name: SYSTEM_NAMESPACE.to_owned() };
-    eventually(SOON, async || match tier.embedded()?.api().object(&key) {
+    let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
+    eventually(SOON, async || match tier.object(&path).await? {
         None => Ok(()),
         Some(left) => Err(Stop::wrong(format!("the namespace is still there: {}", left["status"]))),
     })

@@ -174,8 +174,7 @@ async fn ready(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     eventually(SOON, async || {
         let conditions =
-            tier.embedded()?.api().pod(SYSTEM_NAMESPACE, ALONE).unwrap_or_default()["status"]["conditions"]
-                .clone();
+            tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default()["status"]["conditions"].clone();
         let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
         match conditions.as_array().is_some_and(|all| all.iter().any(is_ready)) {
             true => Ok(()),
@@ -190,7 +189,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     let tier = world.cluster().await?;
     let fragment = fragment.replace('\'', "\"");
     eventually(SOON, async || {
-        let seen = tier.embedded()?.unready(&PodName::new(SYSTEM_NAMESPACE, ALONE)).await?;
+        let seen = tier.kubelet()?.unready(&PodName::new(SYSTEM_NAMESPACE, ALONE)).await?;
         match seen.iter().any(|why| why.contains(&fragment)) {
             true => Ok(()),
             false => Err(Stop::wrong(format!("its probe says {seen:?}"))),
@@ -204,7 +203,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
 async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     let tier = world.cluster().await?;
     eventually(SOON, async || {
-        let pod = tier.embedded()?.api().pod(SYSTEM_NAMESPACE, ALONE).unwrap_or_default();
+        let pod = tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default();
         let state = pod["status"]["containerStatuses"][0]["state"].clone();
         let lines = logs(world).await?;
         expect_eq(
@@ -223,8 +222,7 @@ async fn counts(world: &mut LabWorld, line: String) -> Step {
     let line = line.replace('\'', "\"");
     let tier = world.cluster().await?;
     eventually(SOON, async || {
-        let (_, text) =
-            tier.embedded()?.fetch(&PodName::new(SYSTEM_NAMESPACE, ALONE), MONITORING, "/metrics").await?;
+        let (_, text) = tier.fetch(&PodName::new(SYSTEM_NAMESPACE, ALONE), MONITORING, "/metrics").await?;
         match text.lines().any(|one| one == line) {
             true => Ok(()),
             false => Err(Stop::wrong(text)),

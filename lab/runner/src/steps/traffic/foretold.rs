@@ -69,11 +69,7 @@ async fn explain(world: &mut LabWorld, line: &Line) -> Result<Value, Stop> {
     };
     let namespace = world.pod(&subject)?.namespace.clone();
     let cluster = world.cluster().await?;
-    let object = cluster
-        .embedded()?
-        .api()
-        .pod(&namespace, &subject)
-        .ok_or_else(|| Stop::harness("it has no object"))?;
+    let object = cluster.pod(&namespace, &subject).await?.ok_or_else(|| Stop::harness("it has no object"))?;
     let words = [TOOL, "explain", "--pod", "-", "-o", "json", "--packet", &packet];
     let words = words.map(str::to_owned).to_vec();
     let errand = Errand { words, stdin: object.to_string().into_bytes(), ..Errand::default() };

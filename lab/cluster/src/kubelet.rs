@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the lab's own kubelet does on request. Nobody can ask a real one.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{LabError, PodName};
+
+/// The lab's own kubelet. Each method fails where there is no such pod.
+#[async_trait]
+pub trait Kubelet: Send + Sync {
+    /// Restarts a node, the machine.
+    async fn reboot(&self, node: &str) -> Result<(), LabError>;
+
+    /// Starts nothing of a pod again, until it is released. Afterwards none of its containers is being started.
+    async fn hold(&self, pod: &PodName) -> Result<(), LabError>;
+
+    /// Ends [`Kubelet::hold`].
+    async fn release(&self, pod: &PodName) -> Result<(), LabError>;
+
+    /// Waits until a pod runs, however many starts that takes.
+    async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError>;
+
+    /// Answers of a pod's readiness probes, of those that failed last.
+    async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError>;
+
+    /// The token that a pod's containers find.
+    async fn token(&self, pod: &PodName) -> Result<String, LabError>;
+
+    /// Lets a pod's token expire, without a new one.
+    async fn expire_token(&self, pod: &PodName) -> Result<(), LabError>;
+
+    /// Mounts a new token; the old one is dead.
+    async fn renew_token(&self, pod: &PodName) -> Result<(), LabError>;
+}
