@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Validating admission: Pod Security, and the policies and bindings among the objects. Pure, over the store.
+//! Admission: Pod Security, the policies and bindings among the objects, and which webhooks a write goes through. Pure, over the store.
 //!
 //! Of policies, unsupported fields are rejected on write: parameters, selectors, audit annotations, actions but `Deny`.
 
 mod expressions;
+pub(crate) mod hooks;
 mod matching;
 mod pod_security;
 
@@ -13,6 +14,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use self::expressions::{Expressions, Facts};
+use self::hooks::Stage;
 pub(crate) use self::pod_security::warning;
 use crate::access::Identity;
 use crate::error::ApiError;
@@ -147,6 +149,8 @@ pub(crate) fn check(key: &Key, object: &Value) -> Result<(), ApiError> {
     let checked = match key.kind.name {
         "ValidatingAdmissionPolicy" => check_policy(spec),
         "ValidatingAdmissionPolicyBinding" => check_binding(spec),
+        "MutatingWebhookConfiguration" => hooks::check(object, Stage::Mutating),
+        "ValidatingWebhookConfiguration" => hooks::check(object, Stage::Validating),
         _ => return Ok(()),
     };
     checked.map_err(|why| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why })

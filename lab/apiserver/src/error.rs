@@ -69,6 +69,16 @@ pub enum ApiError {
         /// Code of its reason.
         code: StatusCode,
     },
+    /// Denied by a webhook.
+    #[error("admission webhook \"{webhook}\" denied the request{why}")]
+    Webhook {
+        webhook: String,
+        /// `: ` and its message, or that it has none.
+        why: String,
+        code: StatusCode,
+        /// It named a reason.
+        has_reason: bool,
+    },
     /// The resource version has expired.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
@@ -127,7 +137,7 @@ impl ApiError {
             Self::NoWatchProgress | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Policy { code, .. } | Self::Injected { code, .. } => *code,
+            Self::Policy { code, .. } | Self::Injected { code, .. } | Self::Webhook { code, .. } => *code,
         }
     }
 
@@ -137,6 +147,7 @@ impl ApiError {
         match self {
             Self::AlreadyExists { .. } => "AlreadyExists",
             Self::Expired { .. } | Self::ContinueExpired => "Expired",
+            Self::Webhook { has_reason: false, .. } => "",
             _ => reason_of(self.code()),
         }
     }

@@ -74,7 +74,7 @@ const fn custom(
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 
-pub static KINDS: [Kind; 27] = [
+pub static KINDS: [Kind; 30] = [
     Kind {
         fields: &["status.phase"],
         ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
@@ -112,6 +112,7 @@ pub static KINDS: [Kind; 27] = [
     },
     Kind { group: "apps", ..core("daemonsets", "DaemonSet", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind { group: "coordination.k8s.io", ..core("leases", "Lease", Scope::Namespaced, StatusRule::Absent) },
+    core("services", "Service", Scope::Namespaced, StatusRule::Reset(None)),
     core("secrets", "Secret", Scope::Namespaced, StatusRule::Absent),
     core("resourcequotas", "ResourceQuota", Scope::Namespaced, StatusRule::Reset(None)),
     Kind { group: "apps", ..core("replicasets", "ReplicaSet", Scope::Namespaced, StatusRule::Reset(None)) },
@@ -136,6 +137,8 @@ pub static KINDS: [Kind; 27] = [
             StatusRule::Reset(None),
         )
     },
+    plain("mutatingwebhookconfigurations", ADMISSION, "MutatingWebhookConfiguration", Scope::Cluster),
+    plain("validatingwebhookconfigurations", ADMISSION, "ValidatingWebhookConfiguration", Scope::Cluster),
     plain("validatingadmissionpolicybindings", ADMISSION, "ValidatingAdmissionPolicyBinding", Scope::Cluster),
     Kind {
         group: "apiextensions.k8s.io",

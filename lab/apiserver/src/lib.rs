@@ -10,7 +10,8 @@
 //! | [`store`] | objects, changes, history: pure |
 //! | [`access`] | tokens and whose they are: pure |
 //! | [`rbac`], `roles`, `review` | what rules allow, the objects that have them, and the question for it: pure |
-//! | `admission` | what admission policies say of a write: pure |
+//! | `admission` | what admission policies say of a write, and which webhooks it goes through: pure |
+//! | `webhooks`, [`network`] | calls of webhooks; the network that they are made from |
 //! | [`selector`], [`patch`], `strategic`, `apply`, [`route`], `protobuf`, [`error`] | the parts of a request and its failures: pure |
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
 //! | `scale`, `workloads` | replicas as a subresource; defaults of kinds that have pods: pure |
@@ -38,6 +39,7 @@ pub mod kubelets;
 mod lab;
 mod list;
 pub mod log;
+pub mod network;
 mod operate;
 pub mod patch;
 mod protobuf;
@@ -57,6 +59,7 @@ mod table;
 mod tls;
 mod validate;
 mod watch;
+mod webhooks;
 mod workloads;
 
 use std::fmt;
@@ -82,6 +85,7 @@ pub use self::tls::TlsError;
 use self::access::{Access, Identity};
 use self::ids::Ids;
 use self::kubelets::Kubelets;
+use self::network::Network;
 use self::shared::{ServerState, Shared};
 use self::store::Store;
 use self::tls::{Authority, Names};
@@ -204,6 +208,19 @@ impl ApiServer {
     /// Those who answer for logs of containers and run programs in them. The first call counts.
     pub fn set_kubelets(&self, kubelets: Arc<dyn Kubelets>) {
         let _those_before = self.shared.kubelets().set(kubelets);
+    }
+
+    /// The network that webhooks are called from. The first call counts.
+    pub fn set_network(&self, network: Arc<dyn Network>) {
+        let _the_one_before = self.shared.network().set(network);
+    }
+
+    /// A certificate and its key, as PEM, for a server of these names: by the same authority as the API server's own.
+    ///
+    /// # Errors
+    /// [`TlsError`] if a name is malformed.
+    pub fn issue_certificate(&self, names: &[String]) -> Result<(String, String), TlsError> {
+        self.authority.issue_pem(names)
     }
 
     /// Certificate of the authority that signed the server's.

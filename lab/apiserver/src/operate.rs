@@ -51,7 +51,7 @@ pub(crate) type Handled = Result<(StatusCode, Outcome), ApiError>;
 
 impl Call {
     /// The body as JSON; `Null` if there is none.
-    fn json(&self) -> Result<Value, ApiError> {
+    pub(crate) fn json(&self) -> Result<Value, ApiError> {
         if self.content_type == protobuf::MEDIA_TYPE {
             let unknown = || ApiError::MediaType(self.content_type.clone());
             return protobuf::json(&self.body).ok_or_else(unknown);
@@ -68,7 +68,7 @@ impl Call {
             .map_err(|error| ApiError::BadRequest(format!("the body is not JSON: {error}")))
     }
 
-    fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         self.query.get("dryRun").is_some()
     }
 

@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::selector;
+
 /// Scale of an object.
 pub(crate) fn of(object: &Value) -> Value {
     let metadata = &object["metadata"];
@@ -15,7 +17,7 @@ pub(crate) fn of(object: &Value) -> Value {
         "spec": { "replicas": object["spec"]["replicas"] },
         "status": {
             "replicas": object["status"]["replicas"].as_u64().unwrap_or(0),
-            "selector": written(&object["spec"]["selector"]),
+            "selector": selector::written(&object["spec"]["selector"]),
         },
     })
 }
@@ -35,21 +37,4 @@ pub(crate) fn applied(old: &Value, scale: &Value) -> Result<Value, String> {
         object["metadata"]["resourceVersion"] = version.clone();
     }
     Ok(object)
-}
-
-/// A selector as a query has it.
-fn written(selector: &Value) -> String {
-    let exact = selector["matchLabels"].as_object().into_iter().flatten();
-    let exact = exact.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
-    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().filter_map(|one| {
-        let values = one["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let (key, values) = (one["key"].as_str()?, values.collect::<Vec<_>>().join(","));
-        Some(match one["operator"].as_str()? {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        })
-    });
-    exact.chain(expressions).collect::<Vec<_>>().join(",")
 }

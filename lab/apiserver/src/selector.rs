@@ -62,9 +62,26 @@ impl Selector {
         self.labels.iter().all(|requirement| requirement.holds(labels[&requirement.key].as_str()))
             && self.fields.iter().all(|requirement| {
                 let value = requirement.key.split('.').fold(object, |value, key| &value[key]);
-                requirement.holds(Some(&written(&requirement.key, value)))
+                requirement.holds(Some(&shown(&requirement.key, value)))
             })
     }
+}
+
+/// A selector of an object (`matchLabels`, `matchExpressions`) as a query has it.
+pub(crate) fn written(selector: &Value) -> String {
+    let exact = selector["matchLabels"].as_object().into_iter().flatten();
+    let exact = exact.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().filter_map(|one| {
+        let values = one["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let (key, values) = (one["key"].as_str()?, values.collect::<Vec<_>>().join(","));
+        Some(match one["operator"].as_str()? {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        })
+    });
+    exact.chain(expressions).collect::<Vec<_>>().join(",")
 }
 
 /// The only name that a field selector permits, if there is one.
@@ -77,7 +94,7 @@ pub(crate) fn exact_name(fields: &str) -> Option<&str> {
 }
 
 /// A field as a selector compares it: what is not there is empty, a truth that is not there is false.
-fn written<'a>(key: &str, value: &'a Value) -> std::borrow::Cow<'a, str> {
+fn shown<'a>(key: &str, value: &'a Value) -> std::borrow::Cow<'a, str> {
     match value {
         Value::String(text) => text.into(),
         Value::Null if !matches!(key, "spec.hostNetwork" | "spec.unschedulable") => "".into(),

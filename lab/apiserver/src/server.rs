@@ -170,10 +170,12 @@ impl Shared {
         if route.verb == Verb::Watch {
             return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked, order)?));
         }
-        let (code, outcome) = self
-            .change(|state, now| operate(&call, &route.target, &mut state.store, &mut state.access, now))?;
+        let kind = collection.kind;
+        let (call, target) = self.through_webhooks(call, route.target).await?;
+        let (code, outcome) =
+            self.change(|state, now| operate(&call, &target, &mut state.store, &mut state.access, now))?;
         // Large lists are written when nobody waits for the lock any more.
-        Ok(Reply::Whole(code, outcome.bytes(collection.kind, form, self.now())))
+        Ok(Reply::Whole(code, outcome.bytes(kind, form, self.now())))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::faults::Faults;
 use crate::kubelets::Kubelets;
 use crate::log::Log;
+use crate::network::Network;
 use crate::reads::Gates;
 use crate::store::Store;
 
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     bookmark_every: Duration,
     deletion_lag: Duration,
     kubelets: OnceLock<Arc<dyn Kubelets>>,
+    network: OnceLock<Arc<dyn Network>>,
 }
 
 impl Shared {
@@ -51,6 +53,7 @@ impl Shared {
             bookmark_every: options.bookmark_every,
             deletion_lag: options.deletion_lag,
             kubelets: OnceLock::new(),
+            network: OnceLock::new(),
         }
     }
 
@@ -72,6 +75,10 @@ impl Shared {
 
     pub(crate) fn kubelets(&self) -> &OnceLock<Arc<dyn Kubelets>> {
         &self.kubelets
+    }
+
+    pub(crate) fn network(&self) -> &OnceLock<Arc<dyn Network>> {
+        &self.network
     }
 
     pub(crate) fn deletion_lag(&self) -> Duration {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -25,6 +25,7 @@ pub enum TlsError {
 
 /// A certificate authority of its own, and the server's certificate.
 pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
     pub(crate) ca_pem: String,
     pub(crate) server: Arc<ServerConfig>,
 }
@@ -36,16 +37,9 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, "kubernetes");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
 
-        let mut params = CertificateParams::new(names)?;
-        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &ca)?;
-
+        let (certificate, key) = issued(&issuer, names, "kube-apiserver")?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut server = ServerConfig::builder_with_provider(provider)
@@ -53,7 +47,14 @@ impl Authority {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)?;
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { ca_pem: ca.pem(), server: Arc::new(server) })
+        Ok(Self { ca_pem: issuer.pem(), issuer, server: Arc::new(server) })
+    }
+
+    /// Certificate and key of another server, as PEM.
+    pub(crate) fn issue_pem(&self, names: &[String]) -> Result<(String, String), TlsError> {
+        let name = names.first().map_or("server", String::as_str);
+        let (certificate, key) = issued(&self.issuer, names, name)?;
+        Ok((certificate.pem(), key.serialize_pem()))
     }
 
     /// The file that upstream's installer writes for its plugin: the same names, keys in the same (alphabetical) order.
@@ -90,6 +91,22 @@ users:
 "
         )
     }
+}
+
+/// Certificate and key of a server that is reached under these names and addresses.
+fn issued(
+    issuer: &CertifiedIssuer<'static, KeyPair>,
+    names: &[String],
+    common: &str,
+) -> Result<(Certificate, KeyPair), TlsError> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, common);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok((certificate, key))
 }
 
 /// Names in a kubeconfig.

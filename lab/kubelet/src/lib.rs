@@ -16,6 +16,7 @@
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
 //! | [`output`], [`logs`], [`exec`] | what containers print; `kubectl logs` and `kubectl exec` |
+//! | [`reach`] | connections of the API server into the cluster |
 //! | [`errand`] | programs that somebody runs beside what pods run |
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
@@ -48,6 +49,7 @@ pub mod pod;
 pub mod probe;
 pub mod probes;
 pub mod process;
+pub mod reach;
 pub mod rights;
 pub mod rootfs;
 pub mod sandbox;

@@ -23,6 +23,7 @@ use crate::logs::NodeKubelets;
 use crate::netns;
 use crate::node::NetnsNode;
 use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
+use crate::reach::NodeNetwork;
 use crate::slot::Shown;
 use crate::workload::NetnsWorkload;
 
@@ -76,6 +77,7 @@ impl NetnsCluster {
             nodes.push(Arc::new(node));
         }
         api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
+        api.set_network(Arc::new(NodeNetwork::new(&nodes)));
         let changes = api.subscribe();
         let follows = api.clone();
         let job_backoff = options.back_off.unwrap_or(JOB_BACKOFF);

@@ -39,6 +39,11 @@ impl Facts {
     }
 }
 
+/// Request of a webhook's review, but for its UID and the objects.
+pub(super) fn request(who: &Identity, proposal: &Proposal<'_>) -> Value {
+    Facts::of(who, proposal).request
+}
+
 /// Variables of Kubernetes that this server lacks.
 const ABSENT: [&str; 3] = ["params", "authorizer", "namespaceObject"];
 

@@ -12,7 +12,7 @@ pub(super) fn matches(constraints: &Value, proposal: &Proposal<'_>) -> bool {
     any("resourceRules") && !any("excludeResourceRules")
 }
 
-fn rule_matches(rule: &Value, proposal: &Proposal<'_>) -> bool {
+pub(super) fn rule_matches(rule: &Value, proposal: &Proposal<'_>) -> bool {
     let kind = proposal.key.kind;
     let names = |field: &str, value: &str| list(&rule[field]).any(|one| one == "*" || one == value);
     let scope = match rule["scope"].as_str() {
@@ -46,7 +46,6 @@ fn resource_matches(pattern: &str, plural: &str, subresource: Option<&str>) -> b
 /// Rejects unsupported constraints.
 pub(super) fn check(constraints: &Value) -> Result<(), String> {
     const PATH: &str = "spec.matchConstraints";
-    const RULE: [&str; 6] = ["apiGroups", "apiVersions", "operations", "resourceNames", "resources", "scope"];
     // A server's default counts as unset.
     let empty = |field: &str| constraints[field].as_object().is_none_or(serde_json::Map::is_empty);
     if !(empty("namespaceSelector") && empty("objectSelector")) {
@@ -61,13 +60,20 @@ pub(super) fn check(constraints: &Value) -> Result<(), String> {
         return Err(format!("{PATH}.resourceRules: Required value"));
     }
     for field in ["resourceRules", "excludeResourceRules"] {
-        for (number, rule) in list(&constraints[field]).enumerate() {
-            let path = format!("{PATH}.{field}[{number}]");
-            only(rule, &path, &RULE)?;
-            for required in ["apiGroups", "apiVersions", "operations", "resources"] {
-                if list(&rule[required]).next().is_none() {
-                    return Err(format!("{path}.{required}: Required value"));
-                }
+        check_rules(&constraints[field], &format!("{PATH}.{field}"))?;
+    }
+    Ok(())
+}
+
+/// Rejects malformed rules.
+pub(super) fn check_rules(rules: &Value, path: &str) -> Result<(), String> {
+    const RULE: [&str; 6] = ["apiGroups", "apiVersions", "operations", "resourceNames", "resources", "scope"];
+    for (number, rule) in list(rules).enumerate() {
+        let path = format!("{path}[{number}]");
+        only(rule, &path, &RULE)?;
+        for required in ["apiGroups", "apiVersions", "operations", "resources"] {
+            if list(&rule[required]).next().is_none() {
+                return Err(format!("{path}.{required}: Required value"));
             }
         }
     }

@@ -12,4 +12,5 @@ mod policies;
 mod roles;
 mod sockets;
 mod watching;
+mod webhooks;
 mod workloads;
