@@ -9,7 +9,7 @@ use crate::traffic::{Traffic, UnknownMode};
 use crate::{containers, openshift, overrides};
 
 /// Annotation of injected pods.
-const STATUS: &str = "sidecar.istio.io/status";
+pub(crate) const STATUS: &str = "sidecar.istio.io/status";
 
 /// Injection error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -12,6 +12,8 @@
 //! | `networks` | how a pod asks Multus for the plugin |
 //! | `overrides` | pods that declare a proxy of their own |
 //! | [`inject`](mod@inject) | the pod as a whole, and the order of its containers |
+//! | [`review`] | which pods are injected, as the webhook answers |
+//! | `patch` | two documents as a JSON patch |
 
 pub mod config;
 pub mod containers;
@@ -20,7 +22,10 @@ pub mod inject;
 mod networks;
 pub mod openshift;
 mod overrides;
+mod patch;
+pub mod review;
 pub mod traffic;
 
 pub use config::{Config, Mode, Placement, Platform, Programming, Provider};
 pub use inject::{InjectError, inject};
+pub use review::answer;

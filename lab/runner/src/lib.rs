@@ -16,6 +16,7 @@
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
 //! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
+//! | [`istiod`] | the objects that make a cluster inject pods |
 //! | [`truth`] | the binaries under test as the truth table calls them |
 //! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
@@ -32,6 +33,7 @@ pub mod elf;
 pub mod evidence;
 pub mod exit;
 pub mod immutable;
+pub mod istiod;
 pub mod junit;
 pub mod lacks;
 pub mod ledger;

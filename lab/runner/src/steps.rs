@@ -14,6 +14,7 @@
 //! | [`crash_sweep`] | an ADD that is killed at each of its system calls |
 //! | [`faults`] | the API server and the agent misbehaving |
 //! | [`init`] | init containers that program or check rules, and the same program called by somebody |
+//! | [`injection`] | pods that istiod's webhook injects |
 //! | [`controllers`] | pods that a controller makes, and what becomes of them |
 //! | [`configuration`] | configurations of networks, and what others do to them |
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
@@ -41,6 +42,7 @@ pub mod damage;
 pub mod diagnosis;
 pub mod faults;
 pub mod init;
+pub mod injection;
 pub mod manifests;
 pub mod observe;
 pub mod permissions;

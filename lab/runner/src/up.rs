@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::cli::{Format, UpArgs};
 use crate::exit::Exit;
+use crate::istiod::{self, FailurePolicy, Identity};
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan};
 use crate::run::Termination;
@@ -78,6 +79,7 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
     };
     let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
     let server = format!("https://{address}");
+    inject(&cluster)?;
     let kubeconfig = cluster.api().admin_kubeconfig(&server);
     write(&plan.kubeconfig, &kubeconfig)?;
     board::say(&told(&plan, &server));
@@ -90,6 +92,19 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
         eprintln!("cnilab: {failure}");
     }
     Ok(Exit::Ok)
+}
+
+/// Pods of labelled namespaces are injected.
+fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
+    let api = cluster.api();
+    let (certificate, key) = api.issue_certificate(&istiod::names()).context("no certificate for istiod")?;
+    let identity = Identity { certificate, key };
+    let mut objects = istiod::reached(api.ca_pem(), FailurePolicy::Fail);
+    objects.push(istiod::deployment(&identity));
+    for object in objects {
+        api.upsert(object).context("cannot install istiod")?;
+    }
+    Ok(())
 }
 
 fn options(plan: &UpPlan) -> ClusterOptions {

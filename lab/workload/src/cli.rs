@@ -13,7 +13,7 @@ use nix::mount::{MsFlags, mount};
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
-use crate::{agent, app, client, disturb, dns, guest, hand, kernel, line, network, proxy, stray};
+use crate::{agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, proxy, stray};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -61,6 +61,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Inject pods, as a webhook. Its certificate and key are in the environment.
+    Injector(injector::InjectorOptions),
     /// Stand in for the node agent's socket.
     Agent(agent::AgentOptions),
     /// Run a program on a kernel that lacks something.
@@ -107,6 +109,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 dns::serve(mode)?;
                 proxy::run(mode, Interception::of_environment()).await?;
             }
+            Command::Injector(options) => injector::run(&options).await?,
             Command::Agent(options) => agent::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Hand => hand::run().await?,

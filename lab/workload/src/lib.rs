@@ -13,6 +13,7 @@
 //! | [`guest`] | stands in for a virtual machine in the pod |
 //! | [`hand`] | runs programs on a node and in its pods' networks |
 //! | [`network`], [`disturb`] | lists and compares what is in a network; changes it as a stranger would |
+//! | [`injector`] | injection as a webhook |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
@@ -28,6 +29,7 @@ pub mod disturb;
 pub mod dns;
 pub mod guest;
 pub mod hand;
+pub mod injector;
 pub mod kernel;
 pub mod line;
 pub mod listen;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use cluster::PodStart;
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::steps::world::LabWorld;
@@ -22,10 +22,20 @@ pub type Answered = Option<Result<(), String>>;
 /// Labels it.
 #[given(regex = r#"^namespace "([^"]+)" enforces Pod Security "(privileged|baseline|restricted)"$"#)]
 async fn enforces(world: &mut LabWorld, namespace: String, level: String) -> Step {
-    let labels = json!({ "pod-security.kubernetes.io/enforce": level });
-    let metadata = json!({ "name": namespace, "labels": labels });
-    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
-    Ok(world.cluster().await?.apply(namespace).await.map(drop)?)
+    label_namespace(world, &namespace, "pod-security.kubernetes.io/enforce", &level).await
+}
+
+/// Adds a label to a namespace, which may have others.
+pub(super) async fn label_namespace(world: &mut LabWorld, name: &str, key: &str, value: &str) -> Step {
+    let tier = world.cluster().await?;
+    let metadata = json!({ "name": name, "labels": { key: value } });
+    let namespaces: Api<Namespace> = Api::all(tier.client());
+    if namespaces.get_opt(name).await.map_err(Stop::harness)?.is_none() {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+        return Ok(tier.apply(namespace).await.map(drop)?);
+    }
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    namespaces.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(Stop::harness)
 }
 
 /// A pod whose own containers ask for nothing, as its author wrote it; what injection adds is as it is.

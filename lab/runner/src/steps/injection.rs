@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Injection as a user meets it: a label of a namespace, a plain pod, and what istiod's webhook makes of it.
+
+use std::time::Duration;
+
+use cluster::{PodStart, SYSTEM_NAMESPACE};
+use cucumber::{given, then, when};
+
+use crate::istiod::{self, FailurePolicy, Identity};
+use crate::pod::Pod;
+use crate::steps::pod_security::label_namespace;
+use crate::steps::world::LabWorld;
+use crate::stop::{Step, Stop, expect_eq};
+
+/// Deadline of istiod's start.
+const SOON: Duration = Duration::from_secs(60);
+
+/// istiod runs, and is asked about pods.
+#[given("istiod injects pods")]
+#[when("istiod injects pods")]
+async fn injects(world: &mut LabWorld) -> Step {
+    install(world, FailurePolicy::Fail).await?;
+    run(world, &[]).await
+}
+
+/// As without a plugin: injected pods have `istio-init`.
+#[given("istiod injects pods that program their rules themselves")]
+async fn injects_programmers(world: &mut LabWorld) -> Step {
+    install(world, FailurePolicy::Fail).await?;
+    run(world, &["--init"]).await
+}
+
+/// A pod is admitted as it is while it cannot be asked.
+#[given("istiod injects pods where it answers")]
+async fn injects_at_will(world: &mut LabWorld) -> Step {
+    install(world, FailurePolicy::Ignore).await?;
+    run(world, &[]).await
+}
+
+/// It is deleted, and not made again.
+#[given("istiod is down")]
+#[when("istiod is down")]
+async fn down(world: &mut LabWorld) -> Step {
+    Ok(world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?)
+}
+
+#[when("istiod is back")]
+async fn back(world: &mut LabWorld) -> Step {
+    run(world, &[]).await
+}
+
+async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {
+    let tier = world.cluster().await?;
+    for object in istiod::reached(tier.embedded()?.api().ca_pem(), policy) {
+        tier.apply(object).await?;
+    }
+    Ok(())
+}
+
+/// Runs istiod in the place of the one that is there.
+async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
+    let tier = world.cluster().await?;
+    let api = tier.embedded()?.api();
+    if api.pod(SYSTEM_NAMESPACE, istiod::NAME).is_some() {
+        tier.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
+    }
+    let (certificate, key) = api.issue_certificate(&istiod::names()).map_err(Stop::harness)?;
+    let object = istiod::pod(&Identity { certificate, key }, arguments);
+    tier.create_pod(object).await?;
+    match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {
+        PodStart::Running { .. } => Ok(()),
+        other => Err(Stop::harness(format!("istiod did not start: {other:?}"))),
+    }
+}
+
+#[given(regex = r#"^namespace "([^"]+)" has the label ([^=]+)=(\S+)$"#)]
+async fn label(world: &mut LabWorld, name: String, key: String, value: String) -> Step {
+    label_namespace(world, &name, &key, &value).await
+}
+
+/// Nobody has injected it.
+#[given(regex = r#"^pod "([^"]+)" of namespace "([^"]+)", as its author wrote it$"#)]
+fn authored(world: &mut LabWorld, name: String, namespace: String) {
+    world.it.clone_from(&name);
+    world.pods.insert(name.clone(), Pod::plain(&name, &namespace));
+}
+
+#[then(regex = r"^its containers are (.+)$")]
+async fn containers(world: &mut LabWorld, wanted: String) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let pod = world.cluster().await?.embedded()?.api().pod(&namespace, &name).unwrap_or_default();
+    let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array().cloned());
+    let all = lists.into_iter().flatten().flatten();
+    let names: Vec<_> = all.map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect();
+    expect_eq("the containers", &names.join(", "), &wanted)
+}
