@@ -80,6 +80,12 @@ impl ApiServer {
         self.shared.lock().store.get(key).ok().map(|object| (*object).clone())
     }
 
+    /// The newest resource version, for whoever waits for the next change.
+    #[must_use]
+    pub fn revisions(&self) -> watch::Receiver<u64> {
+        self.shared.revisions()
+    }
+
     /// Changes from now on.
     #[must_use]
     pub fn subscribe(&self) -> Changes {

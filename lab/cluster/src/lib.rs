@@ -149,6 +149,9 @@ pub trait Cluster: Send + Sync {
     /// Creates or replaces an object of the API (`kind`, `apiVersion` and `metadata` say which).
     async fn apply(&self, object: Value) -> Result<Value, LabError>;
 
+    /// A pod as the API server has it now.
+    async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError>;
+
     /// Deletes a pod and waits until its sandbox is gone.
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError>;
 
@@ -180,6 +183,14 @@ pub trait Cluster: Send + Sync {
         Err(LabError::Unsupported { tier: self.tier(), what })
     }
 
+    /// Factor of deadlines: how much slower than the lab's own cluster this one may be.
+    fn patience(&self) -> u32 {
+        1
+    }
+
+    /// Follows what happens from now on.
+    async fn news(&self) -> Result<Box<dyn News>, LabError>;
+
     /// Requests that the API server got since the start, as `VERB /path`, in order. What the lab itself asks for (its
     /// kubelet, its steps) is not among them.
     fn api_requests(&self) -> Vec<String>;
@@ -188,6 +199,13 @@ pub trait Cluster: Send + Sync {
     fn logs(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// What happens in a cluster, for whoever waits: nobody has to look again before.
+#[async_trait]
+pub trait News: Send {
+    /// Waits until something has happened that was not told yet: an object has changed, or more than that where the tier hears of it.
+    async fn next(&mut self);
 }
 
 /// A node.

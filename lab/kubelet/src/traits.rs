@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, Kubelet, LabError, Node,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, Kubelet, LabError, News, Node,
     NodePaths, PodName, PodStart, RuntimeCall, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::cni::chain::{Attachment, ChainError};
 use crate::error::Error;
@@ -38,6 +39,12 @@ impl Cluster for NetnsCluster {
         self.api().upsert(object).map_err(refused)
     }
 
+    async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
+        let pods: Api<Pod> = Api::namespaced(self.api().client(), namespace);
+        let found = pods.get_opt(name).await.map_err(Error::from)?;
+        Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
+    }
+
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
         let slot = self.nodes.iter().find_map(|node| node.slot(&PodName::new(namespace, name)));
         let pods: Api<Pod> = Api::namespaced(self.api().client(), namespace);
@@ -58,6 +65,10 @@ impl Cluster for NetnsCluster {
 
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         Ok(Box::new(self.find_starting(&PodName::new(namespace, name)).await?))
+    }
+
+    async fn news(&self) -> Result<Box<dyn News>, LabError> {
+        Ok(Box::new(Heard { objects: self.api().revisions() }))
     }
 
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
@@ -168,6 +179,21 @@ impl Node for NetnsNode {
 
     fn agent_requests(&self) -> Vec<Value> {
         self.agent.requests()
+    }
+}
+
+/// Changes of objects.
+struct Heard {
+    objects: watch::Receiver<u64>,
+}
+
+#[async_trait]
+impl News for Heard {
+    async fn next(&mut self) {
+        if self.objects.changed().await.is_err() {
+            // The API server is gone, and nothing happens any more.
+            std::future::pending::<()>().await;
+        }
     }
 }
 

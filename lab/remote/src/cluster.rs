@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Cluster, CniAnswer, CniCall, LabError, Node, PodName, PodStart, Workload};
+use cluster::{Cluster, CniAnswer, CniCall, LabError, News, Node, PodName, PodStart, Workload};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, PostParams};
@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use crate::error::{Error, TIER};
 use crate::session::{Session, from, make_namespace};
 use crate::start::{Progress, addresses, progress, sandbox_failure};
-use crate::watch::{first_line, objects, until_gone};
+use crate::watch::{Told, first_line, objects, until_gone};
 use crate::workload::RemotePod;
 
 /// Annotations of the lab's base plugin: a cluster's own network knows none of them.
@@ -25,6 +25,9 @@ const NETWORKS: &str = "lab.millrace.dev/networks";
 
 /// Image of the lab's pods as scenarios name it.
 const IMAGE: &str = "workload";
+
+/// A real kubelet probes and reports in seconds, and nodes are busy with others.
+const PATIENCE: u32 = 3;
 
 /// Namespaces that belong to the cluster, and that the lab leaves alone.
 const NOT_OURS: [&str; 2] = ["kube-system", "istio-system"];
@@ -100,6 +103,20 @@ impl Cluster for RemoteCluster {
         }
         Err(Error::Unsupported(format!("apply a {}", object["kind"].as_str().unwrap_or("nameless object")))
             .into())
+    }
+
+    async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
+        let found = self.node.pods(namespace)?.get_opt(name).await.map_err(Error::api("get a pod"))?;
+        Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
+    }
+
+    fn patience(&self) -> u32 {
+        PATIENCE
+    }
+
+    async fn news(&self) -> Result<Box<dyn News>, LabError> {
+        let made = self.made.lock().await.clone();
+        Ok(Box::new(Told::of(&self.client(), &made).await?))
     }
 
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waiting for one object by a watch, or for a line of a container's log. No wait here is as long as a server lets a watch live.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use cluster::News;
 use futures::AsyncBufReadExt as _;
-use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use futures::stream::{BoxStream, SelectAll, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{LogParams, WatchEvent, WatchParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
@@ -94,6 +98,39 @@ pub(crate) async fn until_gone<T: Watched>(
         Err(Error::Watch { what: what(), why: "the server ended the watch".to_owned() })
     };
     tokio::time::timeout(deadline, gone).await.map_err(|_| Error::Deadline { what: what(), deadline })?
+}
+
+/// What the API server tells of pods and events in some namespaces.
+pub(crate) struct Told(SelectAll<BoxStream<'static, ()>>);
+
+impl Told {
+    pub(crate) async fn of(client: &Client, namespaces: &BTreeSet<String>) -> Result<Self, Error> {
+        let mut all = SelectAll::new();
+        for namespace in namespaces {
+            all.push(told::<Pod>(client, namespace).await?);
+            all.push(told::<Event>(client, namespace).await?);
+        }
+        Ok(Self(all))
+    }
+}
+
+#[async_trait]
+impl News for Told {
+    async fn next(&mut self) {
+        if self.0.next().await.is_none() {
+            // The server has ended every watch: whoever waits looks again in a while anyway.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn told<T>(client: &Client, namespace: &str) -> Result<BoxStream<'static, ()>, Error>
+where
+    T: Watched + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let api: Api<T> = Api::namespaced(client.clone(), namespace);
+    let events = api.watch(&WatchParams::default(), FROM_NOW).await;
+    Ok(events.map_err(Error::api(format!("watch objects in namespace {namespace}")))?.map(drop).boxed())
 }
 
 /// Waits for a line of a container with `fragment` in it.

@@ -215,14 +215,6 @@ impl Tier {
         }
     }
 
-    /// A pod as the API server has it now.
-    ///
-    /// # Errors
-    /// As [`Tier::object`].
-    pub async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
-        self.object(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await
-    }
-
     /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.
     #[must_use]
     pub fn knows_codes(&self) -> bool {
