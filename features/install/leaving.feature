@@ -1,6 +1,6 @@
 @real-kernel @install-cni
 Feature: Who leaves takes nothing away that is still needed (istio-59846, istio-61718; field S12; installer faults 5, 11 and 13)
-  The runtime calls DEL with the configuration that a pod was set up with, so the plugin's binary is on the node until no pod needs it.
+  CRI-O calls DEL with the configuration that a pod was set up with, so the plugin's binary is on the node until no pod needs it.
 
   Background:
     Given pod "outside" outside the mesh

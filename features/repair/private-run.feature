@@ -21,7 +21,7 @@ Feature: Namespaces are found on nodes whose /run is no shared mount (k3d, Docke
 
   @mutant:node-root-unread
   Scenario: It looks through the runtime's directory where the cache of an older runtime names no namespace
-    Given the runtime's cache keeps no namespaces
+    Given the node's runtime is "containerd-1.6"
     And pod "cart" of the mesh
     And an init container checks its rules
     And it came up unredirected

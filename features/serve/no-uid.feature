@@ -5,7 +5,7 @@ Feature: Where the runtime passes no UID, a pod is not taken for its namesake
 
   @mutant:namesake-believed
   Scenario: The watch has not told of the new pod
-    Given the runtime passes no UID
+    Given the node's runtime is "cri-dockerd"
     And the node agent is ready
     And the node agent follows the node's pods
     And pod "outside" outside the mesh

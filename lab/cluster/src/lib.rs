@@ -3,7 +3,7 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`network`] a pod's network from inside, [`hand`] how the lab's process on a
+//! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`hand`] how the lab's process on a
 //! node is spoken to, [`kubelet`] what only the lab's own kubelet can be asked for.
 
 #![warn(missing_docs)]
@@ -11,6 +11,7 @@
 pub mod hand;
 pub mod kubelet;
 pub mod network;
+pub mod profile;
 pub mod runtime;
 pub mod traffic;
 
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 pub use kubelet::Kubelet;
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
+pub use profile::RuntimeProfile;
 pub use runtime::{
     AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Errand, Files, Installed, KUBECONFIG, Kernel, Lack,
     NodePaths, PodName, RuntimeCall, UnknownLack,
@@ -236,6 +238,15 @@ pub trait Node: Send + Sync {
     /// Every plugin call so far: chain position order, with answers.
     fn cni_calls(&self) -> Result<Vec<(CniCall, CniAnswer)>, LabError> {
         Err(LabError::Unsupported { tier: "this tier", what: "see the runtime call its plugins".to_owned() })
+    }
+
+    /// Types of the plugins that the runtime would call for a pod, in order; none if it has no network. What containerd tells as
+    /// `cniconfig` of its status.
+    fn loaded(&self) -> Result<Vec<String>, LabError> {
+        Err(LabError::Unsupported {
+            tier: "this tier",
+            what: "ask the runtime what it has loaded".to_owned(),
+        })
     }
 
     /// Its directories, where the tier has them in reach.

@@ -4,6 +4,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`conflist`] | the configuration directory, and what each plugin of a list is given |
+//! | [`loaded`] | the configuration that the runtime has read |
 //! | [`call`] | one call of one plugin |
 //! | [`chain`] | a whole list, as a runtime calls it |
 //! | [`cache`] | results of earlier calls |
@@ -13,4 +14,5 @@ pub mod cache;
 pub mod call;
 pub mod chain;
 pub mod conflist;
+pub mod loaded;
 pub mod multus;

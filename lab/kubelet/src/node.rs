@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::{ApiServer, Timestamp};
+use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -114,7 +115,13 @@ impl NetnsNode {
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
         Ok(Self {
             name: name.to_owned(),
-            chain: Chain::new(paths.clone(), caller, host.clone(), options.plugin_env.clone(), options.cache),
+            chain: Chain::new(
+                paths.clone(),
+                caller,
+                host.clone(),
+                options.plugin_env.clone(),
+                options.runtime,
+            )?,
             directory,
             paths,
             options: options.clone(),
@@ -172,7 +179,7 @@ impl NetnsNode {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let info = json!({
             "bootID": boot, "kubeletVersion": KUBELET, "kernelVersion": kernel.trim(), "osImage": "cnilab",
-            "containerRuntimeVersion": concat!("cnilab://", env!("CARGO_PKG_VERSION")),
+            "containerRuntimeVersion": self.options.runtime.version,
             "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
             "machineID": "", "systemUUID": "", "kubeProxyVersion": "",
         });
@@ -209,7 +216,7 @@ impl NetnsNode {
     /// The object is no pod.
     pub fn admit(&self, object: &Value) -> Result<Option<Arc<Slot>>, Error> {
         let mut plan = Plan::new(object, &self.options.binaries)?;
-        if self.options.uid_is_withheld {
+        if self.options.runtime.pod_uid == PodUid::Withheld {
             plan.runtime_uid.clear();
         }
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);

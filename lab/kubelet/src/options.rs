@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Installed, Kernel};
+use cluster::{AgentStandIn, Installed, Kernel, RuntimeProfile};
 use serde_json::Value;
 
-use crate::cni::cache::Layout;
 use crate::images::Images;
 use crate::pod::Binaries;
 
@@ -34,6 +33,12 @@ impl Default for Deadlines {
             exchange: Duration::from_secs(1),
         }
     }
+}
+
+/// So many seconds of a real node in the lab's time, which is forty times as fast: a kubelet's first backoff is 250 ms here, not 10 s.
+#[must_use]
+pub const fn scaled(seconds: u64) -> Duration {
+    Duration::from_millis(seconds * 25)
 }
 
 /// Where pods and nodes reach the API server if an agent installs the plugin: address and port.
@@ -63,10 +68,8 @@ pub struct ClusterOptions {
     pub kernel: Kernel,
     /// Installer of the plugin under test.
     pub installed: Installed,
-    /// Layout of the runtime's result cache.
-    pub cache: Layout,
-    /// The runtime passes plugins no `K8S_POD_UID`, as cri-dockerd (its `buildCNIRuntimeConf` has namespace, name and container only).
-    pub uid_is_withheld: bool,
+    /// Container runtime of the nodes.
+    pub runtime: &'static RuntimeProfile,
     /// Images of the nodes.
     pub images: Images,
     /// First backoff of the kubelet, which doubles; without it a pod has one start and nothing is retried.
@@ -101,8 +104,7 @@ impl ClusterOptions {
             run_files: BTreeMap::new(),
             kernel: Kernel::default(),
             installed: Installed::default(),
-            cache: Layout::default(),
-            uid_is_withheld: false,
+            runtime: Default::default(),
             images: Images::default(),
             back_off: None,
             run_is_shared: true,

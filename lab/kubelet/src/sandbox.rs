@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use cluster::profile::FailedTeardown;
 use serde_json::Value;
 
 use crate::cni::chain::{Attachment, Chain, ChainError};
@@ -38,6 +40,8 @@ pub struct Sandbox {
     attachment: Attachment,
     addresses: Vec<IpAddr>,
     further: Vec<(String, IpAddr)>,
+    /// The runtime does not call DEL again.
+    given_up: AtomicBool,
 }
 
 impl Sandbox {
@@ -59,6 +63,7 @@ impl Sandbox {
                 attachment: Attachment::default(),
                 addresses: Vec::new(),
                 further: Vec::new(),
+                given_up: AtomicBool::default(),
             });
         }
         let name = format!("cni-{}-{attempt}", plan.uid);
@@ -72,19 +77,23 @@ impl Sandbox {
         let (first, further): (Vec<_>, Vec<_>) =
             addresses(&result).into_iter().partition(|(name, _)| *name == attachment.ifname);
         let addresses = first.into_iter().map(|(_, address)| address).collect();
-        Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses, further })
+        let given_up = AtomicBool::default();
+        Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses, further, given_up })
     }
 
     /// Takes it from the network. The namespace goes with this value, whatever the chain says: who cannot take no for an answer keeps it
-    /// and asks again.
+    /// and asks again, and the runtime calls its plugins again, unless it is one that gives up.
     ///
     /// # Errors
     /// The chain failed, or the harness did.
     pub async fn remove(&self, chain: &Chain) -> Result<(), ChainError> {
-        match &self.namespace {
-            Some(_) => chain.del(&self.attachment).await,
-            None => Ok(()),
+        if self.namespace.is_none() || self.given_up.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        let removed = chain.del(&self.attachment).await;
+        let gives_up = removed.is_err() && chain.profile.failed_teardown == FailedTeardown::GivenUp;
+        self.given_up.store(gives_up, Ordering::Relaxed);
+        removed
     }
 
     /// Attachment after the loss of the namespace: a runtime still calls DEL with it. `None` on the host network.

@@ -72,6 +72,7 @@ impl NetnsCluster {
             let network = node.paths.conf_dir.join("10-lab.conflist");
             fs::write(&network, node.default_network().to_string())
                 .map_err(Error::file("write", &network))?;
+            node.chain.restart()?;
             node.agent.become_(options.agent, options.deadlines.process).await?;
             register(&api, &node)?;
             nodes.push(Arc::new(node));

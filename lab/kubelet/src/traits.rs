@@ -140,6 +140,10 @@ impl Node for NetnsNode {
         Ok(self.chain.calls())
     }
 
+    fn loaded(&self) -> Result<Vec<String>, LabError> {
+        Ok(self.chain.loaded())
+    }
+
     fn paths(&self) -> Result<NodePaths, LabError> {
         Ok(self.paths.clone())
     }

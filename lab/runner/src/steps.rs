@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`pod`] | pods: what they look like, how they start |
 //! | [`traffic`] | who answers whom, through which hops |
+//! | [`runtime`] | the node's container runtime, and what it makes of its plugins' configuration |
 //! | [`rules`] | the rules in a pod's namespace, ours and others' |
 //! | [`agent`] | the node agent: deployed, watched, disturbed, removed |
 //! | [`backend`] | how rules get into the kernel, and kernels that lack or forbid something |
@@ -51,6 +52,7 @@ pub mod pod_security;
 pub mod policy;
 pub mod repair;
 pub mod rules;
+pub mod runtime;
 pub mod taint;
 pub mod traffic;
 pub mod truth;

@@ -10,8 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use apiserver::{Fault, Faults};
-use cluster::{AgentStandIn, Cluster, Installed, Kernel, LabError, Node, PodStart};
-use kubelet::cni::cache::Layout;
+use cluster::{AgentStandIn, Cluster, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile};
 pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;
@@ -113,10 +112,8 @@ pub struct NodePlan {
     pub kernel: Kernel,
     /// Installer of the plugin under test.
     pub installed: Installed,
-    /// Layout of the runtime's result cache.
-    pub cache: Layout,
-    /// The runtime passes plugins no UID.
-    pub uid_is_withheld: bool,
+    /// Container runtime, if a scenario means one.
+    pub runtime: Option<&'static RuntimeProfile>,
     /// `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
     /// Probes begin when a kubelet's would.
@@ -135,7 +132,7 @@ impl NodePlan {
             (!self.run_files.is_empty(), "files of the run directory"),
             (self.kernel != Kernel::default(), "another kernel"),
             (self.installed != Installed::default(), "no plugin"),
-            (self.cache != Layout::default() || self.uid_is_withheld, "another runtime"),
+            (self.runtime.is_some(), "another runtime"),
             (self.run_is_private, "a private /run"),
             (self.count.is_some(), "others beside it"),
         ];
@@ -253,8 +250,7 @@ impl Tier {
         options.run_files.clone_from(&node.run_files);
         options.kernel.clone_from(&node.kernel);
         options.installed = node.installed;
-        options.cache = node.cache;
-        options.uid_is_withheld = node.uid_is_withheld;
+        options.runtime = node.runtime.unwrap_or_default();
         options.run_is_shared = !node.run_is_private;
         options.probes_in_time = node.probes_in_time;
         if let Some(count) = node.count {

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cluster::profile::CacheLayout;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,27 +56,17 @@ impl CachedResult {
     }
 }
 
-/// Layout of an entry by libcni's version.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// With the path of its namespace.
-    #[default]
-    WithNetns,
-    /// Without it: versions before 1.2.
-    WithoutNetns,
-}
-
 /// Result cache of a node.
 #[derive(Debug, Clone)]
 pub struct Cache {
     directory: PathBuf,
-    layout: Layout,
+    layout: CacheLayout,
 }
 
 impl Cache {
     /// Cache below `directory` (as `/var/lib/cni`).
     #[must_use]
-    pub fn new(directory: &Path, layout: Layout) -> Self {
+    pub fn new(directory: &Path, layout: CacheLayout) -> Self {
         Self { directory: directory.join("results"), layout }
     }
 
@@ -84,7 +75,7 @@ impl Cache {
     /// # Errors
     /// The file cannot be written.
     pub fn put(&self, mut entry: CachedResult) -> Result<(), Error> {
-        if self.layout == Layout::WithoutNetns {
+        if self.layout == CacheLayout::WithoutNetns {
             entry.netns.clear();
         }
         fs::create_dir_all(&self.directory).map_err(Error::file("make", &self.directory))?;
@@ -97,6 +88,12 @@ impl Cache {
     #[must_use]
     pub fn get(&self, attachment: &Attachment) -> Option<CachedResult> {
         serde_json::from_slice(&fs::read(self.find(attachment)?).ok()?).ok()
+    }
+
+    /// Entry of a sandbox in the network of this name.
+    #[must_use]
+    pub fn get_of(&self, network: &str, attachment: &Attachment) -> Option<CachedResult> {
+        self.get(attachment).filter(|entry| entry.network_name == network)
     }
 
     /// Forgets a sandbox.
@@ -169,7 +166,7 @@ mod tests {
     #[test]
     fn an_entry_brings_its_list_back_and_is_forgotten_once() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::new(directory.path(), Layout::WithNetns);
+        let cache = Cache::new(directory.path(), CacheLayout::WithNetns);
         let list = List::from_text(br#"{"name":"n-1","plugins":[{"type":"x"}]}"#).unwrap();
         let attachment = Attachment { container_id: "c".to_owned(), ..Attachment::default() };
         cache.put(CachedResult::new(&list, &attachment, &serde_json::json!({"ips": []}))).unwrap();
@@ -186,7 +183,7 @@ mod tests {
         let list = List::from_text(br#"{"name":"n","plugins":[{"type":"x"}]}"#).unwrap();
         let netns = "/var/run/netns/x".to_owned();
         let attachment = Attachment { container_id: "c".to_owned(), netns, ..Attachment::default() };
-        for (layout, kept) in [(Layout::WithNetns, true), (Layout::WithoutNetns, false)] {
+        for (layout, kept) in [(CacheLayout::WithNetns, true), (CacheLayout::WithoutNetns, false)] {
             let cache = Cache::new(directory.path(), layout);
             cache.put(CachedResult::new(&list, &attachment, &Value::Null)).unwrap();
             let text = fs::read_to_string(directory.path().join("results/n-c-eth0")).unwrap();

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A whole list of plugins, called as a runtime calls it: ADD in order with each result handed on, everything undone after
-//! a failure, DEL in reverse with what the cache remembers.
+//! a failure, DEL in reverse. With which configuration is a matter of the runtime's profile.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths};
+use cluster::profile::{FailedTeardown, Teardown};
+use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
 use serde_json::{Map, Value, json};
 
-use super::cache::{Cache, CachedResult, Layout};
+use super::cache::{Cache, CachedResult};
 use super::call::{Caller, failure, not_found};
 use super::conflist::{Extra, List};
+use super::loaded::Loaded;
 use super::multus;
 use crate::error::Error;
 use crate::volumes::Host;
@@ -59,7 +61,8 @@ pub struct Chain {
     caller: Caller,
     pub(super) host: Host,
     cache: Cache,
-    pub(super) layout: Layout,
+    loaded: Loaded,
+    pub(crate) profile: &'static RuntimeProfile,
     /// Additional environment of plugins.
     env: BTreeMap<String, String>,
     calls: Mutex<Vec<(CniCall, CniAnswer)>>,
@@ -71,16 +74,19 @@ fn by_itself(message: String) -> ChainFailure {
 
 impl Chain {
     /// Runtime of a node.
-    #[must_use]
+    ///
+    /// # Errors
+    /// The configuration directory cannot be watched.
     pub fn new(
         paths: NodePaths,
         caller: Caller,
         host: Host,
         env: BTreeMap<String, String>,
-        layout: Layout,
-    ) -> Self {
-        let cache = Cache::new(&paths.cache_dir, layout);
-        Self { paths, caller, host, cache, layout, env, calls: Mutex::default() }
+        profile: &'static RuntimeProfile,
+    ) -> Result<Self, Error> {
+        let cache = Cache::new(&paths.cache_dir, profile.cache);
+        let loaded = Loaded::new(&paths.conf_dir, &paths.bin_dir, profile)?;
+        Ok(Self { paths, caller, host, cache, loaded, profile, env, calls: Mutex::default() })
     }
 
     /// Plugin calls so far, with their answers.
@@ -114,7 +120,23 @@ impl Chain {
     }
 
     fn list(&self) -> Result<List, ChainFailure> {
-        List::load(&self.paths.conf_dir).map_err(|error| by_itself(error.to_string()))
+        let directory = self.paths.conf_dir.display().to_string();
+        self.loaded.list().ok_or_else(|| by_itself(self.profile.no_network.replace("{}", &directory)))
+    }
+
+    /// Starts anew with what the configuration directory has.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn restart(&self) -> Result<(), Error> {
+        self.loaded.restart()
+    }
+
+    /// Types of the plugins that ADD calls now.
+    #[must_use]
+    pub fn loaded(&self) -> Vec<String> {
+        let plugins = self.loaded.list().map(|list| list.plugins).unwrap_or_default();
+        plugins.iter().filter_map(|plugin| plugin["type"].as_str().map(str::to_owned)).collect()
     }
 
     /// ADD. After a failure the whole list gets DEL.
@@ -149,18 +171,45 @@ impl Chain {
         Ok(previous.unwrap_or_default())
     }
 
-    /// DEL in reverse, with the list and the result of the ADD where the cache has them.
+    /// DEL in reverse, and what the runtime makes of its failure.
     ///
     /// # Errors
-    /// A plugin failed; the ones before it in the list were not called then.
+    /// A plugin failed; the ones before it in the list were not called then. Or there is no network.
     pub async fn del(&self, attachment: &Attachment) -> Result<(), ChainError> {
-        let entry = self.cache.get(attachment);
-        let list = match entry.as_ref().and_then(CachedResult::list) {
-            Some(list) => list,
-            None => self.list()?,
-        };
+        match self.try_del(attachment).await {
+            Err(ChainError::Chain(failure)) => match verdict(self.profile, attachment, &failure) {
+                Verdict::Failed => Err(failure.into()),
+                Verdict::Done => Ok(()),
+                Verdict::GivenUp => {
+                    self.cache.forget(attachment)?;
+                    if attachment.netns.is_empty() { Ok(()) } else { Err(failure.into()) }
+                }
+            },
+            ended => ended,
+        }
+    }
+
+    async fn try_del(&self, attachment: &Attachment) -> Result<(), ChainError> {
+        let (list, entry) = self.of_sandbox(attachment)?;
+        let in_cache = entry.is_some();
         self.del_list(&list, attachment, entry.map(|entry| entry.result)).await?;
-        Ok(self.cache.forget(attachment)?)
+        if in_cache { Ok(self.cache.forget(attachment)?) } else { Ok(()) }
+    }
+
+    /// The list that DEL and CHECK of a sandbox are called with, and what the cache has of it in that network.
+    fn of_sandbox(&self, attachment: &Attachment) -> Result<(List, Option<CachedResult>), ChainFailure> {
+        match self.profile.teardown {
+            Teardown::Cached => {
+                let entry = self.cache.get(attachment);
+                let list = entry.as_ref().and_then(CachedResult::list).map_or_else(|| self.list(), Ok)?;
+                Ok((list, entry))
+            }
+            Teardown::Loaded { .. } => {
+                let list = self.list()?;
+                let entry = self.cache.get_of(&list.name, attachment);
+                Ok((list, entry))
+            }
+        }
     }
 
     pub(super) async fn del_list(
@@ -183,11 +232,7 @@ impl Chain {
     /// # Errors
     /// A plugin failed, the list is too old for CHECK, or the cache knows nothing of the sandbox.
     pub async fn check(&self, attachment: &Attachment) -> Result<(), ChainError> {
-        let entry = self.cache.get(attachment);
-        let list = match entry.as_ref().and_then(CachedResult::list) {
-            Some(list) => list,
-            None => self.list()?,
-        };
+        let (list, entry) = self.of_sandbox(attachment)?;
         if !list.speaks(0, 4) {
             let why = format!("configuration version {:?} does not support CHECK", list.version);
             return Err(by_itself(why).into());
@@ -276,6 +321,54 @@ impl Chain {
     }
 }
 
+/// What a runtime makes of a failed DEL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It is reported, and DEL is called again.
+    Failed,
+    /// It is none.
+    Done,
+    /// It is the last one.
+    GivenUp,
+}
+
+fn verdict(profile: &RuntimeProfile, attachment: &Attachment, failure: &ChainFailure) -> Verdict {
+    let says = |words: &[&str]| words.iter().any(|word| failure.message.contains(word));
+    let pardoned = match profile.teardown {
+        Teardown::Cached => false,
+        Teardown::Loaded { pardons, pardons_without_netns } => {
+            says(pardons) || (attachment.netns.is_empty() && says(pardons_without_netns))
+        }
+    };
+    match profile.failed_teardown {
+        _ if pardoned => Verdict::Done,
+        FailedTeardown::Repeated => Verdict::Failed,
+        FailedTeardown::GivenUp => Verdict::GivenUp,
+    }
+}
+
 fn extra<'a>(previous: Option<&'a Value>, attachment: &'a Attachment) -> Extra<'a> {
     Extra { previous, capabilities: Some(&attachment.capabilities), attachments: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_as_a_failed_del_depends_on_the_runtime_and_on_the_namespace() {
+        let at = |netns: &str| Attachment { netns: netns.to_owned(), ..Attachment::default() };
+        let said = |message: &str| by_itself(message.to_owned());
+        let of = |profile: &RuntimeProfile, netns: &str, message: &str| {
+            verdict(profile, &at(netns), &said(message))
+        };
+        let (containerd, crio) = (&RuntimeProfile::CONTAINERD_2, &RuntimeProfile::CRI_O);
+        let (lacking, enoent) = ("failed to find plugin", "open /x: no such file or directory");
+        assert_eq!(of(containerd, "/n", lacking), Verdict::Failed);
+        assert_eq!(of(containerd, "/n", "pod not found"), Verdict::Done);
+        assert_eq!(of(containerd, "/n", enoent), Verdict::Failed);
+        assert_eq!(of(containerd, "", enoent), Verdict::Done);
+        assert_eq!(of(&RuntimeProfile::CRI_DOCKERD, "/n", enoent), Verdict::Done);
+        assert_eq!(of(crio, "/n", enoent), Verdict::GivenUp);
+    }
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The configuration directory: files in order of name, the first valid one is the node's network.
+//! The configuration directory: files in order of name, the first one is the node's network. What one does that cannot be used is the
+//! runtime's business.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cluster::profile::Unusable;
 use serde_json::{Map, Value};
+
+use super::multus;
 
 /// No usable network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,23 +52,52 @@ pub struct Extra<'a> {
     pub attachments: Option<&'a Value>,
 }
 
+/// A network, and the file that it is from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub file: PathBuf,
+    pub list: List,
+}
+
+/// How a runtime looks for its network.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    pub unusable: Unusable,
+    /// Directory of plugins.
+    pub binaries: &'a Path,
+}
+
 impl List {
-    /// The first valid network of a directory.
+    /// The network of a directory.
     ///
     /// # Errors
     /// There is none.
-    pub fn load(directory: &Path) -> Result<Self, ConfError> {
+    pub fn load(directory: &Path, search: Search<'_>) -> Result<Found, ConfError> {
         let mut rejected = Vec::new();
         for file in files(directory) {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let text = fs::read(&file).map_err(|error| error.to_string());
-            match text.and_then(|text| Self::parse(&text, file.extension().is_some_and(|e| e == "conflist")))
-            {
-                Ok(list) => return Ok(list),
+            let is_list = file.extension().is_some_and(|extension| extension == "conflist");
+            let list = text.and_then(|text| Self::parse(&text, is_list));
+            match list.and_then(|list| list.usable(search)) {
+                Ok(list) => return Ok(Found { file, list }),
                 Err(why) => rejected.push((name, why)),
+            }
+            if search.unusable == Unusable::Fatal {
+                break;
             }
         }
         Err(ConfError::NoNetwork { directory: directory.to_owned(), rejected })
+    }
+
+    /// Itself, unless the runtime wants binaries that are not there.
+    fn usable(self, search: Search<'_>) -> Result<Self, String> {
+        let types = self.plugins.iter().filter_map(|plugin| plugin["type"].as_str());
+        let is_lacking = |name: &&str| *name != multus::TYPE && !search.binaries.join(name).exists();
+        match types.filter(|_| search.unusable == Unusable::Skipped).find(is_lacking) {
+            Some(lacking) => Err(format!("failed to find plugin {lacking:?}")),
+            None => Ok(self),
+        }
     }
 
     /// Parses a list (`is_list`) or a single configuration.
@@ -189,7 +222,11 @@ mod tests {
             ("05-torn.conflist", r#"{"name":"a","#),
             ("00-note.txt", r#"{"name":"no","type":"x"}"#),
         ]);
-        let list = List::load(directory.path()).unwrap();
+        let search = Search { unusable: Unusable::Skipped, binaries: directory.path() };
+        fs::write(directory.path().join("x"), "").unwrap();
+        let found = List::load(directory.path(), search).unwrap();
+        assert!(found.file.ends_with("20-b.conf"));
+        let list = found.list;
         assert_eq!((list.name.as_str(), list.version.as_str()), ("b", "0.3.1"));
         assert_eq!(List::from_text(&list.text).unwrap().plugins, list.plugins, "the cache can read it back");
     }
@@ -198,7 +235,8 @@ mod tests {
     fn a_directory_without_a_network_names_each_files_fault() {
         let directory =
             directory(&[("1.conf", r#"{"name":"b"}"#), ("2.conflist", r#"{"plugins":[{"type":"x"}]}"#)]);
-        let text = List::load(directory.path()).unwrap_err().to_string();
+        let search = Search { unusable: Unusable::Skipped, binaries: directory.path() };
+        let text = List::load(directory.path(), search).unwrap_err().to_string();
         assert!(text.contains("1.conf: no 'type'") && text.contains("2.conflist: no name"), "{text}");
     }
 

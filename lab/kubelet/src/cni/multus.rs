@@ -109,7 +109,7 @@ impl Chain {
     }
 
     fn results(&self) -> Cache {
-        Cache::new(&self.own(), self.layout)
+        Cache::new(&self.own(), self.profile.cache)
     }
 
     /// Default network, which is named by its file.

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use cluster::profile::CacheLayout;
 use cluster::{KUBECONFIG, PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use kubelet::cni::cache::{Cache, CachedResult, Layout};
+use kubelet::cni::cache::{Cache, CachedResult};
 use kubelet::cni::chain::Attachment;
 use kubelet::cni::conflist::List;
 use serde_json::Value;
@@ -16,17 +17,6 @@ use serde_json::Value;
 use super::{agent, eventually, paths};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-
-/// As libcni before 1.2.
-#[given("the runtime's cache keeps no namespaces")]
-fn without_netns(world: &mut LabWorld) {
-    world.node.cache = Layout::WithoutNetns;
-}
-
-#[given("the runtime passes no UID")]
-fn without_uid(world: &mut LabWorld) {
-    world.node.uid_is_withheld = true;
-}
 
 /// As nodes of k3d and Docker Desktop: later mounts do not propagate.
 #[given("the node is a container, whose /run is no shared mount")]
@@ -62,7 +52,7 @@ async fn left_by_multus(world: &mut LabWorld) -> Step {
         ifname: "net1".to_owned(),
         ..Attachment::default()
     };
-    Cache::new(&own, Layout::WithNetns)
+    Cache::new(&own, CacheLayout::WithNetns)
         .put(CachedResult::new(&list, &sandbox, &Value::Null))
         .map_err(Stop::harness)
 }

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The configuration that a runtime has in memory: what it read last, not what the directory has now. It looks at its watch before it is
+//! asked, so it is late by nothing; real ones are late by the time that their watcher needs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cluster::RuntimeProfile;
+use cluster::profile::{Removed, Rereads, Without};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+
+use super::conflist::{Found, List, Search};
+use crate::error::Error;
+use crate::options::scaled;
+
+/// Interval of the runtimes that look and do not watch, and of the search for a directory that is gone.
+const EVERY: Duration = scaled(5);
+
+/// Changes that watchers of runtimes ask for.
+const WATCHED: AddWatchFlags = AddWatchFlags::IN_CREATE
+    .union(AddWatchFlags::IN_MODIFY)
+    .union(AddWatchFlags::IN_MOVE)
+    .union(AddWatchFlags::IN_DELETE)
+    .union(AddWatchFlags::IN_DELETE_SELF);
+
+/// Change of a watched directory, in the words of the library that runtimes watch with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// A file came: made, or moved there.
+    Created,
+    Written,
+    /// A file went: moved within the directory, or away.
+    Renamed,
+    Removed,
+    /// The directory itself was removed.
+    Gone,
+}
+
+/// What changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The file whose configuration is loaded.
+    InUse,
+    /// Another one.
+    Other,
+}
+
+/// True if the runtime reads the configuration directory again after a change.
+fn reads_again(rereads: Rereads, change: Change, subject: Subject) -> bool {
+    match (rereads, change) {
+        (Rereads::EveryFiveSeconds, _) | (Rereads::Written(_), Change::Created) => false,
+        (Rereads::Written(_), _) => true,
+        (Rereads::CreatedOrWritten, Change::Removed | Change::Gone) => subject == Subject::InUse,
+        (Rereads::CreatedOrWritten, _) => true,
+    }
+}
+
+#[derive(Debug)]
+struct Watch {
+    events: Inotify,
+    binaries: Option<WatchDescriptor>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None` for a runtime that looks, and where the directory went.
+    watch: Option<Watch>,
+    /// The time of the last look at the directory.
+    looked: Instant,
+    found: Option<Found>,
+}
+
+/// Loaded configuration of a node's runtime.
+#[derive(Debug)]
+pub struct Loaded {
+    directory: PathBuf,
+    binaries: PathBuf,
+    profile: &'static RuntimeProfile,
+    state: Mutex<State>,
+}
+
+impl Loaded {
+    /// Configuration of a runtime that starts.
+    ///
+    /// # Errors
+    /// The directory cannot be watched.
+    pub fn new(directory: &Path, binaries: &Path, profile: &'static RuntimeProfile) -> Result<Self, Error> {
+        let state = State { watch: None, looked: Instant::now(), found: None };
+        let (directory, binaries) = (directory.to_owned(), binaries.to_owned());
+        let loaded = Self { directory, binaries, profile, state: Mutex::new(state) };
+        loaded.restart()?;
+        Ok(loaded)
+    }
+
+    /// Starts anew, as the runtime's process does.
+    ///
+    /// # Errors
+    /// The directory cannot be watched.
+    pub fn restart(&self) -> Result<(), Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.found = None;
+        state.watch = match self.profile.rereads {
+            Rereads::EveryFiveSeconds => None,
+            Rereads::Written(_) => Some(self.watch(None)?),
+            Rereads::CreatedOrWritten => Some(self.watch(Some(&self.binaries))?),
+        };
+        self.load(&mut state);
+        Ok(())
+    }
+
+    /// The list that ADD is called with.
+    #[must_use]
+    pub fn list(&self) -> Option<List> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.notice(&mut state);
+        state.found.as_ref().map(|found| found.list.clone())
+    }
+
+    fn watch(&self, binaries: Option<&Path>) -> Result<Watch, Error> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |errno: nix::Error| Error::file("watch", path)(errno.into())
+        };
+        let events =
+            Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(failed(&self.directory))?;
+        events.add_watch(&self.directory, WATCHED).map_err(failed(&self.directory))?;
+        let binaries = match binaries {
+            Some(path) => Some(events.add_watch(path, WATCHED).map_err(failed(path))?),
+            None => None,
+        };
+        Ok(Watch { events, binaries })
+    }
+
+    /// Acts on what has happened since the last time.
+    fn notice(&self, state: &mut State) {
+        let Some(watch) = &state.watch else { return self.look(state) };
+        let in_use = state.found.as_ref().and_then(|found| found.file.file_name());
+        let (mut due, mut gone) = (false, false);
+        while let Ok(events) = watch.events.read_events() {
+            for event in events {
+                let Some(change) = change(event.mask) else { continue };
+                let own = Some(event.wd) != watch.binaries;
+                let is_in_use = own && event.name.as_deref().is_some_and(|name| Some(name) == in_use);
+                let subject = if is_in_use { Subject::InUse } else { Subject::Other };
+                due |= reads_again(self.profile.rereads, change, subject);
+                gone |= own && change == Change::Gone;
+            }
+        }
+        if due {
+            self.load(state);
+        }
+        if gone {
+            state.watch = None;
+        }
+    }
+
+    /// What a runtime without a watch does, whether it never has one or lost it with the directory.
+    fn look(&self, state: &mut State) {
+        let due = state.looked.elapsed() >= EVERY;
+        match self.profile.rereads {
+            Rereads::EveryFiveSeconds if due => self.load(state),
+            Rereads::Written(Removed::LookedFor) if due && self.directory.is_dir() => {
+                // Gone again meanwhile: it is looked for once more.
+                state.watch = self.watch(None).ok();
+                self.load(state);
+            }
+            _ => {}
+        }
+    }
+
+    fn load(&self, state: &mut State) {
+        state.looked = Instant::now();
+        let search = Search { unusable: self.profile.unusable, binaries: &self.binaries };
+        match (List::load(&self.directory, search), self.profile.without) {
+            (Ok(found), _) => state.found = Some(found),
+            (Err(_), Without::Nothing) => state.found = None,
+            (Err(_), Without::Former) => {}
+        }
+    }
+}
+
+fn change(mask: AddWatchFlags) -> Option<Change> {
+    let kinds = [
+        (AddWatchFlags::IN_DELETE_SELF, Change::Gone),
+        (AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO, Change::Created),
+        (AddWatchFlags::IN_MODIFY, Change::Written),
+        (AddWatchFlags::IN_MOVED_FROM, Change::Renamed),
+        (AddWatchFlags::IN_DELETE, Change::Removed),
+    ];
+    kinds.into_iter().find_map(|(flags, change)| mask.intersects(flags).then_some(change))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Node {
+        directory: tempfile::TempDir,
+        loaded: Loaded,
+    }
+
+    impl Node {
+        fn new(profile: &'static RuntimeProfile) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let (conf, bin) = (directory.path().join("net.d"), directory.path().join("bin"));
+            for part in [&conf, &bin] {
+                fs::create_dir(part).unwrap();
+            }
+            fs::write(bin.join("x"), "").unwrap();
+            let loaded = Loaded::new(&conf, &bin, profile).unwrap();
+            Self { directory, loaded }
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.directory.path().join(path)
+        }
+
+        fn write(&self, path: &str, name: &str) {
+            fs::write(self.at(path), text(name)).unwrap();
+        }
+
+        fn name(&self) -> Option<String> {
+            self.loaded.list().map(|list| list.name)
+        }
+    }
+
+    fn text(name: &str) -> String {
+        format!(r#"{{"name":"{name}","plugins":[{{"type":"x"}}]}}"#)
+    }
+
+    fn named(name: &str) -> Option<String> {
+        Some(name.to_owned())
+    }
+
+    #[test]
+    fn a_file_moved_in_from_elsewhere_is_not_noticed_by_containerd_until_something_else_happens() {
+        for (profile, noticed) in
+            [(&RuntimeProfile::CONTAINERD_2, None), (&RuntimeProfile::CRI_O, named("a"))]
+        {
+            let node = Node::new(profile);
+            node.write("a", "a");
+            fs::rename(node.at("a"), node.at("net.d/10-a.conflist")).unwrap();
+            assert_eq!(node.name(), noticed, "{profile}");
+            node.write("net.d/90-b.conflist", "b");
+            assert_eq!(node.name(), named("a"), "{profile}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_renamed_within_the_directory_is_noticed_by_both() {
+        for profile in [&RuntimeProfile::CONTAINERD_1_6, &RuntimeProfile::CRI_O] {
+            let node = Node::new(profile);
+            node.write("net.d/.a", "a");
+            assert_eq!(node.name(), None, "{profile}");
+            fs::rename(node.at("net.d/.a"), node.at("net.d/10-a.conflist")).unwrap();
+            assert_eq!(node.name(), named("a"), "{profile}");
+        }
+    }
+
+    #[test]
+    fn an_unusable_file_that_comes_first_takes_containerds_network_and_not_crios() {
+        for (profile, left) in [(&RuntimeProfile::CONTAINERD_2, None), (&RuntimeProfile::CRI_O, named("a"))] {
+            let node = Node::new(profile);
+            node.write("net.d/10-a.conflist", "a");
+            assert_eq!(node.name(), named("a"));
+            fs::write(node.at("net.d/05-torn.conflist"), r#"{"name":"torn","#).unwrap();
+            assert_eq!(node.name(), left, "{profile}");
+            fs::remove_file(node.at("net.d/05-torn.conflist")).unwrap();
+            assert_eq!(node.name(), named("a"), "{profile}");
+        }
+    }
+
+    #[test]
+    fn crio_has_no_network_without_its_binaries_and_notices_them_when_they_come() {
+        let node = Node::new(&RuntimeProfile::CRI_O);
+        fs::remove_file(node.at("bin/x")).unwrap();
+        node.write("net.d/10-a.conflist", "a");
+        assert_eq!(node.name(), None);
+        fs::write(node.at("bin/x"), "").unwrap();
+        assert_eq!(node.name(), named("a"));
+        fs::remove_file(node.at("bin/x")).unwrap();
+        assert_eq!(node.name(), named("a"), "what is loaded stays");
+    }
+
+    #[test]
+    fn a_directory_that_is_made_again_is_found_by_containerd_2_alone() {
+        for (profile, found) in [
+            (&RuntimeProfile::CONTAINERD_1_6, None),
+            (&RuntimeProfile::CONTAINERD_2, named("b")),
+            (&RuntimeProfile::CRI_O, None),
+        ] {
+            let node = Node::new(profile);
+            node.write("net.d/10-a.conflist", "a");
+            assert_eq!(node.name(), named("a"));
+            fs::remove_dir_all(node.at("net.d")).unwrap();
+            assert_eq!(node.name(), None, "{profile}");
+            fs::create_dir(node.at("net.d")).unwrap();
+            node.write("net.d/10-b.conflist", "b");
+            assert_eq!(node.name(), None, "{profile} looks again after a while only");
+            node.loaded.state.lock().unwrap().looked -= EVERY;
+            assert_eq!(node.name(), found, "{profile}");
+            node.loaded.restart().unwrap();
+            assert_eq!(node.name(), named("b"), "{profile}");
+        }
+    }
+
+    #[test]
+    fn cri_dockerd_looks_now_and_then_and_keeps_what_it_had() {
+        let node = Node::new(&RuntimeProfile::CRI_DOCKERD);
+        node.write("net.d/10-a.conflist", "a");
+        assert_eq!(node.name(), None, "it has not looked yet");
+        node.loaded.state.lock().unwrap().looked -= EVERY;
+        assert_eq!(node.name(), named("a"));
+        fs::remove_file(node.at("net.d/10-a.conflist")).unwrap();
+        node.loaded.state.lock().unwrap().looked -= EVERY;
+        assert_eq!(node.name(), named("a"));
+        node.loaded.restart().unwrap();
+        assert_eq!(node.name(), None);
+    }
+}
