@@ -61,6 +61,9 @@ pub mod traits;
 pub mod volumes;
 pub mod workload;
 
+/// Name of the tier.
+pub const TIER: &str = "netns";
+
 pub use error::Error;
 pub use images::Images;
 pub use options::{ClusterOptions, Deadlines};

@@ -23,7 +23,7 @@ use crate::tier::NetnsCluster;
 #[async_trait]
 impl Cluster for NetnsCluster {
     fn tier(&self) -> &'static str {
-        "netns"
+        crate::TIER
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {

@@ -10,10 +10,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::tier::Session;
 use cluster::Probe;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
-use remote::Session;
 
 use crate::catalogue::{Entry, NEEDS};
 use crate::immutable;

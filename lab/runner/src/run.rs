@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::tier::{self, Session, SessionOptions};
 use anyhow::Context as _;
 use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
 use futures::FutureExt as _;
 use futures::stream;
-use remote::{Session, SessionOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board, Show};
@@ -49,8 +49,8 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         None => probe::gather(&place).await?,
     };
     let (tier, back_end) = match &session {
-        Some(_) => (remote::TIER, "of the cluster".to_owned()),
-        None => ("netns", probe::back_end().await?),
+        Some(_) => (tier::KUBECONFIG, "of the cluster".to_owned()),
+        None => (tier::NETNS, probe::back_end().await?),
     };
     let header = Header::new(&plan, &place, tier, probes.clone(), back_end);
     board::say(&header.line());

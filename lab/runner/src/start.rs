@@ -14,6 +14,7 @@ use crate::locate::Workspace;
 use crate::mutants::{self, weave};
 use crate::plan::{Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
+use crate::tier::SessionError;
 use crate::{board, doctor, list, run, sut, up, vocabulary};
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
@@ -154,7 +155,7 @@ fn against_a_cluster(args: RunArgs, workspace: Workspace) -> anyhow::Result<Exit
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let ended = runtime.block_on(Box::pin(crate::run::run(plan, place)));
     match ended {
-        Err(error) if matches!(error.downcast_ref(), Some(remote::Error::Kubeconfig { .. })) => {
+        Err(error) if matches!(error.downcast_ref(), Some(SessionError::Kubeconfig { .. })) => {
             eprintln!("cnilab: --kubeconfig: {error:#}");
             Ok(Exit::Usage)
         }

@@ -2,6 +2,8 @@
 //! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`; only faults of the
 //! API server have no trait, because no other tier could be asked for them.
 
+mod standing;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
@@ -14,12 +16,19 @@ use cluster::{AgentStandIn, Cluster, Installed, Kernel, LabError, Node, PodStart
 pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;
-use remote::{RemoteCluster, Session};
+use remote::RemoteCluster;
+pub use remote::{Error as SessionError, Session, SessionOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
+pub use standing::Standing;
 
 use crate::binaries::MUTANT;
 use crate::plan::Plan;
+
+/// Name of the tier of embedded parts.
+pub const NETNS: &str = kubelet::TIER;
+/// Name of the tier of somebody's parts.
+pub const KUBECONFIG: &str = remote::TIER;
 
 /// Deadline of a pod's start. The plugin's own deadline is well below.
 const POD_START: Duration = Duration::from_secs(60);

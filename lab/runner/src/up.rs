@@ -9,33 +9,18 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cluster::Installed;
-use kubelet::{ClusterOptions, Images, NetnsCluster};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
 use crate::cli::{Format, UpArgs};
 use crate::exit::Exit;
-use crate::istiod::{self, FailurePolicy, Identity};
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan};
 use crate::run::Termination;
+use crate::tier::Standing;
 use crate::{board, net, sandbox, sut};
-
-/// Files of the cluster: in the sandbox' own `/run`.
-const DIRECTORY: &str = "/run/cnilab/up";
-
-/// First backoff of a kubelet, as of a real one.
-const BACK_OFF: Duration = Duration::from_secs(10);
-
-/// Period of probes. A real default is ten seconds, and who waits at a terminal gains nothing by it.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
-
-/// Images of the nodes, by the last part of their names: the lab's programs, the node agent, what an injected pod has.
-const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
 
 /// Outside of the sandbox: builds, listens, decides.
 pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
@@ -74,48 +59,21 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
     net::raise_loopback().await.context("cannot bring lo up")?;
     eprintln!("starting {}", count(plan.args.nodes));
     let cluster = tokio::select! {
-        started = NetnsCluster::start(options(&plan)) => started.context("cannot start the cluster")?,
+        started = Standing::start(&plan, listener) => started?,
         () = termination.came() => return Ok(Exit::Interrupted),
     };
-    let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
     let server = format!("https://{address}");
-    inject(&cluster)?;
-    let kubeconfig = cluster.api().admin_kubeconfig(&server);
+    let kubeconfig = cluster.kubeconfig(&server);
     write(&plan.kubeconfig, &kubeconfig)?;
     board::say(&told(&plan, &server));
     eprintln!("{} until Ctrl-C", count(plan.args.nodes));
     termination.came().await;
     eprintln!("ending");
     remove(&plan.kubeconfig, &kubeconfig);
-    served.stop().await;
-    for failure in cluster.stop().await.context("cannot end the cluster")? {
+    for failure in cluster.stop().await? {
         eprintln!("cnilab: {failure}");
     }
     Ok(Exit::Ok)
-}
-
-/// Pods of labelled namespaces are injected.
-fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
-    let api = cluster.api();
-    let (certificate, key) = api.issue_certificate(&istiod::names()).context("no certificate for istiod")?;
-    let identity = Identity { certificate, key };
-    let mut objects = istiod::reached(api.ca_pem(), FailurePolicy::Fail);
-    objects.push(istiod::deployment(&identity));
-    for object in objects {
-        api.upsert(object).context("cannot install istiod")?;
-    }
-    Ok(())
-}
-
-fn options(plan: &UpPlan) -> ClusterOptions {
-    let mut options = ClusterOptions::new(Path::new(DIRECTORY), &plan.workload, &plan.sut.dir);
-    options.nodes = (1..=plan.args.nodes).map(|number| format!("node-{number}")).collect();
-    options.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
-    options.back_off = Some(BACK_OFF);
-    options.images = Images::Only(IMAGES.to_vec());
-    options.probes_in_time = true;
-    options.probe_every = PROBE_EVERY;
-    options
 }
 
 fn count(nodes: u8) -> String {

@@ -7,11 +7,11 @@ use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
+use crate::tier::Session;
 use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use kubelet::netns::Namespace;
 use nix::fcntl::Flock;
-use remote::Session;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An embedded cluster that stays, for `cnilab up`.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use apiserver::ServerHandle;
+use cluster::Installed;
+use kubelet::{ClusterOptions, Images, NetnsCluster};
+
+use crate::istiod::{self, FailurePolicy, Identity};
+use crate::plan::UpPlan;
+
+/// Files of the cluster: in the sandbox' own `/run`.
+const DIRECTORY: &str = "/run/cnilab/up";
+
+/// First backoff of a kubelet, as of a real one.
+const BACK_OFF: Duration = Duration::from_secs(10);
+
+/// Period of probes. A real default is ten seconds, and who waits at a terminal gains nothing by it.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Images of the nodes, by the last part of their names: the lab's programs, the node agent, what an injected pod has.
+const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
+
+/// A cluster, and the socket of its API.
+pub struct Standing {
+    cluster: NetnsCluster,
+    served: ServerHandle,
+}
+
+impl Standing {
+    /// Starts a cluster, whose API answers on the listener.
+    ///
+    /// # Errors
+    /// The machine or the listener is not fit for it.
+    pub async fn start(plan: &UpPlan, listener: TcpListener) -> anyhow::Result<Self> {
+        let cluster = NetnsCluster::start(options(plan)).await.context("cannot start the cluster")?;
+        let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
+        inject(&cluster)?;
+        Ok(Self { cluster, served })
+    }
+
+    /// An administrator's, for the API at this address.
+    #[must_use]
+    pub fn kubeconfig(&self, server: &str) -> String {
+        self.cluster.api().admin_kubeconfig(server)
+    }
+
+    /// Ends everything. Returns what could not be taken down.
+    ///
+    /// # Errors
+    /// A directory stays.
+    pub async fn stop(self) -> anyhow::Result<Vec<String>> {
+        self.served.stop().await;
+        self.cluster.stop().await.context("cannot end the cluster")
+    }
+}
+
+/// Pods of labelled namespaces are injected.
+fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
+    let api = cluster.api();
+    let (certificate, key) = api.issue_certificate(&istiod::names()).context("no certificate for istiod")?;
+    let identity = Identity { certificate, key };
+    let mut objects = istiod::reached(api.ca_pem(), FailurePolicy::Fail);
+    objects.push(istiod::deployment(&identity));
+    for object in objects {
+        api.upsert(object).context("cannot install istiod")?;
+    }
+    Ok(())
+}
+
+fn options(plan: &UpPlan) -> ClusterOptions {
+    let mut options = ClusterOptions::new(Path::new(DIRECTORY), &plan.workload, &plan.sut.dir);
+    options.nodes = (1..=plan.args.nodes).map(|number| format!("node-{number}")).collect();
+    options.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
+    options.back_off = Some(BACK_OFF);
+    options.images = Images::Only(IMAGES.to_vec());
+    options.probes_in_time = true;
+    options.probe_every = PROBE_EVERY;
+    options
+}
