@@ -13,7 +13,10 @@ use nix::mount::{MsFlags, mount};
 use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
-use crate::{agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, proxy, stray};
+use crate::{
+    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, proxy, stray, translate,
+    wire,
+};
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
 pub const PROXY_MODE: &str = "LAB_PROXY_MODE";
@@ -63,6 +66,10 @@ enum Command {
     },
     /// Inject pods, as a webhook. Its certificate and key are in the environment.
     Injector(injector::InjectorOptions),
+    /// Link this namespace to a router.
+    Wire(wire::WireOptions),
+    /// Translate addresses as standard input says, and none else.
+    Translate,
     /// Stand in for the node agent's socket.
     Agent(agent::AgentOptions),
     /// Run a program on a kernel that lacks something.
@@ -110,6 +117,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 proxy::run(mode, Interception::of_environment()).await?;
             }
             Command::Injector(options) => injector::run(&options).await?,
+            Command::Wire(options) => wire::run(&options).await?,
+            Command::Translate => translate::run()?,
             Command::Agent(options) => agent::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Hand => hand::run().await?,

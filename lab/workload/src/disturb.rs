@@ -3,7 +3,7 @@
 
 // One stranger for the agent's own tests and for the lab.
 #[path = "../../../cni/agent/tests/kernel/stranger.rs"]
-mod stranger;
+pub(crate) mod stranger;
 
 use std::io;
 

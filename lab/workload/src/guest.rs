@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use anyhow::Context as _;
 use nix::sched::{CloneFlags, unshare};
 
-use crate::basenet::link::{Ends, connect_ends};
+use crate::basenet::link::{Ends, Reach, connect_ends};
 use crate::line;
 
 /// The guest's addresses and the pod's beside them, as KubeVirt's masquerade has them.
@@ -26,7 +26,7 @@ const ADDRESSES: [(IpAddr, IpAddr); 2] = [
 pub async fn run(interface: &str) -> anyhow::Result<()> {
     let pod = File::open("/proc/self/ns/net").context("open the pod's namespace")?;
     unshare(CloneFlags::CLONE_NEWNET).context("make the guest's namespace")?;
-    connect_ends(&pod, Ends { here: "eth0", there: interface }, &ADDRESSES).await?;
+    connect_ends(&pod, Ends { here: "eth0", there: interface }, &ADDRESSES, Reach::default()).await?;
     let own: Vec<String> = ADDRESSES.iter().map(|(guest, _)| guest.to_string()).collect();
     line::announce(&format!("ready guest {}", own.join(" ")))?;
     pending().await

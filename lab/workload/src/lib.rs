@@ -14,6 +14,7 @@
 //! | [`hand`] | runs programs on a node and in its pods' networks |
 //! | [`network`], [`disturb`] | lists and compares what is in a network; changes it as a stranger would |
 //! | [`injector`] | injection as a webhook |
+//! | [`wire`], [`translate`] | a node's link to the others; services and masquerading in its nat chains |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
@@ -37,4 +38,6 @@ pub mod network;
 pub mod own;
 pub mod proxy;
 pub mod stray;
+pub mod translate;
 pub mod upstream;
+pub mod wire;

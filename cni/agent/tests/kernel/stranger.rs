@@ -14,15 +14,15 @@ const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NF_TABLES: [u8; 2] = [0, 10];
 /// `NFNL_SUBSYS_NFTABLES << 8`, and of each object the message that makes it.
-const NEW_TABLE: u16 = 10 << 8;
-const DELETE_TABLE: u16 = NEW_TABLE | 2;
-const NEW_CHAIN: u16 = NEW_TABLE | 3;
-const NEW_RULE: u16 = NEW_TABLE | 6;
+pub(crate) const NEW_TABLE: u16 = 10 << 8;
+pub(crate) const DELETE_TABLE: u16 = NEW_TABLE | 2;
+pub(crate) const NEW_CHAIN: u16 = NEW_TABLE | 3;
+pub(crate) const NEW_RULE: u16 = NEW_TABLE | 6;
 
 /// `NLM_F_REQUEST`, and with an answer, and making what is not there.
 const REQUEST: u16 = 1;
-const ANSWERED: u16 = REQUEST | 4;
-const MAKING: u16 = ANSWERED | 0x400;
+pub(crate) const ANSWERED: u16 = REQUEST | 4;
+pub(crate) const MAKING: u16 = ANSWERED | 0x400;
 
 const IPV4: u8 = 2;
 const NAME: &[u8] = b"stranger\0";
@@ -31,7 +31,7 @@ const CHAIN: &[u8] = b"out\0";
 const LOCAL_OUT: u32 = 3;
 const RAW: i32 = -300;
 /// `NLA_F_NESTED`
-const NESTED: u16 = 0x8000;
+pub(crate) const NESTED: u16 = 0x8000;
 
 /// Exempts packets from connection tracking.
 ///
@@ -59,7 +59,7 @@ pub(crate) fn track() -> nix::Result<()> {
 }
 
 /// `struct nlattr` with what it holds, padded.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
     bytes.extend(value);
@@ -68,7 +68,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// `struct nlmsghdr`, `struct nfgenmsg` and attributes.
-fn message(kind: u16, flags: u16, family: u8, resource: [u8; 2], body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u16, flags: u16, family: u8, resource: [u8; 2], body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(20 + body.len()).unwrap_or(u32::MAX);
     let mut bytes = length.to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
@@ -80,7 +80,7 @@ fn message(kind: u16, flags: u16, family: u8, resource: [u8; 2], body: &[u8]) ->
 }
 
 /// All or nothing. The kernel has answered each message when it takes the last one.
-fn commit(messages: &[Vec<u8>]) -> nix::Result<()> {
+pub(crate) fn commit(messages: &[Vec<u8>]) -> nix::Result<()> {
     let begin = message(BATCH_BEGIN, REQUEST, 0, NF_TABLES, &[]);
     let end = message(BATCH_END, REQUEST, 0, NF_TABLES, &[]);
     let (kind, flags) = (SockType::Raw, SockFlag::SOCK_CLOEXEC);

@@ -67,7 +67,8 @@ pub async fn connect(
     let host_mac = node.raise(&call.host_ifname()).await?;
     let pod_mac = pod.raise(&call.ifname).await?;
     let lanes = addresses.iter().map(|address| (*address, gateway(*address, network.number)));
-    lay(&mut pod, &mut node, lanes.collect(), network.reach).await?;
+    let reach = Reach { beyond: network.reach, behind: &[], own: &[] };
+    lay(&mut pod, &mut node, lanes.collect(), reach).await?;
     Ok(Wired { host_mac, pod_mac })
 }
 
@@ -80,15 +81,31 @@ pub struct Ends<'a> {
     pub there: &'a str,
 }
 
+/// Ranges on both sides of a pair.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reach<'a> {
+    /// What this end reaches through the other; empty for everything.
+    pub beyond: &'a [Range],
+    /// What the other end reaches through this one, beside its own addresses.
+    pub behind: &'a [Range],
+    /// Further addresses of this end.
+    pub own: &'a [IpAddr],
+}
+
 /// Makes a pair to another namespace and everything that is needed to reach the world by it. Each lane is an address of this
 /// end and the address beside it.
-pub async fn connect_ends(there: &File, ends: Ends<'_>, lanes: &[(IpAddr, IpAddr)]) -> Result<(), Error> {
+pub async fn connect_ends(
+    there: &File,
+    ends: Ends<'_>,
+    lanes: &[(IpAddr, IpAddr)],
+    reach: Reach<'_>,
+) -> Result<(), Error> {
     let mut far = Side::inside(there)?;
     let mut near = Side::here()?;
     near.pair(ends, there, None).await?;
     far.raise(ends.there).await?;
     near.raise(ends.here).await?;
-    lay(&mut near, &mut far, lanes.to_vec(), &[]).await
+    lay(&mut near, &mut far, lanes.to_vec(), reach).await
 }
 
 /// Gives the leaf its addresses and the hub those beside them, with routes, and waits until both answer.
@@ -96,21 +113,28 @@ async fn lay(
     leaf: &mut Side,
     hub: &mut Side,
     lanes: Vec<(IpAddr, IpAddr)>,
-    reach: &[Range],
+    reach: Reach<'_>,
 ) -> Result<(), Error> {
     hub.running().await?;
     leaf.running().await?;
+    for address in reach.own {
+        leaf.address(*address).await?;
+    }
     for &(address, beside) in &lanes {
         leaf.address(address).await?;
         leaf.route(beside, host_length(beside), None).await?;
-        if reach.is_empty() {
+        if reach.beyond.is_empty() {
             leaf.route(any(address), 0, Some(beside)).await?;
         }
-        for range in reach.iter().filter(|range| range.network.is_ipv4() == address.is_ipv4()) {
+        let of_family = |range: &&Range| range.network.is_ipv4() == address.is_ipv4();
+        for range in reach.beyond.iter().filter(of_family) {
             leaf.route(range.network, range.length, Some(beside)).await?;
         }
         hub.address(beside).await?;
         hub.route(address, host_length(address), None).await?;
+        for range in reach.behind.iter().filter(of_family) {
+            hub.route(range.network, range.length, Some(address)).await?;
+        }
     }
     for (address, beside) in lanes {
         leaf.answers_for(address).await?;
