@@ -19,6 +19,7 @@
 //! | [`reach`] | connections of the API server into the cluster |
 //! | [`errand`] | programs that somebody runs beside what pods run |
 //! | [`agent`] | the stand-in for the node agent |
+//! | [`wire`], [`services`] | the network between nodes and to the outside; addresses of services |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
 //! | [`process`], [`rights`] | one process, what it may do |
 //! | [`options`], [`probes`], [`error`] | setting up, what the machine can do, what can go wrong |
@@ -54,11 +55,13 @@ pub mod rights;
 pub mod rootfs;
 pub mod sandbox;
 pub mod scheduler;
+pub mod services;
 pub mod slot;
 pub mod status;
 pub mod tier;
 pub mod traits;
 pub mod volumes;
+pub mod wire;
 pub mod workload;
 
 /// Name of the tier.

@@ -279,6 +279,20 @@ pub async fn add_addresses(path: &Path, addresses: &[IpAddr]) -> Result<(), Erro
     Ok(added?)
 }
 
+/// Sets `rp_filter` in the namespace at `path`, for the interfaces that are there and those to come.
+///
+/// # Errors
+/// The namespace cannot be entered, or the kernel refuses it.
+pub async fn filter_reverse_paths(path: &Path, value: u8) -> Result<(), Error> {
+    let write = move || {
+        ["all", "default"].iter().try_for_each(|of| {
+            let path = Path::new("/proc/sys/net/ipv4/conf").join(of).join("rp_filter");
+            fs::write(&path, value.to_string()).map_err(Error::file("write", path))
+        })
+    };
+    inside(path, write).await?
+}
+
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let (send, receive) = oneshot::channel();
     let runtime = Handle::current();

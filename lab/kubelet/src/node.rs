@@ -26,7 +26,7 @@ use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Bounds, Container, Ending};
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
+use crate::options::ClusterOptions;
 use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;
@@ -34,6 +34,7 @@ use crate::sandbox::{Sandbox, SandboxPaths};
 use crate::slot::{Parts, Slot, Stage, Unpulled};
 use crate::status::{status, warning};
 use crate::volumes::Host;
+use crate::wire;
 
 /// The plugin under test.
 pub const PLUGIN: &str = "istio-cni";
@@ -54,7 +55,7 @@ pub struct NetnsNode {
     pub(crate) host: Host,
     pub(crate) server: ApiServer,
     pub(crate) api: kube::Client,
-    number: u8,
+    pub(crate) number: u8,
     /// Number of boots.
     pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
@@ -90,12 +91,11 @@ impl NetnsNode {
         let paths = lay_out(options, &directory)?;
         let binaries = &options.binaries;
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
+        netns::filter_reverse_paths(netns.path(), options.rp_filter).await?;
         let host = Host::new(&paths, below("host"), options.run_is_shared);
         let (mut shown, mut shared) = (Vec::new(), None);
         if options.installed == Installed::ByAgent {
             shared = Some(SharedDirectory::new(&paths.netns_dir)?);
-            let service = [SERVICE.0, SERVICE_V6].into_iter().filter_map(|address| address.parse().ok());
-            netns::add_addresses(netns.path(), &service.collect::<Vec<_>>()).await?;
             shown = host.shown();
             for mount in &shown {
                 fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;
@@ -155,8 +155,8 @@ impl NetnsNode {
         }
         let mut base = json!({
             "type": BASE_PLUGIN,
-            "ranges": ranges("200", self.number),
-            "networks": { SECOND_INTERFACE: ranges("201", self.number) },
+            "ranges": wire::ranges("200", self.number),
+            "networks": { SECOND_INTERFACE: wire::ranges("201", self.number) },
             "stateDir": self.directory.join("ipam"),
             "capabilities": { "io.kubernetes.cri.pod-annotations": true },
         });
@@ -168,6 +168,11 @@ impl NetnsNode {
             Installed::ByAgent => json!([base]),
         };
         json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": plugins })
+    }
+
+    /// Addresses of the machine, if it has a network.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        if self.options.is_wired() { wire::addresses(self.number).to_vec() } else { Vec::new() }
     }
 
     /// Status that the kubelet reports right after boot.
@@ -183,7 +188,10 @@ impl NetnsNode {
             "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
             "machineID": "", "systemUUID": "", "kubeProxyVersion": "",
         });
-        json!({ "conditions": [ready], "nodeInfo": info })
+        let own = self.addresses().into_iter();
+        let own = own.map(|address| json!({ "type": "InternalIP", "address": address }));
+        let addresses: Vec<_> = own.chain([json!({ "type": "Hostname", "address": self.name })]).collect();
+        json!({ "conditions": [ready], "nodeInfo": info, "addresses": addresses })
     }
 
     /// The pod of that name, if it is on the node.
@@ -297,7 +305,12 @@ impl NetnsNode {
                 Installed::ByLab => netns_dir,
                 Installed::ByAgent => Path::new(NETNS_DIRECTORY),
             };
-            let place = SandboxPaths { node: self.netns.path(), netns_dir, seen_as };
+            let place = SandboxPaths {
+                node: self.netns.path(),
+                netns_dir,
+                seen_as,
+                rp_filter: self.options.rp_filter,
+            };
             match Sandbox::create(plan, attempt, &place, &self.chain).await {
                 Ok(sandbox) => parts.sandbox = Some(sandbox),
                 Err(ChainError::Lab(error)) => return Err(error),
@@ -334,7 +347,7 @@ impl NetnsNode {
         for container in &mut parts.containers {
             container.end_told = !container.runs();
         }
-        let patch = status(plan, parts, self.options.back_off.is_some());
+        let patch = status(plan, parts, self.options.back_off.is_some(), &self.addresses());
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
@@ -345,7 +358,8 @@ impl NetnsNode {
 
     /// Reports a pod whose containers have ended for good, whatever its restart policy.
     pub(crate) async fn report_last(&self, slot: &Slot, parts: &mut Parts) {
-        let patch = status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false);
+        let patch =
+            status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false, &self.addresses());
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
         let _ = pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
@@ -362,11 +376,6 @@ impl NetnsNode {
 
 fn lab_failure(error: &Error) -> PodStart {
     PodStart::SandboxFailed { code: None, message: format!("the lab failed: {error}") }
-}
-
-/// The ranges of a network on the node of this number, one for each family.
-fn ranges(network: &str, node: u8) -> [String; 2] {
-    [format!("10.{network}.{node}.0/24"), format!("fd00:{network}:{node}::/64")]
 }
 
 /// A kernel whose relative paths are this node's.

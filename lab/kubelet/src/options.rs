@@ -46,6 +46,16 @@ pub const SERVICE: (&str, u16) = ("10.96.0.1", 443);
 /// The same for IPv6-only clusters.
 pub const SERVICE_V6: &str = "fd00:96::1";
 
+/// Translation of pods' addresses where they leave the cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Leaving {
+    /// By the node, to its own address.
+    #[default]
+    Masqueraded,
+    /// None: whoever is outside knows where pods are.
+    Routed,
+}
+
 /// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
@@ -82,10 +92,22 @@ pub struct ClusterOptions {
     pub probes_in_time: bool,
     /// Period of readiness probes.
     pub probe_every: Duration,
+    /// A host outside of the cluster answers.
+    pub outside: bool,
+    /// Translation of pods' addresses where they leave the cluster.
+    pub leaving: Leaving,
+    /// `rp_filter` of the machines: of their own namespaces, and, as the kernel hands it on, of those of pods.
+    pub rp_filter: u8,
     pub deadlines: Deadlines,
 }
 
 impl ClusterOptions {
+    /// True if nodes have addresses and a network of their own. Most scenarios have one node whose pods talk to each other.
+    #[must_use]
+    pub fn is_wired(&self) -> bool {
+        self.nodes.len() > 1 || self.outside || self.installed == Installed::ByAgent
+    }
+
     /// One node, without an agent, with the default network.
     #[must_use]
     pub fn new(directory: &Path, workload: &Path, sut: &Path) -> Self {
@@ -110,6 +132,9 @@ impl ClusterOptions {
             run_is_shared: true,
             probes_in_time: false,
             probe_every: Duration::from_millis(50),
+            outside: false,
+            leaving: Leaving::default(),
+            rp_filter: 0,
             deadlines: Deadlines::default(),
         }
     }

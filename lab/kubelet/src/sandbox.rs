@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::cni::chain::{Attachment, Chain, ChainError};
 
-use crate::netns::{Namespace, NamespaceRole};
+use crate::netns::{self, Namespace, NamespaceRole};
 use crate::pod::{Plan, Users};
 
 /// The capability by which containerd hands a pod's annotations to plugins.
@@ -29,6 +29,8 @@ pub struct SandboxPaths<'a> {
     pub netns_dir: &'a Path,
     /// The same directory, as plugins see it.
     pub seen_as: &'a Path,
+    /// `rp_filter` of the machine, which new namespaces inherit.
+    pub rp_filter: u8,
 }
 
 /// A sandbox that is set up.
@@ -72,6 +74,7 @@ impl Sandbox {
             Users::OfNode => Namespace::create(&path, NamespaceRole::Pod).await?,
             Users::Own => Namespace::create_with_users(&path, NamespaceRole::Pod, &plan.workload).await?,
         };
+        netns::filter_reverse_paths(&path, place.rp_filter).await?;
         let attachment = attachment(plan, attempt, &place.seen_as.join(name));
         let result = chain.add(&attachment).await?;
         let (first, further): (Vec<_>, Vec<_>) =

@@ -13,7 +13,7 @@ use crate::slot::Parts;
 
 /// The status of a pod that consists of `parts`; `tries_again` says whether containers that end are started again.
 #[must_use]
-pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool) -> Value {
+pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[String]) -> Value {
     let containers = &parts.containers;
     let has_init = plan.containers.iter().any(|planned| planned.role != ContainerRole::Main);
     let created = if has_init { "PodInitializing" } else { "ContainerCreating" };
@@ -33,6 +33,8 @@ pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool) -> Value {
     let phase = phase(plan, containers, initialized, policy);
     json!({ "status": {
         "phase": phase,
+        "hostIP": host.first(),
+        "hostIPs": host.iter().map(|address| json!({ "ip": address })).collect::<Vec<_>>(),
         "podIP": addresses.first(),
         "podIPs": addresses.iter().map(|address| json!({ "ip": address })).collect::<Vec<_>>(),
         "conditions": conditions(parts, initialized, ready),

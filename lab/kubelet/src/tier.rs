@@ -24,7 +24,9 @@ use crate::netns;
 use crate::node::NetnsNode;
 use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
 use crate::reach::NodeNetwork;
+use crate::services;
 use crate::slot::Shown;
+use crate::wire::Wire;
 use crate::workload::NetnsWorkload;
 
 /// Address of the API server on every node.
@@ -39,7 +41,8 @@ pub struct NetnsCluster {
     api: ApiServer,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) options: ClusterOptions,
-    controllers: [JoinHandle<()>; 3],
+    controllers: [JoinHandle<()>; 4],
+    wire: Option<Arc<Wire>>,
     /// The API's sockets; closed on drop.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
@@ -56,11 +59,16 @@ impl NetnsCluster {
         server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
         let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
         let token = seed(&api, options.installed)?;
+        let wire = wired(&options).await?;
         let mut nodes = Vec::new();
         let mut served = Vec::new();
         for (number, name) in (1..).zip(&options.nodes) {
             let node = NetnsNode::create(&options, name, number, &api).await?;
-            for address in addresses(options.installed) {
+            if let Some(wire) = &wire {
+                wire.join(node.netns.path(), number).await?;
+                services::translate(&node, wire, &[]).await?;
+            }
+            for address in addresses(options.installed, number) {
                 let listener = netns::listen(node.netns.path(), address).await?;
                 let handle = api.serve_tls(listener);
                 served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
@@ -80,14 +88,17 @@ impl NetnsCluster {
         api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
         api.set_network(Arc::new(NodeNetwork::new(&nodes)));
         let changes = api.subscribe();
+        let wire = wire.map(Arc::new);
         let follows = api.clone();
         let job_backoff = options.back_off.unwrap_or(JOB_BACKOFF);
+        let translated = services::run(api.clone(), nodes.clone(), wire.clone(), changes.clone());
         let controllers = [
+            tokio::spawn(translated),
             tokio::spawn(async move { follows.follow_deletions().await }),
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
-        Ok(Self { api, nodes, options, controllers, served })
+        Ok(Self { api, nodes, options, controllers, wire, served })
     }
 
     /// The API: for faults, waits and looks that no [`cluster::Cluster`] has.
@@ -155,6 +166,9 @@ impl NetnsCluster {
             // Tasks that still look at the node must not keep its namespace.
             node.netns.let_go();
         }
+        if let Some(wire) = &self.wire {
+            wire.stop().await;
+        }
         let directory = self.options.directory.clone();
         drop(self);
         fs::remove_dir_all(&directory).map_err(Error::file("remove", directory))?;
@@ -171,15 +185,24 @@ impl Drop for NetnsCluster {
 }
 
 /// Addresses of a node's API server.
-fn addresses(installed: Installed) -> Vec<String> {
-    let service = match installed {
+fn addresses(installed: Installed, number: u8) -> Vec<String> {
+    let behind_service = match installed {
         Installed::ByLab => Vec::new(),
-        Installed::ByAgent => {
-            let (v4, port) = SERVICE;
-            vec![format!("{v4}:{port}"), format!("[{SERVICE_V6}]:{port}")]
-        }
+        Installed::ByAgent => services::api_endpoints(number),
     };
-    [vec![API.to_owned()], service].concat()
+    [vec![API.to_owned()], behind_service].concat()
+}
+
+/// The network between nodes, where there is one.
+async fn wired(options: &ClusterOptions) -> Result<Option<Wire>, Error> {
+    if !options.is_wired() {
+        return Ok(None);
+    }
+    let mut wire = Wire::create(options).await?;
+    if options.outside {
+        wire.add_outside(&options.directory).await?;
+    }
+    Ok(Some(wire))
 }
 
 /// Initial objects of every cluster: namespaces, the plugin's account, and its roles where no chart has them. Returns its token.

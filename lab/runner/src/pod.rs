@@ -108,6 +108,8 @@ pub struct Pod {
     pub own_users: bool,
     /// `restartPolicy: Never`
     pub starts_once: bool,
+    /// Name of its node, if not the first.
+    pub node: Option<String>,
     /// Owner (`ownerReferences`).
     pub owner: Option<Value>,
     /// Its validation fails, whatever its rules.
@@ -236,7 +238,7 @@ impl Pod {
             if proxy.native { init.push(proxy.container()) } else { containers.push(proxy.container()) }
         }
         containers.extend(self.guest.as_deref().map(guest));
-        json!({
+        let mut object = json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
@@ -254,7 +256,11 @@ impl Pod {
                 "dnsPolicy": "None",
                 "dnsConfig": { "nameservers": self.resolvers },
             },
-        })
+        });
+        if let Some(node) = &self.node {
+            object["spec"]["nodeName"] = json!(node);
+        }
+        object
     }
 }
 

@@ -21,6 +21,7 @@
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
 //! | [`manifests`] | what an operator hands in, and the objects that come of it |
+//! | [`nodes`] | the network between nodes and to the outside, and services |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
 //! | [`repair`] | what the node agent did about pods that came up unredirected |
 //! | [`permissions`] | what the node agent may do, and who has its token |
@@ -45,6 +46,7 @@ pub mod faults;
 pub mod init;
 pub mod injection;
 pub mod manifests;
+pub mod nodes;
 pub mod observe;
 pub mod permissions;
 pub mod pod;

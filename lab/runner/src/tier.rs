@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use apiserver::{Fault, Faults};
 use cluster::{AgentStandIn, Cluster, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile};
+use kubelet::options::Leaving;
 pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;
@@ -129,6 +130,12 @@ pub struct NodePlan {
     pub probes_in_time: bool,
     /// Number of nodes, if there is more than one. Steps that speak of the node mean the first.
     pub count: Option<usize>,
+    /// A host outside of the cluster answers.
+    pub outside: bool,
+    /// The network outside knows where pods are, so that nobody masquerades them.
+    pub pods_are_routed: bool,
+    /// `rp_filter` of the machines.
+    pub rp_filter: Option<u8>,
 }
 
 impl NodePlan {
@@ -144,6 +151,8 @@ impl NodePlan {
             (self.runtime.is_some(), "another runtime"),
             (self.run_is_private, "a private /run"),
             (self.count.is_some(), "others beside it"),
+            (self.outside || self.pods_are_routed, "a network of its own"),
+            (self.rp_filter.is_some(), "sysctls"),
         ];
         wanted.into_iter().find_map(|(differs, what)| differs.then_some(what))
     }
@@ -262,6 +271,9 @@ impl Tier {
         options.runtime = node.runtime.unwrap_or_default();
         options.run_is_shared = !node.run_is_private;
         options.probes_in_time = node.probes_in_time;
+        options.outside = node.outside;
+        options.leaving = if node.pods_are_routed { Leaving::Routed } else { Leaving::Masqueraded };
+        options.rp_filter = node.rp_filter.unwrap_or(0);
         if let Some(count) = node.count {
             options.nodes = (1..=count).map(|number| format!("node-{number}")).collect();
         }
@@ -302,12 +314,28 @@ impl Tier {
 
     /// Creates a pod for the node and waits for the end of its start.
     pub async fn start_pod(&self, namespace: &str, name: &str, object: Value) -> Result<PodStart, LabError> {
+        let wanted = object["spec"]["nodeName"].as_str().map(str::to_owned);
         self.create_pod(object).await?;
-        self.node()?.pod_started(namespace, name, POD_START).await
+        let node = match wanted {
+            Some(wanted) => self.node_named(&wanted)?,
+            None => self.node()?,
+        };
+        node.pod_started(namespace, name, POD_START).await
     }
 
+    fn node_named(&self, name: &str) -> Result<&dyn Node, LabError> {
+        let found = self.nodes().into_iter().find(|node| node.name() == name);
+        found.ok_or_else(|| LabError::Harness {
+            what: format!("find node {name}"),
+            why: "there is none".to_owned(),
+        })
+    }
+
+    /// Creates a pod for the node that it names, or the first one.
     pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
-        object["spec"]["nodeName"] = json!(self.node()?.name());
+        if object["spec"]["nodeName"].is_null() {
+            object["spec"]["nodeName"] = json!(self.node()?.name());
+        }
         self.apply(object).await.map(drop)
     }
 

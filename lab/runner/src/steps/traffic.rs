@@ -12,6 +12,7 @@ use cucumber::{then, when};
 use redirect::host::loopback;
 use redirect::ruleset::Family;
 
+use crate::steps::nodes;
 use crate::steps::world::{LabWorld, Sent};
 use crate::stop::{Step, Stop, expect_eq};
 use words::{Ending, How, Line};
@@ -22,11 +23,14 @@ const APP: (u32, u32) = (1000, 1000);
 /// The sources that the proxy uses towards its own app, so that rules can tell.
 const INBOUND_SOURCES: [&str; 2] = ["127.0.0.6", "::6"];
 
+/// Prefix of a service.
+const SERVICE: &str = "service \"";
+
 /// Prefix of an address that the sender has on `lo`.
 const OWN_ADDRESS: &str = "its address ";
 
 #[then(
-    regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|itself|its loopback address|its address [\d.]+) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
+    regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|service "[^"]+"|the host outside|itself|its loopback address|its address [\d.]+) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]
 async fn traffic(
     world: &mut LabWorld,
@@ -122,6 +126,10 @@ async fn destination(world: &mut LabWorld, line: &Line) -> Result<IpAddr, Stop> 
         own if own.starts_with(OWN_ADDRESS) => {
             return own.trim_start_matches(OWN_ADDRESS).parse().map_err(Stop::harness);
         }
+        "the host outside" => return nodes::outside(line.family()),
+        service if service.starts_with(SERVICE) => {
+            return nodes::address_of_service(world, service.trim_start_matches(SERVICE)).await;
+        }
         "itself" => &line.from.pod,
         other => other,
     };
@@ -177,7 +185,7 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
     if hops != wanted {
         return wrong(&format!("it passed {hops:?} and not {wanted:?}"));
     }
-    if port != line.port {
+    if port != port_behind(world, line).await? {
         return wrong(&format!("the app's port {port} answered and not {}", line.port));
     }
     originals(via, &destination)?;
@@ -190,6 +198,14 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
     if right { Ok(()) } else { wrong(&format!("the app saw {peer} as its client")) }
 }
 
+/// The app's port: a service may have another.
+async fn port_behind(world: &mut LabWorld, line: &Line) -> Result<u16, Stop> {
+    match line.to.strip_prefix(SERVICE) {
+        Some(service) => nodes::port_of_service(world, service.trim_matches('"')).await,
+        None => Ok(line.port),
+    }
+}
+
 /// Client address that an app must see.
 enum Client {
     /// The proxy in front of it.
@@ -199,6 +215,9 @@ enum Client {
 }
 
 async fn client_of_app(world: &mut LabWorld, line: &Line, hops: &[u16]) -> Result<Client, Stop> {
+    if line.to == "the host outside" && !world.node.pods_are_routed {
+        return Ok(Client::Sender(nodes::addresses(world, &line.from.pod).await?));
+    }
     let name = if line.to.starts_with('"') { line.to.trim_matches('"') } else { &line.from.pod };
     let caught_inbound = hops.last() == Some(&15006);
     if caught_inbound && !world.pod(name)?.is_tproxy() {
