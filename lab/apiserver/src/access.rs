@@ -52,14 +52,6 @@ impl Identity {
         }
     }
 
-    /// Pod that the token is bound to.
-    pub(crate) fn pod(&self) -> Option<&str> {
-        match self {
-            Self::Admin => None,
-            Self::Account { extra, .. } => extra.get(POD_NAME).map(String::as_str),
-        }
-    }
-
     pub(crate) fn groups(&self) -> Vec<String> {
         match self {
             Self::Admin => ["system:masters", "system:authenticated"].map(str::to_owned).to_vec(),

@@ -16,8 +16,6 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
-    /// Reads see the state before so many changes.
-    pub(crate) past: u64,
     pub(crate) warnings: Warnings,
     pub(crate) form: Form,
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use http::StatusCode;
 use http::request::Parts;
 use hyper::upgrade::OnUpgrade;
+use listen::Closing;
 
 use crate::answer::Reply;
 use crate::error::ApiError;
-use crate::exec::{self, Closed, Handshake};
+use crate::exec::{self, Handshake};
 use crate::kubelets::{ExecRequest, Kubelets, LogRequest};
 use crate::route::Query;
 use crate::shared::Shared;
@@ -25,7 +25,7 @@ impl Shared {
         let refused = |error: crate::kubelets::KubeletError| ApiError::BadRequest(error.to_string());
         let kubelets = self.reachable(&wanted.of.node)?;
         let lines = kubelets.logs(wanted).await.map_err(refused)?;
-        Ok(Reply::Text(lines.map(Ok).boxed()))
+        Ok(Reply::Text(lines))
     }
 
     pub(crate) fn exec(
@@ -42,9 +42,9 @@ impl Shared {
             || ApiError::BadRequest("a client in process has no connection to upgrade".to_owned());
         let upgrade = upgrade.ok_or_else(in_process)?;
         let kubelets = self.reachable(&wanted.of.node)?;
-        let closed = parts.extensions.get::<Closed>().cloned();
+        let closing = parts.extensions.get::<Closing>().cloned();
         let started = kubelets.exec(wanted.clone());
-        tokio::spawn(exec::session(upgrade, handshake.protocol, wanted, started, closed));
+        tokio::spawn(exec::session(upgrade, handshake.protocol, wanted, started, closing));
         Ok(Reply::Switch(handshake))
     }
 

@@ -112,13 +112,6 @@ pub enum ApiError {
     /// The server's own failure, or a kubelet's.
     #[error("Internal error occurred: {0}")]
     Internal(String),
-    /// Injected fault.
-    #[error("injected fault")]
-    Injected {
-        code: StatusCode,
-        /// Seconds of the `Retry-After` header.
-        retry_after: Option<u32>,
-    },
 }
 
 impl ApiError {
@@ -137,7 +130,7 @@ impl ApiError {
             Self::NoWatchProgress | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Policy { code, .. } | Self::Injected { code, .. } | Self::Webhook { code, .. } => *code,
+            Self::Policy { code, .. } | Self::Webhook { code, .. } => *code,
         }
     }
 
@@ -156,7 +149,6 @@ impl ApiError {
     #[must_use]
     pub fn retry_after(&self) -> Option<u32> {
         match self {
-            Self::Injected { retry_after, .. } => *retry_after,
             Self::TooLargeVersion { .. } => Some(1),
             _ => None,
         }

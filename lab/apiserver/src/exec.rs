@@ -12,9 +12,10 @@ use http::HeaderMap;
 use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use listen::Closing;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -39,10 +40,6 @@ const CHUNK: usize = 32 << 10;
 
 /// Output that waits for the client: a program that prints faster waits.
 const QUEUE: usize = 8;
-
-/// The server is closing.
-#[derive(Debug, Clone)]
-pub(crate) struct Closed(pub(crate) watch::Receiver<bool>);
 
 /// Handshake that is agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +84,13 @@ pub(crate) async fn session(
     protocol: &'static str,
     request: ExecRequest,
     started: impl Future<Output = Result<Exec, KubeletError>>,
-    closed: Option<Closed>,
+    closing: Option<Closing>,
 ) {
     let Ok(connection) = upgrade.await else { return };
     let socket = WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, None).await;
     let closing = async {
-        match closed {
-            Some(Closed(mut closed)) => drop(closed.wait_for(|closed| *closed).await),
+        match closing {
+            Some(closing) => closing.wait().await,
             None => std::future::pending().await,
         }
     };

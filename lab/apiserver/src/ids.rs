@@ -43,11 +43,6 @@ impl Ids {
         std::iter::repeat_with(&mut pick).take(5).collect()
     }
 
-    /// A number below a hundred.
-    pub(crate) fn percent(&mut self) -> u64 {
-        self.next() % 100
-    }
-
     /// A bearer token.
     pub(crate) fn token(&mut self) -> String {
         format!("lab-{:016x}{:016x}{:016x}", self.next(), self.next(), self.next())

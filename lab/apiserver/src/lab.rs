@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab's direct access to its API server: seed, read, wait, grant, inject faults. None of it is logged.
+//! The lab's direct access to its API server: seed, read, wait, grant. None of it is logged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::ApiServer;
 use crate::error::ApiError;
-use crate::faults::Faults;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
 use crate::rbac::Account;
@@ -120,11 +119,6 @@ impl ApiServer {
     /// Waits until at least `count` requests match (arrived, or answered if the filter looks at the code).
     pub async fn until_requests(&self, count: usize, mut filter: impl FnMut(&Logged) -> bool) {
         wait(self.shared.traffic(), || (self.count(&mut filter) >= count).then_some(())).await;
-    }
-
-    #[must_use]
-    pub fn faults(&self) -> &Faults {
-        self.shared.faults()
     }
 
     /// The administrator's token.

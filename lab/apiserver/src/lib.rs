@@ -18,8 +18,8 @@
 //! | `table` | objects as rows, for `kubectl get`: pure |
 //! | `call`, `operate`, `list`, `watch`, `answer`, `server`, `shared` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
-//! | [`faults`], [`log`] | what goes wrong on purpose, and what was asked |
-//! | `serve`, `tls` | sockets and certificates |
+//! | [`log`] | what was asked |
+//! | `tls` | certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
 
 pub mod access;
@@ -31,7 +31,6 @@ mod containers;
 mod discovery;
 pub mod error;
 mod exec;
-pub mod faults;
 mod ids;
 mod json_patch;
 pub mod kinds;
@@ -50,7 +49,6 @@ mod roles;
 pub mod route;
 mod scale;
 pub mod selector;
-mod serve;
 mod server;
 mod shared;
 pub mod store;
@@ -68,17 +66,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use k8s_openapi::jiff::Timestamp;
+use listen::{Answer, Handler};
+pub use listen::{ServeError, ServerHandle};
 
-pub use self::answer::Unanswered;
 pub use self::error::ApiError;
-pub use self::faults::{Connecting, Effect, Fault, FaultId, Faults, Odds};
 pub use self::lab::Changes;
 pub use self::log::Logged;
 pub use self::rbac::Account;
 pub use self::rbac::{Attributes, Grant, RoleId};
 pub use self::reads::{Gates, Read};
 pub use self::route::Verb;
-pub use self::serve::{ServeError, ServerHandle};
 pub use self::shared::Clock;
 pub use self::tls::TlsError;
 
@@ -168,23 +165,30 @@ impl ApiServer {
     /// A client in process, as the administrator. Must be called inside of a tokio runtime.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        self.client_as(None)
+        self.client_as(Some(Identity::Admin), None)
+    }
+
+    /// A client in process without credentials of its own: those of a request count, as over a socket. Must be called inside of a tokio
+    /// runtime.
+    #[must_use]
+    pub fn anonymous_client(&self) -> kube::Client {
+        self.client_as(None, None)
     }
 
     /// A client in process that sends a bearer token. Must be called inside of a tokio runtime.
     #[must_use]
     pub fn client_with_token(&self, token: &str) -> kube::Client {
-        self.client_as(Some(format!("Bearer {token}")))
+        self.client_as(None, Some(format!("Bearer {token}")))
     }
 
-    fn client_as(&self, authorization: Option<String>) -> kube::Client {
+    fn client_as(&self, default: Option<Identity>, authorization: Option<String>) -> kube::Client {
         let shared = Arc::clone(&self.shared);
         let authorization = authorization.and_then(|text| http::HeaderValue::try_from(text).ok());
         let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
             if let Some(value) = &authorization {
                 request.headers_mut().insert(http::header::AUTHORIZATION, value.clone());
             }
-            Arc::clone(&shared).answer(Some(Identity::Admin), request)
+            Arc::clone(&shared).answer(default.clone(), request)
         });
         kube::Client::new(service, "default")
     }
@@ -194,7 +198,7 @@ impl ApiServer {
     /// # Errors
     /// [`ServeError`] if the listener cannot be used.
     pub fn serve_tls(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
-        serve::serve(Arc::clone(&self.shared), listener, Some(Arc::clone(&self.authority.server)))
+        listen::serve(Socket(Arc::clone(&self.shared)), listener, Some(self.tls()))
     }
 
     /// The same without TLS.
@@ -202,7 +206,7 @@ impl ApiServer {
     /// # Errors
     /// [`ServeError`] if the listener cannot be used.
     pub fn serve_plain(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
-        serve::serve(Arc::clone(&self.shared), listener, None)
+        listen::serve(Socket(Arc::clone(&self.shared)), listener, None)
     }
 
     /// Those who answer for logs of containers and run programs in them. The first call counts.
@@ -221,6 +225,12 @@ impl ApiServer {
     /// [`TlsError`] if a name is malformed.
     pub fn issue_certificate(&self, names: &[String]) -> Result<(String, String), TlsError> {
         self.authority.issue_pem(names)
+    }
+
+    /// The server's side of TLS, for whoever stands before it under its names.
+    #[must_use]
+    pub fn tls(&self) -> Arc<rustls::ServerConfig> {
+        Arc::clone(&self.authority.server)
     }
 
     /// Certificate of the authority that signed the server's.
@@ -244,5 +254,15 @@ impl ApiServer {
             &token,
             &Names { cluster: "cnilab", user: "admin", context: "cnilab" },
         )
+    }
+}
+
+/// The server on a socket: without a token nobody is anybody.
+#[derive(Clone)]
+struct Socket(Arc<Shared>);
+
+impl Handler for Socket {
+    fn answer(self, request: http::Request<hyper::body::Incoming>) -> Answer {
+        Box::pin(async move { Ok(self.0.answer(None, request).await.unwrap_or_else(|never| match never {})) })
     }
 }

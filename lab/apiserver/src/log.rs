@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every request in the order of arrival, for assertions and for evidence. Bounded: what was dropped is counted.
+//! Every request in the order of arrival, with what only the server knows of it: who answered a read, which grant was missing. What features
+//! assert of requests is in the record of the front, which stands before any server. Bounded: what was dropped is counted.
 
 use std::collections::VecDeque;
-
-use k8s_openapi::jiff::Timestamp;
 
 use crate::rbac::Grant;
 use crate::reads::Read;
@@ -13,8 +12,6 @@ use crate::route::Verb;
 pub struct Logged {
     /// Sequence number of its arrival, from 0.
     pub order: u64,
-    /// Arrival, by the API server's clock.
-    pub at: Timestamp,
     pub verb: Verb,
     pub path: String,
     /// The resource with its group and subresource, as in [`Grant::new`]; `None` for other paths.
@@ -24,18 +21,12 @@ pub struct Logged {
     pub query: Option<String>,
     /// User (`system:anonymous` without valid credentials).
     pub user: String,
-    /// Pod that the sender's token is bound to, by name.
-    pub pod: Option<String>,
     /// Backend of the read; `None` for other verbs, and for rejected requests.
     pub read: Option<Read>,
-    /// Of a watch that asks for all objects first: whether they were told by now.
-    pub told_initial: Option<bool>,
-    /// The code that it was answered with; `None` while it has no answer, and for ever if its connection was dropped.
+    /// The code that it was answered with; `None` while it has no answer.
     pub code: Option<u16>,
     /// The smallest grant that would have allowed it, if it was denied for want of one.
     pub missing: Option<Grant>,
-    /// Message of a denial: by RBAC, or by a policy.
-    pub denied: Option<String>,
 }
 
 #[derive(Debug)]
@@ -70,16 +61,8 @@ impl Log {
         self.edit(order, |entry| entry.read = read);
     }
 
-    pub(crate) fn told_initial(&mut self, order: u64) {
-        self.edit(order, |entry| entry.told_initial = Some(true));
-    }
-
     pub(crate) fn missing(&mut self, order: u64, missing: Grant) {
         self.edit(order, |entry| entry.missing = Some(missing));
-    }
-
-    pub(crate) fn denied(&mut self, order: u64, why: String) {
-        self.edit(order, |entry| entry.denied = Some(why));
     }
 
     fn edit(&mut self, order: u64, change: impl FnOnce(&mut Logged)) {

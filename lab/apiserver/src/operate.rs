@@ -85,9 +85,6 @@ pub(crate) fn operate(
     access: &mut Access,
     now: Timestamp,
 ) -> Handled {
-    if call.past > 0 && matches!(call.verb, Verb::Get | Verb::List) {
-        return on_resource(call, target, &mut store.before(call.past), access, now);
-    }
     if call.is_dry_run() {
         return on_resource(call, target, &mut store.clone(), access, now);
     }

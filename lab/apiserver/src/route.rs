@@ -1,70 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parser of requests: verb, target and parameters, from method, path and query. No state.
 
-use std::fmt;
-
+pub use cluster::Verb;
 use http::{Method, Uri};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
+use crate::selector::exact_name;
 use crate::store::Collection;
 
 /// Path of `SelfSubjectAccessReview`.
 pub(crate) const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-/// Its name for faults and the log.
+/// Its name in the log.
 pub(crate) const REVIEWS: &str = "selfsubjectaccessreviews.authorization.k8s.io";
 
-/// Verb, in the words of RBAC and of audit logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-    DeleteCollection,
-}
-
-impl Verb {
-    pub const ALL: [Self; 8] = [
-        Self::Get,
-        Self::List,
-        Self::Watch,
-        Self::Create,
-        Self::Update,
-        Self::Patch,
-        Self::Delete,
-        Self::DeleteCollection,
-    ];
-
-    fn of(method: &Method, shape: Shape) -> Self {
-        match (method.as_str(), shape) {
-            (_, Shape::Watch) => Self::Watch,
-            ("POST", _) => Self::Create,
-            ("PUT", _) => Self::Update,
-            ("PATCH", _) => Self::Patch,
-            ("DELETE", Shape::Collection) => Self::DeleteCollection,
-            ("DELETE", _) => Self::Delete,
-            (_, Shape::Collection) => Self::List,
-            _ => Self::Get,
-        }
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        })
+fn verb(method: &Method, shape: Shape) -> Verb {
+    match (method.as_str(), shape) {
+        (_, Shape::Watch) => Verb::Watch,
+        ("POST", _) => Verb::Create,
+        ("PUT", _) => Verb::Update,
+        ("PATCH", _) => Verb::Patch,
+        ("DELETE", Shape::Collection) => Verb::DeleteCollection,
+        ("DELETE", _) => Verb::Delete,
+        (_, Shape::Collection) => Verb::List,
+        _ => Verb::Get,
     }
 }
 
@@ -105,7 +64,21 @@ impl Route {
             Target::Resource { name: None, .. } => Shape::Collection,
             _ => Shape::Object,
         };
-        Self { verb: Verb::of(method, shape), target }
+        Self { verb: verb(method, shape), target }
+    }
+
+    /// The resource as in [`crate::Grant::new`], and the object; of a list or a watch, the name that its field selector asks for.
+    pub(crate) fn named(&self, query: &Query) -> (Option<String>, Option<String>) {
+        match &self.target {
+            Target::Resource { collection, name, subresource } => {
+                let sub = subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
+                let selected = query.get("fieldSelector").and_then(exact_name);
+                let name = name.clone().or_else(|| selected.map(str::to_owned));
+                (Some(format!("{}{sub}", collection.kind.qualified())), name)
+            }
+            Target::Review => (Some(REVIEWS.to_owned()), None),
+            Target::Path | Target::Nothing => (None, None),
+        }
     }
 }
 

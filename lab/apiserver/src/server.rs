@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From an HTTP request to its answer: who asks, the log, the faults, whether it is allowed, and then the store. The same
+//! From an HTTP request to its answer: who asks, the log, whether it is allowed, and then the store. The same
 //! for a request over a socket and for one in process.
 
+use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
@@ -10,14 +11,14 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
+use listen::{Body, BoxError};
 use serde_json::{Value, json};
 
 use crate::access::Identity;
-use crate::answer::{self, Body, BoxError, Reply, Unanswered};
+use crate::answer::{self, Reply};
 use crate::call::{Call, Warnings};
 use crate::discovery;
 use crate::error::ApiError;
-use crate::faults::{Effect, RequestInfo};
 use crate::kinds;
 use crate::log::Logged;
 use crate::operate::operate;
@@ -37,7 +38,7 @@ impl Shared {
         self: Arc<Self>,
         default: Option<Identity>,
         request: Request<B>,
-    ) -> Result<Response<Body>, Unanswered>
+    ) -> Result<Response<Body>, Infallible>
     where
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
@@ -47,36 +48,11 @@ impl Shared {
         let query = Query::of(&parts.uri);
         let route = Route::of(&parts.method, parts.uri.path(), &query);
         let who = self.identify(default, &parts.headers);
-        let asked = RequestInfo::of(&parts, &route, &query, who.as_ref().ok());
-        let order = self.arrived(&parts, &asked);
-        let (holds, fate) = self.faults().meet(&asked, self.now());
-        for hold in holds {
-            hold.wait().await;
-        }
-        let past = match fate {
-            Some(Effect::Past(changes)) => changes,
-            _ => 0,
-        };
+        let order = self.arrived(&parts, &route, &query, who.as_ref().ok());
         let warnings = Warnings::default();
         let told = Arc::clone(&warnings);
-        let reply = async || {
-            let arrived = Arrived { order, past, who, asked, route, query, upgrade, warnings };
-            let reply = self.reply(arrived, &parts, body).await;
-            if let Err(error @ (ApiError::Denied { .. } | ApiError::Policy { .. })) = &reply {
-                self.log().denied(order, error.to_string());
-            }
-            reply
-        };
-        let mut response = match fate {
-            Some(Effect::Drop) => return Err(Unanswered::Dropped),
-            Some(Effect::Garbage) => answer::whole(StatusCode::OK, b"<html>\xff not JSON".to_vec()),
-            Some(Effect::Answer { code, retry_after }) => {
-                answer::failure(&ApiError::Injected { code, retry_after })
-            }
-            Some(Effect::Truncate) => answer::truncated(reply().await),
-            Some(Effect::Drip { bytes, every }) => answer::dripping(reply().await, bytes, every),
-            _ => answer::answer(reply().await),
-        };
+        let arrived = Arrived { order, who, route, query, upgrade, warnings };
+        let mut response = answer::answer(self.reply(arrived, &parts, body).await);
         answer::warn(&mut response, &told.lock().unwrap_or_else(PoisonError::into_inner));
         self.log().answered(order, response.status().as_u16());
         self.moved();
@@ -90,22 +66,19 @@ impl Shared {
         state.access.identify(token.ok_or(ApiError::Unauthorized)?.trim(), &state.store, self.now())
     }
 
-    fn arrived(&self, parts: &Parts, asked: &RequestInfo) -> u64 {
+    fn arrived(&self, parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> u64 {
+        let (resource, name) = route.named(query);
         let order = self.log().arrived(Logged {
             order: 0,
-            at: self.now(),
-            verb: asked.verb,
+            verb: route.verb,
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().map(str::to_owned),
-            resource: asked.resource.clone(),
-            name: asked.name.clone(),
-            user: asked.user.clone(),
-            pod: asked.pod.clone(),
+            resource,
+            name,
+            user: who.map_or_else(|| "system:anonymous".to_owned(), Identity::user),
             read: None,
-            told_initial: asked.is_streamed_list.then_some(false),
             code: None,
             missing: None,
-            denied: None,
         });
         self.moved();
         order
@@ -129,8 +102,9 @@ impl Shared {
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
     {
-        let Arrived { order, past, who, asked, route, query, upgrade, warnings } = arrived;
-        if let Some(reply) = public(&asked.path) {
+        let Arrived { order, who, route, query, upgrade, warnings } = arrived;
+        let path = parts.uri.path();
+        if let Some(reply) = public(path) {
             return Ok(reply);
         }
         let who = who?;
@@ -146,7 +120,7 @@ impl Shared {
             let found = Some(&route.target).filter(|target| **target == Target::Path);
             let store = &self.lock().store;
             let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
-            let body = found.and_then(|_| discovery::discovery(&asked.path, &served));
+            let body = found.and_then(|_| discovery::discovery(path, &served));
             let body = body.ok_or(ApiError::NoSuchPath)?;
             return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
         };
@@ -166,9 +140,9 @@ impl Shared {
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let content_type = content_type.to_owned();
         let form = Form::of(&parts.headers, &query);
-        let call = Call { who, verb: route.verb, query, content_type, body, past, form, warnings };
+        let call = Call { who, verb: route.verb, query, content_type, body, form, warnings };
         if route.verb == Verb::Watch {
-            return Ok(Reply::Watch(crate::watch::watch(self, collection, &call, asked, order)?));
+            return Ok(Reply::Watch(crate::watch::watch(self, collection, &call)?));
         }
         let kind = collection.kind;
         let (call, target) = self.through_webhooks(call, route.target).await?;
@@ -187,13 +161,10 @@ where
     Ok(Limited::new(body, BODY_LIMIT).collect().await.map_err(|_| ApiError::TooLarge)?.to_bytes())
 }
 
-/// A request that has passed its faults.
+/// A request that is in the log.
 struct Arrived {
     order: u64,
-    /// Served from the state before so many changes.
-    past: u64,
     who: Result<Identity, ApiError>,
-    asked: RequestInfo,
     route: Route,
     query: Query,
     /// The connection, if it can be upgraded.

@@ -9,7 +9,6 @@ use tokio::sync::watch;
 
 use crate::ServerOptions;
 use crate::access::Access;
-use crate::faults::Faults;
 use crate::kubelets::Kubelets;
 use crate::log::Log;
 use crate::network::Network;
@@ -33,7 +32,6 @@ pub(crate) struct Shared {
     revision: watch::Sender<u64>,
     /// Counts arrivals and responses.
     requests: watch::Sender<u64>,
-    faults: Faults,
     clock: Clock,
     bookmark_every: Duration,
     deletion_lag: Duration,
@@ -48,7 +46,6 @@ impl Shared {
             state: Mutex::new(state),
             log: Mutex::new(Log::new(options.log)),
             requests: watch::Sender::new(0),
-            faults: Faults::default(),
             clock: options.clock,
             bookmark_every: options.bookmark_every,
             deletion_lag: options.deletion_lag,
@@ -63,10 +60,6 @@ impl Shared {
 
     pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn faults(&self) -> &Faults {
-        &self.faults
     }
 
     pub(crate) fn bookmark_every(&self) -> Duration {
@@ -93,12 +86,6 @@ impl Shared {
     /// Changes whenever a request arrives or is answered.
     pub(crate) fn traffic(&self) -> watch::Receiver<u64> {
         self.requests.subscribe()
-    }
-
-    /// A watch has sent all its initial events.
-    pub(crate) fn told_initial(&self, order: u64) {
-        self.log().told_initial(order);
-        self.moved();
     }
 
     /// Changes the state, then wakes its waiters.

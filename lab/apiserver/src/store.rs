@@ -206,16 +206,6 @@ impl Store {
         })
     }
 
-    /// State before so many changes, or the oldest known.
-    pub(crate) fn before(&self, changes: u64) -> Self {
-        self.as_of(self.revision_before(self.revision, changes)).unwrap_or_else(|_| self.clone())
-    }
-
-    /// The resource version so many changes before another, if that is still known.
-    pub(crate) fn revision_before(&self, revision: u64, changes: u64) -> u64 {
-        revision.saturating_sub(changes).max(self.forgotten)
-    }
-
     /// The changes after a resource version, oldest first.
     ///
     /// # Errors

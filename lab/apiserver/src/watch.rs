@@ -14,10 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::answer::{Lines, Unanswered};
+use crate::answer::Lines;
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::faults::{Effect, FaultId, RequestInfo};
 use crate::kinds::Kind;
 use crate::selector::Selector;
 use crate::shared::Shared;
@@ -36,33 +35,19 @@ struct Watch {
     /// Lines that are due.
     first: VecDeque<Vec<u8>>,
     changed: watch::Receiver<u64>,
-    /// Request, for faults.
-    asked: RequestInfo,
-    faults: watch::Receiver<u64>,
-    /// Number of events and bookmarks sent.
-    sent: u64,
-    silenced: Option<FaultId>,
     ends: Instant,
     /// Time of the next bookmark, if requested.
     bookmark: Option<Instant>,
     ended: bool,
     sheet: Sheet,
-    /// Its number in the log, until all objects are told that were there when it began.
-    initial: Option<u64>,
 }
 
 /// Body of a watch's response.
-pub(crate) fn watch(
-    shared: &Arc<Shared>,
-    collection: &Collection,
-    call: &Call,
-    what: RequestInfo,
-    order: u64,
-) -> Result<Lines, ApiError> {
+pub(crate) fn watch(shared: &Arc<Shared>, collection: &Collection, call: &Call) -> Result<Lines, ApiError> {
     let selector = call.selector(collection)?;
     if shared.lock().gates.refuses_streamed_list(call.verb, &call.query) {
         let refusal = line("ERROR", &ApiError::NoWatchProgress.status());
-        return Ok(futures::stream::iter([Ok(refusal.into())]).boxed());
+        return Ok(futures::stream::iter([refusal.into()]).boxed());
     }
     let asked = call.query.number("resourceVersion")?.filter(|asked| *asked != 0);
     let initial = call.query.is_true("sendInitialEvents");
@@ -76,15 +61,10 @@ pub(crate) fn watch(
         cursor: asked.unwrap_or(0),
         first: VecDeque::new(),
         changed: shared.revisions(),
-        asked: what,
-        faults: shared.faults().changes(),
-        sent: 0,
-        silenced: None,
         ends: now + Duration::from_secs(limit),
         bookmark: bookmarks.then(|| now + shared.bookmark_every()),
         ended: false,
         sheet: Sheet { kind: collection.kind, form: call.form, has_columns: false },
-        initial: None,
     };
     let newest = shared.lock().store.revision();
     if initial && watch.cursor > newest {
@@ -95,13 +75,9 @@ pub(crate) fn watch(
     } else if asked.is_none() {
         watch.cursor = newest;
     }
-    if call.past > 0 {
-        watch.cursor = shared.lock().store.revision_before(watch.cursor, call.past);
-    }
     if initial && bookmarks {
         let end = watch.bookmark_line(json!({"k8s.io/initial-events-end": "true"}));
         watch.first.push_back(end);
-        watch.initial = Some(order);
     }
     Ok(futures::stream::unfold(watch, |mut watch| async { watch.next().await.map(|line| (line, watch)) })
         .boxed())
@@ -118,43 +94,17 @@ impl Watch {
         }
     }
 
-    async fn next(&mut self) -> Option<Result<Bytes, Unanswered>> {
+    async fn next(&mut self) -> Option<Bytes> {
         while !self.ended {
             self.changed.borrow_and_update();
-            self.faults.borrow_and_update();
-            match self.fault() {
-                Some((id, Effect::Silence)) => {
-                    self.silenced = Some(id);
-                    // An error means that the server is gone, and its connections with it.
-                    self.faults.changed().await.ok()?;
-                    continue;
-                }
-                Some((_, Effect::ErrorEvent(code))) => {
-                    self.ended = true;
-                    let error = ApiError::Injected { code, retry_after: None };
-                    return Some(Ok(line("ERROR", &error.status()).into()));
-                }
-                Some(_) => {
-                    self.ended = true;
-                    return Some(Err(Unanswered::Truncated));
-                }
-                None => self.silenced = None,
-            }
             if let Some(line) = self.due() {
-                self.sent += 1;
-                return Some(Ok(line.into()));
+                return Some(line.into());
             }
             if let Some(bookmark) = self.wait().await? {
-                self.sent += 1;
-                return Some(Ok(bookmark.into()));
+                return Some(bookmark.into());
             }
         }
         None
-    }
-
-    fn fault(&self) -> Option<(FaultId, Effect)> {
-        let now = self.shared.now();
-        self.shared.faults().on_stream(&self.asked, self.sent, self.silenced, now)
     }
 
     /// Waits until something may have happened, or a bookmark is due. `None` if the server is gone.
@@ -162,7 +112,6 @@ impl Watch {
         let wake = self.bookmark.map_or(self.ends, |due| due.min(self.ends));
         tokio::select! {
             moved = self.changed.changed() => moved.ok().map(|()| None),
-            moved = self.faults.changed() => moved.ok().map(|()| None),
             () = tokio::time::sleep_until(wake) => {
                 self.ended = Instant::now() >= self.ends;
                 let marked = self.bookmark.is_some();
@@ -175,9 +124,6 @@ impl Watch {
     /// Next line that can be sent now.
     fn due(&mut self) -> Option<Vec<u8>> {
         if self.first.is_empty() {
-            if let Some(order) = self.initial.take() {
-                self.shared.told_initial(order);
-            }
             self.gather();
         }
         self.first.pop_front()

@@ -3,11 +3,12 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`hand`] how the lab's process on a
-//! node is spoken to, [`kubelet`] what only the lab's own kubelet can be asked for.
+//! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`front`] what the API server is asked and
+//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`kubelet`] what only the lab's own kubelet can be asked for.
 
 #![warn(missing_docs)]
 
+pub mod front;
 pub mod hand;
 pub mod kubelet;
 pub mod network;
@@ -23,6 +24,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
 pub use kubelet::Kubelet;
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use profile::RuntimeProfile;
@@ -193,9 +195,11 @@ pub trait Cluster: Send + Sync {
     /// Follows what happens from now on.
     async fn news(&self) -> Result<Box<dyn News>, LabError>;
 
-    /// Requests that the API server got since the start, as `VERB /path`, in order. What the lab itself asks for (its
-    /// kubelet, its steps) is not among them.
-    fn api_requests(&self) -> Vec<String>;
+    /// What stands between the API server and the nodes.
+    fn front(&self) -> Result<&dyn Front, LabError> {
+        let what = "put anybody between the API server and its nodes".to_owned();
+        Err(LabError::Unsupported { tier: self.tier(), what })
+    }
 
     /// Output of all containers on the nodes, `namespace/pod container: line`, without those of deleted pods.
     fn logs(&self) -> Vec<String> {

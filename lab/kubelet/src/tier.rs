@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Account, ApiServer, Grant, ServerHandle, Verb};
+use apiserver::{Account, ApiServer, Grant, Verb};
 use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use front::{Proxy, Upstream};
 use futures::future::join_all;
+use listen::ServerHandle;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -39,11 +41,13 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct NetnsCluster {
     api: ApiServer,
+    /// What nodes and pods reach as the API server.
+    pub(crate) front: Proxy,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) options: ClusterOptions,
     controllers: [JoinHandle<()>; 4],
     wire: Option<Arc<Wire>>,
-    /// The API's sockets; closed on drop.
+    /// The front's sockets; closed on drop.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
 }
@@ -59,6 +63,7 @@ impl NetnsCluster {
         server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
         let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
         let token = seed(&api, options.installed)?;
+        let front = Proxy::new(Upstream::new(api.anonymous_client(), api.client()));
         let wire = wired(&options).await?;
         let mut nodes = Vec::new();
         let mut served = Vec::new();
@@ -70,7 +75,7 @@ impl NetnsCluster {
             }
             for address in addresses(options.installed, number) {
                 let listener = netns::listen(node.netns.path(), address).await?;
-                let handle = api.serve_tls(listener);
+                let handle = front.serve(listener, Some(api.tls()));
                 served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
             }
             if options.installed == Installed::ByLab {
@@ -98,10 +103,10 @@ impl NetnsCluster {
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
-        Ok(Self { api, nodes, options, controllers, wire, served })
+        Ok(Self { api, front, nodes, options, controllers, wire, served })
     }
 
-    /// The API: for faults, waits and looks that no [`cluster::Cluster`] has.
+    /// The API: for waits and looks that no [`cluster::Cluster`] has.
     #[must_use]
     pub fn api(&self) -> &ApiServer {
         &self.api

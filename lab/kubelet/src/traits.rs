@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Kernel, Kubelet, LabError, News, Node,
-    NodePaths, PodName, PodStart, RuntimeCall, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Front, Kernel, Kubelet, LabError, News,
+    Node, NodePaths, PodName, PodStart, RuntimeCall, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -68,7 +68,7 @@ impl Cluster for NetnsCluster {
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
-        Ok(Box::new(Heard { objects: self.api().revisions() }))
+        Ok(Box::new(Heard { objects: self.api().revisions(), requests: self.front.traffic() }))
     }
 
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
@@ -83,11 +83,8 @@ impl Cluster for NetnsCluster {
         Ok(self.asked_for(pod, port, path).await?)
     }
 
-    fn api_requests(&self) -> Vec<String> {
-        let requests = self.api().requests().into_iter().filter(|request| request.user != "system:admin");
-        requests
-            .map(|request| format!("{} {}", request.verb.to_string().to_uppercase(), request.path))
-            .collect()
+    fn front(&self) -> Result<&dyn Front, LabError> {
+        Ok(&self.front)
     }
 
     fn logs(&self) -> Vec<String> {
@@ -189,12 +186,18 @@ impl Node for NetnsNode {
 /// Changes of objects.
 struct Heard {
     objects: watch::Receiver<u64>,
+    /// At the front.
+    requests: watch::Receiver<u64>,
 }
 
 #[async_trait]
 impl News for Heard {
     async fn next(&mut self) {
-        if self.objects.changed().await.is_err() {
+        let moved = tokio::select! {
+            moved = self.objects.changed() => moved,
+            moved = self.requests.changed() => moved,
+        };
+        if moved.is_err() {
             // The API server is gone, and nothing happens any more.
             std::future::pending::<()>().await;
         }

@@ -151,11 +151,6 @@ impl Cluster for RemoteCluster {
             deadline: self.session().options.deadline,
         }))
     }
-
-    /// Nobody records them: no proxy can be put in front of a server that is not ours.
-    fn api_requests(&self) -> Vec<String> {
-        Vec::new()
-    }
 }
 
 /// The node that a run uses.

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::ledger::Extra;
 use crate::steps::backend::taken;
+use crate::steps::faults::described;
 use crate::steps::taint::controller;
 use crate::steps::world::{Lab, LabWorld};
 
@@ -47,7 +48,7 @@ pub async fn conclude(
 fn denied(world: &LabWorld) -> Option<String> {
     let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(cluster::plugin_user);
     let controller = world.taints.controllers.has_charts_rights().then(|| controller::account().user());
-    let requests = world.cluster.as_deref()?.embedded().ok()?.api().requests();
+    let requests = world.cluster.as_deref()?.front().ok()?.requests();
     let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);
     let denied = requests.into_iter().filter(|one| theirs(&one.user)).find_map(|one| one.denied)?;
     Some(format!("who runs with the chart's rights was denied something: {denied}"))
@@ -76,7 +77,8 @@ async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> 
     let mut files = vec![("traffic.json", json(&world.traffic)), ("objects.json", json(&world.objects))];
     if let Some(tier) = world.cluster.as_deref() {
         let cluster: &dyn Cluster = &**tier;
-        files.push(("api.log", cluster.api_requests().join("\n") + "\n"));
+        let requests = cluster.front().map(cluster::Front::requests).unwrap_or_default();
+        files.push(("api.log", requests.iter().map(|one| described(one) + "\n").collect()));
         let calls: Vec<_> = cluster.nodes().into_iter().flat_map(calls_of).collect();
         files.push(("cni-calls.txt", calls_text(&calls)));
         let asked: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::agent_requests).collect();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`; only faults of the
-//! API server have no trait, because no other tier could be asked for them.
+//! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`.
 
 mod standing;
 
@@ -11,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use apiserver::{Fault, Faults};
-use cluster::{AgentStandIn, Cluster, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile};
+use cluster::{AgentStandIn, Cluster, Fault, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile};
 use kubelet::options::Leaving;
 pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
@@ -193,7 +191,7 @@ impl Deref for Tier {
 }
 
 impl Tier {
-    /// The embedded cluster, for what only it can do: faults and the record of its API server, a hand on its kubelet.
+    /// The embedded cluster, for what only it can do: a hand on its API server and its kubelet.
     ///
     /// # Errors
     /// The cluster is somebody else's.
@@ -295,21 +293,13 @@ impl Tier {
         })
     }
 
-    /// Lets something go wrong for the plugin's requests; the lab's own are left alone.
+    /// Lets something go wrong for the requests of agent and plugin alone.
     ///
     /// # Errors
-    /// Nothing stands between the plugin and its API server.
+    /// Nobody stands between the plugin and its API server.
     pub fn add_fault(&self, fault: Fault) -> Result<(), LabError> {
-        self.faults()?.add(Fault { user: Some(cluster::plugin_user()), ..fault });
+        self.front()?.add(Fault { user: Some(cluster::plugin_user()), ..fault });
         Ok(())
-    }
-
-    /// Faults of the API server.
-    ///
-    /// # Errors
-    /// The cluster is somebody else's.
-    pub fn faults(&self) -> Result<&Faults, LabError> {
-        Ok(self.embedded()?.api().faults())
     }
 
     /// Creates a pod for the node and waits for the end of its start.

@@ -4,9 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod access;
-mod agents;
 mod common;
-mod faulty;
 mod objects;
 mod policies;
 mod roles;

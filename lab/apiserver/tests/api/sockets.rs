@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Over real sockets, with a blocking HTTPS client as a CNI plugin has it: TLS, tokens, faults, stopping.
+//! Over real sockets, with a blocking HTTPS client as a CNI plugin has it: TLS, tokens, stopping.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::common::{World, pod, soon};
-use apiserver::{ApiServer, Effect, Fault, ServerHandle, Verb};
+use apiserver::{ApiServer, Verb};
 use base64::Engine as _;
-use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
+use listen::ServerHandle;
 use serde_json::Value;
 
 const CART: &str = "/api/v1/namespaces/shop/pods/cart";
@@ -88,119 +87,6 @@ async fn a_client_that_does_not_trust_the_authority_is_not_served() {
     let refused = tokio::task::spawn_blocking(move || stranger.get(&url).call());
     assert!(soon(refused).await.unwrap().is_err());
     assert_eq!(wire.world.server.requests().len(), 0);
-}
-
-#[tokio::test]
-async fn an_answer_can_be_any_code_for_the_first_requests() {
-    let wire = Wire::tls();
-    let faults = wire.world.server.faults();
-    for code in [401, 403, 404, 500, 503] {
-        let effect = Effect::answer(StatusCode::from_u16(code).unwrap());
-        faults.add(Fault::on(Verb::Get, "/api/v1/namespaces/shop", effect).first(1));
-        let (seen, _, body) = wire.get(CART).await.unwrap();
-        assert_eq!((seen, &body.parse::<Value>().unwrap()["code"]), (code, &code.into()));
-    }
-    let busy = Effect::Answer { code: StatusCode::TOO_MANY_REQUESTS, retry_after: Some(7) };
-    let fault = faults.add(Fault::on(Verb::Get, CART, busy).first(2));
-    for expected in [(429, Some("7".to_owned())), (429, Some("7".to_owned())), (200, None)] {
-        let (code, retry, _) = wire.get(CART).await.unwrap();
-        assert_eq!((code, retry), expected);
-    }
-    assert_eq!(faults.hits(fault), 2);
-}
-
-#[tokio::test]
-async fn a_fault_meets_only_its_verb_path_and_user() {
-    let wire = Wire::tls();
-    let faults = wire.world.server.faults();
-    let effect = Effect::answer(StatusCode::INTERNAL_SERVER_ERROR);
-    faults.add(Fault::on(Verb::List, "/", effect));
-    faults.add(Fault::on(Verb::Get, "/api/v1/nodes", effect));
-    faults.add(Fault { user: Some("system:anonymous".into()), ..Fault::on(Verb::Get, "/", effect) });
-    assert_eq!(wire.get(CART).await.unwrap().0, 200);
-    assert_eq!(wire.get("/api/v1/pods").await.unwrap().0, 500);
-    faults.clear();
-    assert_eq!(wire.get("/api/v1/pods").await.unwrap().0, 200);
-}
-
-#[tokio::test]
-async fn a_dropped_connection_gives_no_byte_of_an_answer() {
-    let world = World::new();
-    let handle = world.server.serve_plain(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
-    world.server.faults().add(Fault::on(Verb::Get, "/version", Effect::Drop).first(1));
-    let address = handle.address();
-    let ask = async || {
-        let call = tokio::task::spawn_blocking(move || {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            stream.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).map(|_| answer)
-        });
-        soon(call).await.unwrap().unwrap()
-    };
-    assert_eq!(ask().await, b"");
-    assert!(ask().await.starts_with(b"HTTP/1.1 200"));
-    let codes: Vec<_> = world.server.requests().iter().map(|logged| logged.code).collect();
-    assert_eq!(codes, [None, Some(200)]);
-}
-
-#[tokio::test]
-async fn drops_garbage_and_truncation_are_seen_by_a_tls_client() {
-    let wire = Wire::tls();
-    let faults = wire.world.server.faults();
-    let dropped = faults.add(Fault::on(Verb::Get, CART, Effect::Drop));
-    assert!(wire.get(CART).await.is_err());
-    faults.remove(dropped);
-    let garbage = faults.add(Fault::on(Verb::Get, CART, Effect::Garbage));
-    let bytes = wire.get(CART).await;
-    assert!(
-        bytes.is_err() || bytes.is_ok_and(|(code, _, body)| code == 200 && body.parse::<Value>().is_err())
-    );
-    faults.remove(garbage);
-    let whole = wire.get(CART).await.unwrap().2.len();
-    faults.add(Fault::on(Verb::Get, CART, Effect::Truncate).first(1));
-    let (agent, url, token) = (wire.agent.clone(), wire.url(CART), wire.world.server.admin_token());
-    let call = tokio::task::spawn_blocking(move || {
-        let answer = agent.get(&url).header("Authorization", format!("Bearer {token}")).call().unwrap();
-        let length: usize = answer.headers()["content-length"].to_str().unwrap().parse().unwrap();
-        let mut body = Vec::new();
-        let end = answer.into_body().into_reader().read_to_end(&mut body);
-        (length, body.len(), end.is_err())
-    });
-    assert_eq!(soon(call).await.unwrap(), (whole, whole / 2, true));
-    assert_eq!(wire.get(CART).await.unwrap().0, 200);
-}
-
-#[tokio::test]
-async fn a_held_request_goes_on_when_released() {
-    let wire = Wire::tls();
-    let server = &wire.world.server;
-    let hold = server.faults().add(Fault::on(Verb::Get, CART, Effect::Hold(None)));
-    let held = wire.get(CART);
-    let release = async {
-        server.until_requests(1, |logged| logged.path == CART).await;
-        assert_eq!(server.requests()[0].code, None, "it has arrived and has no answer yet");
-        server.faults().release(hold);
-    };
-    let (answer, ()) = tokio::join!(held, soon(release));
-    assert_eq!(answer.unwrap().0, 200);
-    assert_eq!(server.requests()[0].code, Some(200));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hold_with_a_limit_then_a_failure_is_a_slow_failure() {
-    let world = World::new();
-    let faults = world.server.faults();
-    faults.add(Fault::on(Verb::Get, "/", Effect::Hold(Some(Duration::from_secs(5)))));
-    faults.add(Fault::on(Verb::Get, "/", Effect::answer(StatusCode::SERVICE_UNAVAILABLE)));
-    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
-    let start = tokio::time::Instant::now();
-    assert_eq!(crate::common::refusal(pods.get("cart").await), (503, "ServiceUnavailable".into()));
-    assert_eq!(start.elapsed().as_secs(), 5);
-    faults.clear();
-    faults.add(Fault::on(Verb::Get, "/", Effect::Drop));
-    assert!(matches!(pods.get("cart").await, Err(kube::Error::Service(_))));
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apiserver::{Connecting, Effect, Fault, Gates, Logged, Read, Verb};
-use cluster::AgentStandIn;
+use apiserver::{Gates, Read};
+use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Verb};
 use cucumber::{given, then, when};
 
 use crate::steps::agent::{bare, eventually};
@@ -55,10 +55,7 @@ fn meant(words: &str) -> (&str, &'static str) {
 fn effect(words: &str) -> Result<Effect, Stop> {
     let unknown = || Stop::harness(format!("{words:?} is nothing that can go wrong"));
     let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let code = |code: &u64| {
-        let code = u16::try_from(*code).ok().and_then(|code| http::StatusCode::from_u16(code).ok());
-        code.ok_or_else(unknown)
-    };
+    let code = |code: &u64| u16::try_from(*code).map_err(|_| unknown());
     let plain: Vec<&str> = words.split(' ').filter(|word| word.parse::<u64>().is_err()).collect();
     Ok(match (plain.join(" ").as_str(), numbers.as_slice()) {
         ("hangs", []) => Effect::Hold(None),
@@ -134,7 +131,7 @@ async fn connections(world: &mut LabWorld, words: String) -> Step {
         "resets handshakes" => Connecting::ResetHandshake,
         _ => Connecting::Hang,
     };
-    world.cluster().await?.faults()?.connections(effect, None);
+    world.cluster().await?.front()?.connections(effect, None);
     Ok(())
 }
 
@@ -146,25 +143,31 @@ async fn add(world: &mut LabWorld, words: &str, times: Option<u32>) -> Step {
 
 #[when("the API server is well again")]
 async fn well(world: &mut LabWorld) -> Step {
-    world.cluster().await?.faults()?.clear();
+    world.cluster().await?.front()?.clear();
     Ok(())
 }
 
-async fn requests(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
-    let mut requests = world.cluster().await?.api_requests();
-    requests.retain(|request| request.contains(PODS));
-    Ok(requests)
+async fn requests(world: &mut LabWorld, path: &str) -> Result<Vec<String>, Stop> {
+    let requests = world.cluster().await?.front()?.requests();
+    Ok(requests.iter().filter(|one| one.path.starts_with(path)).map(described).collect())
+}
+
+/// A request, for a message.
+pub fn described(one: &Asked) -> String {
+    let code = one.code.map_or_else(|| "no answer".to_owned(), |code| code.to_string());
+    let query = one.query.iter().map(|query| format!("?{query}")).collect::<String>();
+    format!("{} {}{query} of {}: {code}", one.verb.to_string().to_uppercase(), one.path, one.user)
 }
 
 #[then(regex = r"^the API server was asked for pods (\d+) times?$")]
 async fn asked(world: &mut LabWorld, times: usize) -> Step {
-    let requests = requests(world).await?;
+    let requests = requests(world, PODS).await?;
     if requests.len() == times { Ok(()) } else { Err(Stop::wrong(format!("the requests were {requests:?}"))) }
 }
 
 #[then(regex = r"^the API server was asked for pods between (\d+) and (\d+) times$")]
 async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step {
-    let requests = requests(world).await?;
+    let requests = requests(world, PODS).await?;
     if (least..=most).contains(&requests.len()) {
         Ok(())
     } else {
@@ -176,26 +179,27 @@ async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step 
 async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize, Stop> {
     let (verb, user) = (verb_of(verb)?, cluster::plugin_user());
     let (resource, path) = meant(resource);
-    let counts = |one: &Logged| {
+    let counts = |one: &Asked| {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
         // A watch that begins with a list is both.
-        let is_verb = one.verb == verb || verb == Verb::List && one.told_initial.is_some();
-        is_verb && !is_refused_stream(one) && is_about && one.user == user
+        let is_verb = one.verb == verb || verb == Verb::List && one.initial.is_some();
+        is_verb && one.initial != Some(InitialEvents::Refused) && is_about && one.user == user
     };
-    Ok(world.cluster().await?.embedded()?.api().count(counts))
+    Ok(world.cluster().await?.front()?.count(&counts))
 }
 
 /// Waits for so many watches of its node's pods by each agent, which began after what was there had been told.
 async fn followed(world: &mut LabWorld, times: usize) -> Step {
     let user = cluster::plugin_user();
     let (resource, path) = meant(NODES_PODS);
-    let follows = |one: &Logged| {
+    let follows = |one: &Asked| {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
-        one.verb == Verb::Watch && is_about && one.user == user && one.told_initial != Some(false)
+        let is_told = one.initial.is_none_or(|events| events == InitialEvents::Told);
+        one.verb == Verb::Watch && is_about && one.user == user && is_told
     };
     let nodes = world.cluster().await?.nodes().len();
     eventually(SOON, async || {
-        let requests = world.cluster().await?.embedded()?.api().requests();
+        let requests = world.cluster().await?.front()?.requests();
         let watches: Vec<_> = requests.into_iter().filter(&follows).map(|one| one.pod).collect();
         let agents = watches.iter().collect::<BTreeSet<_>>().len();
         if agents >= nodes && watches.len() >= nodes * times {
@@ -228,16 +232,12 @@ async fn streams(world: &mut LabWorld, no: String, etcd: String) -> Step {
     Ok(())
 }
 
-/// With 422, or with an event after 200: neither is a read.
-fn is_refused_stream(one: &Logged) -> bool {
-    one.told_initial.is_some() && one.read.is_none() && one.code.is_some()
-}
-
 #[then(regex = r"^the API server has refused to stream a list of the node's pods (\d+) times?$")]
 async fn refused(world: &mut LabWorld, times: usize) -> Step {
     let (user, (_, path)) = (cluster::plugin_user(), meant(NODES_PODS));
-    let refused = |one: &Logged| is_refused_stream(one) && one.path.starts_with(path) && one.user == user;
-    let seen = world.cluster().await?.embedded()?.api().count(refused);
+    let is_refused = |one: &Asked| one.initial == Some(InitialEvents::Refused);
+    let refused = |one: &Asked| is_refused(one) && one.path.starts_with(path) && one.user == user;
+    let seen = world.cluster().await?.front()?.count(&refused);
     if seen == times { Ok(()) } else { Err(Stop::wrong(format!("it has refused {seen} times"))) }
 }
 
@@ -272,7 +272,7 @@ async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step
 
 #[then("the API server was not asked for anything")]
 async fn not_asked(world: &mut LabWorld) -> Step {
-    let requests = world.cluster().await?.api_requests();
+    let requests = requests(world, "").await?;
     if requests.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("the requests were {requests:?}"))) }
 }
 

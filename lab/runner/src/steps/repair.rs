@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
-use apiserver::{Account, Verb};
-use cluster::{PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use apiserver::Account;
+use cluster::{Asked, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -162,7 +162,7 @@ async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
     let user = cluster::plugin_user();
-    let requests = world.cluster().await?.embedded()?.api().requests();
+    let requests = world.cluster().await?.front()?.requests();
     let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));
     let writes: BTreeSet<String> = writes
         .filter_map(|one| {
@@ -181,13 +181,8 @@ async fn rights(world: &mut LabWorld) -> Step {
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
     let user = cluster::plugin_user();
     let tier = world.cluster().await?;
-    let denied: Vec<_> = tier
-        .embedded()?
-        .api()
-        .requests()
-        .into_iter()
-        .filter(|one| one.user == user && one.missing.is_some())
-        .collect();
+    let requests = tier.front()?.requests();
+    let denied: Vec<_> = requests.iter().filter(|one| one.user == user && one.denied.is_some()).collect();
     let unused: Vec<_> = tier.embedded()?.api().unused(&account).into_iter().filter(changes_pods).collect();
     if denied.is_empty() && unused.is_empty() {
         return Ok(());
@@ -244,10 +239,10 @@ fn meant(world: &mut LabWorld, name: String) {
 async fn asks(world: &mut LabWorld, verb: String, resource: String) -> Step {
     let user = cluster::plugin_user();
     eventually(SOON, async || {
-        let meant = |one: &apiserver::Logged| {
+        let meant = |one: &Asked| {
             one.user == user && one.verb.to_string() == verb && one.resource.as_deref() == Some(&*resource)
         };
-        match world.cluster().await?.embedded()?.api().count(meant) {
+        match world.cluster().await?.front()?.count(&meant) {
             0 => Err(Stop::wrong("it did not ask")),
             _ => Ok(()),
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apiserver::{Effect, Fault, Logged, Verb};
+use cluster::{Asked, Effect, Fault, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -16,8 +16,8 @@ use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
 /// Requests of the controllers, in order of arrival.
-pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> {
-    let mut requests = world.cluster().await?.embedded()?.api().requests();
+pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
+    let mut requests = world.cluster().await?.front()?.requests();
     requests.retain(|one| one.user == account().user());
     Ok(requests)
 }
@@ -25,14 +25,14 @@ pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Logged>, Stop> 
 /// No request of it lacked a right.
 #[then("the taint controller was denied nothing")]
 async fn denied_nothing(world: &mut LabWorld) -> Step {
-    let denied: Vec<_> = requests(world).await?.into_iter().filter_map(|one| one.missing).collect();
+    let denied: Vec<_> = requests(world).await?.into_iter().filter_map(|one| one.denied).collect();
     if denied.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it lacked {denied:?}"))) }
 }
 
 /// Injects a fault for the controllers alone.
 async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
     bare(world)?;
-    world.cluster().await?.faults()?.add(Fault { user: Some(account().user()), ..fault });
+    world.cluster().await?.front()?.add(Fault { user: Some(account().user()), ..fault });
     Ok(())
 }
 
@@ -56,7 +56,7 @@ async fn slow_requests(world: &mut LabWorld, which: String, millis: u64) -> Step
 }
 
 /// True if it is a patch of a node by a user.
-fn is_patch(one: &Logged, user: &str, node: &str) -> bool {
+fn is_patch(one: &Asked, user: &str, node: &str) -> bool {
     let of_node = one.verb == Verb::Patch && one.resource.as_deref() == Some("nodes");
     of_node && one.name.as_deref() == Some(node) && one.user == user
 }
@@ -65,15 +65,15 @@ fn is_patch(one: &Logged, user: &str, node: &str) -> bool {
 async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     let tier = world.cluster().await?;
     let user = account().user();
-    let is_patch = |one: &Logged| is_patch(one, &user, &node);
-    let arrived = tier.embedded()?.api().until_requests(1, is_patch);
+    let is_patch = |one: &Asked| is_patch(one, &user, &node);
+    let arrived = tier.front()?.until_requests(1, &is_patch);
     tokio::time::timeout(SOON, arrived).await.map_err(|_| Stop::wrong("no node was patched"))
 }
 
 /// Number of a user's successful patches of a node.
 async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, Stop> {
-    let is_change = |one: &Logged| is_patch(one, user, node) && one.code == Some(200);
-    Ok(world.cluster().await?.embedded()?.api().count(is_change))
+    let is_change = |one: &Asked| is_patch(one, user, node) && one.code == Some(200);
+    Ok(world.cluster().await?.front()?.count(&is_change))
 }
 
 /// Counts successful patches.

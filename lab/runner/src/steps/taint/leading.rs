@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use apiserver::{Effect, Fault, Logged, Verb};
-use cluster::SYSTEM_NAMESPACE;
+use cluster::{Asked, Effect, Fault, SYSTEM_NAMESPACE, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -28,11 +27,11 @@ async fn both_run(world: &mut LabWorld, one: String, other: String, words: Strin
     start(world, &other, &words).await?;
     let tier = world.cluster().await?;
     for name in [one, other] {
-        let asked = |request: &Logged| {
+        let asked = |request: &Asked| {
             let of_lease = request.verb == Verb::Get && request.resource.as_deref() == Some(LEASES);
             of_lease && request.pod.as_ref() == Some(&name)
         };
-        let tried = tier.embedded()?.api().until_requests(TRIES, asked);
+        let tried = tier.front()?.until_requests(TRIES, &asked);
         tokio::time::timeout(SOON, tried)
             .await
             .map_err(|_| Stop::wrong(format!("{name} does not try to lead")))?;
@@ -75,13 +74,13 @@ async fn killed(world: &mut LabWorld, how: String) -> Step {
 async fn cannot_renew(world: &mut LabWorld) -> Step {
     let name = disturbed(world).await?;
     for verb in [Verb::Get, Verb::Update] {
-        let effect = Effect::answer(http::StatusCode::SERVICE_UNAVAILABLE);
+        let effect = Effect::answer(503);
         let of_leader = Fault {
             user: Some(account().user()),
             pod: Some(name.clone()),
             ..Fault::about(verb, LEASES, effect)
         };
-        world.cluster().await?.faults()?.add(of_leader);
+        world.cluster().await?.front()?.add(of_leader);
     }
     Ok(())
 }
@@ -102,9 +101,8 @@ async fn another(world: &mut LabWorld, seconds: u64) -> Step {
 async fn one_at_a_time(world: &mut LabWorld) -> Step {
     let (mut holder, mut acted) = (None, 0);
     for one in asked::requests(world).await? {
-        let written = one.code.is_some_and(|code| code < 300);
         match (one.verb, one.resource.as_deref()) {
-            (Verb::Create | Verb::Update, Some(LEASES)) if written => holder = one.pod,
+            (Verb::Create | Verb::Update, Some(LEASES)) if one.succeeded() => holder = one.pod,
             (Verb::Patch, Some("nodes")) if holder.is_some() && holder == one.pod => acted += 1,
             (Verb::Patch, Some("nodes")) => {
                 return Err(Stop::wrong(format!(

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{World, pod};
 use agent::api::{Change, Client, Following, Resource};
 use agent::pods::NodePod;
-use apiserver::{Effect, Fault, Gates, Logged, Read, Verb};
+use apiserver::{Gates, Logged, Read};
+use cluster::{Effect, Fault, Front as _, Verb};
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::common::{World, pod};
 
 /// Deadline of all of them on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
@@ -25,14 +27,14 @@ struct Agents {
 
 impl Agents {
     async fn start(count: usize, gates: Gates) -> Self {
-        let world = World::with(|options| options.gates = gates);
+        let world = World::with(gates);
         let (told, cancel) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
         for number in 0..count {
             let node = format!("n-{number}");
             let mut pod = pod(&format!("p-{number}"));
             pod["spec"]["nodeName"] = json!(node);
             world.server.upsert(pod).unwrap();
-            let client = Client::from(world.server.client());
+            let client = Client::from(world.client());
             let resource = Resource::pods_of(&node).unwrap();
             let following = Following { client, resource, seed: number as u64 };
             let (told, cancel) = (Arc::clone(&told), cancel.clone());
@@ -65,12 +67,11 @@ impl Agents {
         tokio::time::timeout(LONG, told).await.expect("lists are told");
     }
 
-    /// All watches come to a version that the server has forgotten, as after a compaction that none of them has followed.
+    /// All watches come to a version that the server has forgotten, as after a compaction that none of them has followed: nothing is awaited
+    /// in between.
     fn expire(&self) {
-        let silence = self.world.server.faults().add(Fault::about(Verb::Watch, "pods", Effect::Silence));
         self.world.server.upsert(pod("of-no-node")).unwrap();
         self.world.server.compact();
-        self.world.server.faults().remove(silence);
     }
 
     /// Reads of pods since `from` that etcd had to answer, and those that the watch cache did.
@@ -108,8 +109,7 @@ async fn an_agent_whose_version_is_refused_twice_asks_etcd_once() {
     for (gates, read) in [(Gates::default(), Read::Version), (Gates::OLDEST, Read::Storage)] {
         let agents = Agents::start(1, gates).await;
         let mark = agents.next_order();
-        let gone = Effect::answer(http::StatusCode::GONE);
-        agents.world.server.faults().add(Fault::about(Verb::List, "pods", gone).first(1));
+        agents.world.front.add(Fault::about(Verb::List, "pods", Effect::answer(410)).first(1));
         agents.expire();
         agents.until_told(2).await;
         let (etcd, _) = agents.reads(mark);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Listening: connections are accepted, decrypted and answered until the handle is dropped. The listener comes from the
-//! caller, who may have made it in another network namespace.
+//! HTTP servers of the lab: connections are accepted, decrypted and answered until the handle is dropped. The listener comes from the
+//! caller, who may have made it in another network namespace; who answers is a [`Handler`].
 
+use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Request;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,10 +23,6 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::exec::Closed;
-use crate::faults::Connecting;
-use crate::shared::Shared;
-
 /// Grace for requests and handshakes in progress when the server stops.
 const GRACE: Duration = Duration::from_millis(500);
 /// Deadline of a handshake.
@@ -31,11 +30,47 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Pause after a failed accept (no file descriptors left, for example).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Body of a response.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
 /// Error of starting to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("take over the listener")]
     Listener(#[from] std::io::Error),
+}
+
+/// Why a request is not answered: its connection is closed.
+#[derive(Debug, thiserror::Error)]
+#[error("the request is not answered")]
+pub struct Unanswered(#[source] pub BoxError);
+
+/// Extension of every request: turns true when the server closes. A connection that was upgraded is none of the server's any more.
+#[derive(Debug, Clone)]
+pub struct Closing(watch::Receiver<bool>);
+
+impl Closing {
+    /// Waits until the server closes.
+    pub async fn wait(mut self) {
+        // An error means that the server is gone.
+        drop(self.0.wait_for(|closing| *closing).await);
+    }
+}
+
+/// An answer that is being made.
+pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Unanswered>> + Send>>;
+
+/// What answers.
+pub trait Handler: Clone + Send + Sync + 'static {
+    /// A new connection, before its TLS handshake; `None` if it was closed.
+    fn connected(&self, stream: TcpStream) -> impl Future<Output = Option<TcpStream>> + Send {
+        async { Some(stream) }
+    }
+
+    /// Answers a request.
+    fn answer(self, request: Request<Incoming>) -> Answer;
 }
 
 /// A server that is listening. It stops when this is dropped: no connection is accepted any more, requests in progress
@@ -77,9 +112,12 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Serves a listener, with TLS if there is a configuration.
-pub(crate) fn serve(
-    shared: Arc<Shared>,
+/// Serves a listener, with TLS if there is a configuration. Must be called inside of a tokio runtime.
+///
+/// # Errors
+/// [`ServeError`] if the listener cannot be used.
+pub fn serve(
+    handler: impl Handler,
     listener: std::net::TcpListener,
     tls: Option<Arc<ServerConfig>>,
 ) -> Result<ServerHandle, ServeError> {
@@ -88,19 +126,19 @@ pub(crate) fn serve(
     let listener = TcpListener::from_std(listener)?;
     let (closing, closed) = watch::channel(false);
     let accepted = Arc::new(AtomicU64::new(0));
-    let server = Server { shared, tls: tls.map(TlsAcceptor::from), closed };
+    let server = Server { handler, tls: tls.map(TlsAcceptor::from), closed };
     let task = tokio::spawn(accept(listener, server, Arc::clone(&accepted)));
     Ok(ServerHandle { address, accepted, closing, task: Some(task) })
 }
 
 #[derive(Clone)]
-struct Server {
-    shared: Arc<Shared>,
+struct Server<H> {
+    handler: H,
     tls: Option<TlsAcceptor>,
     closed: watch::Receiver<bool>,
 }
 
-async fn accept(listener: TcpListener, server: Server, accepted: Arc<AtomicU64>) {
+async fn accept(listener: TcpListener, server: Server<impl Handler>, accepted: Arc<AtomicU64>) {
     let mut connections = JoinSet::new();
     let mut closed = server.closed.clone();
     loop {
@@ -120,13 +158,13 @@ async fn accept(listener: TcpListener, server: Server, accepted: Arc<AtomicU64>)
     while connections.join_next().await.is_some() {}
 }
 
-impl Server {
+impl<H: Handler> Server<H> {
     async fn connection(mut self, stream: TcpStream) {
         // Without it small answers wait for the client's delayed acknowledgement.
         let _best_effort = stream.set_nodelay(true);
         let mut closed = self.closed.clone();
         let stream = tokio::select! {
-            stream = self.connected(stream) => stream,
+            stream = self.handler.connected(stream) => stream,
             _ = closed.wait_for(|closed| *closed) => return,
         };
         let Some(stream) = stream else { return };
@@ -141,33 +179,12 @@ impl Server {
         }
     }
 
-    /// Applies a fault to a new connection; `None` if that closed it.
-    async fn connected(&self, stream: TcpStream) -> Option<TcpStream> {
-        match self.shared.faults().connecting() {
-            None => return Some(stream),
-            Some(Connecting::Delay(pause)) => {
-                crate::answer::pause(pause).await;
-                return Some(stream);
-            }
-            Some(Connecting::Hang) => {
-                self.shared.faults().changes().changed().await.ok()?;
-                return Some(stream);
-            }
-            Some(Connecting::ResetHandshake) => stream.readable().await.ok()?,
-            Some(Connecting::Reset) => {}
-        }
-        // Closed with bytes that nobody read, or without lingering: the client sees a reset.
-        let _best_effort = stream.set_zero_linger();
-        None
-    }
-
-    /// Errors of a connection are the client's, or a fault that was asked for: the request log tells.
+    /// Errors of a connection are the client's, or the handler's, which knows of them.
     async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(mut self, stream: S) {
-        let (shared, closed) = (Arc::clone(&self.shared), self.closed.clone());
+        let (handler, closing) = (self.handler.clone(), Closing(self.closed.clone()));
         let service = service_fn(move |mut request: Request<Incoming>| {
-            // A connection that was upgraded is none of hyper's any more.
-            request.extensions_mut().insert(Closed(closed.clone()));
-            Arc::clone(&shared).answer(None, request)
+            request.extensions_mut().insert(closing.clone());
+            handler.clone().answer(request)
         });
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection.with_upgrades());

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One request, from its arrival to its answer: the record, the faults, the server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cluster::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Verb};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use listen::{Answer, Body, BoxError, Handler, ServeError, ServerHandle, Unanswered};
+use rustls::ServerConfig;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::answer::{self, Broken};
+use crate::forward::Upstream;
+use crate::past::Past;
+use crate::record::Record;
+use crate::request;
+use crate::rules::Rules;
+use crate::stream::stream;
+
+/// Maximum size of a request's body, as in a real API server.
+const BODY_LIMIT: usize = 3 << 20;
+
+/// A front: a handle that is cheap to clone.
+#[derive(Clone)]
+pub struct Proxy {
+    upstream: Upstream,
+    rules: Arc<Rules>,
+    record: Arc<Record>,
+    began: Instant,
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Proxy").finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Before a server, without faults.
+    #[must_use]
+    pub fn new(upstream: Upstream) -> Self {
+        Self { upstream, rules: Arc::default(), record: Arc::default(), began: Instant::now() }
+    }
+
+    /// Serves a listener until the handle is dropped, with TLS if there is a configuration. Must be called inside of a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the listener cannot be used.
+    pub fn serve(
+        &self,
+        listener: std::net::TcpListener,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<ServerHandle, ServeError> {
+        listen::serve(self.clone(), listener, tls)
+    }
+
+    /// Changes whenever a request arrives or is answered.
+    #[must_use]
+    pub fn traffic(&self) -> watch::Receiver<u64> {
+        self.record.traffic()
+    }
+
+    /// Answers a request, or closes its connection.
+    ///
+    /// # Errors
+    /// A fault drops it, or the server cannot be reached.
+    pub async fn answer<B>(&self, request: Request<B>) -> Result<Response<Body>, BoxError>
+    where
+        B: hyper::body::Body + Send,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let mut asked = request::asked(&parts, self.began.elapsed());
+        asked.order = self.record.arrived(&asked);
+        let (holds, fate) = self.rules.meet(&asked);
+        for hold in holds {
+            hold.wait().await;
+        }
+        let body = Limited::new(body, BODY_LIMIT).collect().await?.to_bytes();
+        let Sent { response, denied } = match fate {
+            Some(Effect::Drop) => return Err(Broken::Dropped.into()),
+            Some(Effect::Garbage) => Sent::own(answer::garbage()),
+            Some(Effect::Answer { code, retry_after }) => Sent::own(answer::failure(code, retry_after)),
+            Some(Effect::Past(changes)) => self.past(&asked, parts, body, changes).await?,
+            _ => self.send(&asked, parts, body).await?,
+        };
+        let response = match fate {
+            Some(Effect::Truncate) => answer::truncated(response, asked.verb == Verb::Watch).await?,
+            Some(Effect::Drip { bytes, every }) => answer::dripping(response, bytes, every),
+            _ => response,
+        };
+        self.record.answered(asked.order, response.status().as_u16(), denied);
+        Ok(response)
+    }
+
+    /// Sends a request on.
+    async fn send(&self, asked: &Asked, parts: Parts, body: Bytes) -> Result<Sent, BoxError> {
+        let response = self.upstream.forward(parts, body).await?;
+        if response.status().is_client_error() {
+            return self.refused(asked, response).await;
+        }
+        if asked.verb != Verb::Watch || response.status() != StatusCode::OK {
+            return Ok(Sent::own(response));
+        }
+        let response = response.map(|body| stream(body, asked.clone(), &self.rules, &self.record));
+        Ok(Sent::own(response))
+    }
+
+    /// Notes what the server did not grant.
+    async fn refused(&self, asked: &Asked, response: Response<Body>) -> Result<Sent, BoxError> {
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        if asked.initial.is_some() && parts.status == StatusCode::UNPROCESSABLE_ENTITY {
+            self.record.initial(asked.order, InitialEvents::Refused);
+        }
+        let denied = answer::denial(parts.status, &bytes);
+        Ok(Sent { response: Response::from_parts(parts, answer::full(bytes)), denied })
+    }
+
+    /// The answer of so many changes ago.
+    async fn past(
+        &self,
+        asked: &Asked,
+        mut parts: Parts,
+        body: Bytes,
+        changes: u64,
+    ) -> Result<Sent, BoxError> {
+        let past = Past { own: &self.upstream.own, asked, changes };
+        let uri = parts.uri.clone();
+        if asked.verb == Verb::Watch {
+            parts.uri = past.watch(&uri).await?.unwrap_or(uri);
+            return self.send(asked, parts, body).await;
+        }
+        let now = self.send(asked, parts, body).await?;
+        let is_known = now.response.status().is_success() || now.response.status() == StatusCode::NOT_FOUND;
+        let is_of_objects = asked.resource.as_deref().is_some_and(|resource| !resource.contains('/'));
+        if !matches!(asked.verb, Verb::Get | Verb::List) || !is_known || !is_of_objects {
+            return Ok(now);
+        }
+        Ok(Sent::own(past.read(&uri).await?))
+    }
+}
+
+/// An answer, and what it denies.
+struct Sent {
+    response: Response<Body>,
+    denied: Option<String>,
+}
+
+impl Sent {
+    fn own(response: Response<Body>) -> Self {
+        Self { response, denied: None }
+    }
+}
+
+impl Handler for Proxy {
+    /// Applies a fault to a new connection.
+    async fn connected(&self, stream: TcpStream) -> Option<TcpStream> {
+        let mut changes = self.rules.changes();
+        match self.rules.connecting() {
+            None => return Some(stream),
+            Some(Connecting::Delay(length)) => {
+                answer::pause(length).await;
+                return Some(stream);
+            }
+            Some(Connecting::Hang) => {
+                changes.changed().await.ok()?;
+                return Some(stream);
+            }
+            Some(Connecting::ResetHandshake) => stream.readable().await.ok()?,
+            Some(Connecting::Reset) => {}
+        }
+        // Closed with bytes that nobody read, or without lingering: the client sees a reset.
+        let _best_effort = stream.set_zero_linger();
+        None
+    }
+
+    fn answer(self, request: Request<Incoming>) -> Answer {
+        Box::pin(async move { Self::answer(&self, request).await.map_err(Unanswered) })
+    }
+}
+
+#[async_trait]
+impl Front for Proxy {
+    fn add(&self, fault: Fault) -> FaultId {
+        self.rules.add(fault)
+    }
+
+    fn release(&self, id: FaultId) {
+        self.rules.release(id);
+    }
+
+    fn remove(&self, id: FaultId) {
+        self.rules.remove(id);
+    }
+
+    fn clear(&self) {
+        self.rules.clear();
+    }
+
+    fn hits(&self, id: FaultId) -> u32 {
+        self.rules.hits(id)
+    }
+
+    fn connections(&self, effect: Connecting, times: Option<u32>) {
+        self.rules.connections(effect, times);
+    }
+
+    fn requests(&self) -> Vec<Asked> {
+        self.record.all()
+    }
+
+    fn count(&self, filter: Filter<'_>) -> usize {
+        self.record.count(filter)
+    }
+
+    async fn until_requests(&self, count: usize, filter: Filter<'_>) {
+        self.record.until(count, filter).await;
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The record, and faults by what is asked, by number, by time and by chance.
+
+use std::time::Duration;
+
+use cluster::{Effect, Fault, Front as _, Odds, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, ListParams};
+
+use crate::common::{USER, World, pod, refusal};
+
+fn busy() -> Effect {
+    Effect::answer(503)
+}
+
+/// Results of some gets of `cart`: true if the server answered.
+async fn gets(world: &World, count: usize) -> Vec<bool> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        seen.push(world.pods().get("cart").await.is_ok());
+    }
+    seen
+}
+
+#[tokio::test]
+async fn what_is_asked_is_recorded_with_who_asks_and_what_the_server_said() {
+    for world in World::both().await {
+        world.pods().get("cart").await.unwrap();
+        assert_eq!(refusal(world.pods().get("gone").await).0, 404);
+        let maps: Api<ConfigMap> = Api::namespaced(world.client(), "shop");
+        assert_eq!(refusal(maps.list(&ListParams::default()).await).0, 403);
+        let stranger: Api<Pod> = Api::all(world.client_with("a stranger's"));
+        assert_eq!(refusal(stranger.list(&ListParams::default()).await).0, 401);
+        let seen = world.front.requests();
+        let seen: Vec<_> =
+            seen.iter().map(|one| (one.order, one.verb, one.resource.as_deref(), one.code)).collect();
+        assert_eq!(
+            seen,
+            [
+                (0, Verb::Get, Some("pods"), Some(200)),
+                (1, Verb::Get, Some("pods"), Some(404)),
+                (2, Verb::List, Some("configmaps"), Some(403)),
+                (3, Verb::List, Some("pods"), Some(401)),
+            ]
+        );
+        let requests = world.front.requests();
+        assert_eq!((requests[0].user.as_str(), requests[3].user.as_str()), (USER, "(opaque token)"));
+        let denied: Vec<_> = requests.iter().filter_map(|one| one.denied.as_deref()).collect();
+        let why = "configmaps is forbidden: User \"system:serviceaccount:shop:default\" cannot list resource \
+                   \"configmaps\" in API group \"\" in the namespace \"shop\"";
+        assert_eq!(denied, [why]);
+    }
+}
+
+#[tokio::test]
+async fn a_fault_meets_only_its_resource_name_user_and_path() {
+    for world in World::both().await {
+        let front = &world.front;
+        front.add(Fault { name: Some("cart".into()), ..Fault::about(Verb::Get, "pods", busy()) });
+        assert_eq!(refusal(world.pods().get("cart").await), (503, "ServiceUnavailable".into()));
+        assert_eq!(refusal(world.pods().get("other").await), (404, "NotFound".into()));
+        front.clear();
+        front.add(Fault { name: Some("cart".into()), ..Fault::about(Verb::List, "pods", busy()) });
+        world.pods().list(&ListParams::default()).await.unwrap();
+        let named = world.pods().list(&ListParams::default().fields("metadata.name=cart")).await;
+        assert_eq!(refusal(named), (503, "ServiceUnavailable".into()));
+        front.clear();
+        front.add(Fault { user: Some("system:anonymous".into()), ..Fault::always(busy()) });
+        front.add(Fault::on(Verb::Get, "/api/v1/nodes", busy()));
+        assert_eq!(gets(&world, 1).await, [true]);
+        front.add(Fault {
+            user: Some(USER.into()),
+            ..Fault::on(Verb::Get, "/api/v1/namespaces/shop", busy())
+        });
+        assert_eq!(gets(&world, 1).await, [false]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_begins_and_ends_by_number_time_and_chance() {
+    let world = World::in_process();
+    let front = &world.front;
+    front.add(Fault { skip: 2, ..Fault::about(Verb::Get, "pods", busy()) }.first(1));
+    assert_eq!(gets(&world, 4).await, [true, true, false, true]);
+    front.clear();
+    let during = Some(Duration::from_secs(5)..Duration::from_secs(10));
+    front.add(Fault { during, ..Fault::about(Verb::Get, "pods", busy()) });
+    for expected in [true, false, true] {
+        assert_eq!(gets(&world, 1).await, [expected]);
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    let chance = async |seed| {
+        front.clear();
+        let odds = Some(Odds { percent: 50, seed });
+        front.add(Fault { odds, ..Fault::about(Verb::Get, "pods", busy()) });
+        gets(&world, 64).await
+    };
+    let first = chance(1).await;
+    assert!(first.contains(&true) && first.contains(&false));
+    assert_eq!((chance(1).await == first, chance(2).await == first), (true, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_trickles() {
+    let world = World::in_process();
+    let drip = Effect::Drip { bytes: 10, every: Duration::from_secs(1) };
+    world.front.add(Fault::about(Verb::List, "pods", drip));
+    let start = tokio::time::Instant::now();
+    let (api, lists) = (world.pods(), ListParams::default());
+    let both = futures::future::join(api.list(&lists), api.list(&lists)).await;
+    assert_eq!(both.0.unwrap().items.len() + both.1.unwrap().items.len(), 2);
+    assert!(start.elapsed() > Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_with_a_limit_then_a_failure_is_a_slow_failure() {
+    let world = World::in_process();
+    let front = &world.front;
+    front.add(Fault::on(Verb::Get, "/", Effect::Hold(Some(Duration::from_secs(5)))));
+    front.add(Fault::on(Verb::Get, "/", busy()));
+    let start = tokio::time::Instant::now();
+    assert_eq!(refusal(world.pods().get("cart").await), (503, "ServiceUnavailable".into()));
+    assert_eq!(start.elapsed().as_secs(), 5);
+    front.clear();
+    front.add(Fault::on(Verb::Get, "/", Effect::Drop));
+    assert!(matches!(world.pods().get("cart").await, Err(kube::Error::Service(_))));
+}
+
+#[tokio::test]
+async fn the_past_is_read_by_whoever_may_read_the_present() {
+    for world in World::both().await {
+        let (server, front) = (&world.server, &world.front);
+        server.upsert(pod("second")).unwrap();
+        let newest =
+            world.pods().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+        front.add(Fault::on(Verb::List, "/api/v1/namespaces/shop", Effect::Past(1)));
+        front.add(Fault::on(Verb::Get, "/api/v1/namespaces/shop", Effect::Past(1)));
+        let old = world.pods().list(&ListParams::default()).await.unwrap();
+        let version = |text: &str| text.parse::<u64>().unwrap();
+        let then = version(&old.metadata.resource_version.unwrap());
+        assert_eq!((old.items.len(), then), (1, version(&newest) - 1));
+        assert_eq!(refusal(world.pods().get("second").await), (404, "NotFound".into()));
+        let cart = world.pods().get("cart").await.unwrap();
+        assert_eq!(cart.spec.unwrap().containers[0].name, "app");
+        let maps: Api<ConfigMap> = Api::namespaced(world.client(), "shop");
+        assert_eq!(refusal(maps.list(&ListParams::default()).await).0, 403);
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Over real sockets, with a blocking HTTPS client as a CNI plugin has it: broken answers, broken connections.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Connecting, Effect, Fault, Front as _, Verb};
+use listen::ServerHandle;
+use serde_json::Value;
+
+use crate::common::{World, soon};
+
+const CART: &str = "/api/v1/namespaces/shop/pods/cart";
+
+struct Wire {
+    world: World,
+    handle: ServerHandle,
+    agent: ureq::Agent,
+}
+
+impl Wire {
+    async fn both() -> [Self; 2] {
+        World::both().await.map(Self::new)
+    }
+
+    fn new(world: World) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let handle = world.front.serve(listener, Some(world.server.tls())).unwrap();
+        let ca = ureq::tls::Certificate::from_pem(world.server.ca_pem().as_bytes()).unwrap();
+        let tls = ureq::tls::TlsConfig::builder()
+            .root_certs(ureq::tls::RootCerts::new_with_certs(&[ca]))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let agent =
+            ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).build().new_agent();
+        Self { world, handle, agent }
+    }
+
+    fn request(&self, path: &str) -> ureq::RequestBuilder<ureq::typestate::WithoutBody> {
+        let url = format!("https://{}{path}", self.handle.address());
+        self.agent.get(&url).header("Authorization", format!("Bearer {}", self.world.token))
+    }
+
+    /// A GET on a thread of its own.
+    async fn get(&self, path: &str) -> Result<(u16, Option<String>, String), ureq::Error> {
+        let request = self.request(path);
+        let call = tokio::task::spawn_blocking(move || {
+            let mut answer = request.call()?;
+            let retry = answer.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+            Ok((answer.status().as_u16(), retry, answer.body_mut().read_to_string()?))
+        });
+        soon(call).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn an_answer_can_be_any_code_for_the_first_requests() {
+    for wire in Wire::both().await {
+        let front = &wire.world.front;
+        for code in [401, 403, 404, 500, 503] {
+            front.add(Fault::on(Verb::Get, "/api/v1/namespaces/shop", Effect::answer(code)).first(1));
+            let (seen, _, body) = wire.get(CART).await.unwrap();
+            assert_eq!((seen, &body.parse::<Value>().unwrap()["code"]), (code, &code.into()));
+        }
+        let busy = Effect::Answer { code: 429, retry_after: Some(7) };
+        let fault = front.add(Fault::on(Verb::Get, CART, busy).first(2));
+        for expected in [(429, Some("7".to_owned())), (429, Some("7".to_owned())), (200, None)] {
+            let (code, retry, _) = wire.get(CART).await.unwrap();
+            assert_eq!((code, retry), expected);
+        }
+        assert_eq!(front.hits(fault), 2);
+        assert_eq!(wire.handle.accepted(), 1, "one connection serves them all");
+        assert!(front.requests().iter().all(|one| one.denied.is_none()), "an injected 403 denies nothing");
+    }
+}
+
+#[tokio::test]
+async fn drops_garbage_and_truncation_are_seen_by_a_tls_client() {
+    for wire in Wire::both().await {
+        let front = &wire.world.front;
+        let dropped = front.add(Fault::on(Verb::Get, CART, Effect::Drop));
+        assert!(wire.get(CART).await.is_err());
+        front.remove(dropped);
+        let garbage = front.add(Fault::on(Verb::Get, CART, Effect::Garbage));
+        let seen = wire.get(CART).await;
+        assert!(
+            seen.is_err() || seen.is_ok_and(|(code, _, body)| code == 200 && body.parse::<Value>().is_err())
+        );
+        front.remove(garbage);
+        let whole = wire.get(CART).await.unwrap().2.len();
+        front.add(Fault::on(Verb::Get, CART, Effect::Truncate).first(1));
+        let request = wire.request(CART);
+        let call = tokio::task::spawn_blocking(move || {
+            let answer = request.call().unwrap();
+            let length: usize = answer.headers()["content-length"].to_str().unwrap().parse().unwrap();
+            let mut body = Vec::new();
+            let end = answer.into_body().into_reader().read_to_end(&mut body);
+            (length, body.len(), end.is_err())
+        });
+        assert_eq!(soon(call).await.unwrap(), (whole, whole / 2, true));
+        assert_eq!(wire.get(CART).await.unwrap().0, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_connection_gives_no_byte_of_an_answer() {
+    let world = World::in_process();
+    let handle = world.front.serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+    world.front.add(Fault::on(Verb::Get, "/version", Effect::Drop).first(1));
+    let address = handle.address();
+    let ask = async || {
+        let call = tokio::task::spawn_blocking(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).map(|_| answer)
+        });
+        soon(call).await.unwrap().unwrap()
+    };
+    assert_eq!(ask().await, b"");
+    assert!(ask().await.starts_with(b"HTTP/1.1 200"));
+    let codes: Vec<_> = world.front.requests().iter().map(|one| one.code).collect();
+    assert_eq!(codes, [None, Some(200)]);
+}
+
+#[tokio::test]
+async fn a_held_request_goes_on_when_released() {
+    for wire in Wire::both().await {
+        let front = &wire.world.front;
+        let hold = front.add(Fault::on(Verb::Get, CART, Effect::Hold(None)));
+        let held = wire.get(CART);
+        let release = async {
+            front.until_requests(1, &|one| one.path == CART).await;
+            assert_eq!(front.requests()[0].code, None, "it has arrived and has no answer yet");
+            front.release(hold);
+        };
+        let (answer, ()) = tokio::join!(held, soon(release));
+        assert_eq!(answer.unwrap().0, 200);
+        assert_eq!(front.requests()[0].code, Some(200));
+    }
+}
+
+#[tokio::test]
+async fn connections_are_reset_before_or_in_the_handshake() {
+    let wire = Wire::new(World::in_process());
+    let address = wire.handle.address();
+    for effect in [Connecting::Reset, Connecting::ResetHandshake] {
+        wire.world.front.connections(effect, Some(1));
+        let call = tokio::task::spawn_blocking(move || {
+            // Whichever call meets the reset first reports it.
+            let asked = TcpStream::connect(address).and_then(|mut stream| {
+                stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+                stream.write_all(b"\x16\x03\x01")?;
+                stream.read(&mut [0; 16])
+            });
+            asked.map_err(|error| error.kind())
+        });
+        assert_eq!(soon(call).await.unwrap(), Err(ErrorKind::ConnectionReset), "{effect:?}");
+    }
+}
