@@ -1,48 +1,251 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Protocol of the hand: the lab's process on a node, wherever the node is. One line of JSON each way; answers come in the order in which
-//! the orders end, so each names its order.
+//! The hand: the lab's process on a node, wherever the node is. Files, programs, processes and packets of a node are reached through it
+//! and in no other way, so a step cannot tell a child process from one in a privileged pod.
+//!
+//! Paths are those of the node. [`order`] is what goes over the stream, [`packet`] what a capture says.
 
-use std::net::IpAddr;
+pub mod order;
+pub mod packet;
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
 
-use crate::CniAnswer;
+use async_trait::async_trait;
 
-/// First line of a hand, before any order.
-pub const READY: &str = "ready hand";
+pub use order::{Answer, Bytes, Change, Done, Entry, Event, Kind, Network, Order, READY, Refusal, Run};
+pub use order::{Signal, Work, Writing};
+pub use packet::{Count, Counts, Direction, Flow, Packet, Transport};
 
-/// A program to run on the node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
-    /// Number, chosen by who asks.
-    pub id: u64,
-    /// Network namespace.
-    pub network: Network,
-    /// The program and its arguments. `workload` is the hand's own binary, whatever the node has.
-    pub words: Vec<String>,
-    /// Standard input.
-    pub stdin: String,
-    /// User and group.
-    pub owner: (u32, u32),
-    /// The program is killed after this time, in milliseconds.
-    pub deadline_ms: u64,
+use crate::{CniAnswer, LabError};
+
+/// Deadline of an order that takes no time of its own.
+pub const PROMPT: Duration = Duration::from_secs(10);
+
+/// Error number of what is not there (`ENOENT`).
+const ABSENT: i32 = 2;
+
+/// Why an order was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum HandError {
+    /// The node refused.
+    #[error("cannot {what}: {why}")]
+    Refused {
+        /// Operation, with its path.
+        what: String,
+        /// The kernel's reason.
+        why: String,
+        /// Error number, if the kernel gave one.
+        errno: Option<i32>,
+    },
+    /// The hand is out of reach, or not allowed to.
+    #[error(transparent)]
+    Lab(#[from] LabError),
 }
 
-/// Network namespace of an [`Order`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// The node's.
-    Node,
-    /// That of the pod with this address.
-    Pod(IpAddr),
+impl HandError {
+    /// True if a file or process is not there.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Refused { errno: Some(ABSENT), .. })
+    }
 }
 
-/// Answer to an [`Order`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
-    /// Number of the order.
-    pub id: u64,
-    /// The program's end, or why it was not run to its end.
-    pub result: Result<CniAnswer, String>,
+impl From<HandError> for LabError {
+    fn from(error: HandError) -> Self {
+        match error {
+            HandError::Lab(error) => error,
+            HandError::Refused { what, why, .. } => Self::Harness { what, why },
+        }
+    }
+}
+
+/// Result of an order.
+pub type Handed<T> = Result<T, HandError>;
+
+/// A hand on a node.
+#[async_trait]
+pub trait Hand: fmt::Debug + Send + Sync {
+    /// Has an order carried out to its end; it takes at most `deadline` by itself.
+    async fn carry_out(&self, work: Work, deadline: Duration) -> Handed<Answer>;
+
+    /// Begins an order that answers until it is stopped.
+    async fn follow(&self, work: Work) -> Handed<Box<dyn Follow>>;
+
+    /// Content of a file.
+    async fn read(&self, path: &Path) -> Handed<Vec<u8>> {
+        match self.carry_out(Work::Read { path: path.to_owned() }, PROMPT).await? {
+            Answer::Content(bytes) => Ok(bytes.0),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Entries of a directory by name, without those of its directories.
+    async fn list(&self, path: &Path) -> Handed<Vec<Entry>> {
+        entries(self.carry_out(Work::List { path: path.to_owned() }, PROMPT).await?)
+    }
+
+    /// What is at a path, not followed if it is a link; `None` if nothing is.
+    async fn look(&self, path: &Path) -> Handed<Option<Entry>> {
+        match self.carry_out(Work::Look { path: path.to_owned() }, PROMPT).await {
+            Ok(answer) => Ok(entries(answer)?.pop()),
+            Err(error) if error.is_absence() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a file.
+    async fn write(&self, path: &Path, content: &[u8], how: Writing) -> Handed<()> {
+        let work = Work::Write { path: path.to_owned(), content: Bytes(content.to_owned()), how };
+        self.carry_out(work, PROMPT).await.map(drop)
+    }
+
+    /// Removes a file, a link, or a directory with all that is in it.
+    async fn remove(&self, path: &Path) -> Handed<()> {
+        self.carry_out(Work::Remove { path: path.to_owned() }, PROMPT).await.map(drop)
+    }
+
+    /// Renames a file.
+    async fn rename(&self, from: &Path, to: &Path) -> Handed<()> {
+        let work = Work::Rename { from: from.to_owned(), to: to.to_owned() };
+        self.carry_out(work, PROMPT).await.map(drop)
+    }
+
+    /// Makes a directory, and those above it.
+    async fn make_directory(&self, path: &Path) -> Handed<()> {
+        self.carry_out(Work::MakeDirectory { path: path.to_owned() }, PROMPT).await.map(drop)
+    }
+
+    /// Makes a symbolic link with this text.
+    async fn link(&self, path: &Path, target: &Path) -> Handed<()> {
+        let work = Work::Link { path: path.to_owned(), target: target.to_owned() };
+        self.carry_out(work, PROMPT).await.map(drop)
+    }
+
+    /// Gives a file a mode.
+    async fn set_mode(&self, path: &Path, mode: u32) -> Handed<()> {
+        self.carry_out(Work::SetMode { path: path.to_owned(), mode }, PROMPT).await.map(drop)
+    }
+
+    /// Sets or clears the immutable flag of a file (`chattr +i`).
+    async fn set_immutable(&self, path: &Path, immutable: bool) -> Handed<()> {
+        self.carry_out(Work::SetImmutable { path: path.to_owned(), immutable }, PROMPT).await.map(drop)
+    }
+
+    /// Sends a signal to a process, by its number on the node.
+    async fn signal(&self, process: u32, signal: Signal) -> Handed<()> {
+        self.carry_out(Work::Signal { process, signal }, PROMPT).await.map(drop)
+    }
+
+    /// Runs a program to its end.
+    async fn run(&self, run: Run) -> Handed<CniAnswer> {
+        let deadline = Duration::from_millis(run.deadline_ms);
+        match self.carry_out(Work::Run(run), deadline).await? {
+            Answer::Ended(answer) => Ok(answer),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Follows changes of a directory's entries, or of a file, from now on.
+    async fn watch(&self, path: &Path) -> Handed<Changes> {
+        Ok(Changes(self.follow(Work::Watch { path: path.to_owned() }).await?))
+    }
+
+    /// Captures packets of all interfaces of a network from now on: the first so many one by one, all of them as counts.
+    async fn capture(&self, network: Network, packets: u32) -> Handed<Capture> {
+        Ok(Capture(self.follow(Work::Capture { network, packets }).await?))
+    }
+}
+
+/// An order that answers until it is stopped. It is stopped when this is dropped, too.
+#[async_trait]
+pub trait Follow: Send {
+    /// The next answer; waited for.
+    async fn next(&mut self) -> Handed<Answer>;
+
+    /// Stops it; the rest of its answers, the last one at the end.
+    async fn stop(self: Box<Self>) -> Handed<Vec<Answer>>;
+}
+
+/// Changes of a directory or file.
+pub struct Changes(Box<dyn Follow>);
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Changes").finish_non_exhaustive()
+    }
+}
+
+impl Changes {
+    /// The next one; waited for.
+    ///
+    /// # Errors
+    /// The hand is gone.
+    pub async fn next(&mut self) -> Handed<Change> {
+        match self.0.next().await? {
+            Answer::Change(change) => Ok(change),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends the watch; the changes until now that nobody took.
+    ///
+    /// # Errors
+    /// The hand is gone.
+    pub async fn stop(self) -> Handed<Vec<Change>> {
+        let rest = self.0.stop().await?.into_iter();
+        Ok(rest
+            .filter_map(|answer| if let Answer::Change(change) = answer { Some(change) } else { None })
+            .collect())
+    }
+}
+
+/// Packets of a network.
+pub struct Capture(Box<dyn Follow>);
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Capture").finish_non_exhaustive()
+    }
+}
+
+impl Capture {
+    /// The next packet; waited for.
+    ///
+    /// # Errors
+    /// The hand is gone.
+    pub async fn next(&mut self) -> Handed<Packet> {
+        match self.0.next().await? {
+            Answer::Packet(packet) => Ok(packet),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends the capture: the packets that nobody took, and how many there were of each flow.
+    ///
+    /// # Errors
+    /// The hand is gone.
+    pub async fn stop(self) -> Handed<(Vec<Packet>, Counts)> {
+        let mut rest = self.0.stop().await?;
+        let counts = match rest.pop() {
+            Some(Answer::Counts(counts)) => counts,
+            other => return Err(unexpected(&other)),
+        };
+        let packets = rest.into_iter();
+        let packets = packets
+            .filter_map(|answer| if let Answer::Packet(packet) = answer { Some(packet) } else { None });
+        Ok((packets.collect(), counts))
+    }
+}
+
+fn entries(answer: Answer) -> Handed<Vec<Entry>> {
+    match answer {
+        Answer::Entries(entries) => Ok(entries),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(answer: &impl fmt::Debug) -> HandError {
+    let why = format!("it answers {answer:?}");
+    HandError::Lab(LabError::Harness { what: "understand the hand".to_owned(), why })
 }

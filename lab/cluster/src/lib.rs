@@ -18,9 +18,11 @@ pub mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hand::{Hand, Network};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -258,6 +260,16 @@ pub trait Node: Send + Sync {
         Err(LabError::Unsupported { tier: "this tier", what: "open a node's directories".to_owned() })
     }
 
+    /// The lab's process on it: for its files, programs, processes and packets.
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: "lay a hand on a node".to_owned() })
+    }
+
+    /// Its directories, as it names them itself: paths for [`Node::hand`].
+    fn directories(&self) -> NodePaths {
+        NodePaths::default()
+    }
+
     /// Its default network: base plugin and plugin under test, for [`Node::write_conflist`] after edits.
     fn network(&self) -> Value {
         Value::Null
@@ -295,6 +307,20 @@ pub trait Node: Send + Sync {
 pub trait Workload: Send + Sync {
     /// The pod's addresses.
     fn addresses(&self) -> Vec<IpAddr>;
+
+    /// The hand on its node.
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
+        Err(LabError::Unsupported { tier: "this tier", what: "lay a hand on a pod's node".to_owned() })
+    }
+
+    /// Its network, as the hand on its node finds it.
+    fn network_namespace(&self) -> Result<Network, LabError> {
+        let first = self.addresses().first().copied();
+        first.map(Network::Pod).ok_or_else(|| LabError::Harness {
+            what: "find a pod's network".to_owned(),
+            why: "it has no address".to_owned(),
+        })
+    }
 
     /// The path of its network namespace, where it is in reach of this process.
     fn netns(&self) -> Result<String, LabError> {

@@ -66,6 +66,19 @@ pub struct NodePaths {
     pub netns_dir: PathBuf,
 }
 
+impl Default for NodePaths {
+    /// Where a node has them unless somebody moved them.
+    fn default() -> Self {
+        Self {
+            conf_dir: "/etc/cni/net.d".into(),
+            bin_dir: "/opt/cni/bin".into(),
+            cache_dir: "/var/lib/cni".into(),
+            run_dir: "/var/run/istio-cni".into(),
+            netns_dir: "/var/run/netns".into(),
+        }
+    }
+}
+
 /// A program that somebody runs on a node beside what its pods run: a tool under test, or one of the system's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errand {

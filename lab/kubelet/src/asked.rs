@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{CniAnswer, Kubelet, LabError, PodName, Workload as _};
+use cluster::{CniAnswer, Kubelet, LabError, PodName};
 
 use crate::account::Credentials;
 use crate::errand;
@@ -94,7 +94,7 @@ impl NetnsCluster {
         words: &[&str],
     ) -> Result<CniAnswer, Error> {
         let found = self.seen(pod).await?;
-        let pid = found.process(container);
+        let pid = found.pid(container);
         let pid = pid.ok_or_else(|| Error::Missing(format!("process of container {container}")))?;
         errand::beside(pid, words, self.options.deadlines.process).await
     }

@@ -21,7 +21,6 @@ use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::sandbox::Sandbox;
 use crate::slot::{Parts, Slot, Stage};
-use cluster::Installed;
 
 impl NetnsNode {
     /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if
@@ -92,11 +91,8 @@ impl NetnsNode {
             (parts.credentials, parts.start) = (None, None);
             slot.begin_anew();
         }
-        let shown = match self.options.installed {
-            Installed::ByAgent => self.host.shown(),
-            Installed::ByLab => Vec::new(),
-        };
-        let first = Pids::start(&self.options.binaries.workload, self.netns.path(), &shown).await?;
+        self.let_hand_go().await;
+        let first = Pids::start(&self.options.binaries.workload, self.netns.path(), &self.shown()).await?;
         *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
         let run_dir = &self.paths.run_dir;
         for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {

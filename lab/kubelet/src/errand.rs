@@ -36,6 +36,7 @@ impl NetnsNode {
         program.env.insert("PATH".to_owned(), PATH.to_owned());
         program.env.extend(errand.environment);
         program.resolv_conf = errand.resolv_conf;
+        (program.pids, program.sees_pids) = (Some(self.pids()), true);
         let netns = errand.netns.map_or_else(|| self.netns.path().to_owned(), PathBuf::from);
         finish(&program, &netns, &errand.stdin, self.options.deadlines.process).await
     }

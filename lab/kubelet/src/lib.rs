@@ -18,6 +18,7 @@
 //! | [`output`], [`logs`], [`exec`] | what containers print; `kubectl logs` and `kubectl exec` |
 //! | [`reach`] | connections of the API server into the cluster |
 //! | [`errand`] | programs that somebody runs beside what pods run |
+//! | [`hand`], [`disk`] | the lab's process on the node, for steps; a disk beneath a directory |
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`wire`], [`services`] | the network between nodes and to the outside; addresses of services |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
@@ -31,6 +32,7 @@ pub mod cni;
 pub mod containers;
 pub mod controller;
 pub mod controllers;
+pub mod disk;
 pub mod ending;
 pub mod env;
 pub mod errand;
@@ -38,6 +40,7 @@ pub mod error;
 pub mod exec;
 pub mod fit;
 pub mod furnish;
+pub mod hand;
 pub mod images;
 pub mod life;
 pub mod logs;

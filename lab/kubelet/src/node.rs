@@ -14,11 +14,12 @@ use apiserver::{ApiServer, Timestamp};
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use futures::FutureExt as _;
+use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::agent::Agent;
 use crate::cni::call::Caller;
@@ -62,6 +63,8 @@ pub struct NetnsNode {
     seen: watch::Sender<()>,
     pub(crate) failures: Mutex<Vec<String>>,
     pub(crate) pids: Mutex<Arc<Pids>>,
+    /// The lab's process on the node, once somebody asked for it.
+    pub(crate) hand: AsyncMutex<Option<Client>>,
     /// Mounts of later namespaces propagate through it.
     #[expect(dead_code, reason = "held for its drop")]
     shared: Option<SharedDirectory>,
@@ -135,6 +138,7 @@ impl NetnsNode {
             seen: watch::Sender::default(),
             failures: Mutex::default(),
             pids: Mutex::new(Arc::new(pids)),
+            hand: AsyncMutex::default(),
             shared,
             netns,
         })

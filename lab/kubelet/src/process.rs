@@ -48,6 +48,8 @@ pub struct Program {
     pub resolv_conf: Option<PathBuf>,
     /// Pid namespace; the lab's own if absent.
     pub pids: Option<Arc<Pids>>,
+    /// Its `/proc` is that of the pid namespace, without a root of its own as well.
+    pub sees_pids: bool,
     /// Bind mounts of directories.
     pub mounts: Vec<Mount>,
     /// A file system of its own, in which its path is looked up; the lab's if absent.
@@ -70,6 +72,7 @@ impl Program {
             files: Files::Writable,
             resolv_conf: None,
             pids: None,
+            sees_pids: false,
             mounts: Vec::new(),
             root: None,
         }
@@ -117,8 +120,11 @@ impl Program {
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
             (None, None) => {}
         }
-        if !self.mounts.is_empty() {
+        if !self.mounts.is_empty() || self.sees_pids {
             rootfs::show(&self.mounts)?;
+        }
+        if let Some(pids) = pids.filter(|_| self.sees_pids) {
+            pids.mount_proc(Path::new("/proc"))?;
         }
         if self.files == Files::ReadOnly {
             netns::write_nothing()?;

@@ -6,11 +6,11 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, Verb};
-use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{Files, Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use front::{Proxy, Upstream};
 use futures::future::join_all;
 use listen::ServerHandle;
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use crate::containers::Ending;
 use crate::controller;
 use crate::controllers;
+use crate::disk::Disk;
 use crate::error::Error;
 use crate::logs::NodeKubelets;
 use crate::netns;
@@ -47,6 +48,8 @@ pub struct NetnsCluster {
     pub(crate) options: ClusterOptions,
     controllers: [JoinHandle<()>; 4],
     wire: Option<Arc<Wire>>,
+    /// Disk beneath a directory of the first node.
+    pub(crate) disk: Mutex<Option<Disk>>,
     /// The front's sockets; closed on drop.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
@@ -103,7 +106,7 @@ impl NetnsCluster {
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
-        Ok(Self { api, front, nodes, options, controllers, wire, served })
+        Ok(Self { api, front, nodes, options, controllers, wire, disk: Mutex::default(), served })
     }
 
     /// The API: for waits and looks that no [`cluster::Cluster`] has.
@@ -151,6 +154,30 @@ impl NetnsCluster {
         Ok(node.host.find(path))
     }
 
+    /// Gives a directory of the first node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError> {
+        let disk = Disk::on(&self.host_path(directory)?, size)?;
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        // It would go on seeing what is beneath.
+        for node in &self.nodes {
+            node.let_hand_go().await;
+        }
+        Ok(())
+    }
+
+    /// Lets the disk become read-only, as after an error of it, or writable.
+    ///
+    /// # Errors
+    /// There is none, or the kernel refuses it.
+    pub fn turn_disk(&self, files: Files) -> Result<(), LabError> {
+        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
+        Ok(disk.turn(files)?)
+    }
+
     /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could
     /// not be taken down.
     ///
@@ -168,6 +195,7 @@ impl NetnsCluster {
             join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
             failures.extend(node.failures());
             node.agent.become_(cluster::AgentStandIn::Absent, self.options.deadlines.process).await?;
+            node.let_hand_go().await;
             // Tasks that still look at the node must not keep its namespace.
             node.netns.let_go();
         }

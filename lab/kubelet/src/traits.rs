@@ -2,9 +2,11 @@
 //! The vocabulary of features, spoken by this tier.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster::hand::Hand;
 use cluster::{
     AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Front, Kernel, Kubelet, LabError, News,
     Node, NodePaths, PodName, PodStart, RuntimeCall, Workload,
@@ -143,6 +145,10 @@ impl Node for NetnsNode {
 
     fn paths(&self) -> Result<NodePaths, LabError> {
         Ok(self.paths.clone())
+    }
+
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
+        Ok(Arc::new(NetnsNode::hand(self).await?))
     }
 
     fn network(&self) -> Value {

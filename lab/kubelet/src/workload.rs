@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A running pod as a probe: traffic from inside of it, a look at its rules.
 
+use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster::hand::Hand;
 use cluster::{Answer, CniAnswer, LabError, Stray, StrayEnding, Traffic, Workload};
 
 use crate::errand;
@@ -99,9 +101,20 @@ impl Workload for NetnsWorkload {
         Ok(errand::finish(&program, &self.place(), &[], self.node.options.deadlines.process).await?)
     }
 
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
+        Ok(Arc::new(self.node.hand().await?))
+    }
+
     fn process(&self, container: &str) -> Option<u32> {
-        let shown = self.slot.shown();
-        shown.pids.into_iter().find(|(name, _)| name == container).map(|(_, pid)| pid)
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid(container)?)).ok()?;
+        // In each namespace from the lab's to its own, which is the node's.
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:"))?
+            .split_whitespace()
+            .next_back()?
+            .parse()
+            .ok()
     }
 
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
@@ -130,6 +143,12 @@ impl NetnsWorkload {
     /// Namespace of the observer.
     fn place(&self) -> PathBuf {
         self.inner.as_ref().map_or_else(|| self.slot.shown().netns, |inner| inner.netns.clone())
+    }
+
+    /// The number of a container's process, as the lab numbers it.
+    pub(crate) fn pid(&self, container: &str) -> Option<u32> {
+        let shown = self.slot.shown();
+        shown.pids.into_iter().find(|(name, _)| name == container).map(|(_, pid)| pid)
     }
 
     fn client(&self) -> &Path {

@@ -2,9 +2,11 @@
 //! One scenario's view of the cluster: namespaces of its own, whose names carry the run's and the scenario's, and one node.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster::hand::Hand;
 use cluster::{Cluster, CniAnswer, CniCall, LabError, News, Node, PodName, PodStart, Workload};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -274,6 +276,10 @@ impl Node for RemoteNode {
         let what = || format!("the start of pod {namespace}/{name}");
         let ended = tokio::time::timeout(deadline, start).await;
         Ok(ended.map_err(|_| Error::Deadline { what: what(), deadline })??)
+    }
+
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
+        Ok(Arc::new(self.session.hand.clone()))
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {

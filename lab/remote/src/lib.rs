@@ -9,11 +9,9 @@
 //! | `start` | result of a pod's start, from what the API says of it: pure |
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
-//! | [`hand`] | the process on a node that runs programs for us |
 
 mod cluster;
 pub mod error;
-pub mod hand;
 pub mod session;
 mod start;
 mod watch;

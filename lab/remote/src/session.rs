@@ -2,11 +2,12 @@
 //! A run's connection to a cluster: what it may do there, the node that it uses, the hand on that node, and the end of everything that the
 //! run made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use hand::Client as Hand;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{AttachParams, DeleteParams, ListParams, PostParams};
@@ -14,8 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::error::Error;
-use crate::hand::Hand;
+use crate::error::{Error, TIER};
 use crate::watch::{until, until_gone};
 
 /// Label of every namespace that a run makes; its value is the run's name.
@@ -213,7 +213,11 @@ async fn place_hand(client: &Client, own: &str, node: &str, options: &SessionOpt
     let (Some(from), Some(to)) = (attached.stdout(), attached.stdin()) else {
         return Err(Error::Hand { node: node.to_owned(), why: "its streams are not there".to_owned() });
     };
-    Hand::over(node, from, to, attached).await
+    let hand = Hand::over(node, from, to, attached).await;
+    let hand = hand.map_err(|error| Error::Hand { node: node.to_owned(), why: error.to_string() })?;
+    // The first process of the node sees its files, the pod those of its image.
+    let of_node = |path: &Path| Path::new("/proc/1/root").join(path.strip_prefix("/").unwrap_or(path));
+    Ok(hand.with_places(of_node).that_only_looks(TIER))
 }
 
 /// Removes every namespace of a run, and waits until they are gone.

@@ -2,16 +2,17 @@
 //! A running pod: the hand enters its network by the pod's address.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::Network;
+use cluster::hand::{Hand as OnNode, Run};
 use cluster::{Answer, CniAnswer, LabError, PodName, Stray, StrayEnding, Traffic, Workload};
+use hand::Client as Hand;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 
 use crate::error::Error;
-use crate::hand::{Hand, Program};
 use crate::watch::first_line;
 
 /// Grace beyond a client's own deadline.
@@ -36,22 +37,28 @@ impl RemotePod {
         stdin: String,
         owner: (u32, u32),
         deadline: Duration,
-    ) -> Result<CniAnswer, Error> {
-        let first = self.addresses.first().ok_or_else(|| Error::Missing("address".to_owned()))?;
-        let program = Program { network: Network::Pod(*first), words, stdin, owner, deadline };
-        let answer = self.hand.run(program).await?;
+    ) -> Result<CniAnswer, LabError> {
+        let run = Run {
+            network: self.network_namespace()?,
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            stdin,
+            owner,
+            capabilities: None,
+            deadline_ms: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
+        };
+        let answer = self.hand.run(run).await?;
         if answer.exit == Some(0) {
             return Ok(answer);
         }
         let why = format!("{} in pod {}: {}", words.join(" "), self.pod.name, answer.stderr.trim());
-        Err(Error::Hand { node: "of the pod".to_owned(), why })
+        Err(Error::Hand { node: "of the pod".to_owned(), why }.into())
     }
 
-    async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, Error> {
+    async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
         let Some(first) = traffic.first() else { return Ok(Vec::new()) };
         let mut input = String::new();
         for one in traffic {
-            input += &serde_json::to_string(one)?;
+            input += &serde_json::to_string(one).map_err(Error::from)?;
             input.push('\n');
         }
         let milliseconds = self.exchange.as_millis().to_string();
@@ -61,7 +68,7 @@ impl RemotePod {
         let answer = self.run(&words, input, (first.uid, first.gid), deadline).await?;
         let answers: Result<Vec<Answer>, _> =
             serde_json::Deserializer::from_str(&answer.stdout).into_iter().collect();
-        Ok(answers?)
+        Ok(answers.map_err(Error::from)?)
     }
 }
 
@@ -72,7 +79,11 @@ impl Workload for RemotePod {
     }
 
     async fn send_as_one(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
-        Ok(self.run_client(traffic).await?)
+        self.run_client(traffic).await
+    }
+
+    async fn hand(&self) -> Result<Arc<dyn OnNode>, LabError> {
+        Ok(Arc::new(self.hand.clone()))
     }
 
     async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {

@@ -30,7 +30,7 @@
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
 //!
-//! [`world`] is what they share: a scenario's state.
+//! [`world`] is what they share: a scenario's state; [`files`] is how they reach the node's.
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod agent;
@@ -43,6 +43,7 @@ pub mod crash_sweep;
 pub mod damage;
 pub mod diagnosis;
 pub mod faults;
+pub mod files;
 pub mod init;
 pub mod injection;
 pub mod manifests;

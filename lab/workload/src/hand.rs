@@ -1,116 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hand: runs programs on the node that it stands on, in the network namespaces of its pods. It needs nothing there but itself, the
-//! node's `/proc` (`hostPID`) and privileges.
+//! The hand: files, programs, processes and packets of the node that it stands on. It needs nothing there but itself, the node's `/proc`
+//! (`hostPID`) and privileges. [`cluster::hand`] has the protocol.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`files`] | reads and changes files |
+//! | [`programs`] | runs programs, in any network, with any user and capabilities |
+//! | [`place`] | finds and enters the network of a pod |
+//! | [`watch`] | follows changes of files |
+//! | [`capture`], [`decode`] | follows packets; reads their headers |
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io;
-use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt as _;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+pub mod capture;
+pub mod decode;
+pub mod files;
+pub mod place;
+pub mod programs;
+pub mod watch;
 
-use cluster::CniAnswer;
-use cluster::hand::{Done, Network, Order, READY};
-use nix::ifaddrs::getifaddrs;
-use nix::sched::{CloneFlags, setns};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, Command};
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use std::collections::BTreeMap;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cluster::hand::{Answer, Done, Order, READY, Refusal, Signal, Work};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{self, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::line;
 
-/// This very program, whatever the file system around it.
-const SELF: &str = "/proc/self/exe";
+/// Orders that go on until they are stopped, by their numbers: until the pipe is closed.
+type Following = Arc<Mutex<BTreeMap<u64, PipeWriter>>>;
+
+/// Answers to one order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker(u64);
+
+impl Asker {
+    pub(crate) fn say(self, result: Result<Answer, Refusal>) -> io::Result<()> {
+        line::announce(&serde_json::to_string(&Done { id: self.0, result })?)
+    }
+}
 
 /// Carries out the orders on standard input until it ends.
 pub async fn run() -> io::Result<()> {
     line::announce(READY)?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let following = Following::default();
     while let Some(text) = lines.next_line().await? {
         let order: Order = serde_json::from_str(&text)?;
+        let stopped = stops(&order, &following)?;
+        let following = Arc::clone(&following);
         tokio::spawn(async move {
-            let (id, result) = (order.id, carry_out(order).await.map_err(|error| error.to_string()));
+            let (id, asker) = (order.id, Asker(order.id));
+            let result = carry_out(order.work, asker, stopped).await;
+            following.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             // Who asked is gone if this fails, and so is standard input.
-            let _gone = line::announce(&serde_json::to_string(&Done { id, result })?);
-            Ok::<_, io::Error>(())
+            let _gone = asker.say(result.map_err(Refusal::from));
         });
     }
     Ok(())
 }
 
-async fn carry_out(order: Order) -> io::Result<CniAnswer> {
-    let started = Instant::now();
-    let deadline = Duration::from_millis(order.deadline_ms);
-    let (program, input) = (order.words.join(" "), order.stdin.clone());
-    let mut child = start(order).await?;
-    let stdin = child.stdin.take();
-    let exchange = async {
-        let write = async {
-            if let Some(mut stdin) = stdin {
-                // A program that gives up early says why on its standard error.
-                let _ = stdin.write_all(input.as_bytes()).await;
+/// Event that stops an order. An order to stop another one takes effect here: before any that follows it.
+fn stops(order: &Order, following: &Following) -> io::Result<Option<PipeReader>> {
+    let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
+    match &order.work {
+        Work::Stop { order } => drop(following.remove(order)),
+        Work::Watch { .. } | Work::Capture { .. } => {
+            let (stopped, stop) = io::pipe()?;
+            following.insert(order.id, stop);
+            return Ok(Some(stopped));
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// Waits until there is something to read; true if it is to stop instead, or as well.
+pub(crate) fn stops_before(events: impl AsFd, stopped: Option<&PipeReader>) -> io::Result<bool> {
+    let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
+    let stopped: Option<BorrowedFd<'_>> = stopped.map(AsFd::as_fd);
+    let mut both: Vec<_> = [Some(events.as_fd()), stopped].into_iter().flatten().map(of).collect();
+    loop {
+        match poll(&mut both, PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            polled => {
+                polled?;
+                return Ok(both.get(1).and_then(PollFd::any).unwrap_or(false));
             }
-        };
-        tokio::join!(write, child.wait_with_output()).1
+        }
+    }
+}
+
+async fn carry_out(work: Work, asker: Asker, stopped: Option<PipeReader>) -> io::Result<Answer> {
+    match work {
+        Work::Run(run) => programs::run(run).await.map(Answer::Ended),
+        Work::Watch { path } => watch::follow(path, asker, stopped).await,
+        Work::Capture { network, packets } => capture::follow(network, packets, asker, stopped).await,
+        Work::Signal { process, signal } => send(process, signal),
+        Work::Stop { .. } => Ok(Answer::Done),
+        of_files => files::carry_out(of_files),
+    }
+}
+
+fn send(process: u32, signal: Signal) -> io::Result<Answer> {
+    let process = i32::try_from(process).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let signal = match signal {
+        Signal::Kill => signal::SIGKILL,
+        Signal::Terminate => signal::SIGTERM,
     };
-    let late =
-        |_| io::Error::new(io::ErrorKind::TimedOut, format!("{program} did not end within {deadline:?}"));
-    let output = tokio::time::timeout(deadline, exchange).await.map_err(late)??;
-    Ok(CniAnswer {
-        exit: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took: started.elapsed(),
-    })
-}
-
-/// Starts a program on a thread of its own, which ends in the namespace that it has entered.
-async fn start(order: Order) -> io::Result<Child> {
-    let (send, receive) = oneshot::channel();
-    let runtime = Handle::current();
-    std::thread::Builder::new().name("hand".to_owned()).spawn(move || {
-        let _context = runtime.enter();
-        let _nobody_waits = send.send(enter(order.network).and_then(|()| spawn(&order)));
-    })?;
-    receive.await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
-}
-
-fn spawn(order: &Order) -> io::Result<Child> {
-    let (program, arguments) = order.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut command = Command::new(if program == "workload" { SELF } else { program });
-    command.args(arguments).current_dir("/").kill_on_drop(true);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if order.owner != (0, 0) {
-        command.uid(order.owner.0).gid(order.owner.1);
-    }
-    command.spawn()
-}
-
-/// Enters a network namespace with this thread. A pod's is the one of some process that has the pod's address: every runtime is alike in
-/// that.
-fn enter(network: Network) -> io::Result<()> {
-    let Network::Pod(address) = network else { return Ok(()) };
-    let mut seen = BTreeSet::new();
-    for process in fs::read_dir("/proc")?.flatten() {
-        // Others end while we look.
-        let Ok(namespace) = File::open(process.path().join("ns/net")) else { continue };
-        if !seen.insert(namespace.metadata()?.ino()) || setns(&namespace, CloneFlags::CLONE_NEWNET).is_err() {
-            continue;
-        }
-        if has(address)? {
-            return Ok(());
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("no process of this node has the address {address}")))
-}
-
-/// True if the namespace of this thread has the address.
-fn has(address: IpAddr) -> io::Result<bool> {
-    Ok(getifaddrs()?.filter_map(|interface| interface.address).any(|one| {
-        let v4 = one.as_sockaddr_in().map(|socket| IpAddr::from(socket.ip()));
-        let v6 = || one.as_sockaddr_in6().map(|socket| IpAddr::from(socket.ip()));
-        v4.or_else(v6) == Some(address)
-    }))
+    kill(Pid::from_raw(process), signal)?;
+    Ok(Answer::Done)
 }

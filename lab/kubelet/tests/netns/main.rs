@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test with a main of its own")]
 
+mod hand;
 mod isolation;
 mod lab;
 mod life;
@@ -49,6 +50,11 @@ const TESTS: &[Test] = &tests![
     Namespaces life::pods_are_spread_over_nodes_as_their_selector_allows,
     Users life::processes_run_as_their_containers_user,
     Namespaces life::a_node_s_processes_end_with_it_and_nobody_waits,
+    Namespaces hand::files_are_those_of_the_node_and_errors_say_which_is_not_there,
+    Namespaces hand::a_watch_tells_in_place_from_whole_and_follows_a_path_that_comes_later,
+    Namespaces hand::a_capture_sees_a_datagram_on_the_loopback_of_a_pod_and_what_leaves_it,
+    Users hand::a_program_has_the_capabilities_that_are_named_and_no_others,
+    Namespaces hand::processes_have_the_nodes_numbers_and_the_hand_ends_with_the_node,
     Namespaces runtime::a_failing_chain_is_undone_and_can_be_tried_again,
     Namespaces runtime::calls_carry_what_the_kubelet_sets,
     Namespaces runtime::check_status_and_gc_reach_the_plugins,

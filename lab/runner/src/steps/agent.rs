@@ -15,21 +15,20 @@ pub mod several;
 pub mod uninstall;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cluster::Installed;
+use cluster::hand::Signal;
 use cluster::{NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::binaries::PLUGIN;
+use crate::steps::files::{files, process};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
@@ -61,8 +60,6 @@ pub struct AgentPlan {
     pub remembered: leaving::Remembered,
     /// Last answer of its socket.
     pub answered: asked::Answered,
-    /// Private disk of the CNI directory.
-    pub disk: Option<disk::Disk>,
     /// Capabilities that its container lacks.
     pub lacks: Vec<String>,
     pub denials: Vec<denied::Denial>,
@@ -101,7 +98,8 @@ pub fn bare(world: &mut LabWorld) -> Step {
 #[when("the node agent is deployed")]
 async fn deploy(world: &mut LabWorld) -> Step {
     bare(world)?;
-    world.agent.before = files(&paths(world).await?.conf_dir);
+    let node = files(world).await?;
+    world.agent.before = node.all(&node.paths.conf_dir).await?;
     chart::apply(world).await
 }
 
@@ -183,31 +181,13 @@ async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
     ready(world, Duration::from_secs(seconds)).await
 }
 
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let file = |entry: std::fs::DirEntry| {
-        let text = std::fs::read(entry.path()).ok()?;
-        Some((entry.file_name().to_string_lossy().into_owned(), text))
-    };
-    entries.filter_map(file).collect()
-}
-
-/// Types of a list's plugins.
-fn types(path: &Path) -> Result<String, Stop> {
-    let text = std::fs::read(path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))?;
-    let list: Value = serde_json::from_slice(&text)
-        .map_err(|error| Stop::wrong(format!("{} is no list: {error}", path.display())))?;
-    let plugins = list["plugins"].as_array().into_iter().flatten();
-    let types: Vec<_> = plugins.map(|plugin| plugin["type"].as_str().unwrap_or("(none)")).collect();
-    Ok(types.join(", "))
-}
-
 /// Types of the list's plugins, in order.
 #[then(regex = r#"^the conflist "([^"]+)" lists "([^"]*)"(?: within (\d+) ms)?$"#)]
 async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: String) -> Step {
-    let path = paths(world).await?.conf_dir.join(file);
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(file);
     let deadline = Duration::from_millis(millis.parse().unwrap_or(0));
-    eventually(deadline, async || match types(&path)? {
+    node.until(deadline, &[&path], async || match node.types(&path).await? {
         found if found == wanted => Ok(()),
         found => Err(Stop::wrong(format!("it lists {found:?}"))),
     })
@@ -217,7 +197,8 @@ async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: Strin
 /// Byte for byte as before the deployment.
 #[then(regex = r#"^the conflist "([^"]+)" is as it was$"#)]
 async fn as_before(world: &mut LabWorld, file: String) -> Step {
-    let now = files(&paths(world).await?.conf_dir);
+    let node = files(world).await?;
+    let now = node.all(&node.paths.conf_dir).await?;
     let text = |all: &BTreeMap<String, Vec<u8>>| {
         all.get(&file).map(|text| String::from_utf8_lossy(text).into_owned())
     };
@@ -258,25 +239,21 @@ async fn delete_rights_first(world: &mut LabWorld) -> Step {
 /// No binary, kubeconfig, socket, conflist entry or temporary file.
 #[then("nothing of ours is left on the node")]
 async fn nothing_left(world: &mut LabWorld) -> Step {
-    let paths = paths(world).await?;
-    let mut left = below(&paths.run_dir);
+    let node = files(world).await?;
+    let paths = &node.paths;
+    let mut left = node.below(&paths.run_dir).await?;
     left.extend(
-        below(&paths.bin_dir)
+        node.below(&paths.bin_dir)
+            .await?
             .into_iter()
             .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(PLUGIN))),
     );
-    for (name, text) in files(&paths.conf_dir) {
+    for (name, text) in node.all(&paths.conf_dir).await? {
         if String::from_utf8_lossy(&text).contains(PLUGIN) || !world.agent.before.contains_key(&name) {
             left.push(paths.conf_dir.join(name));
         }
     }
     if left.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {left:?}"))) }
-}
-
-/// Files of a directory, at any depth.
-fn below(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
 }
 
 /// Waits for a line of its log.
@@ -305,10 +282,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
 #[when("the node agent is killed")]
 async fn killed(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
-    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
-    let pid = workload.process(CONTAINER).and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.ok_or_else(|| Stop::wrong("the agent does not run"))?;
-    kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(Stop::harness)
+    process(world, &pod, CONTAINER).await?.signal(Signal::Kill).await
 }
 
 /// Waits until the pod that `it` means runs, however many starts that takes.

@@ -11,7 +11,7 @@ use cucumber::{given, then, when};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
-use super::agent::{eventually, paths};
+use super::files::files;
 use super::rules::{legacy, network, recorded_add};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
@@ -193,12 +193,14 @@ fn named(record: &str) -> Option<String> {
 
 #[then("the node agent records the back end that pods then get")]
 async fn recorded(world: &mut LabWorld) -> Step {
-    let path = paths(world).await?.run_dir.join(RECORD);
-    let recorded = eventually(RECORDED, async || {
-        let text = std::fs::read_to_string(&path).map_err(|error| Stop::wrong(error.to_string()))?;
-        named(&text).ok_or_else(|| Stop::wrong(format!("the record says {text:?}")))
-    })
-    .await?;
+    let node = files(world).await?;
+    let path = node.paths.run_dir.join(RECORD);
+    let recorded = node
+        .until(RECORDED, &[&path], async || {
+            let text = node.text(&path).await?;
+            named(&text).ok_or_else(|| Stop::wrong(format!("the record says {text:?}")))
+        })
+        .await?;
     let it = world.it.clone();
     world.run_pod(&it).await?;
     let answer = last_add(&*world.cluster().await?)?;

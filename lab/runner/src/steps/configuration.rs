@@ -3,15 +3,14 @@
 
 use cucumber::gherkin;
 use cucumber::{given, then, when};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use super::agent::{agent, bare, eventually, paths};
+use cluster::hand::{Changes, Event, Writing};
+
+use super::agent::{agent, bare};
+use super::files::{files, wrong};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -25,32 +24,8 @@ const PRIMARY: &str = "10-lab.conflist";
 /// Changes of a directory, in order, since the watch began.
 #[derive(Debug)]
 pub struct Watched {
-    events: Inotify,
+    changes: Changes,
     before: BTreeSet<String>,
-}
-
-async fn conf_dir(world: &mut LabWorld) -> Result<PathBuf, Stop> {
-    Ok(paths(world).await?.conf_dir)
-}
-
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Stop {
-    move |error| Stop::harness(format!("{}: {error}", path.display()))
-}
-
-/// Atomic write, as by a well-behaved writer.
-fn write(path: &Path, text: &[u8]) -> Step {
-    let next = path.with_file_name(".next");
-    fs::write(&next, text).map_err(failed(&next))?;
-    fs::rename(&next, path).map_err(failed(path))
-}
-
-fn read(path: &Path) -> Result<String, Stop> {
-    fs::read_to_string(path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))
-}
-
-fn object(path: &Path) -> Result<Value, Stop> {
-    let text = read(path)?;
-    serde_json::from_str(&text).map_err(|error| Stop::wrong(format!("{}: {error}: {text}", path.display())))
 }
 
 /// Writes the text below the step, atomically.
@@ -59,21 +34,22 @@ fn object(path: &Path) -> Result<Value, Stop> {
 async fn somebody_writes(world: &mut LabWorld, file: String, step: &gherkin::Step) -> Step {
     bare(world)?;
     let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
-    write(&conf_dir(world).await?.join(file), text.trim_start().as_bytes())
+    let node = files(world).await?;
+    node.write(&node.paths.conf_dir.join(file), text.trim_start()).await
 }
 
 /// A `.conf` of the primary replaces its list.
 #[given(regex = r#"^the network is configured by "([^"]+)"$"#)]
 async fn configured_by(world: &mut LabWorld, file: String) -> Step {
     bare(world)?;
-    let directory = conf_dir(world).await?;
-    let list = object(&directory.join(PRIMARY))?;
+    let node = files(world).await?;
+    let directory = &node.paths.conf_dir;
+    let list = node.json(&directory.join(PRIMARY)).await?;
     let mut single = list["plugins"][0].clone();
     single["name"] = list["name"].clone();
     single["cniVersion"] = list["cniVersion"].clone();
-    write(&directory.join(file), single.to_string().as_bytes())?;
-    let list = directory.join(PRIMARY);
-    fs::remove_file(&list).map_err(failed(&list))
+    node.write(&directory.join(file), single.to_string()).await?;
+    Ok(node.hand.remove(&directory.join(PRIMARY)).await?)
 }
 
 /// Adds a key at the top of a file.
@@ -81,33 +57,35 @@ async fn configured_by(world: &mut LabWorld, file: String) -> Step {
 #[when(regex = r#"^somebody adds "([^"]+)" = (.+) to "([^"]+)"$"#)]
 async fn somebody_adds(world: &mut LabWorld, key: String, value: String, file: String) -> Step {
     bare(world)?;
-    let path = conf_dir(world).await?.join(file);
-    let text = read(&path)?;
-    write(&path, text.replacen('{', &format!("{{\n  \"{key}\": {value},"), 1).as_bytes())
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(file);
+    let text = node.text(&path).await?;
+    node.write(&path, text.replacen('{', &format!("{{\n  \"{key}\": {value},"), 1)).await
 }
 
 /// Removes the file.
 #[when(regex = r#"^somebody removes "([^"]+)"$"#)]
 async fn somebody_removes(world: &mut LabWorld, file: String) -> Step {
-    let path = conf_dir(world).await?.join(file);
-    fs::remove_file(&path).map_err(failed(&path))
+    let node = files(world).await?;
+    Ok(node.hand.remove(&node.paths.conf_dir.join(file)).await?)
 }
 
 /// Renames the file.
 #[when(regex = r#"^somebody renames "([^"]+)" to "([^"]+)"$"#)]
 async fn somebody_renames(world: &mut LabWorld, from: String, to: String) -> Step {
-    let directory = conf_dir(world).await?;
-    fs::rename(directory.join(&from), directory.join(to)).map_err(failed(&directory.join(&from)))
+    let node = files(world).await?;
+    let directory = &node.paths.conf_dir;
+    Ok(node.hand.rename(&directory.join(from), &directory.join(to)).await?)
 }
 
 /// Fights: renames it again after each heal.
 #[when(regex = r#"^somebody renames "([^"]+)" to "([^"]+)" (\d+) times, as soon as it is there$"#)]
 async fn renames_again(world: &mut LabWorld, from: String, to: String, times: u32) -> Step {
-    let directory = conf_dir(world).await?;
+    let node = files(world).await?;
+    let directory = &node.paths.conf_dir;
     let (from, to) = (directory.join(from), directory.join(to));
     for _ in 0..times {
-        eventually(SOON, async || fs::rename(&from, &to).map_err(|error| Stop::wrong(error.to_string())))
-            .await?;
+        node.until(SOON, &[&from], async || node.hand.rename(&from, &to).await.map_err(wrong)).await?;
     }
     Ok(())
 }
@@ -121,29 +99,31 @@ fn before(world: &LabWorld, file: &str) -> Result<Vec<u8>, Stop> {
 #[when(regex = r#"^somebody restores "([^"]+)"$"#)]
 async fn somebody_restores(world: &mut LabWorld, file: String) -> Step {
     let text = before(world, &file)?;
-    write(&conf_dir(world).await?.join(file), &text)
+    let node = files(world).await?;
+    node.write(&node.paths.conf_dir.join(file), text).await
 }
 
 /// Truncates and rewrites the file as it was before the deployment.
 #[when(regex = r#"^somebody restores "([^"]+)" in place$"#)]
 async fn somebody_restores_in_place(world: &mut LabWorld, file: String) -> Step {
     let text = before(world, &file)?;
-    let path = conf_dir(world).await?.join(file);
-    fs::write(&path, text).map_err(failed(&path))
+    let node = files(world).await?;
+    Ok(node.hand.write(&node.paths.conf_dir.join(file), &text, Writing::InPlace).await?)
 }
 
 /// Fights: restores it again after each heal.
 #[when(regex = r#"^somebody restores "([^"]+)" (\d+) times, as soon as it is changed$"#)]
 async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
     let text = before(world, &file)?;
-    let path = conf_dir(world).await?.join(file);
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(file);
     for _ in 0..times {
-        eventually(SOON, async || match read(&path)?.contains(PLUGIN) {
+        node.until(SOON, &[&path], async || match node.text(&path).await?.contains(PLUGIN) {
             true => Ok(()),
             false => Err(Stop::wrong("nobody changed it")),
         })
         .await?;
-        write(&path, &text)?;
+        node.write(&path, &text).await?;
     }
     Ok(())
 }
@@ -151,10 +131,14 @@ async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
 /// Recreates it with its former files.
 #[when("the CNI directory is deleted and made again")]
 async fn deleted_and_made(world: &mut LabWorld) -> Step {
-    let directory = conf_dir(world).await?;
-    fs::remove_dir_all(&directory).map_err(failed(&directory))?;
-    fs::create_dir(&directory).map_err(failed(&directory))?;
-    world.agent.before.iter().try_for_each(|(file, text)| write(&directory.join(file), text))
+    let node = files(world).await?;
+    let directory = &node.paths.conf_dir;
+    node.hand.remove(directory).await?;
+    node.hand.make_directory(directory).await?;
+    for (file, text) in &world.agent.before {
+        node.write(&directory.join(file), text).await?;
+    }
+    Ok(())
 }
 
 fn is_configuration(name: &str) -> bool {
@@ -165,35 +149,30 @@ fn is_configuration(name: &str) -> bool {
 #[given("the CNI directory is watched")]
 async fn watched(world: &mut LabWorld) -> Step {
     bare(world)?;
-    let directory = conf_dir(world).await?;
-    let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(Stop::harness)?;
-    let what = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
-    events.add_watch(&directory, what).map_err(Stop::harness)?;
-    let files = fs::read_dir(&directory).map_err(failed(&directory))?.flatten();
-    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    world.watched = Some(Watched { events, before: names.filter(|name| is_configuration(name)).collect() });
+    let node = files(world).await?;
+    let changes = node.hand.watch(&node.paths.conf_dir).await?;
+    let names = node.hand.list(&node.paths.conf_dir).await?.into_iter().map(|entry| entry.name);
+    world.watched = Some(Watched { changes, before: names.filter(|name| is_configuration(name)).collect() });
     Ok(())
 }
 
 /// No recorded change left the directory without a network or with a partial file.
 #[then("at every moment it held a whole network")]
-fn always_whole(world: &mut LabWorld) -> Step {
-    let watched = world.watched.as_ref().ok_or_else(|| Stop::harness("the directory is not watched"))?;
-    let mut there = watched.before.clone();
-    while let Ok(events) = watched.events.read_events() {
-        for event in events {
-            let name = event.name.unwrap_or_default().to_string_lossy().into_owned();
-            if !is_configuration(&name) {
-                continue;
+async fn always_whole(world: &mut LabWorld) -> Step {
+    let watched = world.watched.take().ok_or_else(|| Stop::harness("the directory is not watched"))?;
+    let mut there = watched.before;
+    for change in watched.changes.stop().await? {
+        let name = change.name.unwrap_or_default();
+        match change.event {
+            Event::Lost => return Err(Stop::harness("the kernel lost changes of the directory")),
+            Event::Gone => return Err(Stop::wrong("the directory itself was gone")),
+            _ if !is_configuration(&name) => {}
+            Event::Written => {
+                let why = format!("{name} was written in place: a runtime may have read a part of it");
+                return Err(Stop::wrong(why));
             }
-            if event.mask.contains(AddWatchFlags::IN_MODIFY) {
-                return Err(Stop::wrong(format!(
-                    "{name} was written in place: a runtime may have read a part of it"
-                )));
-            }
-            if event.mask.contains(AddWatchFlags::IN_MOVED_TO) {
-                there.insert(name);
-            } else {
+            Event::Came => drop(there.insert(name)),
+            Event::Went | Event::Removed => {
                 there.remove(&name);
                 if there.is_empty() {
                     return Err(Stop::wrong(format!(
@@ -201,6 +180,7 @@ fn always_whole(world: &mut LabWorld) -> Step {
                     )));
                 }
             }
+            Event::Created | Event::Attributes => {}
         }
     }
     Ok(())
@@ -208,8 +188,9 @@ fn always_whole(world: &mut LabWorld) -> Step {
 
 #[then(regex = r#"^the configuration "([^"]+)" is not there$"#)]
 async fn not_there(world: &mut LabWorld, file: String) -> Step {
-    let path = conf_dir(world).await?.join(file);
-    eventually(SOON, async || match path.exists() {
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(file);
+    node.until(SOON, &[&path], async || match node.exists(&path).await? {
         true => Err(Stop::wrong(format!("{} is there", path.display()))),
         false => Ok(()),
     })
@@ -219,9 +200,10 @@ async fn not_there(world: &mut LabWorld, file: String) -> Step {
 /// Waits for a text in the file.
 #[then(regex = r#"^the configuration "([^"]+)" contains "(.+)"$"#)]
 async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
-    let path = conf_dir(world).await?.join(file);
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(file);
     let text = text.replace('\'', "\"");
-    eventually(SOON, async || match read(&path)? {
+    node.until(SOON, &[&path], async || match node.text(&path).await? {
         found if found.contains(&text) => Ok(()),
         found => Err(Stop::wrong(format!("it is {found}"))),
     })
@@ -231,11 +213,12 @@ async fn contains(world: &mut LabWorld, file: String, text: String) -> Step {
 /// Waits for an octal mode.
 #[then(regex = r#"^the configuration "([^"]+)" has the mode ([0-7]+)$"#)]
 async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
-    let path = conf_dir(world).await?.join(file);
-    eventually(SOON, async || {
-        let found = fs::metadata(&path).map_err(|error| Stop::wrong(error.to_string()))?;
-        let mode = format!("{:o}", found.permissions().mode() & 0o7777);
-        if mode == wanted { Ok(()) } else { Err(Stop::wrong(format!("it has {mode}"))) }
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(file);
+    node.until(SOON, &[&path], async || match node.hand.look(&path).await?.map(|entry| entry.mode) {
+        Some(mode) if format!("{mode:o}") == wanted => Ok(()),
+        Some(mode) => Err(Stop::wrong(format!("it has {mode:o}"))),
+        None => Err(Stop::wrong("it is not there")),
     })
     .await
 }
@@ -243,15 +226,15 @@ async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
 /// Reads any path of the node.
 #[then(regex = r#"^"(/[^"]+)" of the node contains "(.+)"$"#)]
 async fn of_the_node(world: &mut LabWorld, path: String, text: String) -> Step {
-    let path = world.cluster().await?.embedded()?.host_path(Path::new(&path))?;
-    let (found, text) = (read(&path)?, text.replace('\'', "\""));
+    let node = files(world).await?;
+    let (found, text) = (node.text(Path::new(&path)).await?, text.replace('\'', "\""));
     if found.contains(&text) { Ok(()) } else { Err(Stop::wrong(format!("it is {found}"))) }
 }
 
 #[then(regex = r#"^"(/[^"]+)" of the node is not there$"#)]
 async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
-    let path = world.cluster().await?.embedded()?.host_path(Path::new(&path))?;
-    if path.exists() { Err(Stop::wrong(format!("{} is there", path.display()))) } else { Ok(()) }
+    let node = files(world).await?;
+    if node.exists(Path::new(&path)).await? { Err(Stop::wrong(format!("{path} is there"))) } else { Ok(()) }
 }
 
 /// In no line so far.

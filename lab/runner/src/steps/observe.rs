@@ -11,7 +11,8 @@ use kube::api::ListParams;
 use serde_json::Value;
 
 use super::agent::objects::CONTAINER;
-use super::agent::{agent, bare, eventually, paths};
+use super::agent::{agent, bare, eventually};
+use super::files::files;
 use super::taint::named;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -34,10 +35,10 @@ pub struct Observed {
 #[given("the node has no network yet")]
 async fn no_network(world: &mut LabWorld) -> Step {
     bare(world)?;
-    let path = paths(world).await?.conf_dir.join(NETWORK);
-    let text = std::fs::read(&path).map_err(Stop::harness)?;
-    world.observed.network = Some(text);
-    std::fs::remove_file(path).map_err(Stop::harness)
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(NETWORK);
+    world.observed.network = Some(node.hand.read(&path).await?);
+    Ok(node.hand.remove(&path).await?)
 }
 
 /// Restores the configuration directory.
@@ -51,8 +52,8 @@ async fn network(world: &mut LabWorld) -> Step {
 /// Removes its configuration.
 #[when("the node loses its network")]
 async fn lost_network(world: &mut LabWorld) -> Step {
-    let path = paths(world).await?.conf_dir.join(NETWORK);
-    std::fs::remove_file(path).map_err(Stop::harness)
+    let node = files(world).await?;
+    Ok(node.hand.remove(&node.paths.conf_dir.join(NETWORK)).await?)
 }
 
 pub(super) async fn fetch(
@@ -158,9 +159,8 @@ async fn one_event(world: &mut LabWorld, reason: String, node: String, count: u6
 /// Not in log, status, metrics or events.
 #[then("the plugin's token is told nowhere")]
 async fn told_nowhere(world: &mut LabWorld) -> Step {
-    let path = paths(world).await?.run_dir.join("istio-cni-kubeconfig");
-    let text = std::fs::read(&path).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))?;
-    let config: Value = serde_json::from_slice(&text).map_err(|error| Stop::wrong(error.to_string()))?;
+    let node = files(world).await?;
+    let config = node.json(&node.paths.run_dir.join("istio-cni-kubeconfig")).await?;
     let token = config["users"][0]["user"]["token"].as_str().unwrap_or_default().to_owned();
     // The last part is the signature: without it the rest is of no use to anybody.
     let secret = token.rsplit('.').next().filter(|part| part.len() > 20);

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::agent::objects::{CONTAINER, DAEMONSET};
 use super::agent::{agent, bare, eventually};
+use super::files::process;
 use super::taint::{SOON, controller};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -183,9 +184,9 @@ async fn all_used(world: &mut LabWorld, whose: String) -> Step {
 #[then(regex = r#"^its process has the capabilities "([^"]*)"$"#)]
 async fn capabilities(world: &mut LabWorld, wanted: String) -> Step {
     let pod = agent(world).await?;
-    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
-    let pid = workload.process(CONTAINER).ok_or_else(|| Stop::wrong("the agent does not run"))?;
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(Stop::harness)?;
+    let process = process(world, &pod, CONTAINER).await?;
+    let status = process.hand.read(&process.file("status")).await?;
+    let status = String::from_utf8_lossy(&status);
     let field = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = u64::from_str_radix(field.unwrap_or_default().trim(), 16).map_err(Stop::harness)?;
     let name = |bit: u32| {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use apiserver::Account;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
 use super::agent::{eventually, paths};
+use super::files::files;
 use super::observe::{MONITORING, fetch};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -66,17 +68,18 @@ async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
 /// Removes its entries from the cache.
 #[given("the runtime's cache does not know it")]
 async fn unknown(world: &mut LabWorld) -> Step {
-    let results = paths(world).await?.cache_dir.join("results");
-    let name = world.it.clone();
-    let entries = std::fs::read_dir(&results).map_err(Stop::harness)?.flatten();
-    let its = entries.filter(|entry| {
-        std::fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(&format!("\"{name}\"")))
-    });
-    let its: Vec<_> = its.map(|entry| entry.path()).collect();
+    let node = files(world).await?;
+    let results = node.paths.cache_dir.join("results");
+    let name = format!("\"{}\"", world.it);
+    let mut its = node.all(&results).await?;
+    its.retain(|_, text| String::from_utf8_lossy(text).contains(&name));
     if its.is_empty() {
         return Err(Stop::harness(format!("{} has no entry of it", results.display())));
     }
-    its.iter().try_for_each(std::fs::remove_file).map_err(Stop::harness)
+    for file in its.into_keys() {
+        node.hand.remove(&results.join(file)).await?;
+    }
+    Ok(())
 }
 
 /// Keeps a namespace and a cache entry with another UID.
@@ -90,8 +93,9 @@ async fn former(world: &mut LabWorld) -> Step {
         "netns": "/var/run/netns/former", "cniArgs": [["K8S_POD_NAMESPACE", namespace], ["K8S_POD_NAME", name], ["K8S_POD_UID", "former"]],
         "result": { "cniVersion": "1.0.0", "ips": [{ "address": format!("{address}/24") }] },
     });
-    let file = paths(world).await?.cache_dir.join("results/lab-net-former-eth0");
-    std::fs::write(file, entry.to_string()).map_err(Stop::harness)?;
+    let node = files(world).await?;
+    let file = node.paths.cache_dir.join("results/lab-net-former-eth0");
+    node.write(&file, entry.to_string()).await?;
     let file = paths(world).await?.netns_dir.join("former");
     let left = Namespace::create(&file, NamespaceRole::Pod).await.map_err(Stop::harness)?;
     let address = address.parse().map_err(Stop::harness)?;
@@ -104,16 +108,18 @@ async fn former(world: &mut LabWorld) -> Step {
 async fn no_process(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let path = world.cluster().await?.starting(&namespace, &name).await?.netns()?;
-    let wanted = std::fs::metadata(path).map_err(Stop::harness)?.ino();
+    let wanted = format!("net:[{}]", std::fs::metadata(path).map_err(Stop::harness)?.ino());
+    let node = files(world).await?;
     eventually(SOON, async || {
-        let processes = std::fs::read_dir("/proc").map_err(Stop::harness)?.flatten();
-        let mut there = processes.filter(|process| {
-            std::fs::metadata(process.path().join("ns/net")).is_ok_and(|about| about.ino() == wanted)
-        });
-        match there.next() {
-            None => Ok(()),
-            Some(process) => Err(Stop::wrong(format!("{} is in it", process.path().display()))),
+        let all = node.hand.list(Path::new("/proc")).await?.into_iter();
+        for process in all.filter(|entry| entry.name.parse::<u32>().is_ok()) {
+            let namespace = Path::new("/proc").join(&process.name).join("ns/net");
+            let namespace = node.hand.look(&namespace).await.ok().flatten().and_then(|entry| entry.target);
+            if namespace.is_some_and(|namespace| namespace.as_os_str() == wanted.as_str()) {
+                return Err(Stop::wrong(format!("process {} is in it", process.name)));
+            }
         }
+        Ok(())
     })
     .await
 }

@@ -2,6 +2,7 @@
 //! Traffic: who answers whom, through which hops. Only positive evidence counts: an answer names its listener, and every
 //! hop on the way names the destination that it saw.
 
+pub mod captured;
 mod foretold;
 mod words;
 

@@ -30,6 +30,7 @@ use crate::steps::permissions::Attempt;
 use crate::steps::pod_security::Answered;
 use crate::steps::rules::ForeignRule;
 use crate::steps::taint::Taints;
+use crate::steps::traffic::captured::Captured;
 use crate::stop::{Step, Stop};
 use crate::tier::{NodePlan, Tier};
 
@@ -108,6 +109,8 @@ pub struct LabWorld {
     pub judged: Option<Judged>,
     /// Watched configuration directory of the node.
     pub watched: Option<Watched>,
+    /// Captured packets of a pod.
+    pub captured: Option<Captured>,
     /// Deployment of the node agent.
     pub agent: AgentPlan,
     /// Result of the last request with the agent's token.
@@ -208,8 +211,11 @@ impl LabWorld {
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<(), String> {
         self.namespaces.clear();
-        self.agent.disk = None;
-        self.agent.denials.clear();
+        (self.watched, self.captured) = (None, None);
+        for denial in std::mem::take(&mut self.agent.denials) {
+            // A failure shows when the scenario's directories cannot be removed.
+            let _ = denial.undo().await;
+        }
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
         self.notes.extend(cluster.end().await.map_err(|error| error.to_string())?);

@@ -3,23 +3,22 @@
 //!
 //! The new network names our plugin, and then its binary and its credentials are there, whole. Both leave the node as a kill in the middle did.
 
-use std::fs::{self, Permissions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::KUBECONFIG;
-use cluster::{NodePaths, SYSTEM_NAMESPACE};
+use cluster::hand::{Entry, Kind, Signal, Writing};
+use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::then;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::objects::{self, CONTAINER, Job};
-use super::{bare, chart, eventually, files, paths, types};
+use super::{bare, chart, eventually};
 use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
+use crate::steps::files::{Files, files, process, wrong};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -50,7 +49,7 @@ enum Ended {
 
 /// State before the agent, to compare with.
 struct Sweep {
-    paths: NodePaths,
+    node: Files,
     /// Conflist before the agent.
     old: Vec<u8>,
     /// Plugin of the image.
@@ -65,11 +64,11 @@ impl Sweep {
         bare(world)?;
         // Nothing grants it anything yet.
         world.agent.tried = true;
-        let paths = paths(world).await?;
-        world.agent.before = files(&paths.conf_dir);
-        let old = fs::read(paths.conf_dir.join(LIST)).map_err(Stop::harness)?;
-        let plugin = fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)?;
-        Ok(Self { paths, old, plugin, job: Job::Install, pod: pod(world, Job::Install)? })
+        let node = files(world).await?;
+        world.agent.before = node.all(&node.paths.conf_dir).await?;
+        let old = node.hand.read(&node.paths.conf_dir.join(LIST)).await?;
+        let plugin = std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)?;
+        Ok(Self { node, old, plugin, job: Job::Install, pod: pod(world, Job::Install)? })
     }
 
     /// Runs it once; `fatal` is the change at which it is killed.
@@ -91,31 +90,34 @@ impl Sweep {
             match phase.as_deref() {
                 Some("Failed") => Ok(Ended::Killed),
                 Some("Succeeded") => Ok(Ended::Done),
-                _ if self.job == Job::Install && self.is_installed() => Ok(Ended::Done),
+                _ if self.job == Job::Install && self.is_installed().await => Ok(Ended::Done),
                 other => Err(Stop::wrong(format!("its pod is {other:?}, its start was {start:?}"))),
             }
         })
         .await?;
         if self.job == Job::Install && ended == Ended::Done {
             // Asked to end, it would find no DaemonSet and take everything back. One that is gone was killed after all that counts.
-            let pid = tier.workload(SYSTEM_NAMESPACE, NAME).await?.process(CONTAINER);
-            match pid.and_then(|pid| i32::try_from(pid).ok()) {
-                Some(pid) => kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(Stop::harness)?,
-                None => ended = Ended::Killed,
+            match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
+                Ok(process) => process.signal(Signal::Kill).await?,
+                Err(Stop::Wrong(_)) => ended = Ended::Killed,
+                Err(error) => return Err(error),
             }
         }
         tier.delete_pod(SYSTEM_NAMESPACE, NAME).await?;
         Ok(ended)
     }
 
-    fn is_installed(&self) -> bool {
-        let serves = ["agent.sock", "log.sock"].iter().all(|name| self.paths.run_dir.join(name).exists());
-        serves && self.network().is_ok_and(|network| network == Network::New)
+    async fn is_installed(&self) -> bool {
+        let running = self.node.hand.list(&self.node.paths.run_dir).await.unwrap_or_default();
+        let is_there = |name: &&str| running.iter().any(|entry| entry.name == **name);
+        ["agent.sock", "log.sock"].iter().all(is_there)
+            && self.network().await.is_ok_and(|network| network == Network::New)
     }
 
     /// Network that a runtime finds; a wrong one is none.
-    fn network(&self) -> Result<Network, Stop> {
-        let found = files(&self.paths.conf_dir);
+    async fn network(&self) -> Result<Network, Stop> {
+        let (node, paths) = (&self.node, &self.node.paths);
+        let found = node.all(&paths.conf_dir).await?;
         let lists =
             found.keys().filter(|name| [".conflist", ".conf", ".json"].iter().any(|end| name.ends_with(end)));
         if lists.collect::<Vec<_>>() != [LIST] {
@@ -124,15 +126,14 @@ impl Sweep {
         if found[LIST] == self.old {
             return Ok(Network::Old);
         }
-        let plugins = types(&self.paths.conf_dir.join(LIST))?;
+        let plugins = node.types(&paths.conf_dir.join(LIST)).await?;
         if plugins != "lab-net, istio-cni" {
             return Err(Stop::wrong(format!("the network is {plugins:?}")));
         }
-        if fs::read(self.paths.bin_dir.join(PLUGIN)).ok().as_ref() != Some(&self.plugin) {
+        if node.hand.read(&paths.bin_dir.join(PLUGIN)).await.ok().as_ref() != Some(&self.plugin) {
             return Err(Stop::wrong("the network names our plugin, which is not there, or not whole"));
         }
-        let credentials =
-            fs::read(self.paths.run_dir.join(KUBECONFIG)).map_err(|error| Stop::wrong(error.to_string()))?;
+        let credentials = node.hand.read(&paths.run_dir.join(KUBECONFIG)).await.map_err(wrong)?;
         serde_json::from_slice::<Value>(&credentials)
             .map_err(|error| Stop::wrong(format!("the plugin's credentials: {error}")))?;
         Ok(Network::New)
@@ -140,11 +141,12 @@ impl Sweep {
 
     /// Kills it before its first change, its second, and so on, until it comes to its end.
     async fn at_any_change(&self, world: &mut LabWorld) -> Step {
-        let before = Held::of(&self.paths)?;
+        let before = Held::of(&self.node).await?;
         for fatal in 1..MOST {
-            before.restore(&self.paths)?;
+            before.restore(&self.node).await?;
             let ended = self.run(world, fatal).await?;
             self.network()
+                .await
                 .map_err(|why| Stop::wrong(format!("killed before change {fatal}, it left this: {why}")))?;
             if ended == Ended::Killed {
                 continue;
@@ -152,19 +154,19 @@ impl Sweep {
             if fatal <= FEWEST {
                 return Err(Stop::harness(format!("it made {} changes", fatal - 1)));
             }
-            self.came()?;
+            self.came().await?;
             world.notes.push(format!("killed before each of {} changes", fatal - 1));
-            before.restore(&self.paths)?;
+            before.restore(&self.node).await?;
             return self.run(world, fatal / 2).await.map(drop);
         }
         Err(Stop::harness("it never came to its end"))
     }
 
     /// Checks that the run without a kill completed.
-    fn came(&self) -> Step {
+    async fn came(&self) -> Step {
         let wanted = if self.job == Job::Install { Network::New } else { Network::Old };
-        let binary = self.paths.bin_dir.join(PLUGIN).exists();
-        if self.network()? == wanted && binary == (wanted == Network::New) {
+        let binary = self.node.exists(&self.node.paths.bin_dir.join(PLUGIN)).await?;
+        if self.network().await? == wanted && binary == (wanted == Network::New) {
             return Ok(());
         }
         Err(Stop::wrong(format!("it ended with the binary there: {binary}")))
@@ -185,42 +187,41 @@ fn pod(world: &LabWorld, job: Job) -> Result<Value, Stop> {
 }
 
 /// The files of the node's directories that an agent changes. What is linked is the lab's.
-struct Held(Vec<(PathBuf, Vec<u8>, Permissions)>);
+struct Held(Vec<(PathBuf, Vec<u8>, u32)>);
 
 impl Held {
-    fn of(paths: &NodePaths) -> Result<Self, Stop> {
+    async fn of(node: &Files) -> Result<Self, Stop> {
         let mut held = Vec::new();
-        for path in changed(paths)? {
-            let kind = fs::symlink_metadata(&path).map_err(Stop::harness)?;
-            if kind.is_file() {
-                held.push((path.clone(), fs::read(&path).map_err(Stop::harness)?, kind.permissions()));
+        for (path, entry) in changed(node).await? {
+            if entry.kind == Kind::File {
+                let content = node.hand.read(&path).await?;
+                held.push((path, content, entry.mode));
             }
         }
         Ok(Self(held))
     }
 
-    fn restore(&self, paths: &NodePaths) -> Step {
-        for path in changed(paths)? {
-            if !fs::symlink_metadata(&path).map_err(Stop::harness)?.is_symlink() {
-                fs::remove_file(&path).map_err(Stop::harness)?;
+    async fn restore(&self, node: &Files) -> Step {
+        for (path, entry) in changed(node).await? {
+            if entry.kind != Kind::Link {
+                node.hand.remove(&path).await?;
             }
         }
-        for (path, text, permissions) in &self.0 {
-            fs::write(path, text).map_err(Stop::harness)?;
-            fs::set_permissions(path, permissions.clone()).map_err(Stop::harness)?;
+        for (path, content, mode) in &self.0 {
+            node.hand.write(path, content, Writing::Whole { mode: *mode }).await?;
         }
         Ok(())
     }
 }
 
-/// Files in the directories.
-fn changed(paths: &NodePaths) -> Result<Vec<PathBuf>, Stop> {
-    let list = |directory: &Path| {
-        let entries = fs::read_dir(directory).map_err(Stop::harness)?;
-        entries.map(|entry| Ok(entry.map_err(Stop::harness)?.path())).collect::<Result<Vec<_>, Stop>>()
-    };
-    let all = [&paths.conf_dir, &paths.bin_dir, &paths.run_dir].map(|directory| list(directory));
-    all.into_iter().collect::<Result<Vec<_>, _>>().map(|all| all.concat())
+/// Entries of the directories.
+async fn changed(node: &Files) -> Result<Vec<(PathBuf, Entry)>, Stop> {
+    let mut all = Vec::new();
+    for directory in [&node.paths.conf_dir, &node.paths.bin_dir, &node.paths.run_dir] {
+        let entries = node.hand.list(directory).await?.into_iter();
+        all.extend(entries.map(|entry| (directory.join(&entry.name), entry)));
+    }
+    Ok(all)
 }
 
 /// Kills it at each change in turn; the last run installs.

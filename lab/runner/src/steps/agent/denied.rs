@@ -4,20 +4,21 @@
 //!
 //! W is `the CNI directory`, `the binary directory`, `the run directory`, or the name of a file in the CNI directory, in quotes.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use cluster::hand::{Hand, Handed};
 use cucumber::{given, when};
 
-use super::{bare, paths};
-use crate::immutable;
+use super::bare;
+use crate::steps::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
-/// A denied path, restored on drop.
+/// A denied path. Whoever ends the scenario restores it.
 #[derive(Debug)]
 pub struct Denial {
+    hand: Arc<dyn Hand>,
     path: PathBuf,
     by: By,
 }
@@ -26,34 +27,33 @@ pub struct Denial {
 enum By {
     Flag,
     /// Former mode.
-    Mode(Permissions),
+    Mode(u32),
 }
 
 impl Denial {
-    fn by_flag(path: PathBuf) -> Result<Self, Stop> {
-        immutable::set(&path, true).map_err(Stop::harness)?;
-        Ok(Self { path, by: By::Flag })
+    async fn by_flag(hand: Arc<dyn Hand>, path: PathBuf) -> Result<Self, Stop> {
+        hand.set_immutable(&path, true).await?;
+        Ok(Self { hand, path, by: By::Flag })
     }
 
-    fn by_mode(path: PathBuf) -> Result<Self, Stop> {
-        let before = fs::metadata(&path).map_err(Stop::harness)?.permissions();
-        fs::set_permissions(&path, Permissions::from_mode(0o000)).map_err(Stop::harness)?;
-        Ok(Self { path, by: By::Mode(before) })
+    async fn by_mode(hand: Arc<dyn Hand>, path: PathBuf) -> Result<Self, Stop> {
+        let before = hand.look(&path).await?.map(|entry| entry.mode);
+        let before = before.ok_or_else(|| Stop::harness(format!("{} is not there", path.display())))?;
+        hand.set_mode(&path, 0o000).await?;
+        Ok(Self { hand, path, by: By::Mode(before) })
     }
-}
 
-impl Drop for Denial {
-    fn drop(&mut self) {
-        // A failure shows when the scenario's directories cannot be removed.
-        let _ = match &self.by {
-            By::Flag => immutable::set(&self.path, false),
-            By::Mode(before) => fs::set_permissions(&self.path, before.clone()),
-        };
+    /// Restores it.
+    pub async fn undo(&self) -> Handed<()> {
+        match self.by {
+            By::Flag => self.hand.set_immutable(&self.path, false).await,
+            By::Mode(before) => self.hand.set_mode(&self.path, before).await,
+        }
     }
 }
 
 async fn place(world: &mut LabWorld, what: &str) -> Result<PathBuf, Stop> {
-    let paths = paths(world).await?;
+    let paths = files(world).await?.paths;
     Ok(match what {
         "the CNI directory" => paths.conf_dir,
         "the binary directory" => paths.bin_dir,
@@ -74,8 +74,12 @@ fn lacks(world: &mut LabWorld, capability: String) {
 async fn denied(world: &mut LabWorld, what: String, how: String) -> Step {
     bare(world)?;
     let path = place(world, &what).await?;
-    let denial = if how == "immutable" { Denial::by_flag(path) } else { Denial::by_mode(path) };
-    world.agent.denials.push(denial?);
+    let hand = files(world).await?.hand;
+    let denial = match how.as_str() {
+        "immutable" => Denial::by_flag(hand, path).await?,
+        _ => Denial::by_mode(hand, path).await?,
+    };
+    world.agent.denials.push(denial);
     Ok(())
 }
 
@@ -83,6 +87,8 @@ async fn denied(world: &mut LabWorld, what: String, how: String) -> Step {
 #[when(regex = r#"^(the (?:CNI|binary|run) directory|"[^"]+") is open again$"#)]
 async fn open(world: &mut LabWorld, what: String) -> Step {
     let path = place(world, &what).await?;
-    world.agent.denials.retain(|denial| denial.path != path);
+    for denial in world.agent.denials.extract_if(.., |denial| denial.path == path) {
+        denial.undo().await?;
+    }
     Ok(())
 }

@@ -2,9 +2,6 @@
 //! The agent's pod goes, and comes back or not: what it leaves on the node.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::{PodStart, SYSTEM_NAMESPACE};
@@ -16,9 +13,10 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};
-use super::{agents, comes_up, eventually, gone, is_ready, paths, several};
+use super::{agents, comes_up, eventually, gone, is_ready, several};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
+use crate::steps::files::files;
 use crate::steps::traffic::redirected;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -31,27 +29,22 @@ const SOON: Duration = Duration::from_secs(40);
 const STARTS: std::ops::Range<usize> = 4..40;
 
 /// A file, as one that was taken away and put back is another one: inode and time of change.
-type Mark = (u64, i64, i64);
+type Mark = ((u64, u64), (i64, i64));
 
 /// Remembered state.
 #[derive(Debug, Default)]
 pub struct Remembered {
-    files: BTreeMap<PathBuf, Mark>,
+    files: BTreeMap<String, Mark>,
     pods: Vec<String>,
     /// Pods that started during a rollout or at once, and their results.
     pub started: Vec<(String, PodStart)>,
 }
 
-async fn installed(world: &mut LabWorld) -> Result<BTreeMap<PathBuf, Mark>, Stop> {
-    let paths = paths(world).await?;
-    let mut files = vec![paths.bin_dir.join(PLUGIN)];
-    let entries = fs::read_dir(&paths.conf_dir).map_err(Stop::harness)?;
-    files.extend(entries.flatten().map(|entry| entry.path()));
-    let mark = |path: PathBuf| {
-        let data = fs::metadata(&path).ok()?;
-        Some((path, (data.ino(), data.mtime(), data.mtime_nsec())))
-    };
-    Ok(files.into_iter().filter_map(mark).collect())
+async fn installed(world: &mut LabWorld) -> Result<BTreeMap<String, Mark>, Stop> {
+    let node = files(world).await?;
+    let mut found = node.hand.list(&node.paths.conf_dir).await?;
+    found.extend(node.hand.look(&node.paths.bin_dir.join(PLUGIN)).await?);
+    Ok(found.into_iter().map(|entry| (entry.name, (entry.inode, entry.modified))).collect())
 }
 
 fn uid(pod: &Value) -> String {
@@ -205,9 +198,9 @@ async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
 /// Removes what a reboot removes.
 #[when("the node's run directory is wiped")]
 async fn wiped(world: &mut LabWorld) -> Step {
-    let directory = paths(world).await?.run_dir;
-    for entry in fs::read_dir(&directory).map_err(Stop::harness)?.flatten() {
-        fs::remove_file(entry.path()).map_err(Stop::harness)?;
+    let node = files(world).await?;
+    for entry in node.hand.list(&node.paths.run_dir).await? {
+        node.hand.remove(&node.paths.run_dir.join(entry.name)).await?;
     }
     Ok(())
 }
@@ -254,8 +247,9 @@ async fn no_pod(world: &mut LabWorld) -> Step {
 /// Waits for the file to appear or to go.
 #[then(regex = "^the plugin's binary is (on the node|gone)$")]
 async fn binary(world: &mut LabWorld, wanted: String) -> Step {
-    let path = paths(world).await?.bin_dir.join(PLUGIN);
-    let there = path.exists();
+    let node = files(world).await?;
+    let path = node.paths.bin_dir.join(PLUGIN);
+    let there = node.exists(&path).await?;
     if there == (wanted == "on the node") {
         Ok(())
     } else {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Much at once: pods that start together, bursts of changes, and what the agent needs for them.
 
-use cucumber::{given, then, when};
-use futures::future::join_all;
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use cluster::hand::Writing;
+use cucumber::{given, then, when};
+use futures::future::join_all;
+
 use super::objects::CONTAINER;
-use super::{agent, eventually, paths};
+use super::{agent, eventually};
 use crate::pod::Pod;
+use crate::steps::files::{files, process};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::tier::MESH_NAMESPACE;
@@ -56,15 +57,14 @@ async fn crowd(world: &mut LabWorld, count: usize) -> Step {
 
 async fn uses(world: &mut LabWorld) -> Result<Uses, Stop> {
     let pod = agent(world).await?;
-    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
-    let process = workload.process(CONTAINER).ok_or_else(|| Stop::wrong("the agent does not run"))?;
-    let of = PathBuf::from(format!("/proc/{process}"));
-    let status = fs::read_to_string(of.join("status")).map_err(Stop::harness)?;
+    let process = process(world, &pod, CONTAINER).await?;
+    let status = process.hand.read(&process.file("status")).await?;
+    let status = String::from_utf8_lossy(&status);
     let number = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
         line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
     };
-    let descriptors = fs::read_dir(of.join("fd")).map_err(Stop::harness)?.count();
+    let descriptors = process.hand.list(&process.file("fd")).await?.len();
     Ok(Uses { descriptors, threads: number("Threads:"), memory: number("VmRSS:") })
 }
 
@@ -78,13 +78,14 @@ async fn remember(world: &mut LabWorld) -> Step {
 /// Malformed lists appear and vanish.
 #[when(regex = r"^the CNI directory changes in (\d+) bursts$")]
 async fn bursts(world: &mut LabWorld, count: usize) -> Step {
-    let directory = paths(world).await?.conf_dir;
+    let node = files(world).await?;
     let mut due = tokio::time::interval(PAUSE);
     for _ in 0..count {
         due.tick().await;
         for number in 0..BURST {
-            let path = directory.join(format!("noise-{number}.conflist"));
-            fs::write(&path, "noise").and_then(|()| fs::remove_file(&path)).map_err(Stop::harness)?;
+            let path = node.paths.conf_dir.join(format!("noise-{number}.conflist"));
+            node.hand.write(&path, b"noise", Writing::InPlace).await?;
+            node.hand.remove(&path).await?;
         }
     }
     Ok(())

@@ -14,7 +14,8 @@ use kubelet::cni::chain::Attachment;
 use kubelet::cni::conflist::List;
 use serde_json::Value;
 
-use super::{agent, eventually, paths};
+use super::{agent, paths};
+use crate::steps::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -106,10 +107,11 @@ async fn taken_down(world: &mut LabWorld) -> Step {
 async fn kubeconfig(world: &mut LabWorld, millis: u64) -> Step {
     let pod = agent(world).await?;
     let tier = world.cluster().await?;
-    let path = paths(world).await?.run_dir.join(KUBECONFIG);
-    eventually(Duration::from_millis(millis), async || {
+    let node = files(world).await?;
+    let path = node.paths.run_dir.join(KUBECONFIG);
+    node.until(Duration::from_millis(millis), &[&path], async || {
         let token = tier.kubelet()?.token(&pod).await?;
-        let text = std::fs::read_to_string(&path).map_err(|error| Stop::wrong(error.to_string()))?;
+        let text = node.text(&path).await?;
         if text.contains(&token) { Ok(()) } else { Err(Stop::wrong("it holds another token")) }
     })
     .await

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::objects::CONFIG_MAP;
-use super::{agents, eventually, paths};
+use super::{agents, eventually};
 use crate::binaries::PLUGIN;
+use crate::steps::files::{Files, files};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -28,16 +29,14 @@ async fn unset(world: &mut LabWorld, key: String) -> Step {
 }
 
 /// Our only entry in a configuration.
-async fn entry(world: &mut LabWorld, file: &str) -> Result<Value, Stop> {
-    let path = paths(world).await?.conf_dir.join(file);
-    let wrong = |error: String| Stop::wrong(format!("{}: {error}", path.display()));
-    let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-    let found: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+async fn entry(node: &Files, file: &str) -> Result<Value, Stop> {
+    let path = node.paths.conf_dir.join(file);
+    let found = node.json(&path).await?;
     let plugins = found["plugins"].as_array().cloned().unwrap_or_else(|| vec![found.clone()]);
     let ours: Vec<Value> = plugins.into_iter().filter(|plugin| plugin["type"] == PLUGIN).collect();
     match <[Value; 1]>::try_from(ours) {
         Ok([entry]) => Ok(entry),
-        Err(others) => Err(wrong(format!("our entries are {}", json!(others)))),
+        Err(others) => Err(Stop::wrong(format!("{}: our entries are {}", path.display(), json!(others)))),
     }
 }
 
@@ -46,7 +45,9 @@ async fn entry(world: &mut LabWorld, file: &str) -> Result<Value, Stop> {
 async fn has(world: &mut LabWorld, file: String, key: String, value: String, millis: String) -> Step {
     let wanted: Value = serde_json::from_str(&value).map_err(Stop::harness)?;
     let deadline = millis.parse().map_or(SOON, Duration::from_millis);
-    eventually(deadline, async || match entry(world, &file).await?[&key].clone() {
+    let node = files(world).await?;
+    let path = node.paths.conf_dir.join(&file);
+    node.until(deadline, &[&path], async || match entry(&node, &file).await?[&key].clone() {
         found if found == wanted => Ok(()),
         found => Err(Stop::wrong(format!("{key} is {found}"))),
     })
@@ -56,7 +57,7 @@ async fn has(world: &mut LabWorld, file: String, key: String, value: String, mil
 /// The key is absent.
 #[then(regex = r#"^our entry in "([^"]+)" has no "([^"]+)"$"#)]
 async fn lacks(world: &mut LabWorld, file: String, key: String) -> Step {
-    match entry(world, &file).await?.get(&key) {
+    match entry(&files(world).await?, &file).await?.get(&key) {
         None => Ok(()),
         Some(found) => Err(Stop::wrong(format!("{key} is {found}"))),
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two agents of two versions on a node, as a DaemonSet has them that surges, and one that runs where no mount leads to the node.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::SYSTEM_NAMESPACE;
+use cluster::hand::Writing;
 use cucumber::{then, when};
 use serde_json::{Value, json};
 
+use super::chart;
 use super::leaving::run_to_its_end;
 use super::objects::{self, Job};
-use super::{chart, eventually, paths};
 use crate::binaries::PLUGIN;
+use crate::steps::files::{files, wrong};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -24,12 +24,13 @@ const OTHER: &str = "/srv/other-version";
 /// Deadline of a take-over.
 const SOON: Duration = Duration::from_secs(20);
 
-async fn other_plugin(world: &mut LabWorld) -> Result<PathBuf, Stop> {
-    Ok(world.cluster().await?.embedded()?.host_path(&Path::new(OTHER).join(PLUGIN))?)
+fn other_plugin() -> PathBuf {
+    Path::new(OTHER).join(PLUGIN)
 }
 
-fn own_plugin(world: &LabWorld) -> Result<PathBuf, Stop> {
-    Ok(world.lab()?.plan.sut.dir.join(PLUGIN))
+/// Content of the plugin under test.
+fn own_plugin(world: &LabWorld) -> Result<Vec<u8>, Stop> {
+    std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)
 }
 
 pub(super) fn template(world: &LabWorld) -> Result<Value, Stop> {
@@ -46,13 +47,12 @@ fn push(list: &mut Value, one: Value) {
 /// Pod of the same template whose image ships another plugin.
 #[when("a node agent of another version starts beside it")]
 async fn beside(world: &mut LabWorld) -> Step {
-    let (own, other) = (own_plugin(world)?, other_plugin(world).await?);
-    let mut text = fs::read(own).map_err(Stop::harness)?;
+    let node = files(world).await?;
+    let mut text = own_plugin(world)?;
     // Bytes behind a program's last section are never loaded.
     text.extend_from_slice(b"of another version");
-    fs::create_dir_all(other.parent().unwrap_or(&other)).map_err(Stop::harness)?;
-    fs::write(&other, text).map_err(Stop::harness)?;
-    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).map_err(Stop::harness)?;
+    node.hand.make_directory(Path::new(OTHER)).await?;
+    node.hand.write(&other_plugin(), &text, Writing::Whole { mode: 0o755 }).await?;
     let mut pod = objects::once(BESIDE, &template(world)?, Job::Install);
     push(&mut pod["spec"]["volumes"], json!({ "name": "image", "hostPath": { "path": OTHER } }));
     let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
@@ -70,16 +70,15 @@ async fn other_deleted(world: &mut LabWorld) -> Step {
 /// Compares contents; waited for.
 #[then(regex = "^the plugin's binary is (the node agent's|the other version's)$")]
 async fn whose(world: &mut LabWorld, wanted: String) -> Step {
+    let node = files(world).await?;
     let shipped = match wanted.as_str() {
         "the node agent's" => own_plugin(world)?,
-        _ => other_plugin(world).await?,
+        _ => node.hand.read(&other_plugin()).await?,
     };
-    let (shipped, path) =
-        (fs::read(shipped).map_err(Stop::harness)?, paths(world).await?.bin_dir.join(PLUGIN));
-    eventually(SOON, async || match fs::read(&path) {
-        Ok(found) if found == shipped => Ok(()),
-        Ok(_) => Err(Stop::wrong("it is another one")),
-        Err(error) => Err(Stop::wrong(format!("{}: {error}", path.display()))),
+    let path = node.paths.bin_dir.join(PLUGIN);
+    node.until(SOON, &[&path], async || match node.hand.read(&path).await.map_err(wrong)? {
+        found if found == shipped => Ok(()),
+        _ => Err(Stop::wrong("it is another one")),
     })
     .await
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cluster::{NodePaths, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -13,9 +13,10 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::{below, chart, eventually, files, gone};
+use super::{chart, eventually, gone};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
+use crate::steps::files::Files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::tier::{MESH_NAMESPACE, Tier};
@@ -106,12 +107,15 @@ async fn with_namespace(world: &mut LabWorld) -> Step {
 }
 
 /// Files of ours that are left in a node's directories.
-fn left(name: &str, paths: &NodePaths) -> Vec<String> {
+async fn left(name: &str, node: &Files) -> Result<Vec<String>, Stop> {
     let is_ours = |text: &[u8]| String::from_utf8_lossy(text).contains(PLUGIN);
-    let entries = files(&paths.conf_dir).into_iter().filter(|(_, text)| is_ours(text)).map(|(file, _)| file);
-    let binaries = files(&paths.bin_dir).into_keys().filter(|file| file.contains(PLUGIN));
-    let running = below(&paths.run_dir).into_iter().map(|path| path.display().to_string());
-    entries.chain(binaries).chain(running).map(|file| format!("{name}: {file}")).collect()
+    let paths = &node.paths;
+    let entries = node.all(&paths.conf_dir).await?.into_iter();
+    let entries = entries.filter(|(_, text)| is_ours(text)).map(|(file, _)| file);
+    let binaries = node.hand.list(&paths.bin_dir).await?.into_iter().map(|entry| entry.name);
+    let binaries = binaries.filter(|file| file.contains(PLUGIN));
+    let running = node.below(&paths.run_dir).await?.into_iter().map(|path| path.display().to_string());
+    Ok(entries.chain(binaries).chain(running).map(|file| format!("{name}: {file}")).collect())
 }
 
 /// No conflist entry, no binary, nothing in the run directory.
@@ -120,8 +124,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let mut found = Vec::new();
     for node in tier.nodes() {
-        let paths = node.paths()?;
-        found.extend(left(node.name(), &paths));
+        found.extend(left(node.name(), &Files::of(node).await?).await?);
     }
     if found.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {}", found.join(", ")))) }
 }

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use cluster::{Asked, Effect, Fault, SYSTEM_NAMESPACE, Verb};
+use cluster::hand::Signal;
+use cluster::{Asked, Effect, Fault, PodName, SYSTEM_NAMESPACE, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::controller::{CONTAINER, account, start};
 use super::{SOON, asked};
 use crate::steps::agent::eventually;
+use crate::steps::files::process;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -62,11 +62,8 @@ async fn disturbed(world: &mut LabWorld) -> Result<String, Stop> {
 #[when(regex = "^the leader is (killed|told to stop)$")]
 async fn killed(world: &mut LabWorld, how: String) -> Step {
     let name = disturbed(world).await?;
-    let workload = world.cluster().await?.starting(SYSTEM_NAMESPACE, &name).await?;
-    let pid = workload.process(CONTAINER).and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.ok_or_else(|| Stop::wrong("it does not run"))?;
-    let signal = if how == "killed" { Signal::SIGKILL } else { Signal::SIGTERM };
-    kill(Pid::from_raw(pid), signal).map_err(Stop::harness)
+    let signal = if how == "killed" { Signal::Kill } else { Signal::Terminate };
+    process(world, &PodName::new(SYSTEM_NAMESPACE, &name), CONTAINER).await?.signal(signal).await
 }
 
 /// Answers its requests with 503 from now on.

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Protocol of the hand. One line of JSON each way; answers come in the order in which the orders end, so each names its order.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::packet::{Counts, Packet};
+use crate::CniAnswer;
+
+/// First line of a hand, before any order.
+pub const READY: &str = "ready hand";
+
+/// Work, and what to call it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// Number, chosen by who asks.
+    pub id: u64,
+    /// Work.
+    pub work: Work,
+}
+
+/// Work of the hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Runs a program to its end: [`Answer::Ended`].
+    Run(Run),
+    /// Reads a file: [`Answer::Content`].
+    Read {
+        /// File.
+        path: PathBuf,
+    },
+    /// Lists a directory: [`Answer::Entries`], by name.
+    List {
+        /// Directory.
+        path: PathBuf,
+    },
+    /// One entry, that of the path itself: a link is not followed.
+    Look {
+        /// Path.
+        path: PathBuf,
+    },
+    /// Writes a file.
+    Write {
+        /// File.
+        path: PathBuf,
+        /// All of it.
+        content: Bytes,
+        /// How readers see it come.
+        how: Writing,
+    },
+    /// Removes a file, a link, or a directory with all that is in it.
+    Remove {
+        /// Path.
+        path: PathBuf,
+    },
+    /// Renames within a file system.
+    Rename {
+        /// Present path.
+        from: PathBuf,
+        /// Path from now on; what is there is replaced.
+        to: PathBuf,
+    },
+    /// Makes a directory and those above it.
+    MakeDirectory {
+        /// Directory.
+        path: PathBuf,
+    },
+    /// Makes a symbolic link.
+    Link {
+        /// Path of the link.
+        path: PathBuf,
+        /// Its text.
+        target: PathBuf,
+    },
+    /// Changes a mode.
+    SetMode {
+        /// File or directory.
+        path: PathBuf,
+        /// Mode.
+        mode: u32,
+    },
+    /// Changes the immutable flag.
+    SetImmutable {
+        /// File or directory.
+        path: PathBuf,
+        /// Set or cleared.
+        immutable: bool,
+    },
+    /// Sends a signal.
+    Signal {
+        /// Number of the process, as the node numbers it.
+        process: u32,
+        /// Signal.
+        signal: Signal,
+    },
+    /// Answers [`Answer::Following`], then each [`Change`] of a directory's entries or of a file, until it is stopped. Of a path that is not
+    /// there yet the nearest directory above it is watched.
+    Watch {
+        /// Directory or file.
+        path: PathBuf,
+    },
+    /// Answers [`Answer::Following`], then packets, until it is stopped: then [`Answer::Counts`].
+    Capture {
+        /// Network namespace; all of its interfaces.
+        network: Network,
+        /// Number of packets that are sent one by one. Later ones are only counted.
+        packets: u32,
+    },
+    /// Stops an order of [`Work::Watch`] or [`Work::Capture`].
+    Stop {
+        /// Its number.
+        order: u64,
+    },
+}
+
+impl Work {
+    /// Its paths on the node.
+    pub fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        match self {
+            Self::Read { path }
+            | Self::List { path }
+            | Self::Look { path }
+            | Self::Write { path, .. }
+            | Self::Remove { path }
+            | Self::MakeDirectory { path }
+            | Self::Link { path, .. }
+            | Self::SetMode { path, .. }
+            | Self::SetImmutable { path, .. }
+            | Self::Watch { path } => vec![path],
+            Self::Rename { from, to } => vec![from, to],
+            Self::Run(_) | Self::Signal { .. } | Self::Capture { .. } | Self::Stop { .. } => Vec::new(),
+        }
+    }
+
+    /// True if it changes files or ends processes of the node. A program may, too, but what it does is another's business.
+    #[must_use]
+    pub fn changes_node(&self) -> bool {
+        match self {
+            Self::Write { .. }
+            | Self::Remove { .. }
+            | Self::MakeDirectory { .. }
+            | Self::Link { .. }
+            | Self::SetMode { .. }
+            | Self::SetImmutable { .. }
+            | Self::Rename { .. }
+            | Self::Signal { .. } => true,
+            Self::Read { .. }
+            | Self::List { .. }
+            | Self::Look { .. }
+            | Self::Watch { .. }
+            | Self::Run(_)
+            | Self::Capture { .. }
+            | Self::Stop { .. } => false,
+        }
+    }
+}
+
+/// Completes "cannot …".
+impl fmt::Display for Work {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(run) => write!(out, "run {}", run.words.join(" ")),
+            Self::Read { path } => write!(out, "read {}", path.display()),
+            Self::List { path } => write!(out, "list {}", path.display()),
+            Self::Look { path } => write!(out, "look at {}", path.display()),
+            Self::Write { path, .. } => write!(out, "write {}", path.display()),
+            Self::Remove { path } => write!(out, "remove {}", path.display()),
+            Self::Rename { from, to } => write!(out, "rename {} to {}", from.display(), to.display()),
+            Self::MakeDirectory { path } => write!(out, "make {}", path.display()),
+            Self::Link { path, .. } => write!(out, "link {}", path.display()),
+            Self::SetMode { path, mode } => write!(out, "give {} the mode {mode:o}", path.display()),
+            Self::SetImmutable { path, .. } => write!(out, "change the flags of {}", path.display()),
+            Self::Signal { process, signal } => write!(out, "send {signal:?} to process {process}"),
+            Self::Watch { path } => write!(out, "watch {}", path.display()),
+            Self::Capture { network, .. } => write!(out, "capture packets of {network:?}"),
+            Self::Stop { order } => write!(out, "stop order {order}"),
+        }
+    }
+}
+
+/// A program to run on the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Network namespace.
+    pub network: Network,
+    /// The program and its arguments. `workload` is the hand's own binary, whatever the node has.
+    pub words: Vec<String>,
+    /// Standard input.
+    pub stdin: String,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// Its only capabilities, by their names without `CAP_`, whoever the user is. Absent: all of the hand's for root, none for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
+    /// The program is killed after this time, in milliseconds.
+    pub deadline_ms: u64,
+}
+
+/// Network namespace of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// The node's.
+    Node,
+    /// That of the pod with this address.
+    Pod(IpAddr),
+}
+
+/// A way to write a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Writing {
+    /// A new file takes the place of the former one, whole.
+    Whole {
+        /// Its mode.
+        mode: u32,
+    },
+    /// The file is truncated and filled: readers may see a part of it. One that is not there is made.
+    InPlace,
+}
+
+impl Writing {
+    /// A new file that everybody may read.
+    pub const WHOLE: Self = Self::Whole { mode: 0o644 };
+}
+
+/// A signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// `SIGKILL`
+    Kill,
+    /// `SIGTERM`
+    Terminate,
+}
+
+/// One answer to an [`Order`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// Number of the order.
+    pub id: u64,
+    /// The answer, or why there is none.
+    pub result: Result<Answer, Refusal>,
+}
+
+/// Answer to an [`Order`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// The program ended.
+    Ended(CniAnswer),
+    /// Content of a file.
+    Content(Bytes),
+    /// Entries of a directory.
+    Entries(Vec<Entry>),
+    /// Whatever happens from now on will be told.
+    Following,
+    /// A change.
+    Change(Change),
+    /// A packet.
+    Packet(Packet),
+    /// Sum of a capture.
+    Counts(Counts),
+}
+
+impl Answer {
+    /// True if others to the same order follow.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        matches!(self, Self::Following | Self::Change(_) | Self::Packet(_))
+    }
+}
+
+/// Why the node refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Error number, if the kernel gave one.
+    pub errno: Option<i32>,
+    /// The reason.
+    pub why: String,
+}
+
+impl From<std::io::Error> for Refusal {
+    fn from(error: std::io::Error) -> Self {
+        Self { errno: error.raw_os_error(), why: error.to_string() }
+    }
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Name.
+    pub name: String,
+    /// Kind.
+    pub kind: Kind,
+    /// Permission bits.
+    pub mode: u32,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// Size in bytes.
+    pub size: u64,
+    /// Device and inode: what takes the place of a file is another one.
+    pub inode: (u64, u64),
+    /// Time of its last change of content, in seconds and nanoseconds since 1970.
+    pub modified: (i64, i64),
+    /// Text of a symbolic link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<PathBuf>,
+}
+
+/// Kind of an [`Entry`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A Unix socket.
+    Socket,
+    /// Anything else.
+    Other,
+}
+
+/// A change of a directory's entry, or of the watched path itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Name of the entry; none of the watched path itself.
+    pub name: Option<String>,
+    /// Change.
+    pub event: Event,
+}
+
+/// Kind of a [`Change`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// Made, empty at first.
+    Created,
+    /// Written in place.
+    Written,
+    /// Renamed to this name.
+    Came,
+    /// Renamed to another name.
+    Went,
+    /// Removed.
+    Removed,
+    /// Mode, owner, links or times.
+    Attributes,
+    /// The watched path is gone: nothing follows.
+    Gone,
+    /// The kernel lost changes.
+    Lost,
+}
+
+/// Bytes, as base64 in JSON.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} bytes", self.0.len())
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        BASE64_STANDARD.decode(text.as_bytes()).map(Self).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The hand on an embedded node: a child process among the node's own, in the node's network, with the node's `/proc`. It is started at
+//! first use and ends with the node's processes.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use hand::Client;
+use tokio::process::Command;
+
+use crate::error::Error;
+use crate::netns;
+use crate::node::NetnsNode;
+use crate::rootfs;
+use cluster::Installed;
+
+impl NetnsNode {
+    /// The hand, started if there is none: a reboot takes it with it.
+    pub(crate) async fn hand(&self) -> Result<Client, Error> {
+        let mut there = self.hand.lock().await;
+        if let Some(hand) = there.as_ref().filter(|hand| !hand.is_gone()) {
+            return Ok(hand.clone());
+        }
+        Ok(there.insert(self.start_hand().await?).clone())
+    }
+
+    async fn start_hand(&self) -> Result<Client, Error> {
+        let workload = &self.options.binaries.workload;
+        let mut command = Command::new(workload);
+        command.arg("hand").env_clear().env("PATH", crate::errand::PATH).current_dir("/").kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let (pids, shown) = (self.pids(), self.shown());
+        let started = netns::inside(self.netns.path(), move || {
+            pids.join()?;
+            rootfs::show(&shown)?;
+            pids.mount_proc(Path::new("/proc"))?;
+            Ok::<_, Error>(command.spawn())
+        });
+        let failed = |why: String| Error::Process { program: workload.clone(), why };
+        let mut child = started.await??.map_err(|error| failed(error.to_string()))?;
+        let (Some(from), Some(to)) = (child.stdout.take(), child.stdin.take()) else {
+            return Err(failed("its streams are not there".to_owned()));
+        };
+        let host = self.host.clone();
+        let hand =
+            Client::over(&self.name, from, to, child).await.map_err(|error| failed(error.to_string()))?;
+        Ok(hand.with_places(move |path| host.find(path)))
+    }
+
+    /// Ends the hand, and with it what it keeps busy.
+    pub(crate) async fn let_hand_go(&self) {
+        self.hand.lock().await.take();
+    }
+
+    /// Mounts that programs of the node see.
+    pub(crate) fn shown(&self) -> Vec<rootfs::Mount> {
+        match self.options.installed {
+            Installed::ByAgent => self.host.shown(),
+            Installed::ByLab => Vec::new(),
+        }
+    }
+}

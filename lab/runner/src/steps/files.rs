@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files of the node, by the hand that the tier has there. Paths are the node's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::hand::{Hand, HandError, Kind, Signal, Writing};
+use cluster::{Node, NodePaths, PodName};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use crate::steps::world::LabWorld;
+use crate::stop::{Step, Stop};
+
+/// The first node, for its files.
+#[derive(Debug)]
+pub struct Files {
+    /// Its hand.
+    pub hand: Arc<dyn Hand>,
+    /// Its directories.
+    pub paths: NodePaths,
+}
+
+/// What a file does not hold is a fault of the system under test, what the hand cannot do is none.
+pub fn wrong(error: HandError) -> Stop {
+    match error {
+        HandError::Refused { .. } => Stop::wrong(error.to_string()),
+        HandError::Lab(error) => error.into(),
+    }
+}
+
+/// The node that steps mean.
+pub async fn files(world: &mut LabWorld) -> Result<Files, Stop> {
+    Files::of(world.cluster().await?.node()?).await
+}
+
+/// A container's process: a number, and the hand of the node that gave it.
+#[derive(Debug)]
+pub struct Process {
+    /// Hand of its node.
+    pub hand: Arc<dyn Hand>,
+    /// Number on that node.
+    pub number: u32,
+}
+
+/// The process of a container that runs.
+pub async fn process(world: &mut LabWorld, pod: &PodName, container: &str) -> Result<Process, Stop> {
+    let tier = world.cluster().await?;
+    let workload = tier.starting(&pod.namespace, &pod.name).await?;
+    let number =
+        workload.process(container).ok_or_else(|| Stop::wrong(format!("{} does not run", pod.name)))?;
+    Ok(Process { hand: workload.hand().await?, number })
+}
+
+impl Process {
+    /// A file of it in the node's `/proc`.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.number.to_string()).join(name)
+    }
+
+    /// Sends it a signal.
+    pub async fn signal(&self, signal: Signal) -> Step {
+        Ok(self.hand.signal(self.number, signal).await?)
+    }
+}
+
+impl Files {
+    /// A node's.
+    pub async fn of(node: &dyn Node) -> Result<Self, Stop> {
+        Ok(Self { hand: node.hand().await?, paths: node.directories() })
+    }
+
+    /// Text that has to be there.
+    pub async fn text(&self, path: &Path) -> Result<String, Stop> {
+        let bytes = self.hand.read(path).await.map_err(wrong)?;
+        String::from_utf8(bytes).map_err(|error| Stop::wrong(format!("{}: {error}", path.display())))
+    }
+
+    /// JSON that has to be there.
+    pub async fn json(&self, path: &Path) -> Result<Value, Stop> {
+        let text = self.text(path).await?;
+        serde_json::from_str(&text)
+            .map_err(|error| Stop::wrong(format!("{}: {error}: {text}", path.display())))
+    }
+
+    /// Atomic write, as by a well-behaved writer.
+    pub async fn write(&self, path: &Path, content: impl AsRef<[u8]>) -> Step {
+        Ok(self.hand.write(path, content.as_ref(), Writing::WHOLE).await?)
+    }
+
+    /// True if something is at the path, whatever a link there leads to.
+    pub async fn exists(&self, path: &Path) -> Result<bool, Stop> {
+        Ok(self.hand.look(path).await?.is_some())
+    }
+
+    /// The files of a directory that is there, by name.
+    pub async fn all(&self, directory: &Path) -> Result<BTreeMap<String, Vec<u8>>, Stop> {
+        let mut all = BTreeMap::new();
+        let entries = match self.hand.list(directory).await {
+            Err(error) if error.is_absence() => Vec::new(),
+            listed => listed?,
+        };
+        for entry in entries.into_iter().filter(|entry| entry.kind != Kind::Directory) {
+            match self.hand.read(&directory.join(&entry.name)).await {
+                Ok(content) => drop(all.insert(entry.name, content)),
+                // It went meanwhile, or is no file.
+                Err(HandError::Refused { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Types of the plugins of a list.
+    pub async fn types(&self, list: &Path) -> Result<String, Stop> {
+        let list = self.json(list).await?;
+        let plugins = list["plugins"].as_array().into_iter().flatten();
+        let types: Vec<_> = plugins.map(|plugin| plugin["type"].as_str().unwrap_or("(none)")).collect();
+        Ok(types.join(", "))
+    }
+
+    /// Everything below a directory but directories, at any depth.
+    pub async fn below(&self, directory: &Path) -> Result<Vec<PathBuf>, Stop> {
+        let (mut found, mut left) = (Vec::new(), vec![directory.to_owned()]);
+        while let Some(directory) = left.pop() {
+            let entries = match self.hand.list(&directory).await {
+                Err(error) if error.is_absence() => continue,
+                listed => listed?,
+            };
+            for entry in entries {
+                let path = directory.join(&entry.name);
+                if entry.kind == Kind::Directory { left.push(path) } else { found.push(path) }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks whenever something changes at one of the paths, until `found` finds something, or the deadline has passed: then what it saw last is
+    /// the reason.
+    pub async fn until<T>(
+        &self,
+        deadline: Duration,
+        paths: &[&Path],
+        mut found: impl AsyncFnMut() -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let end = Instant::now() + deadline;
+        loop {
+            let mut watches = Vec::new();
+            for path in paths {
+                watches.push(self.hand.watch(path).await?);
+            }
+            match found().await {
+                Err(Stop::Wrong(_)) if Instant::now() < end => {}
+                ended => return ended,
+            }
+            let changes = watches.iter_mut().map(|watch| Box::pin(watch.next()));
+            if let Ok((change, _, _)) = timeout_at(end, futures::future::select_all(changes)).await {
+                change?;
+            }
+        }
+    }
+}
+
+impl From<HandError> for Stop {
+    fn from(error: HandError) -> Self {
+        cluster::LabError::from(error).into()
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files of a node.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+};
+use std::path::Path;
+
+use cluster::hand::{Answer, Bytes, Entry, Kind, Work, Writing};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+
+/// Carries out an order that concerns files alone.
+pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
+    match work {
+        Work::Read { path } => return Ok(Answer::Content(Bytes(fs::read(path)?))),
+        Work::List { path } => return Ok(Answer::Entries(list(&path)?)),
+        Work::Look { path } => {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            return Ok(Answer::Entries(vec![entry(name, &path)?]));
+        }
+        Work::Write { path, content, how } => write(&path, &content.0, how)?,
+        Work::Remove { path } => remove(&path)?,
+        Work::Rename { from, to } => fs::rename(from, to)?,
+        Work::MakeDirectory { path } => fs::create_dir_all(path)?,
+        Work::Link { path, target } => symlink(target, path)?,
+        Work::SetMode { path, mode } => fs::set_permissions(path, Permissions::from_mode(mode))?,
+        Work::SetImmutable { path, immutable } => set_immutable(&path, immutable)?,
+        Work::Run(_)
+        | Work::Signal { .. }
+        | Work::Watch { .. }
+        | Work::Capture { .. }
+        | Work::Stop { .. } => return Err(io::ErrorKind::Unsupported.into()),
+    }
+    Ok(Answer::Done)
+}
+
+fn list(path: &Path) -> io::Result<Vec<Entry>> {
+    let mut all = Vec::new();
+    for found in fs::read_dir(path)? {
+        let found = found?;
+        match entry(&found.file_name(), &found.path()) {
+            // Others remove files while we look.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            entry => all.push(entry?),
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+fn entry(name: &OsStr, path: &Path) -> io::Result<Entry> {
+    let about = fs::symlink_metadata(path)?;
+    Ok(Entry {
+        name: name.to_string_lossy().into_owned(),
+        kind: kind(&about),
+        mode: about.mode() & 0o7777,
+        owner: (about.uid(), about.gid()),
+        size: about.size(),
+        inode: (about.dev(), about.ino()),
+        modified: (about.mtime(), about.mtime_nsec()),
+        target: about.is_symlink().then(|| fs::read_link(path)).transpose()?,
+    })
+}
+
+fn kind(about: &Metadata) -> Kind {
+    match about.file_type() {
+        kind if kind.is_file() => Kind::File,
+        kind if kind.is_dir() => Kind::Directory,
+        kind if kind.is_symlink() => Kind::Link,
+        kind if kind.is_socket() => Kind::Socket,
+        _ => Kind::Other,
+    }
+}
+
+fn write(path: &Path, content: &[u8], how: Writing) -> io::Result<()> {
+    let Writing::Whole { mode } = how else { return fs::write(path, content) };
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let next = path.with_file_name(format!(".{name}.next"));
+    let put = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&next)?;
+        // Whatever the umask, and the mode of one that was left behind.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(content)?;
+        fs::rename(&next, path)
+    };
+    put().inspect_err(|_| {
+        // The first error says more.
+        let _ = fs::remove_file(&next);
+    })
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+fn set_immutable(path: &Path, immutable: bool) -> io::Result<()> {
+    let file = File::open(path)?;
+    let mut flags = ioctl_getflags(&file)?;
+    flags.set(IFlags::IMMUTABLE, immutable);
+    Ok(ioctl_setflags(&file, flags)?)
+}
