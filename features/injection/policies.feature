@@ -8,7 +8,7 @@ Feature: How injection is set up decides what a pod may start without
     And pod "outside" outside the mesh
     And pod "cart" of namespace "shop", as its author wrote it
 
-  @mutant:mark-unneeded
+  @mutant:everything-enrolled
   Scenario: With the policy Ignore, a pod that is created while istiod is down runs without a proxy
     Given istiod injects pods where it answers
     And istiod is down

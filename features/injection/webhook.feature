@@ -25,7 +25,7 @@ Feature: Plain pods become pods of the mesh when they are created
     And TCP from "cart" to "outside" port 443 is direct
     And TCP from "cart" to "outside" port 8080 passes 15001
 
-  @mutant:mark-unneeded
+  @mutant:everything-enrolled
   Scenario: A pod that declines is left as its author wrote it
     Given its label "sidecar.istio.io/inject" is "false"
     When a user creates "cart"

@@ -29,11 +29,16 @@ impl Lab {
     }
 
     pub(crate) async fn with_nodes(nodes: &[&str]) -> Self {
+        Self::with(nodes, |_| {}).await
+    }
+
+    pub(crate) async fn with(nodes: &[&str], change: impl FnOnce(&mut ClusterOptions)) -> Self {
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let directory = PathBuf::from(format!("/run/lab-{number}"));
         let sut = directory.join("no-sut");
         let mut options = ClusterOptions::new(&directory, &isolation::workload(), &sut);
         options.nodes = nodes.iter().map(ToString::to_string).collect();
+        change(&mut options);
         let cluster = NetnsCluster::start(options).await.unwrap();
         let lab = Self { cluster, directory };
         for node in lab.cluster.nodes() {

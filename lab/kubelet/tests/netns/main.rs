@@ -7,6 +7,7 @@ mod hand;
 mod isolation;
 mod lab;
 mod life;
+mod network;
 mod runtime;
 mod traffic;
 
@@ -42,6 +43,8 @@ const TESTS: &[Test] = &tests![
     Namespaces traffic::the_proxy_says_what_it_got,
     Users traffic::redirected_connections_pass_both_proxies,
     Users traffic::a_sink_answers_and_nothing_follows,
+    Namespaces network::the_api_server_has_a_service_whose_address_nobody_has,
+    Namespaces network::a_service_leads_to_a_pod_of_another_node,
     Namespaces life::a_deleted_pod_leaves_nothing,
     Namespaces life::init_containers_run_in_order_before_the_rest,
     Namespaces life::a_failing_init_container_fails_the_pod,
