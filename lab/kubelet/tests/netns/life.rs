@@ -187,11 +187,11 @@ pub(crate) async fn a_container_with_a_root_of_its_own_sees_the_processes_of_its
         "spec": { "nodeName": "node-2", "containers": [container("main", "pause")] } });
     lab.cluster.apply(elsewhere).await.unwrap();
     lab.cluster.nodes()[1].pod_started("default", "q", SOON).await.unwrap();
-    let pid = pod.process("main").unwrap();
+    let (pid, hand) = (pod.process("main").unwrap(), pod.hand().await.unwrap());
     for proc in ["proc", "host/proc"] {
-        let seen = fs::read_dir(format!("/proc/{pid}/root/{proc}")).unwrap().flatten();
-        let numbers = seen.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        assert_eq!(numbers.count(), 2, "{proc}: the first process of the node, and this one");
+        let seen = hand.list(Path::new(&format!("/proc/{pid}/root/{proc}"))).await.unwrap();
+        let numbers = seen.iter().filter_map(|entry| entry.name.parse::<u32>().ok());
+        assert_eq!(numbers.count(), 3, "{proc}: the first process of the node, this one, and the hand");
     }
     lab.cluster.stop().await.unwrap();
 }
