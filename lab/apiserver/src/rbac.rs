@@ -18,6 +18,13 @@ pub struct Account {
 }
 
 impl Account {
+    /// The account of a user; `None` if it is none.
+    #[must_use]
+    pub fn of(user: &str) -> Option<Self> {
+        let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        Some(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
     /// User name: `system:serviceaccount:NAMESPACE:NAME`.
     #[must_use]
     pub fn user(&self) -> String {

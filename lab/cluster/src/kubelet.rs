@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the lab's own kubelet does on request. Nobody can ask a real one.
 
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{LabError, PodName};
+use crate::{Files, LabError, PodName};
 
 /// The lab's own kubelet. Each method fails where there is no such pod.
 #[async_trait]
@@ -24,6 +25,12 @@ pub trait Kubelet: Send + Sync {
 
     /// Answers of a pod's readiness probes, of those that failed last.
     async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError>;
+
+    /// Gives a directory of the first node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
+    async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError>;
+
+    /// Lets that disk become read-only, as after an error of it, or writable.
+    fn turn_disk(&self, files: Files) -> Result<(), LabError>;
 
     /// The token that a pod's containers find.
     async fn token(&self, pod: &PodName) -> Result<String, LabError>;

@@ -4,7 +4,7 @@
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
 //! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`front`] what the API server is asked and
-//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`kubelet`] what only the lab's own kubelet can be asked for.
+//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`kubelet`] and [`server`] what only the lab's own can be asked for.
 
 #![warn(missing_docs)]
 
@@ -14,6 +14,7 @@ pub mod kubelet;
 pub mod network;
 pub mod profile;
 pub mod runtime;
+pub mod server;
 pub mod traffic;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use runtime::{
     AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Errand, Files, Installed, KUBECONFIG, Kernel, Lack,
     NodePaths, PodName, RuntimeCall, UnknownLack,
 };
+pub use server::Server;
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
 
 /// Namespace of the node agent and its service account.
@@ -45,7 +47,13 @@ pub const SERVICE_ACCOUNT: &str = "istio-cni";
 /// The user that requests of agent and plugin come from.
 #[must_use]
 pub fn plugin_user() -> String {
-    format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{SERVICE_ACCOUNT}")
+    system_user(SERVICE_ACCOUNT)
+}
+
+/// The user of a service account in the agent's namespace.
+#[must_use]
+pub fn system_user(account: &str) -> String {
+    format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{account}")
 }
 
 /// Capability of the environment, with its evidence.
@@ -170,6 +178,11 @@ pub trait Cluster: Send + Sync {
     /// A pod whose sandbox exists while its start may still go on.
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         self.workload(namespace, name).await
+    }
+
+    /// The lab's own API server.
+    fn server(&self) -> Result<&dyn Server, LabError> {
+        Err(LabError::Unsupported { tier: self.tier(), what: "look into the API server".to_owned() })
     }
 
     /// The lab's own kubelet.

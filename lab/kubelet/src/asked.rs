@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What steps ask of this tier's kubelet.
+//! What steps ask of this tier's kubelet and API server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use apiserver::{Account, Gates, Grant, Read};
 use async_trait::async_trait;
-use cluster::{CniAnswer, Kubelet, LabError, PodName};
+use cluster::front::Verb;
+use cluster::{CniAnswer, Files, Kubelet, LabError, PodName, Server};
 
 use crate::account::Credentials;
 use crate::errand;
@@ -47,6 +50,22 @@ impl Kubelet for NetnsCluster {
         Ok(seen.collect())
     }
 
+    async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError> {
+        let disk = Disk::on(&self.host_path(directory)?, size)?;
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        // It would go on seeing what is beneath.
+        for node in &self.nodes {
+            node.let_hand_go().await;
+        }
+        Ok(())
+    }
+
+    fn turn_disk(&self, files: Files) -> Result<(), LabError> {
+        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
+        Ok(disk.turn(files)?)
+    }
+
     async fn token(&self, pod: &PodName) -> Result<String, LabError> {
         Ok(self.credentials(pod).await?.token()?)
     }
@@ -58,6 +77,45 @@ impl Kubelet for NetnsCluster {
     async fn renew_token(&self, pod: &PodName) -> Result<(), LabError> {
         let credentials = self.credentials(pod).await?;
         Ok(credentials.expire().and_then(|()| credentials.renew())?)
+    }
+}
+
+impl Server for NetnsCluster {
+    fn forget_tokens(&self) {
+        self.api().forget_tokens();
+    }
+
+    fn stream_lists(&self, streamed: bool, etcd_tells_progress: bool) {
+        let (watch_list, request_watch_progress) = (streamed, etcd_tells_progress);
+        self.api().set_gates(Gates { watch_list, request_watch_progress, ..Gates::default() });
+    }
+
+    fn etcd_reads(&self, user: &str, resource: &str) -> usize {
+        let requests = self.api().requests().into_iter();
+        let its = requests.filter(|one| one.user == user && one.resource.as_deref() == Some(resource));
+        its.filter(|one| matches!(one.verb, Verb::List | Verb::Watch))
+            .filter(|one| one.read.is_some_and(|read| read != Read::Cache))
+            .count()
+    }
+
+    fn rights(&self, user: &str) -> Vec<String> {
+        let granted = Account::of(user).map(|account| self.api().granted(&account));
+        granted.into_iter().flatten().map(|grant| Grant { role: None, ..grant }.to_string()).collect()
+    }
+
+    fn unused_rights(&self, user: &str) -> Vec<String> {
+        let unused = Account::of(user).map(|account| self.api().unused(&account));
+        unused.into_iter().flatten().map(|grant| grant.to_string()).collect()
+    }
+
+    fn ca(&self) -> String {
+        self.api().ca_pem().to_owned()
+    }
+
+    fn certificate(&self, names: &[String]) -> Result<(String, String), LabError> {
+        let failed =
+            |error| LabError::Harness { what: "issue a certificate".to_owned(), why: format!("{error}") };
+        self.api().issue_certificate(names).map_err(failed)
     }
 }
 

@@ -154,30 +154,6 @@ impl NetnsCluster {
         Ok(node.host.find(path))
     }
 
-    /// Gives a directory of the first node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
-    ///
-    /// # Errors
-    /// The kernel refuses it.
-    pub async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError> {
-        let disk = Disk::on(&self.host_path(directory)?, size)?;
-        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
-        // It would go on seeing what is beneath.
-        for node in &self.nodes {
-            node.let_hand_go().await;
-        }
-        Ok(())
-    }
-
-    /// Lets the disk become read-only, as after an error of it, or writable.
-    ///
-    /// # Errors
-    /// There is none, or the kernel refuses it.
-    pub fn turn_disk(&self, files: Files) -> Result<(), LabError> {
-        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
-        Ok(disk.turn(files)?)
-    }
-
     /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could
     /// not be taken down.
     ///

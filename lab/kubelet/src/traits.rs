@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use cluster::hand::Hand;
 use cluster::{
     AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Front, Kernel, Kubelet, LabError, News,
-    Node, NodePaths, PodName, PodStart, RuntimeCall, Workload,
+    Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -71,6 +71,10 @@ impl Cluster for NetnsCluster {
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
         Ok(Box::new(Heard { objects: self.api().revisions(), requests: self.front.traffic() }))
+    }
+
+    fn server(&self) -> Result<&dyn Server, LabError> {
+        Ok(self)
     }
 
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {

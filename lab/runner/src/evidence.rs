@@ -47,7 +47,7 @@ pub async fn conclude(
 /// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
 fn denied(world: &LabWorld) -> Option<String> {
     let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(cluster::plugin_user);
-    let controller = world.taints.controllers.has_charts_rights().then(|| controller::account().user());
+    let controller = world.taints.controllers.has_charts_rights().then(controller::user);
     let requests = world.cluster.as_deref()?.front().ok()?.requests();
     let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);
     let denied = requests.into_iter().filter(|one| theirs(&one.user)).find_map(|one| one.denied)?;

@@ -195,7 +195,7 @@ impl Tier {
     ///
     /// # Errors
     /// The cluster is somebody else's.
-    pub fn embedded(&self) -> Result<&NetnsCluster, LabError> {
+    fn embedded(&self) -> Result<&NetnsCluster, LabError> {
         match &self.0 {
             Parts::Embedded(cluster) => Ok(cluster),
             Parts::Remote(_) => Err(LabError::Unsupported {
@@ -212,6 +212,14 @@ impl Tier {
             Parts::Embedded(cluster) => cluster.api().client(),
             Parts::Remote(cluster) => cluster.client(),
         }
+    }
+
+    /// A client of the API with somebody's token.
+    ///
+    /// # Errors
+    /// The cluster is somebody else's: its tokens are none of the lab's business.
+    pub fn client_as(&self, token: &str) -> Result<kube::Client, LabError> {
+        Ok(self.embedded()?.api().client_with_token(token))
     }
 
     /// An object as the API server has it now.

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apiserver::{Gates, Read};
 use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Verb};
 use cucumber::{given, then, when};
 
@@ -226,9 +225,7 @@ async fn follows_again(world: &mut LabWorld) -> Step {
 #[given(regex = "^the API server streams (no )?lists(, and its etcd cannot)?$")]
 async fn streams(world: &mut LabWorld, no: String, etcd: String) -> Step {
     bare(world)?;
-    let gates =
-        Gates { watch_list: no.is_empty(), request_watch_progress: etcd.is_empty(), ..Gates::default() };
-    world.cluster().await?.embedded()?.api().set_gates(gates);
+    world.cluster().await?.server()?.stream_lists(no.is_empty(), etcd.is_empty());
     Ok(())
 }
 
@@ -256,17 +253,11 @@ async fn counted(world: &mut LabWorld, verb: String, resource: String, least: us
 /// Lists and watches: a watch cache answers them, or etcd is asked for the objects or for the newest version.
 #[then(regex = r"^etcd was asked for pods between (\d+) and (\d+) times on the node agent's behalf$")]
 async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step {
-    let user = cluster::plugin_user();
-    let requests = world.cluster().await?.embedded()?.api().requests();
-    let reads = requests.into_iter().filter(|one| {
-        let follows = matches!(one.verb, Verb::List | Verb::Watch);
-        follows && one.resource.as_deref() == Some("pods") && one.user == user
-    });
-    let asked: Vec<_> = reads.filter(|one| one.read.is_some_and(|read| read != Read::Cache)).collect();
-    if (least..=most).contains(&asked.len()) {
+    let seen = world.cluster().await?.server()?.etcd_reads(&cluster::plugin_user(), "pods");
+    if (least..=most).contains(&seen) {
         Ok(())
     } else {
-        Err(Stop::wrong(format!("the requests that it had to answer are {asked:?}")))
+        Err(Stop::wrong(format!("it was asked {seen} times")))
     }
 }
 

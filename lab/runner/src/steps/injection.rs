@@ -51,7 +51,7 @@ async fn back(world: &mut LabWorld) -> Step {
 
 async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {
     let tier = world.cluster().await?;
-    for object in istiod::reached(tier.embedded()?.api().ca_pem(), policy) {
+    for object in istiod::reached(&tier.server()?.ca(), policy) {
         tier.apply(object).await?;
     }
     Ok(())
@@ -60,11 +60,10 @@ async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {
 /// Runs istiod in the place of the one that is there.
 async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     let tier = world.cluster().await?;
-    let api = tier.embedded()?.api();
-    if api.pod(SYSTEM_NAMESPACE, istiod::NAME).is_some() {
+    if tier.pod(SYSTEM_NAMESPACE, istiod::NAME).await?.is_some() {
         tier.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
     }
-    let (certificate, key) = api.issue_certificate(&istiod::names()).map_err(Stop::harness)?;
+    let (certificate, key) = tier.server()?.certificate(&istiod::names())?;
     let object = istiod::pod(&Identity { certificate, key }, arguments);
     tier.create_pod(object).await?;
     match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {
@@ -88,7 +87,7 @@ fn authored(world: &mut LabWorld, name: String, namespace: String) {
 #[then(regex = r"^its containers are (.+)$")]
 async fn containers(world: &mut LabWorld, wanted: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let pod = world.cluster().await?.embedded()?.api().pod(&namespace, &name).unwrap_or_default();
+    let pod = world.cluster().await?.pod(&namespace, &name).await?.unwrap_or_default();
     let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array().cloned());
     let all = lists.into_iter().flatten().flatten();
     let names: Vec<_> = all.map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect();

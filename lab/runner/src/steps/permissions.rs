@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use apiserver::{Account, Grant};
-use cluster::{PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use serde_json::{Value, json};
@@ -76,7 +75,7 @@ async fn attempt(
     let tier = world.cluster().await?;
     let token = tier.kubelet()?.token(&pod).await?;
     let request = request(&verb, &resource, &at, body)?;
-    let answer = tier.embedded()?.api().client_with_token(&token).request::<Value>(request).await;
+    let answer = tier.client_as(&token)?.request::<Value>(request).await;
     (world.agent.tried, world.taints.controllers.tried) = (true, true);
     world.attempt = Some(match answer {
         Ok(_) => Ok(()),
@@ -130,12 +129,9 @@ fn denied(world: &mut LabWorld, why: String) -> Step {
     }
 }
 
-/// Account of a step's subject.
-fn account(whose: &str) -> Account {
-    if whose == TAINT_CONTROLLER {
-        return controller::account();
-    }
-    Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() }
+/// User of a step's subject.
+fn user(whose: &str) -> String {
+    if whose == TAINT_CONTROLLER { controller::user() } else { cluster::plugin_user() }
 }
 
 fn lines(text: &str) -> BTreeSet<String> {
@@ -143,8 +139,7 @@ fn lines(text: &str) -> BTreeSet<String> {
 }
 
 async fn rights(world: &mut LabWorld, whose: &str) -> Result<BTreeSet<String>, Stop> {
-    let bare = |grant: Grant| Grant { role: None, ..grant }.to_string();
-    Ok(world.cluster().await?.embedded()?.api().granted(&account(whose)).into_iter().map(bare).collect())
+    Ok(world.cluster().await?.server()?.rights(&user(whose)).into_iter().collect())
 }
 
 /// Exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]`.
@@ -169,13 +164,9 @@ async fn usual(world: &mut LabWorld, more: String) -> Step {
 #[then(regex = "^(?:it|the (taint controller)) has used each of its rights$")]
 async fn all_used(world: &mut LabWorld, whose: String) -> Step {
     let tier = world.cluster().await?;
-    eventually(SOON, async || {
-        let unused: Vec<_> =
-            tier.embedded()?.api().unused(&account(&whose)).iter().map(Grant::to_string).collect();
-        match unused.as_slice() {
-            [] => Ok(()),
-            unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
-        }
+    eventually(SOON, async || match tier.server()?.unused_rights(&user(&whose)).as_slice() {
+        [] => Ok(()),
+        unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
     })
     .await
 }

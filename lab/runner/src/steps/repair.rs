@@ -6,8 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use apiserver::Account;
-use cluster::{Asked, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, Verb};
+use cluster::{Asked, PodName, PodStart, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -184,12 +183,12 @@ async fn written(world: &mut LabWorld, wanted: String) -> Step {
 /// Each right that changes something was used.
 #[then("the node agent was denied nothing and used its rights on pods")]
 async fn rights(world: &mut LabWorld) -> Step {
-    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
     let user = cluster::plugin_user();
     let tier = world.cluster().await?;
     let requests = tier.front()?.requests();
     let denied: Vec<_> = requests.iter().filter(|one| one.user == user && one.denied.is_some()).collect();
-    let unused: Vec<_> = tier.embedded()?.api().unused(&account).into_iter().filter(changes_pods).collect();
+    let unused: Vec<_> =
+        tier.server()?.unused_rights(&user).into_iter().filter(|right| changes_pods(right)).collect();
     if denied.is_empty() && unused.is_empty() {
         return Ok(());
     }

@@ -28,14 +28,14 @@ async fn own(world: &mut LabWorld) -> Step {
     bare(world)?;
     let tier = world.cluster().await?;
     let directory = tier.node()?.directories().conf_dir;
-    Ok(tier.embedded()?.lay_disk(&directory, SIZE).await?)
+    Ok(tier.kubelet()?.lay_disk(&directory, SIZE).await?)
 }
 
 /// Remounts it.
 #[when(regex = "^that disk becomes (read-only|writable)$")]
 async fn becomes(world: &mut LabWorld, what: String) -> Step {
     let files = if what == "writable" { Files::Writable } else { Files::ReadOnly };
-    Ok(world.cluster().await?.embedded()?.turn_disk(files)?)
+    Ok(world.cluster().await?.kubelet()?.turn_disk(files)?)
 }
 
 /// A foreign file takes all free space.

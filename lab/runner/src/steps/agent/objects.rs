@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Names of the chart's objects, and an operator's pod for cleaning a node.
 
-use apiserver::Grant;
 use cluster::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
@@ -37,10 +36,10 @@ pub fn once(name: &str, set: &Value, job: Job) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
 }
 
-/// True if a grant is about changing pods. A patch is all that a label takes; upstream's chart grants the update as well.
+/// True if a right, `VERB RESOURCE …`, is about changing pods. A patch is all that a label takes; upstream's chart grants the update as well.
 #[must_use]
-pub fn changes_pods(grant: &Grant) -> bool {
-    let changes = ["delete", "patch"].iter().any(|verb| grant.rule.verbs.iter().any(|one| one == verb));
-    let mut resources = grant.rule.resources.iter().flatten();
-    changes && resources.any(|one| one.split('/').next() == Some("pods"))
+pub fn changes_pods(right: &str) -> bool {
+    let mut words = right.split(' ');
+    let (verb, resource) = (words.next(), words.next().unwrap_or_default());
+    matches!(verb, Some("delete" | "patch")) && resource.split('/').next() == Some("pods")
 }

@@ -51,7 +51,7 @@ fn nodes(world: &mut LabWorld, count: usize) -> Step {
 /// The API server must look the token up again.
 #[when("nobody uses the node agent's token for 10 s")]
 async fn idle(world: &mut LabWorld) -> Step {
-    world.cluster().await?.embedded()?.api().forget_tokens();
+    world.cluster().await?.server()?.forget_tokens();
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 
 use super::SOON;
-use super::controller::account;
+use super::controller::user;
 use crate::steps::agent::{bare, eventually};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -18,7 +18,7 @@ use crate::stop::{Step, Stop, expect_eq};
 /// Requests of the controllers, in order of arrival.
 pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
     let mut requests = world.cluster().await?.front()?.requests();
-    requests.retain(|one| one.user == account().user());
+    requests.retain(|one| one.user == user());
     Ok(requests)
 }
 
@@ -32,7 +32,7 @@ async fn denied_nothing(world: &mut LabWorld) -> Step {
 /// Injects a fault for the controllers alone.
 async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
     bare(world)?;
-    world.cluster().await?.front()?.add(Fault { user: Some(account().user()), ..fault });
+    world.cluster().await?.front()?.add(Fault { user: Some(user()), ..fault });
     Ok(())
 }
 
@@ -64,7 +64,7 @@ fn is_patch(one: &Asked, user: &str, node: &str) -> bool {
 #[when(regex = r#"^a patch of node "([^"]+)" is on its way$"#)]
 async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     let tier = world.cluster().await?;
-    let user = account().user();
+    let user = user();
     let is_patch = |one: &Asked| is_patch(one, &user, &node);
     let arrived = tier.front()?.until_requests(1, &is_patch);
     tokio::time::timeout(SOON, arrived).await.map_err(|_| Stop::wrong("no node was patched"))
@@ -79,7 +79,7 @@ async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, 
 /// Counts successful patches.
 #[then(regex = r#"^the taint controller changed node "([^"]+)" (\d+) times?$"#)]
 async fn changed(world: &mut LabWorld, node: String, wanted: usize) -> Step {
-    expect_eq("the number of changes", &changes(world, &account().user(), &node).await?, &wanted)
+    expect_eq("the number of changes", &changes(world, &user(), &node).await?, &wanted)
 }
 
 #[then(regex = r"^the node agent changed the node (\d+) times?$")]

@@ -2,7 +2,6 @@
 //! The controllers of taints: pods of the Deployment that the chart renders in `taint.mode` `readiness` and `untaint`, with its account and
 //! what its roles allow. Who leads is [`super::leading`]'s, what reached the API server [`super::asked`]'s.
 
-use apiserver::Account;
 use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{gherkin, given, then, when};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -43,10 +42,10 @@ impl Controllers {
     }
 }
 
-/// Their account.
+/// The user that their requests come from.
 #[must_use]
-pub fn account() -> Account {
-    Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: NAME.to_owned() }
+pub fn user() -> String {
+    cluster::system_user(NAME)
 }
 
 /// Applies what the chart renders for the controllers, once in a scenario.

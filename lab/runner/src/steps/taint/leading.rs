@@ -9,7 +9,7 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 
-use super::controller::{CONTAINER, account, start};
+use super::controller::{CONTAINER, start, user};
 use super::{SOON, asked};
 use crate::steps::agent::eventually;
 use crate::steps::files::process;
@@ -72,11 +72,8 @@ async fn cannot_renew(world: &mut LabWorld) -> Step {
     let name = disturbed(world).await?;
     for verb in [Verb::Get, Verb::Update] {
         let effect = Effect::answer(503);
-        let of_leader = Fault {
-            user: Some(account().user()),
-            pod: Some(name.clone()),
-            ..Fault::about(verb, LEASES, effect)
-        };
+        let of_leader =
+            Fault { user: Some(user()), pod: Some(name.clone()), ..Fault::about(verb, LEASES, effect) };
         world.cluster().await?.front()?.add(of_leader);
     }
     Ok(())
