@@ -12,6 +12,7 @@ use cluster::front::Verb;
 use cluster::{CniAnswer, Files, Kubelet, LabError, PodName, Server};
 
 use crate::account::Credentials;
+use crate::disk::Disk;
 use crate::errand;
 use crate::error::Error;
 use crate::netns;

@@ -6,11 +6,11 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Grant, Verb};
-use cluster::{Files, Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use front::{Proxy, Upstream};
 use futures::future::join_all;
 use listen::ServerHandle;
@@ -149,7 +149,7 @@ impl NetnsCluster {
     ///
     /// # Errors
     /// There is no node.
-    pub fn host_path(&self, path: &Path) -> Result<PathBuf, LabError> {
+    pub(crate) fn host_path(&self, path: &Path) -> Result<PathBuf, LabError> {
         let node = self.nodes.first().ok_or_else(|| Error::Missing("node".to_owned()))?;
         Ok(node.host.find(path))
     }
