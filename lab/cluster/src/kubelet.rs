@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the lab's own kubelet does on request. Nobody can ask a real one.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ pub trait Kubelet: Send + Sync {
 
     /// Lets that disk become read-only, as after an error of it, or writable.
     fn turn_disk(&self, files: Files) -> Result<(), LabError>;
+
+    /// Leaves a network namespace of this name and address on the first node, which no pod has: until the cluster ends.
+    async fn leave_namespace(&self, name: &str, address: IpAddr) -> Result<(), LabError>;
 
     /// The token that a pod's containers find.
     async fn token(&self, pod: &PodName) -> Result<String, LabError>;

@@ -15,7 +15,7 @@ use crate::account::Credentials;
 use crate::disk::Disk;
 use crate::errand;
 use crate::error::Error;
-use crate::netns;
+use crate::netns::{self, Namespace, NamespaceRole};
 use crate::probe::{self, Seen};
 use crate::tier::NetnsCluster;
 
@@ -65,6 +65,15 @@ impl Kubelet for NetnsCluster {
         let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
         Ok(disk.turn(files)?)
+    }
+
+    async fn leave_namespace(&self, name: &str, address: IpAddr) -> Result<(), LabError> {
+        let node = self.nodes.first().ok_or_else(|| Error::Missing("node".to_owned()))?;
+        let file = node.paths.netns_dir.join(name);
+        let left = Namespace::create(&file, NamespaceRole::Pod).await?;
+        netns::add_addresses(&file, &[address]).await?;
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
+        Ok(())
     }
 
     async fn token(&self, pod: &PodName) -> Result<String, LabError> {

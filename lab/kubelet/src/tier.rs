@@ -23,7 +23,7 @@ use crate::controllers;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::logs::NodeKubelets;
-use crate::netns;
+use crate::netns::{self, Namespace};
 use crate::node::NetnsNode;
 use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
 use crate::reach::NodeNetwork;
@@ -50,6 +50,8 @@ pub struct NetnsCluster {
     wire: Option<Arc<Wire>>,
     /// Disk beneath a directory of the first node.
     pub(crate) disk: Mutex<Option<Disk>>,
+    /// Namespaces that no pod has.
+    pub(crate) left: Mutex<Vec<Namespace>>,
     /// The front's sockets; closed on drop.
     #[expect(dead_code, reason = "held for its drop")]
     served: Vec<ServerHandle>,
@@ -106,7 +108,7 @@ impl NetnsCluster {
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
-        Ok(Self { api, front, nodes, options, controllers, wire, disk: Mutex::default(), served })
+        Ok(Self { api, front, nodes, options, controllers, wire, disk: Mutex::default(), left: Mutex::default(), served })
     }
 
     /// The API: for waits and looks that no [`cluster::Cluster`] has.

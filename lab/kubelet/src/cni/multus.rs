@@ -13,11 +13,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cluster::{ChainFailure, CniAnswer};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::cache::{Cache, CachedResult, base64, unbase64};
+use super::cache::{Cache, CachedResult};
 use super::chain::{Attachment, Chain, ChainError};
 use super::conflist::{Extra, List, files};
 use crate::error::Error;
@@ -55,12 +57,12 @@ impl Delegate {
         let none = json!({ "cniVersion": "", "name": "", "type": "", "ipam": {}, "dns": {} });
         let (conf, list) =
             if self.is_list { (none, whole) } else { (whole, json!({ "name": "", "plugins": null })) };
-        json!({ "Conf": conf, "ConfList": list, "Name": self.list.name, "IsFilterV4Gateway": false, "Bytes": base64(&self.text) })
+        json!({ "Conf": conf, "ConfList": list, "Name": self.list.name, "IsFilterV4Gateway": false, "Bytes": STANDARD.encode(&self.text) })
     }
 
     fn of_kept(kept: &Value) -> Option<Self> {
         let is_list = kept["ConfList"]["plugins"].is_array();
-        Self::read(unbase64(kept["Bytes"].as_str()?)?, is_list).ok()
+        Self::read(STANDARD.decode(kept["Bytes"].as_str()?).ok()?, is_list).ok()
     }
 }
 

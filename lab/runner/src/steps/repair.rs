@@ -11,7 +11,6 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use kubelet::netns::{Namespace, NamespaceRole, add_addresses};
 use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
@@ -95,11 +94,8 @@ async fn former(world: &mut LabWorld) -> Step {
     let node = files(world).await?;
     let file = node.paths.cache_dir.join("results/lab-net-former-eth0");
     node.write(&file, entry.to_string()).await?;
-    let file = paths(world).await?.netns_dir.join("former");
-    let left = Namespace::create(&file, NamespaceRole::Pod).await.map_err(Stop::harness)?;
     let address = address.parse().map_err(Stop::harness)?;
-    world.namespaces.push(left);
-    add_addresses(&file, &[address]).await.map_err(Stop::harness)
+    Ok(world.cluster().await?.kubelet()?.leave_namespace("former", address).await?)
 }
 
 /// Waits until no process is left in it.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use crate::tier::Session;
 use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
-use kubelet::netns::Namespace;
 use nix::fcntl::Flock;
 use serde::Serialize;
 use serde_json::Value;
@@ -123,8 +122,6 @@ pub struct LabWorld {
     pub answered: Answered,
     /// Taints of nodes, and their controllers.
     pub taints: Taints,
-    /// Namespaces made by steps beside the pods' own.
-    pub namespaces: Vec<Namespace>,
     /// Traffic so far.
     pub traffic: Vec<Sent>,
     pub objects: Vec<Value>,
@@ -210,7 +207,6 @@ impl LabWorld {
 
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<(), String> {
-        self.namespaces.clear();
         (self.watched, self.captured) = (None, None);
         for denial in std::mem::take(&mut self.agent.denials) {
             // A failure shows when the scenario's directories cannot be removed.

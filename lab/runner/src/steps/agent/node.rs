@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use cluster::profile::CacheLayout;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cluster::{KUBECONFIG, PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use kubelet::cni::cache::{Cache, CachedResult};
-use kubelet::cni::chain::Attachment;
-use kubelet::cni::conflist::List;
-use serde_json::Value;
+use serde_json::json;
 
 use super::{agent, paths};
 use crate::steps::files::files;
@@ -45,17 +43,16 @@ async fn healthy(world: &mut LabWorld) -> Step {
 #[given("Multus left what it attached to a pod whose sandbox is gone")]
 async fn left_by_multus(world: &mut LabWorld) -> Step {
     const CONF: &str = r#"{"cniVersion": "0.3.1", "name": "istio-cni", "plugins": [{"type": "istio-cni"}]}"#;
-    let own = paths(world).await?.cache_dir.join("multus");
-    let list = List::from_text(CONF.as_bytes()).map_err(Stop::harness)?;
-    let sandbox = Attachment {
-        container_id: "0".repeat(64),
-        netns: "/var/run/netns/cni-of-a-pod-that-is-gone".to_owned(),
-        ifname: "net1".to_owned(),
-        ..Attachment::default()
-    };
-    Cache::new(&own, CacheLayout::WithNetns)
-        .put(CachedResult::new(&list, &sandbox, &Value::Null))
-        .map_err(Stop::harness)
+    let container = "0".repeat(64);
+    let entry = json!({
+        "kind": "cniCacheV1", "containerId": container, "config": STANDARD.encode(CONF), "ifName": "net1",
+        "networkName": "istio-cni", "netns": "/var/run/netns/cni-of-a-pod-that-is-gone",
+        "cniArgs": [], "capabilityArgs": {}, "result": null,
+    });
+    let node = files(world).await?;
+    let results = node.paths.cache_dir.join("multus/results");
+    node.hand.make_directory(&results).await?;
+    node.write(&results.join(format!("istio-cni-{container}-net1")), entry.to_string()).await
 }
 
 /// Expires early; the kubelet has not renewed it.
