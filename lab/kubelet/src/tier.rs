@@ -108,7 +108,17 @@ impl NetnsCluster {
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
-        Ok(Self { api, front, nodes, options, controllers, wire, disk: Mutex::default(), left: Mutex::default(), served })
+        Ok(Self {
+            api,
+            front,
+            nodes,
+            options,
+            controllers,
+            wire,
+            disk: Mutex::default(),
+            left: Mutex::default(),
+            served,
+        })
     }
 
     /// The API: for waits and looks that no [`cluster::Cluster`] has.

@@ -36,8 +36,8 @@ use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
 /// Default deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Poll interval for changes without an event.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Pause between looks at what no event tells of: files, metrics, what a container prints.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Deployment of the node agent in a scenario.
 #[derive(Debug, Default)]
@@ -67,19 +67,23 @@ pub struct AgentPlan {
     pub uses: Option<load::Uses>,
 }
 
-/// Looks until `found` finds something, or the deadline has passed: then what it saw last is the reason.
+/// Looks until `found` finds something, or the deadline has passed, which the tier's patience stretches: then what it saw last is the reason.
+/// It looks again as soon as the cluster tells that something has happened, and now and then for what nobody tells of.
 pub async fn eventually<T>(
+    world: &mut LabWorld,
     deadline: Duration,
-    mut found: impl AsyncFnMut() -> Result<T, Stop>,
+    mut found: impl AsyncFnMut(&mut LabWorld) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
-    let since = Instant::now();
-    let mut due = tokio::time::interval(LOOK_EVERY);
+    let tier = world.cluster().await?;
+    let (since, deadline) = (Instant::now(), deadline * tier.patience());
+    let mut news = tier.news().await?;
     loop {
-        due.tick().await;
-        match found().await {
+        match found(world).await {
             Err(_) if since.elapsed() < deadline => {}
             ended => return ended,
         }
+        // Either way it is time to look.
+        let _told = tokio::time::timeout(LOOK_EVERY, news.next()).await;
     }
 }
 
@@ -160,7 +164,7 @@ async fn desired(world: &mut LabWorld) -> Result<Option<i32>, Stop> {
 
 /// Waits until every node that the DaemonSet wants has a pod of the agent, and all of them are ready.
 async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
-    eventually(deadline, async || {
+    eventually(world, deadline, async |world| {
         let pods = agents(world).await?;
         let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let ready = staying.clone().filter(|pod| is_ready(pod)).count();
@@ -215,7 +219,7 @@ async fn delete_set(world: &mut LabWorld) -> Step {
 
 /// Waits until no pod of the agent exists.
 pub async fn gone(world: &mut LabWorld) -> Step {
-    eventually(SOON, async || match agents(world).await?.as_slice() {
+    eventually(world, SOON, async |world| match agents(world).await?.as_slice() {
         [] => Ok(()),
         left => Err(Stop::wrong(format!("{} pods of the agent are still there", left.len()))),
     })
@@ -267,7 +271,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 /// Waits for a probe's answer with this text.
 #[then(regex = r#"^the node agent is not ready: "(.*)"$"#)]
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let pod = agent(world).await?;
         let seen = world.cluster().await?.kubelet()?.unready(&pod).await?;
         if seen.iter().any(|why| why.contains(&fragment)) {

@@ -107,7 +107,7 @@ fn failed_validation(pod: &Value) -> bool {
 /// Waits until validation failed with 126 in as many pods of the template.
 #[given(regex = r"^(\d+) of them came up unredirected$")]
 async fn unredirected(world: &mut LabWorld, count: usize) -> Step {
-    let seen = eventually(SOON, async || {
+    let seen = eventually(world, SOON, async |world| {
         let pods = pods(world).await?;
         match pods.iter().filter(|pod| failed_validation(pod)).count() >= count {
             true => Ok(pods),
@@ -122,7 +122,7 @@ async fn unredirected(world: &mut LabWorld, count: usize) -> Step {
 /// Other pods, which all run: each has proven that it is redirected, if it has an init container for it.
 #[then(regex = r"^(\d+) others? (?:run|runs) in (?:its|their) place$")]
 async fn replaced(world: &mut LabWorld, count: usize) -> Step {
-    let seen = eventually(SOON, async || {
+    let seen = eventually(world, SOON, async |world| {
         let pods = pods(world).await?;
         let other = |pod: &&Value| !world.made.former.contains(text(pod, "uid"));
         let ready = pods
@@ -153,7 +153,7 @@ async fn counted(world: &mut LabWorld, wanted: String, succeeded: i32, failed: i
     let name = world.made.name.clone();
     let namespace = world.pod(&name)?.namespace.clone();
     let jobs: Api<Job> = Api::namespaced(world.cluster().await?.client(), &namespace);
-    let status = eventually(SOON, async || {
+    let status = eventually(world, SOON, async |_| {
         let status = jobs.get(&name).await.map_err(Stop::harness)?.status.unwrap_or_default();
         let conditions = status.conditions.iter().flatten();
         let over = conditions.clone().any(|one| one.type_ == wanted && one.status == "True");
@@ -184,7 +184,7 @@ async fn drained(world: &mut LabWorld, node: String) -> Step {
 /// Waits until as many pods run, all of them on this node.
 #[then(regex = r#"^(\d+) of them run on node "([^"]+)"$"#)]
 async fn on(world: &mut LabWorld, count: usize, node: String) -> Step {
-    let seen = eventually(SOON, async || {
+    let seen = eventually(world, SOON, async |world| {
         let pods = pods(world).await?;
         let runs = |pod: &&Value| pod["status"]["phase"] == "Running" && pod["spec"]["nodeName"] == *node;
         match pods.iter().filter(runs).count() == count && pods.len() == count {

@@ -197,7 +197,7 @@ async fn followed(world: &mut LabWorld, times: usize) -> Step {
         one.verb == Verb::Watch && is_about && one.user == user && is_told
     };
     let nodes = world.cluster().await?.nodes().len();
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let requests = world.cluster().await?.front()?.requests();
         let watches: Vec<_> = requests.into_iter().filter(&follows).map(|one| one.pod).collect();
         let agents = watches.iter().collect::<BTreeSet<_>>().len();

@@ -114,7 +114,7 @@ async fn said(world: &mut LabWorld, container: &str) -> Result<Vec<String>, Stop
 #[then(regex = r#"^its init container "([^"]+)" has said "(.*)"$"#)]
 async fn has_said(world: &mut LabWorld, container: String, fragment: String) -> Step {
     // It may be over before all that it said is read.
-    eventually(READ, async || {
+    eventually(world, READ, async |world| {
         let lines = said(world, &container).await?;
         match lines.iter().any(|line| plain(line).contains(&fragment)) {
             true => Ok(()),

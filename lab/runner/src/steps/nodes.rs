@@ -62,7 +62,7 @@ async fn service(world: &mut LabWorld, name: String, port: u16, pod: String, tar
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec });
     world.cluster().await?.apply(service).await?;
     let services = services(world).await?;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let service = services.get(&name).await.map_err(Stop::harness)?;
         let conditions = service.status.and_then(|status| status.conditions).unwrap_or_default();
         match conditions.iter().any(|one| one.type_ == TRANSLATED && one.status == "True") {

@@ -76,7 +76,7 @@ async fn answers(world: &mut LabWorld, port: u16, path: String, code: u16) -> St
 #[then(regex = r#"^its metrics have "(.+)"$"#)]
 async fn metrics(world: &mut LabWorld, line: String) -> Step {
     let line = line.replace('\'', "\"");
-    eventually(TELLING, async || {
+    eventually(world, TELLING, async |world| {
         let (_, text) = fetch(world, MONITORING, "/metrics").await?;
         if text.lines().any(|one| one == line) {
             return Ok(());
@@ -103,7 +103,7 @@ fn says(world: &mut LabWorld, fragment: String) -> Step {
 /// Waits until `install-cni status` in the agent's container exits with 0.
 #[then("its status finds nothing wrong")]
 async fn well(world: &mut LabWorld) -> Step {
-    let answer = eventually(TELLING, async || {
+    let answer = eventually(world, TELLING, async |world| {
         let answer = status(world, &["status"]).await?;
         if answer.stdout.ends_with("\nnothing is wrong\n") {
             Ok(answer)
@@ -120,7 +120,7 @@ async fn well(world: &mut LabWorld) -> Step {
 /// Waits until `install-cni status` reports this with a remedy and exits with 1.
 #[then(regex = r#"^its status finds "(.+)"$"#)]
 async fn finds(world: &mut LabWorld, fragment: String) -> Step {
-    eventually(TELLING, async || {
+    eventually(world, TELLING, async |world| {
         let answer = status(world, &["status"]).await?;
         let mut lines = answer.stdout.lines();
         let found = lines.any(|line| line.starts_with("wrong: ") && line.contains(&fragment));
@@ -144,7 +144,7 @@ async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
 #[then(regex = r#"^one event "(\w+)" about (the node|node "[^"]+") counts (\d+)$"#)]
 async fn one_event(world: &mut LabWorld, reason: String, node: String, count: u64) -> Step {
     let node = named(world, &node).await?;
-    eventually(TELLING, async || {
+    eventually(world, TELLING, async |world| {
         let all = events(world).await?;
         let about = |event: &&Value| {
             let of = &event["involvedObject"];

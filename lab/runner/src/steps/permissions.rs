@@ -164,7 +164,7 @@ async fn usual(world: &mut LabWorld, more: String) -> Step {
 #[then(regex = "^(?:it|the (taint controller)) has used each of its rights$")]
 async fn all_used(world: &mut LabWorld, whose: String) -> Step {
     let tier = world.cluster().await?;
-    eventually(SOON, async || match tier.server()?.unused_rights(&user(&whose)).as_slice() {
+    eventually(world, SOON, async |_| match tier.server()?.unused_rights(&user(&whose)).as_slice() {
         [] => Ok(()),
         unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
     })

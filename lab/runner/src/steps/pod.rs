@@ -178,7 +178,7 @@ async fn owned(world: &mut LabWorld, name: String) -> Step {
 #[when(regex = "^its ReplicaSet makes it(?: again)?$")]
 async fn made(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    eventually(GONE, async || match world.cluster().await?.pod(&namespace, &name).await? {
+    eventually(world, GONE, async |world| match world.cluster().await?.pod(&namespace, &name).await? {
         Some(_) => Err(Stop::wrong("the former one is still there")),
         None => Ok(()),
     })

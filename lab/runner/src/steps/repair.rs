@@ -13,8 +13,8 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::agent::eventually;
 use super::agent::objects::changes_pods;
-use super::agent::{eventually, paths};
 use super::files::files;
 use super::observe::{MONITORING, fetch};
 use crate::steps::world::LabWorld;
@@ -41,7 +41,7 @@ async fn unredirected(world: &mut LabWorld) -> Step {
         other => return Err(Stop::wrong(format!("its start ended with {other:?}"))),
     }
     let once = world.it()?.starts_once;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let pod = object(world).await?.unwrap_or_default();
         let states = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
         let field = if once { "state" } else { "lastState" };
@@ -105,7 +105,7 @@ async fn no_process(world: &mut LabWorld) -> Step {
     let path = world.cluster().await?.starting(&namespace, &name).await?.netns()?;
     let wanted = format!("net:[{}]", std::fs::metadata(path).map_err(Stop::harness)?.ino());
     let node = files(world).await?;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let all = node.hand.list(Path::new("/proc")).await?.into_iter();
         for process in all.filter(|entry| entry.name.parse::<u32>().is_ok()) {
             let namespace = Path::new("/proc").join(&process.name).join("ns/net");
@@ -141,7 +141,7 @@ async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
 /// Waits for an Event about the pod.
 #[then(regex = r#"^the node agent tells of it: ([A-Za-z]+)(?:, "(.*)")?$"#)]
 async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let told = events(world).await?;
         let is_it = |(why, what): &(String, String)| *why == reason && what.contains(&text);
         if told.iter().any(is_it) { Ok(()) } else { Err(Stop::wrong(format!("it told {told:?}"))) }
@@ -194,7 +194,7 @@ async fn rights(world: &mut LabWorld) -> Step {
 /// Waits for the label.
 #[then(regex = r#"^it gets the label "([^"]+)" = "([^"]*)"$"#)]
 async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let pod = object(world).await?.unwrap_or_default();
         let labels = &pod["metadata"]["labels"];
         if labels[&key] == value.as_str() {
@@ -209,7 +209,7 @@ async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
 /// Waits until it is deleted or being deleted.
 #[then("it goes")]
 async fn goes(world: &mut LabWorld) -> Step {
-    eventually(SOON, async || match object(world).await? {
+    eventually(world, SOON, async |world| match object(world).await? {
         Some(pod) if pod["metadata"]["deletionTimestamp"].is_null() => Err(Stop::wrong("it stays")),
         _ => Ok(()),
     })
@@ -219,7 +219,7 @@ async fn goes(world: &mut LabWorld) -> Step {
 /// Waits for a sample of its metrics.
 #[then(regex = r"^the node agent counts (\d+) of `(.+)`$")]
 async fn counts(world: &mut LabWorld, wanted: String, series: String) -> Step {
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let (_, text) = fetch(world, MONITORING, "/metrics").await?;
         let found = text.lines().find_map(|line| line.strip_prefix(&series)?.strip_prefix(' '));
         match found {
@@ -239,7 +239,7 @@ fn meant(world: &mut LabWorld, name: String) {
 #[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)$")]
 async fn asks(world: &mut LabWorld, verb: String, resource: String) -> Step {
     let user = cluster::plugin_user();
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let meant = |one: &Asked| {
             one.user == user && one.verb.to_string() == verb && one.resource.as_deref() == Some(&*resource)
         };

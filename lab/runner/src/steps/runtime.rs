@@ -28,7 +28,7 @@ fn is(world: &mut LabWorld, name: String) -> Step {
 #[then(regex = r#"^the runtime has loaded "([^"]*)" within (\d+) ms$"#)]
 async fn has_loaded(world: &mut LabWorld, wanted: String, millis: u64) -> Step {
     let tier = world.cluster().await?;
-    eventually(Duration::from_millis(millis), async || match tier.node()?.loaded()?.join(", ") {
+    eventually(world, Duration::from_millis(millis), async |_| match tier.node()?.loaded()?.join(", ") {
         found if found == wanted => Ok(()),
         found => Err(Stop::wrong(format!("it has loaded {found:?}"))),
     })
@@ -53,7 +53,7 @@ async fn delete(world: &mut LabWorld) -> Step {
 #[then(regex = r"^it is gone within (\d+) s$")]
 async fn gone(world: &mut LabWorld, seconds: u64) -> Step {
     let (name, pods) = (world.it.clone(), pods(world).await?);
-    eventually(Duration::from_secs(seconds), async || {
+    eventually(world, Duration::from_secs(seconds), async |_| {
         match pods.get_opt(&name).await.map_err(Stop::harness)? {
             None => Ok(()),
             Some(_) => Err(Stop::wrong("it is still there")),

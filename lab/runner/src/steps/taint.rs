@@ -182,7 +182,8 @@ pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
 #[then(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
 async fn has(world: &mut LabWorld, node: String, wanted: String, within: String) -> Step {
     let deadline = within.parse().map_or(SOON, Duration::from_secs);
-    eventually(deadline, async || expect_eq("the taints", &keys(world, &node).await?, &wanted)).await
+    eventually(world, deadline, async |world| expect_eq("the taints", &keys(world, &node).await?, &wanted))
+        .await
 }
 
 /// The controller logs the reason.
@@ -190,7 +191,7 @@ async fn has(world: &mut LabWorld, node: String, wanted: String, within: String)
 async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
     let before = keys(world, &node).await?;
     let line = format!("node={node}");
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         expect_eq("the taints", &keys(world, &node).await?, &before)?;
         let said = controller::logs(world).await?;
         match said
@@ -219,7 +220,7 @@ async fn created(world: &mut LabWorld, name: String) -> Step {
 async fn waits(world: &mut LabWorld, why: String) -> Step {
     let (namespace, name) = (world.it()?.namespace.clone(), world.it.clone());
     let tier = world.cluster().await?;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let pod = tier.pod(&namespace, &name).await?.unwrap_or_default();
         let said = pod["status"]["conditions"].to_string();
         match pod["spec"]["nodeName"].is_null() && said.contains(&why) {

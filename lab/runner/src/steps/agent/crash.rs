@@ -85,7 +85,7 @@ impl Sweep {
         let tier = world.cluster().await?;
         let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, pod).await?;
         let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
-        let mut ended = eventually(SOON, async || {
+        let mut ended = eventually(world, SOON, async |_| {
             let phase = pods.get(NAME).await.map_err(Stop::harness)?.status.and_then(|status| status.phase);
             match phase.as_deref() {
                 Some("Failed") => Ok(Ended::Killed),

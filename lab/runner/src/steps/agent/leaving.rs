@@ -108,7 +108,7 @@ async fn another(world: &mut LabWorld) -> Step {
 /// Waits for a pod other than the remembered one.
 #[then(regex = r"^another pod of the node agent is ready within (\d+) s$")]
 async fn another_within(world: &mut LabWorld, seconds: u64) -> Step {
-    eventually(Duration::from_secs(seconds), async || another(world).await).await
+    eventually(world, Duration::from_secs(seconds), async |world| another(world).await).await
 }
 
 /// Rolls out another template; pods start one after the other meanwhile.
@@ -156,7 +156,7 @@ async fn evicted(world: &mut LabWorld) -> Step {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         pods.delete(name, &DeleteParams::default()).await.map_err(Stop::harness)?;
     }
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let left = agents(world).await?;
         match left.iter().any(|pod| before.iter().any(|old| uid(old) == uid(pod))) {
             false => Ok(()),
@@ -226,7 +226,7 @@ pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value)
     let tier = world.cluster().await?;
     let start = tier.start_pod(SYSTEM_NAMESPACE, name, pod).await?;
     let pods: Api<PodObject> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
-    let ended = eventually(SOON, async || {
+    let ended = eventually(world, SOON, async |_| {
         let pod = pods.get(name).await.map_err(Stop::harness)?;
         match pod.status.and_then(|status| status.phase) {
             Some(phase) if phase == "Succeeded" || phase == "Failed" => Ok(phase),

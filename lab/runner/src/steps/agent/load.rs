@@ -95,7 +95,7 @@ async fn bursts(world: &mut LabWorld, count: usize) -> Step {
 #[then("the node agent uses no more than then")]
 async fn no_more(world: &mut LabWorld) -> Step {
     let before = world.agent.uses.ok_or_else(|| Stop::harness("nothing was remembered"))?;
-    eventually(IDLE, async || {
+    eventually(world, IDLE, async |world| {
         let now = uses(world).await?;
         let fine = now.descriptors <= before.descriptors
             && now.threads <= before.threads

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::{agent, paths};
+use super::agent;
 use crate::steps::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};

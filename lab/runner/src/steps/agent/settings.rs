@@ -80,7 +80,7 @@ async fn no_restart(world: &mut LabWorld) -> Step {
 #[then(regex = r#"^an event "([A-Za-z]+)" says "(.+)"$"#)]
 async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
     let events: Api<Event> = Api::all(world.cluster().await?.client());
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
         let seen = |event: &Event| {
             let (found, said) = (event.reason.as_deref(), event.message.as_deref().unwrap_or_default());

@@ -98,7 +98,7 @@ async fn with_namespace(world: &mut LabWorld) -> Step {
     let namespaces: Api<Namespace> = Api::all(tier.client());
     namespaces.delete(SYSTEM_NAMESPACE, &DeleteParams::default()).await.map_err(Stop::harness)?;
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
-    eventually(SOON, async || match tier.object(&path).await? {
+    eventually(world, SOON, async |_| match tier.object(&path).await? {
         None => Ok(()),
         Some(left) => Err(Stop::wrong(format!("the namespace is still there: {}", left["status"]))),
     })

@@ -92,7 +92,7 @@ async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
 #[then(regex = r#"^an event "(\w+)" about node "([^"]+)" is there$"#)]
 async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
     let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), "default");
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
         let is_it = |one: &Event| {
             one.reason.as_deref() == Some(&*reason) && one.involved_object.name.as_deref() == Some(&*node)

@@ -156,7 +156,7 @@ pub async fn logs(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
 #[then(regex = r#"^the taint controller says "(.+)"$"#)]
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
     let fragment = fragment.replace('\'', "\"");
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let lines = logs(world).await?;
         match lines.iter().any(|line| line.contains(&fragment)) {
             true => Ok(()),
@@ -171,7 +171,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 #[then("the taint controller becomes ready")]
 async fn ready(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let conditions =
             tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default()["status"]["conditions"].clone();
         let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
@@ -187,7 +187,7 @@ async fn ready(world: &mut LabWorld) -> Step {
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     let tier = world.cluster().await?;
     let fragment = fragment.replace('\'', "\"");
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let seen = tier.kubelet()?.unready(&PodName::new(SYSTEM_NAMESPACE, ALONE)).await?;
         match seen.iter().any(|why| why.contains(&fragment)) {
             true => Ok(()),
@@ -201,7 +201,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
 #[then(regex = r#"^the taint controller ends with (\d+)(?:: "(.+)")?$"#)]
 async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     let tier = world.cluster().await?;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |world| {
         let pod = tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default();
         let state = pod["status"]["containerStatuses"][0]["state"].clone();
         let lines = logs(world).await?;
@@ -220,7 +220,7 @@ async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
 async fn counts(world: &mut LabWorld, line: String) -> Step {
     let line = line.replace('\'', "\"");
     let tier = world.cluster().await?;
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let (_, text) = tier.fetch(&PodName::new(SYSTEM_NAMESPACE, ALONE), MONITORING, "/metrics").await?;
         match text.lines().any(|one| one == line) {
             true => Ok(()),

@@ -42,7 +42,7 @@ async fn both_run(world: &mut LabWorld, one: String, other: String, words: Strin
 /// Whom the lease names: a pod, `_`, and what makes it this process of it.
 async fn leader(world: &mut LabWorld) -> Result<String, Stop> {
     let leases: Api<Lease> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
-    eventually(SOON, async || {
+    eventually(world, SOON, async |_| {
         let lease = leases.get("istio-node-untaint").await.map_err(|error| Stop::wrong(error.to_string()))?;
         let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
         holder.ok_or_else(|| Stop::wrong("nobody leads"))
@@ -83,7 +83,7 @@ async fn cannot_renew(world: &mut LabWorld) -> Step {
 #[then(regex = r"^another one leads within (\d+) s$")]
 async fn another(world: &mut LabWorld, seconds: u64) -> Step {
     let former = world.taints.controllers.leader.clone();
-    eventually(Duration::from_secs(seconds), async || match leader(world).await? {
+    eventually(world, Duration::from_secs(seconds), async |world| match leader(world).await? {
         name if Some(&name) != former.as_ref() => Ok(()),
         name => Err(Stop::wrong(format!("{name} still leads"))),
     })
