@@ -15,6 +15,12 @@ pub trait Kubelet: Send + Sync {
     /// Restarts a node, the machine.
     async fn reboot(&self, node: &str) -> Result<(), LabError>;
 
+    /// Restarts the container runtime of a node; pods run on.
+    async fn restart_runtime(&self, node: &str) -> Result<(), LabError>;
+
+    /// Restarts the kubelet of a node; pods run on.
+    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError>;
+
     /// Starts nothing of a pod again, until it is released. Afterwards none of its containers is being started.
     async fn hold(&self, pod: &PodName) -> Result<(), LabError>;
 

@@ -26,10 +26,25 @@ pub struct RuntimeProfile {
     pub no_network: &'static str,
     /// Message of `NetworkReady=false`; `{}` is the reason.
     pub not_ready: &'static str,
+    /// Calls of STATUS, of lists whose version has it (1.1.0).
+    pub status: Calls,
+    /// CHECK after each ADD, and of each sandbox when the runtime starts.
+    pub check: Calls,
+    /// GC of each network when the runtime starts; before it, DEL of cached attachments that no sandbox has.
+    pub gc: Calls,
     /// Form of an entry of the result cache.
     pub cache: CacheLayout,
     /// Plugins get the pod's UID.
     pub pod_uid: PodUid,
+}
+
+/// Whether a runtime makes a call at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// It does.
+    Made,
+    /// It does not.
+    Never,
 }
 
 /// Calls for another look at the configuration directory.
@@ -130,6 +145,9 @@ impl RuntimeProfile {
         failed_teardown: FailedTeardown::Repeated,
         no_network: "cni plugin not initialized",
         not_ready: "Network plugin returns error: {}",
+        status: Calls::Never,
+        check: Calls::Never,
+        gc: Calls::Never,
         cache: CacheLayout::WithoutNetns,
         pod_uid: PodUid::Passed,
     };
@@ -138,6 +156,7 @@ impl RuntimeProfile {
         name: "containerd-2",
         version: "containerd://2.4.2",
         rereads: Rereads::Written(Removed::LookedFor),
+        status: Calls::Made,
         cache: CacheLayout::WithNetns,
         ..Self::CONTAINERD_1_6
     };
@@ -152,6 +171,9 @@ impl RuntimeProfile {
         failed_teardown: FailedTeardown::GivenUp,
         no_network: "no CNI configuration file in {}/. Has your network provider started?",
         not_ready: "Network plugin returns error: {}",
+        status: Calls::Made,
+        check: Calls::Made,
+        gc: Calls::Made,
         cache: CacheLayout::WithNetns,
         pod_uid: PodUid::Passed,
     };
@@ -166,6 +188,9 @@ impl RuntimeProfile {
         failed_teardown: FailedTeardown::Repeated,
         no_network: "cni config uninitialized",
         not_ready: "docker: network plugin is not ready: {}",
+        status: Calls::Never,
+        check: Calls::Never,
+        gc: Calls::Never,
         cache: CacheLayout::WithoutNetns,
         pod_uid: PodUid::Withheld,
     };

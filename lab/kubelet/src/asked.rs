@@ -16,15 +16,22 @@ use crate::disk::Disk;
 use crate::errand;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
+use crate::node::NetnsNode;
 use crate::probe::{self, Seen};
 use crate::tier::NetnsCluster;
 
 #[async_trait]
 impl Kubelet for NetnsCluster {
     async fn reboot(&self, name: &str) -> Result<(), LabError> {
-        let node = self.nodes.iter().find(|node| node.name == name);
-        let node = node.ok_or_else(|| Error::Missing(format!("node {name}")))?;
-        Ok(node.reboot().await?)
+        Ok(self.node_of(name)?.reboot().await?)
+    }
+
+    async fn restart_runtime(&self, name: &str) -> Result<(), LabError> {
+        Ok(self.node_of(name)?.restart_runtime().await?)
+    }
+
+    async fn restart_kubelet(&self, name: &str) -> Result<(), LabError> {
+        Ok(self.node_of(name)?.restart_kubelet().await?)
     }
 
     async fn hold(&self, pod: &PodName) -> Result<(), LabError> {
@@ -165,5 +172,12 @@ impl NetnsCluster {
         let pid = found.pid(container);
         let pid = pid.ok_or_else(|| Error::Missing(format!("process of container {container}")))?;
         errand::beside(pid, words, self.options.deadlines.process).await
+    }
+}
+
+impl NetnsCluster {
+    fn node_of(&self, name: &str) -> Result<&NetnsNode, Error> {
+        let found = self.nodes.iter().find(|node| node.name == name);
+        found.map(|node| &**node).ok_or_else(|| Error::Missing(format!("node {name}")))
     }
 }

@@ -8,6 +8,7 @@
 //! | [`replicaset`], [`deployment`] | as many pods of a template as wanted; how a change of the template rolls through |
 //! | [`statefulset`] | pods with names that stay, in order |
 //! | [`job`] | pods that run to their end, and their count |
+//! | [`lifecycle`] | taints of nodes that are not ready |
 //! | [`eviction`] | pods that go because of a `NoExecute` taint |
 //! | [`owned`] | ownership, adoption, readiness: shared |
 //! | [`actions`] | what they do to the API |
@@ -17,6 +18,7 @@ pub mod daemonset;
 pub mod deployment;
 pub mod eviction;
 pub mod job;
+pub mod lifecycle;
 pub mod owned;
 pub mod replicaset;
 pub mod statefulset;
@@ -93,7 +95,8 @@ impl Controllers {
                 return true;
             };
             let kind = change.key.kind.name;
-            let concerns = kind != "Node" || eviction::evicts(&change.object);
+            let object = &change.object;
+            let concerns = kind != "Node" || eviction::evicts(object) || lifecycle::decide(object).is_some();
             let owner = OWNERS.into_iter().find(|owner| *owner == kind && concerns);
             self.used.extend(owner.filter(|owner| !self.used.contains(owner)));
             let nodes = kind == "Node" && self.used.contains(&"DaemonSet");
@@ -149,7 +152,11 @@ impl Controllers {
                 *known = known.and_of(owner, &own, now);
                 first(claims, || job::decide(owner, &own, *known, self.job_backoff, now))
             }
-            "Node" => eviction::decide(owner, &pods, &mut self.tainted, now),
+            "Node" => {
+                let mut decision = eviction::decide(owner, &pods, &mut self.tainted, now);
+                decision.actions.extend(lifecycle::decide(owner));
+                decision
+            }
             // It adopts nothing here: scenarios have pods of its template beside its own.
             "DaemonSet" => {
                 let uid = Some(&owner["metadata"]["uid"]);

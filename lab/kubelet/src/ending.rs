@@ -2,6 +2,7 @@
 //! Termination of pods: one after the other, in order, until DEL succeeds for each; or all at once, with the machine.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -76,8 +77,8 @@ impl NetnsNode {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends everything that runs at once, and forgets what was in memory: namespaces, and what is below `/run`. Configuration, plugins and
-    /// the runtime's cache stay. Then the kubelet tells of another boot, and starts its pods again.
+    /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and on an immutable system the
+    /// configuration. Plugins and the runtime's cache stay. Then the kubelet tells of another boot, and starts its pods again.
     ///
     /// # Errors
     /// The harness failed.
@@ -94,10 +95,13 @@ impl NetnsNode {
         self.let_hand_go().await;
         let first = Pids::start(&self.options.binaries.workload, self.netns.path(), &self.shown()).await?;
         *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
-        let run_dir = &self.paths.run_dir;
-        for entry in fs::read_dir(run_dir).map_err(Error::file("read", run_dir))?.flatten() {
-            fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
+        empty(&self.paths.run_dir)?;
+        if self.options.conf_is_lost {
+            empty(&self.paths.conf_dir)?;
         }
+        self.chain.restart()?;
+        self.forget_network();
+        self.learn_network().await;
         self.boots.fetch_add(1, Ordering::Relaxed);
         let nodes: Api<Node> = Api::all(self.api.clone());
         let status = Patch::Merge(json!({ "status": self.machine_status() }));
@@ -119,4 +123,12 @@ impl NetnsNode {
         }
         Ok(None)
     }
+}
+
+/// Removes the files of a directory.
+fn empty(directory: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(directory).map_err(Error::file("read", directory))?.flatten() {
+        fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
+    }
+    Ok(())
 }

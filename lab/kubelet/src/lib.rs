@@ -8,6 +8,7 @@
 //! | [`traits`], [`asked`] | [`cluster`]'s traits, implemented |
 //! | [`controller`], [`scheduler`], [`fit`] | dispatch of pods to nodes; which node runs which pod |
 //! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
+//! | [`network`], [`readiness`], [`restart`] | whether the node's network is ready, and what follows; runtime and kubelet start anew |
 //! | [`node`], [`slot`] | a node; one pod on it |
 //! | [`pod`], [`life`], [`ending`] | what a pod asks for; how it is kept running; how it ends |
 //! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
@@ -45,6 +46,7 @@ pub mod images;
 pub mod life;
 pub mod logs;
 pub mod netns;
+pub mod network;
 pub mod node;
 pub mod options;
 pub mod output;
@@ -54,6 +56,8 @@ pub mod probe;
 pub mod probes;
 pub mod process;
 pub mod reach;
+pub mod readiness;
+pub mod restart;
 pub mod rights;
 pub mod rootfs;
 pub mod sandbox;

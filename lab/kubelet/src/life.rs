@@ -11,6 +11,7 @@ use cluster::PodStart;
 use futures::future::{BoxFuture, FutureExt as _, select_all};
 
 use crate::containers::{self, Ending, NOT_PROBED};
+use crate::network::TRANSIENT;
 use crate::node::NetnsNode;
 use crate::pod::{Planned, Restart};
 use crate::probe::Seen;
@@ -73,6 +74,9 @@ fn decide(slot: &Slot, parts: &mut Parts, tries: &mut Tries, back_off: Option<Du
     let Some(base) = back_off else { return Next::Wait };
     if containers::are_over(&slot.plan, &parts.containers) {
         return Next::Wait;
+    }
+    if parts.lacks_network {
+        return Next::Again(TRANSIENT);
     }
     if parts.sandbox.is_none() && parts.start.is_none() {
         // After a reboot.

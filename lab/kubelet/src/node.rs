@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use apiserver::{ApiServer, Timestamp};
+use apiserver::ApiServer;
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use futures::FutureExt as _;
@@ -27,6 +27,7 @@ use crate::cni::chain::{Chain, ChainError};
 use crate::containers::{self, Bounds, Container, Ending};
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
+use crate::network::Network;
 use crate::options::ClusterOptions;
 use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
@@ -61,6 +62,7 @@ pub struct NetnsNode {
     pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
+    pub(crate) network: Mutex<Network>,
     pub(crate) failures: Mutex<Vec<String>>,
     pub(crate) pids: Mutex<Arc<Pids>>,
     /// The lab's process on the node, once somebody asked for it.
@@ -136,6 +138,7 @@ impl NetnsNode {
             boots: AtomicU32::new(1),
             slots: Mutex::default(),
             seen: watch::Sender::default(),
+            network: Mutex::default(),
             failures: Mutex::default(),
             pids: Mutex::new(Arc::new(pids)),
             hand: AsyncMutex::default(),
@@ -171,7 +174,7 @@ impl NetnsNode {
             Installed::ByLab => json!([base, plugin]),
             Installed::ByAgent => json!([base]),
         };
-        json!({ "cniVersion": "1.0.0", "name": "lab", "plugins": plugins })
+        json!({ "cniVersion": self.options.cni_version, "name": "lab", "plugins": plugins })
     }
 
     /// Addresses of the machine, if it has a network.
@@ -183,8 +186,6 @@ impl NetnsNode {
     #[must_use]
     pub fn machine_status(&self) -> Value {
         let boot = format!("{}-{}", self.name, self.boots.load(Ordering::Relaxed));
-        let ready =
-            json!({ "type": "Ready", "status": "True", "lastTransitionTime": Timestamp::now().to_string() });
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let info = json!({
             "bootID": boot, "kubeletVersion": KUBELET, "kernelVersion": kernel.trim(), "osImage": "cnilab",
@@ -195,7 +196,7 @@ impl NetnsNode {
         let own = self.addresses().into_iter();
         let own = own.map(|address| json!({ "type": "InternalIP", "address": address }));
         let addresses: Vec<_> = own.chain([json!({ "type": "Hostname", "address": self.name })]).collect();
-        json!({ "conditions": [ready], "nodeInfo": info, "addresses": addresses })
+        json!({ "conditions": [self.network().condition()], "nodeInfo": info, "addresses": addresses })
     }
 
     /// The pod of that name, if it is on the node.
@@ -272,6 +273,10 @@ impl NetnsNode {
         if slot.is_ending() {
             return lab_failure(&Error::Missing("pod any more".to_owned()));
         }
+        if let Some(why) = self.lacks_network(&slot.plan).await {
+            return self.hold_back(slot, parts, &why).await;
+        }
+        parts.lacks_network = false;
         let start = match self.try_start(slot, parts).await {
             Ok(start) => start,
             Err(error) => lab_failure(&error),
@@ -355,7 +360,7 @@ impl NetnsNode {
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        if let Some(PodStart::SandboxFailed { message, .. }) = &parts.start {
+        if let (Some(PodStart::SandboxFailed { message, .. }), false) = (&parts.start, parts.lacks_network) {
             self.tell(plan, "FailedCreatePodSandBox", message).await;
         }
     }

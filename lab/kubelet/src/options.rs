@@ -78,6 +78,10 @@ pub struct ClusterOptions {
     pub kernel: Kernel,
     /// Installer of the plugin under test.
     pub installed: Installed,
+    /// `cniVersion` of the default network.
+    pub cni_version: String,
+    /// The configuration directory is in memory, as on Talos and Bottlerocket: a reboot empties it.
+    pub conf_is_lost: bool,
     /// Container runtime of the nodes.
     pub runtime: &'static RuntimeProfile,
     /// Images of the nodes.
@@ -126,6 +130,8 @@ impl ClusterOptions {
             run_files: BTreeMap::new(),
             kernel: Kernel::default(),
             installed: Installed::default(),
+            cni_version: "1.0.0".to_owned(),
+            conf_is_lost: false,
             runtime: Default::default(),
             images: Images::default(),
             back_off: None,

@@ -43,6 +43,8 @@ pub struct Parts {
     pub credentials: Option<Kept>,
     /// Result of its last start.
     pub start: Option<PodStart>,
+    /// It is not started for want of a network.
+    pub lacks_network: bool,
     /// A container whose image cannot be pulled, and why.
     pub unpulled: Option<Unpulled>,
     /// Conditions, with their last transition.

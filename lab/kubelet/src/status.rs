@@ -73,7 +73,9 @@ fn conditions(parts: &mut Parts, initialized: bool, ready: bool) -> Value {
         ("Ready", ready),
     ];
     let why = match &parts.start {
-        Some(PodStart::SandboxFailed { message, .. }) if parts.sandbox.is_none() => Some(message.clone()),
+        Some(PodStart::SandboxFailed { message, .. }) if parts.sandbox.is_none() && !parts.lacks_network => {
+            Some(message.clone())
+        }
         _ => None,
     };
     let not_ready = |container: &&Container| {

@@ -46,7 +46,7 @@ pub struct NetnsCluster {
     pub(crate) front: Proxy,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) options: ClusterOptions,
-    controllers: [JoinHandle<()>; 4],
+    controllers: Vec<JoinHandle<()>>,
     wire: Option<Arc<Wire>>,
     /// Disk beneath a directory of the first node.
     pub(crate) disk: Mutex<Option<Disk>>,
@@ -91,6 +91,7 @@ impl NetnsCluster {
             fs::write(&network, node.default_network().to_string())
                 .map_err(Error::file("write", &network))?;
             node.chain.restart()?;
+            node.learn_network().await;
             node.agent.become_(options.agent, options.deadlines.process).await?;
             register(&api, &node)?;
             nodes.push(Arc::new(node));
@@ -102,12 +103,13 @@ impl NetnsCluster {
         let follows = api.clone();
         let job_backoff = options.back_off.unwrap_or(JOB_BACKOFF);
         let translated = services::run(api.clone(), nodes.clone(), wire.clone(), changes.clone());
-        let controllers = [
+        let mut controllers = vec![
             tokio::spawn(translated),
             tokio::spawn(async move { follows.follow_deletions().await }),
             tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
+        controllers.extend(nodes.iter().map(|node| tokio::spawn(Arc::clone(node).follow_network())));
         Ok(Self {
             api,
             front,

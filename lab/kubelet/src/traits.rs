@@ -226,7 +226,7 @@ impl NetnsNode {
         parts.sandbox.as_ref().and_then(|sandbox| sandbox.attachment()).cloned().ok_or_else(missing)
     }
 
-    async fn attachments(&self) -> Vec<Attachment> {
+    pub(crate) async fn attachments(&self) -> Vec<Attachment> {
         let mut all = Vec::new();
         for slot in self.slots() {
             let parts = slot.parts.lock().await;

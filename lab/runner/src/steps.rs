@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`pod`] | pods: what they look like, how they start |
 //! | [`traffic`] | who answers whom, through which hops |
-//! | [`runtime`] | the node's container runtime, and what it makes of its plugins' configuration |
+//! | [`runtime`] | the node's container runtime, what it makes of its plugins' configuration, and what its kubelet makes of that |
 //! | [`rules`] | the rules in a pod's namespace, ours and others' |
 //! | [`agent`] | the node agent: deployed, watched, disturbed, removed |
 //! | [`backend`] | how rules get into the kernel, and kernels that lack or forbid something |

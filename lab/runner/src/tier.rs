@@ -122,6 +122,10 @@ pub struct NodePlan {
     pub installed: Installed,
     /// Container runtime, if a scenario means one.
     pub runtime: Option<&'static RuntimeProfile>,
+    /// `cniVersion` of its network.
+    pub cni_version: Option<String>,
+    /// A reboot empties its configuration directory.
+    pub conf_is_lost: bool,
     /// `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
     /// Probes begin when a kubelet's would.
@@ -147,6 +151,8 @@ impl NodePlan {
             (self.kernel != Kernel::default(), "another kernel"),
             (self.installed != Installed::default(), "no plugin"),
             (self.runtime.is_some(), "another runtime"),
+            (self.cni_version.is_some(), "another version of CNI"),
+            (self.conf_is_lost, "an immutable system"),
             (self.run_is_private, "a private /run"),
             (self.count.is_some(), "others beside it"),
             (self.outside || self.pods_are_routed, "a network of its own"),
@@ -275,6 +281,10 @@ impl Tier {
         options.kernel.clone_from(&node.kernel);
         options.installed = node.installed;
         options.runtime = node.runtime.unwrap_or_default();
+        if let Some(version) = &node.cni_version {
+            options.cni_version.clone_from(version);
+        }
+        options.conf_is_lost = node.conf_is_lost;
         options.run_is_shared = !node.run_is_private;
         options.probes_in_time = node.probes_in_time;
         options.outside = node.outside;

@@ -51,6 +51,18 @@ impl CachedResult {
         }
     }
 
+    /// Attachment of the ADD.
+    #[must_use]
+    pub fn attachment(&self) -> Attachment {
+        Attachment {
+            container_id: self.container_id.clone(),
+            netns: self.netns.clone(),
+            ifname: self.if_name.clone(),
+            args: self.cni_args.clone(),
+            capabilities: serde_json::from_value(self.capability_args.clone()).unwrap_or_default(),
+        }
+    }
+
     /// Conflist of the ADD.
     #[must_use]
     pub fn list(&self) -> Option<List> {
@@ -90,6 +102,15 @@ impl Cache {
     #[must_use]
     pub fn get(&self, attachment: &Attachment) -> Option<CachedResult> {
         serde_json::from_slice(&fs::read(self.find(attachment)?).ok()?).ok()
+    }
+
+    /// Entries of a network.
+    #[must_use]
+    pub fn of_network(&self, name: &str) -> Vec<CachedResult> {
+        let files = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let entries = files.filter_map(|file| fs::read(file.path()).ok());
+        let entries = entries.filter_map(|text| serde_json::from_slice::<CachedResult>(&text).ok());
+        entries.filter(|entry| entry.network_name == name).collect()
     }
 
     /// Entry of a sandbox in the network of this name.

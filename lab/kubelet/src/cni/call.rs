@@ -134,7 +134,11 @@ pub fn failure(call: &CniCall, answer: &CniAnswer) -> ChainFailure {
             (None, format!("netplugin failed but error parsing its diagnostic message {:?}", answer.stdout))
         }
     };
-    let message = format!("plugin type={:?} failed ({command}): {why}", call.plugin);
+    let message = match command.as_str() {
+        // The library says where every other call failed.
+        "status" => why,
+        _ => format!("plugin type={:?} failed ({command}): {why}", call.plugin),
+    };
     ChainFailure { plugin: Some(call.plugin.clone()), code, message }
 }
 

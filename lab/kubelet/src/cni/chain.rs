@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use cluster::profile::{FailedTeardown, Teardown};
+use cluster::profile::{Calls, FailedTeardown, Teardown};
 use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
 use serde_json::{Map, Value, json};
 
@@ -139,19 +139,78 @@ impl Chain {
         plugins.iter().filter_map(|plugin| plugin["type"].as_str().map(str::to_owned)).collect()
     }
 
-    /// ADD. After a failure the whole list gets DEL.
+    /// What the runtime says of its network (`NetworkReady`); the inner error is the message where it is not ready.
+    ///
+    /// # Errors
+    /// The harness failed.
+    pub async fn ready(&self) -> Result<Result<(), String>, Error> {
+        let not_ready = |failure: ChainFailure| self.profile.not_ready.replace("{}", &failure.message);
+        let ready = match self.profile.status {
+            Calls::Made => self.status().await,
+            Calls::Never => self.list().map(drop).map_err(ChainError::from),
+        };
+        match ready {
+            Ok(()) => Ok(Ok(())),
+            Err(ChainError::Chain(failure)) => Ok(Err(not_ready(failure))),
+            Err(ChainError::Lab(error)) => Err(error),
+        }
+    }
+
+    /// What the runtime calls when it starts beside these sandboxes. What fails is in the record: a runtime only logs it.
+    ///
+    /// # Errors
+    /// The harness failed.
+    pub async fn start_beside(&self, running: &[Attachment]) -> Result<(), Error> {
+        if self.profile.gc == Calls::Made && self.ready().await?.is_ok() {
+            self.collect(running).await?;
+        }
+        if self.profile.check == Calls::Made {
+            for attachment in running {
+                only_lab(self.check(attachment).await)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// GC of every network. All sandboxes count as those of the default one, whichever they were set up with.
+    async fn collect(&self, running: &[Attachment]) -> Result<(), Error> {
+        let default = self.loaded.list().map(|list| list.name);
+        for list in self.loaded.all().into_iter().filter(|list| !list.disable_gc) {
+            let valid = if Some(&list.name) == default.as_ref() { running } else { &[] };
+            for entry in self.cache.of_network(&list.name) {
+                let stale = entry.attachment();
+                if valid
+                    .iter()
+                    .all(|at| (&at.container_id, &at.ifname) != (&stale.container_id, &stale.ifname))
+                {
+                    only_lab(self.del_list(&list, &stale, Some(entry.result)).await)?;
+                    self.cache.forget(&stale)?;
+                }
+            }
+            only_lab(self.gc_list(&list, valid).await)?;
+        }
+        Ok(())
+    }
+
+    /// ADD. After a failure the whole list gets DEL, and so it does when the CHECK fails with which some runtimes follow it.
     ///
     /// # Errors
     /// A plugin failed, or there is no network.
     pub async fn add(&self, attachment: &Attachment) -> Result<Value, ChainError> {
         let list = self.list()?;
-        let added = self.add_list(&list, attachment).await;
-        match &added {
-            Ok(result) => self.cache.put(CachedResult::new(&list, attachment, result))?,
-            Err(_) => {
-                // DEL's failure is in the record; the first failure is reported.
-                let _ = self.del_list(&list, attachment, None).await;
+        let added = match self.add_list(&list, attachment).await {
+            Ok(result) => {
+                self.cache.put(CachedResult::new(&list, attachment, &result))?;
+                let checks = self.profile.check == Calls::Made && list.speaks(0, 4);
+                let checked = if checks { self.check(attachment).await } else { Ok(()) };
+                checked.map(|()| result)
             }
+            failed => failed,
+        };
+        if added.is_err() {
+            // DEL's failure is in the record; the first failure is reported.
+            let _ = self.del_list(&list, attachment, None).await;
+            self.cache.forget(attachment)?;
         }
         added
     }
@@ -266,7 +325,10 @@ impl Chain {
     /// # Errors
     /// A plugin failed, or there is no network.
     pub async fn gc(&self, valid: &[Attachment]) -> Result<(), ChainError> {
-        let list = self.list()?;
+        self.gc_list(&self.list()?, valid).await
+    }
+
+    async fn gc_list(&self, list: &List, valid: &[Attachment]) -> Result<(), ChainError> {
         if !list.speaks(1, 1) || list.disable_gc {
             return Ok(());
         }
@@ -276,7 +338,7 @@ impl Chain {
         let attachments = if valid.is_empty() { Value::Null } else { Value::Array(valid) };
         for plugin in &list.plugins {
             let extra = Extra { attachments: Some(&attachments), ..Extra::default() };
-            self.one("GC", &list, plugin, None, extra).await?;
+            self.one("GC", list, plugin, None, extra).await?;
         }
         Ok(())
     }
@@ -318,6 +380,14 @@ impl Chain {
             set("CNI_ARGS", args.join(";"));
         }
         env
+    }
+}
+
+/// A call whose failure nobody acts on.
+fn only_lab(called: Result<(), ChainError>) -> Result<(), Error> {
+    match called {
+        Err(ChainError::Lab(error)) => Err(error),
+        Ok(()) | Err(ChainError::Chain(_)) => Ok(()),
     }
 }
 

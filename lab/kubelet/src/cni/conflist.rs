@@ -90,6 +90,19 @@ impl List {
         Err(ConfError::NoNetwork { directory: directory.to_owned(), rejected })
     }
 
+    /// Every network of a directory, the first of each name.
+    #[must_use]
+    pub fn all(directory: &Path, search: Search<'_>) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for file in files(directory) {
+            let is_list = file.extension().is_some_and(|extension| extension == "conflist");
+            let text = fs::read(&file).map_err(|error| error.to_string());
+            let list = text.and_then(|text| Self::parse(&text, is_list)).and_then(|list| list.usable(search));
+            all.extend(list.ok().filter(|list| all.iter().all(|known| known.name != list.name)));
+        }
+        all
+    }
+
     /// Itself, unless the runtime wants binaries that are not there.
     fn usable(self, search: Search<'_>) -> Result<Self, String> {
         let types = self.plugins.iter().filter_map(|plugin| plugin["type"].as_str());

@@ -117,6 +117,16 @@ impl Loaded {
         state.found.as_ref().map(|found| found.list.clone())
     }
 
+    /// Every network of the directory, for a runtime that knows more than one.
+    #[must_use]
+    pub fn all(&self) -> Vec<List> {
+        List::all(&self.directory, self.search())
+    }
+
+    fn search(&self) -> Search<'_> {
+        Search { unusable: self.profile.unusable, binaries: &self.binaries }
+    }
+
     fn watch(&self, binaries: Option<&Path>) -> Result<Watch, Error> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -151,7 +161,9 @@ impl Loaded {
             self.load(state);
         }
         if gone {
-            state.watch = None;
+            // Its files went before it, and each of them was noticed: whoever made it again came too late.
+            (state.watch, state.found) = (None, None);
+            state.looked = Instant::now();
         }
     }
 
@@ -171,8 +183,7 @@ impl Loaded {
 
     fn load(&self, state: &mut State) {
         state.looked = Instant::now();
-        let search = Search { unusable: self.profile.unusable, binaries: &self.binaries };
-        match (List::load(&self.directory, search), self.profile.without) {
+        match (List::load(&self.directory, self.search()), self.profile.without) {
             (Ok(found), _) => state.found = Some(found),
             (Err(_), Without::Nothing) => state.found = None,
             (Err(_), Without::Former) => {}

@@ -85,7 +85,11 @@ pub(crate) async fn list(client: &kube::Client, of: &str) -> Result<Vec<Value>, 
 /// Executes an action.
 pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Error> {
     let api = |of: &str, namespace: &str| -> Result<Api<DynamicObject>, Error> {
-        Ok(Api::namespaced_with(client.clone(), namespace, &resource(kind(of)?)))
+        let resource = resource(kind(of)?);
+        Ok(match namespace {
+            "" => Api::all_with(client.clone(), &resource),
+            namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+        })
     };
     match action {
         Action::Create(of, mut object) => {

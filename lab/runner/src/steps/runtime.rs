@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's container runtime: which one it is, and what it makes of its plugins' configuration.
+//! The node's container runtime: which one it is, what it makes of its plugins' configuration, and what its kubelet makes of that.
 
 use std::time::Duration;
 
 use cluster::RuntimeProfile;
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 
 use super::agent::eventually;
+use super::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
+
+/// Deadline of a condition: a kubelet looks every five seconds, and here much more often.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Configuration of the lab's primary CNI.
+const PRIMARY: &str = "10-lab.conflist";
 
 /// `containerd-1.6`, `containerd-2` (if no step says anything), `cri-o`, `cri-dockerd`.
 #[given(regex = r#"^the node's runtime is "([^"]+)"$"#)]
@@ -22,6 +29,92 @@ fn is(world: &mut LabWorld, name: String) -> Step {
     }
     world.node.runtime = Some(profile);
     Ok(())
+}
+
+/// Of lists with 1.1.0 a runtime may call STATUS and GC.
+#[given(regex = r#"^the node's network speaks CNI "([^"]+)"$"#)]
+fn speaks(world: &mut LabWorld, version: String) {
+    world.node.cni_version = Some(version);
+}
+
+/// As Talos and Bottlerocket: a reboot empties the CNI directory.
+#[given("the node is of an immutable system")]
+fn immutable(world: &mut LabWorld) {
+    world.node.conf_is_lost = true;
+}
+
+/// As on a node whose primary CNI is not installed yet.
+#[given("the primary CNI has yet to write its list")]
+async fn no_list(world: &mut LabWorld) -> Step {
+    let node = files(world).await?;
+    Ok(node.hand.remove(&node.paths.conf_dir.join(PRIMARY)).await?)
+}
+
+/// The list that a new node has.
+#[when("the primary CNI writes its list")]
+async fn writes(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let node = tier.node()?;
+    Ok(node.write_conflist(PRIMARY, &node.network().to_string()).await?)
+}
+
+/// Pods run on.
+#[when(regex = "^the node's (runtime|kubelet) is restarted$")]
+async fn restarted(world: &mut LabWorld, what: String) -> Step {
+    let tier = world.cluster().await?;
+    let name = tier.node()?.name().to_owned();
+    let kubelet = tier.kubelet()?;
+    Ok(match what.as_str() {
+        "runtime" => kubelet.restart_runtime(&name).await,
+        _ => kubelet.restart_kubelet(&name).await,
+    }?)
+}
+
+/// Status and message of the first node's condition `Ready`.
+async fn ready(world: &mut LabWorld) -> Result<(bool, String), Stop> {
+    let tier = world.cluster().await?;
+    let nodes: Api<Node> = Api::all(tier.client());
+    let node = nodes.get(tier.node()?.name()).await.map_err(Stop::harness)?;
+    let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+    let found = conditions.into_iter().find(|one| one.type_ == "Ready");
+    let found = found.ok_or_else(|| Stop::wrong("it has no condition Ready"))?;
+    Ok((found.status == "True", found.message.unwrap_or_default()))
+}
+
+/// Waits for the condition's message.
+#[then(regex = r#"^the node is not ready: "(.+)"$"#)]
+async fn is_not_ready(world: &mut LabWorld, fragment: String) -> Step {
+    eventually(world, SOON, async |world| match ready(world).await? {
+        (false, message) if message.contains(&fragment) => Ok(()),
+        (ready, message) => Err(Stop::wrong(format!("its condition Ready is {ready}: {message:?}"))),
+    })
+    .await
+}
+
+/// Waits for the condition.
+#[then("the node is ready")]
+async fn is_ready(world: &mut LabWorld) -> Step {
+    eventually(world, SOON, async |world| match ready(world).await? {
+        (true, _) => Ok(()),
+        (false, message) => Err(Stop::wrong(format!("its condition Ready is false: {message:?}"))),
+    })
+    .await
+}
+
+/// The kubelet's event: it does not start the pod.
+#[then("it waits for the node's network")]
+async fn waits(world: &mut LabWorld) -> Step {
+    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &namespace);
+    eventually(world, SOON, async |_| {
+        let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
+        let mut own = all.iter().filter(|event| event.involved_object.name.as_ref() == Some(&name));
+        match own.any(|event| event.reason.as_deref() == Some("NetworkNotReady")) {
+            true => Ok(()),
+            false => Err(Stop::wrong("the kubelet does not say so")),
+        }
+    })
+    .await
 }
 
 /// What it would call for a pod, whatever the directory has meanwhile.
