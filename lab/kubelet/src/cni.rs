@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`conflist`] | the configuration directory, and what each plugin of a list is given |
 //! | [`loaded`] | the configuration that the runtime has read |
+//! | [`watch`] | changes of directories |
 //! | [`call`] | one call of one plugin |
 //! | [`chain`] | a whole list, as a runtime calls it |
 //! | [`cache`] | results of earlier calls |
@@ -16,3 +17,4 @@ pub mod chain;
 pub mod conflist;
 pub mod loaded;
 pub mod multus;
+pub mod watch;

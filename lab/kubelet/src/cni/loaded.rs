@@ -8,21 +8,15 @@ use std::time::{Duration, Instant};
 
 use cluster::RuntimeProfile;
 use cluster::profile::{Removed, Rereads, Without};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::inotify::AddWatchFlags;
 
 use super::conflist::{Found, List, Search};
+use super::watch::Watch;
 use crate::error::Error;
 use crate::options::scaled;
 
 /// Interval of the runtimes that look and do not watch, and of the search for a directory that is gone.
 const EVERY: Duration = scaled(5);
-
-/// Changes that watchers of runtimes ask for.
-const WATCHED: AddWatchFlags = AddWatchFlags::IN_CREATE
-    .union(AddWatchFlags::IN_MODIFY)
-    .union(AddWatchFlags::IN_MOVE)
-    .union(AddWatchFlags::IN_DELETE)
-    .union(AddWatchFlags::IN_DELETE_SELF);
 
 /// Change of a watched directory, in the words of the library that runtimes watch with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,16 +50,17 @@ fn reads_again(rereads: Rereads, change: Change, subject: Subject) -> bool {
     }
 }
 
+/// Watched directories.
 #[derive(Debug)]
-struct Watch {
-    events: Inotify,
-    binaries: Option<WatchDescriptor>,
+struct Watches {
+    configuration: Watch,
+    binaries: Option<Watch>,
 }
 
 #[derive(Debug)]
 struct State {
     /// `None` for a runtime that looks, and where the directory went.
-    watch: Option<Watch>,
+    watch: Option<Watches>,
     /// The time of the last look at the directory.
     looked: Instant,
     found: Option<Found>,
@@ -99,7 +94,8 @@ impl Loaded {
     /// The directory cannot be watched.
     pub fn restart(&self) -> Result<(), Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.found = None;
+        // The former watch first: a directory has one at a time.
+        (state.found, state.watch) = (None, None);
         state.watch = match self.profile.rereads {
             Rereads::EveryFiveSeconds => None,
             Rereads::Written(_) => Some(self.watch(None)?),
@@ -127,19 +123,9 @@ impl Loaded {
         Search { unusable: self.profile.unusable, binaries: &self.binaries }
     }
 
-    fn watch(&self, binaries: Option<&Path>) -> Result<Watch, Error> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |errno: nix::Error| Error::file("watch", path)(errno.into())
-        };
-        let events =
-            Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(failed(&self.directory))?;
-        events.add_watch(&self.directory, WATCHED).map_err(failed(&self.directory))?;
-        let binaries = match binaries {
-            Some(path) => Some(events.add_watch(path, WATCHED).map_err(failed(path))?),
-            None => None,
-        };
-        Ok(Watch { events, binaries })
+    fn watch(&self, binaries: Option<&Path>) -> Result<Watches, Error> {
+        let configuration = Watch::new(&self.directory)?;
+        Ok(Watches { configuration, binaries: binaries.map(Watch::new).transpose()? })
     }
 
     /// Acts on what has happened since the last time.
@@ -147,15 +133,16 @@ impl Loaded {
         let Some(watch) = &state.watch else { return self.look(state) };
         let in_use = state.found.as_ref().and_then(|found| found.file.file_name());
         let (mut due, mut gone) = (false, false);
-        while let Ok(events) = watch.events.read_events() {
-            for event in events {
-                let Some(change) = change(event.mask) else { continue };
-                let own = Some(event.wd) != watch.binaries;
-                let is_in_use = own && event.name.as_deref().is_some_and(|name| Some(name) == in_use);
-                let subject = if is_in_use { Subject::InUse } else { Subject::Other };
-                due |= reads_again(self.profile.rereads, change, subject);
-                gone |= own && change == Change::Gone;
-            }
+        for event in watch.configuration.take() {
+            let Some(change) = change(event.mask) else { continue };
+            let is_in_use = event.name.as_deref().is_some_and(|name| Some(name) == in_use);
+            let subject = if is_in_use { Subject::InUse } else { Subject::Other };
+            due |= reads_again(self.profile.rereads, change, subject);
+            gone |= change == Change::Gone;
+        }
+        for event in watch.binaries.iter().flat_map(Watch::take) {
+            let change = change(event.mask);
+            due |= change.is_some_and(|change| reads_again(self.profile.rereads, change, Subject::Other));
         }
         if due {
             self.load(state);
