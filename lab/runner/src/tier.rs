@@ -328,7 +328,7 @@ impl Tier {
             Some(wanted) => self.node_named(&wanted)?,
             None => self.node()?,
         };
-        node.pod_started(namespace, name, POD_START).await
+        node.pod_started(namespace, name, POD_START * self.patience()).await
     }
 
     fn node_named(&self, name: &str) -> Result<&dyn Node, LabError> {
