@@ -67,7 +67,8 @@ Feature: What root is denied is told of with path, cause and remedy, and install
 
   @mutant:denied-is-unnamed
   Scenario: The binary stays where a list that is denied may name it
-    Given the node agent's container lacks "DAC_OVERRIDE"
+    Given the node's runtime is "cri-o"
+    And the node agent's container lacks "DAC_OVERRIDE"
     And the node agent is ready
     When "10-lab.conflist" is closed by its mode
     And the DaemonSet is deleted
