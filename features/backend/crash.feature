@@ -1,4 +1,4 @@
-@real-kernel @fake-kernel @millrace
+@real-kernel @fake-kernel @millrace @long
 Feature: A plugin that is killed leaves the old rules or the new ones (istio-54311; field S28)
   Runtimes kill plugins that take too long, and nodes run out of memory. What a killed ADD leaves is never a mix, and the next
   ADD makes it right.

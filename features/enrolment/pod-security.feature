@@ -3,7 +3,7 @@ Feature: No pod of the mesh needs a right of its own
   With the plugin, nobody in a pod programs its rules: a namespace may enforce the strictest level of Pod Security. The init container that does
   it without the plugin needs NET_ADMIN, NET_RAW and root.
 
-  @mutant:no-outbound-capture
+  @istio-iptables @mutant:no-outbound-capture
   Scenario: A restricted namespace refuses istio-init, and its pods are redirected without it
     Given namespace "shop" enforces Pod Security "restricted"
     And pod "with-init" of the mesh
@@ -15,7 +15,7 @@ Feature: No pod of the mesh needs a right of its own
     When a user creates "cart"
     Then the API server admits it, and it runs
 
-  @mutant:no-outbound-capture
+  @istio-iptables @mutant:no-outbound-capture
   Scenario: The level baseline refuses istio-init as well
     Given namespace "shop" enforces Pod Security "baseline"
     And pod "with-init" of the mesh

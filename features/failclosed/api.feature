@@ -1,4 +1,4 @@
-@real-kernel
+@real-kernel @long
 Feature: A pod that nobody can be asked about does not start
   It might need redirection. The runtime is told to try again, in time for the kubelet to do so.
 

@@ -61,7 +61,8 @@ Feature: An init container writes rules in the form that it is told to
   @iptables-tools @mutant:dry-run-applies
   Scenario Outline: A dry run through <tool> writes nothing
     Given its mesh's metadata has MILLRACE_BACKEND = "<tool>"
-    When its init container "istio-init" runs again with "--dry-run -o 8080"
+    When "cart" sends TCP to "outside" port 8080
+    And its init container "istio-init" runs again with "--dry-run -o 8080"
     Then it ends with exit code 0 and says "-A ISTIO_OUTPUT -p tcp --dport 8080 -j RETURN"
     And nothing in its namespace was written
 

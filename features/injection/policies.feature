@@ -17,7 +17,7 @@ Feature: How injection is set up decides what a pod may start without
     And its containers are app
     And TCP from "cart" to "outside" port 8080 is direct
 
-  @mutant:no-outbound-capture
+  @istio-iptables @mutant:no-outbound-capture
   Scenario: A restricted namespace refuses what injection makes of a pod without the plugin, and admits it with
     Given namespace "shop" enforces Pod Security "restricted"
     And istiod injects pods that program their rules themselves

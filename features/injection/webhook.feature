@@ -9,7 +9,7 @@ Feature: Plain pods become pods of the mesh when they are created
     And pod "outside" outside the mesh
     And pod "cart" of namespace "shop", as its author wrote it
 
-  @mutant:no-outbound-capture
+  @istio-iptables @mutant:no-outbound-capture
   Scenario: A plain pod of a labelled namespace is injected, checked and redirected
     When a user creates "cart"
     Then the API server admits it, and it runs
@@ -17,7 +17,7 @@ Feature: Plain pods become pods of the mesh when they are created
     And TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "outside" to "cart" port 8080 passes 15006
 
-  @mutant:annotation-ignored
+  @istio-iptables @mutant:annotation-ignored
   Scenario: What its author asks for in annotations counts
     Given its annotation "traffic.sidecar.istio.io/excludeOutboundPorts" is "443"
     When a user creates "cart"
@@ -33,7 +33,7 @@ Feature: Plain pods become pods of the mesh when they are created
     And its containers are app
     And TCP from "cart" to "outside" port 8080 is direct
 
-  @mutant:no-inbound-capture
+  @istio-iptables @mutant:no-inbound-capture
   Scenario: A pod of another namespace is injected if it asks for it
     Given pod "cart" of namespace "default", as its author wrote it
     And its label "sidecar.istio.io/inject" is "true"
@@ -41,7 +41,7 @@ Feature: Plain pods become pods of the mesh when they are created
     Then the API server admits it, and it runs
     And TCP from "outside" to "cart" port 8080 passes 15006
 
-  @mutant:no-outbound-capture
+  @istio-iptables @mutant:no-outbound-capture
   Scenario: While istiod is down, no pod starts without its proxy
     Given istiod is down
     When a user creates "cart"

@@ -12,6 +12,7 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
 
   @mutant:watch-blind
   Scenario: Another list takes its place, and is read first
+    Given pods may be left that nobody can delete: "failed to find plugin "other""
     When somebody renames "10-lab.conflist" to "20-lab.conflist"
     And somebody writes "05-other.conflist":
       """
@@ -39,7 +40,7 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
 
   @mutant:fight-untold
   Scenario: Somebody who does it again and again is told how to stop, and met less often
-    When somebody restores "10-lab.conflist" 5 times, as soon as it is changed
+    When somebody restores "10-lab.conflist" 6 times, as soon as it is changed
     Then the node agent says "somebody else keeps removing our entry from 10-lab.conflist"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
@@ -62,9 +63,11 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
 
   @mutant:orphan-stays
   Scenario: The directory is deleted and made again
+    Given its log may have the error "what took its place cannot be seen from here"
     When the CNI directory is deleted and made again
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
     And the node agent becomes ready within 20 s
+    And the runtime has loaded "lab-net, istio-cni" within 5000 ms
 
   @mutant:credentials-held
   Scenario: Credentials follow while a fight is waited out (installer fault 9)

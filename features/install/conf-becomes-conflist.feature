@@ -36,6 +36,7 @@ Feature: A .conf of one plugin becomes a .conflist (installer faults 1 and 8; cr
   @mutant:counterpart-unknown
   Scenario: It is followed to another plugin, too, by an agent that did not make the list
     Given the node agent is ready
+    And pods may be left that nobody can delete: "failed to find plugin "other""
     When the node agent is killed
     And somebody writes "10-lab.conf":
       """

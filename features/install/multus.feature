@@ -7,13 +7,17 @@ Feature: Multus is the first configuration and hands on (field S16)
   Scenario: Our entry is in the file that it hands on to
     Given somebody writes "00-multus.conf":
       """
-      {"cniVersion": "0.3.1", "name": "multus-cni-network", "type": "multus-shim"}
+      {"cniVersion": "0.3.1", "name": "multus-cni-network", "type": "multus",
+       "clusterNetwork": "/etc/cni/net.d/10-lab.conflist", "capabilities": {"io.kubernetes.cri.pod-annotations": true}}
       """
     And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
     And the node agent is on the host's network
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
     When the node agent is deployed
     Then the node agent becomes ready within 10 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And TCP from "cart" to "outside" port 8080 passes 15001
 
   @mutant:standalone-chained
   Scenario: A file of our own in its directory

@@ -18,7 +18,8 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
 
   @mutant:name-ignored
   Scenario: It is not there yet
-    Given the node agent's setting "CNI_CONF_NAME" is "05-late.conflist"
+    Given pods may be left that nobody can delete: "failed to find plugin "late""
+    And the node agent's setting "CNI_CONF_NAME" is "05-late.conflist"
     When the node agent is deployed
     Then the node agent is not ready: "05-late.conflist, named by CNI_CONF_NAME, is not there"
     When somebody writes "05-late.conflist":

@@ -6,7 +6,7 @@ Feature: Values that cannot be are refused, all of them at once
     Given the agent's image is "registry.example.com/mesh/install-cni:1.0"
 
   @mutant:unknown-key-passed
-  Scenario Outline: <given>
+  Scenario Outline: A value that is not there: <given>
     When manifests are rendered with "--set <given>"
     Then it ends with exit code 1 and says "<told>"
     And nothing is rendered
@@ -18,7 +18,7 @@ Feature: Values that cannot be are refused, all of them at once
       | enabledd.x=1        | enabledd: {"x":1}: there is no such value                                               |
 
   @mutant:wrong-kinds-pass
-  Scenario Outline: <given>
+  Scenario Outline: A value of the wrong kind: <given>
     When manifests are rendered with "--set <given>"
     Then it ends with exit code 1 and says "<told>"
     And nothing is rendered

@@ -1,4 +1,4 @@
-@real-kernel @install-cni @millrace
+@real-kernel @install-cni @millrace @long
 Feature: Events tell an operator once
   Equal events become one that counts, so that whoever repeats a mistake does not flood the API server.
 

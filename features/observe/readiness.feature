@@ -28,7 +28,7 @@ Feature: The agent says what keeps it from being ready
 
   @mutant:looked-where-nobody-listens
   Scenario: No start of an agent is reported as unhealthy
-    Given the kubelet's probes begin in their time
+    Given the kubelet's probes take their real time
     When the node agent is deployed
     Then the node agent becomes ready within 30 s
     And no event says that the node agent is unhealthy

@@ -1,4 +1,4 @@
-@real-kernel @install-cni @millrace
+@real-kernel @install-cni @millrace @long
 Feature: The agent and the controllers of taints need each right that they have
   A right that nothing uses is one too many, whoever granted it. Lists are what servers need that stream none: before Kubernetes 1.32, and 1.33.
 

@@ -13,7 +13,7 @@ Feature: A pod that talks to itself
     And UDP from "cart" to itself port 8080 is direct
 
   @ipv6 @mutant:loopback-captured
-  Scenario: The same over IPv6
+  Scenario: The app does so over IPv6
     Given its addresses are IPv6
     Then TCP from "cart" to its loopback address port 8080 over IPv6 is direct
     And TCP from "cart" to itself port 8080 over IPv6 is direct
@@ -23,7 +23,7 @@ Feature: A pod that talks to itself
     Then TCP from "cart" to itself port 8080 as its proxy passes 15006
 
   @ipv6 @mutant:no-self-call
-  Scenario: The same over IPv6
+  Scenario: The proxy does so over IPv6
     Given its addresses are IPv6
     Then TCP from "cart" to itself port 8080 over IPv6 as its proxy passes 15006
 

@@ -68,6 +68,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     Given pod "basket" of the mesh
     And its validation fails whatever its rules are
     When it came up unredirected
-    And its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "late"
+    Then it does not get the label "cni.istio.io/uninitialized" for 2 s
+    When its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "late"
     And its ConfigMap sets "REPAIR_ENABLED" to "true"
     Then it gets the label "cni.istio.io/uninitialized" = "late"

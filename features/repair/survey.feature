@@ -13,7 +13,7 @@ Feature: Pods without validation that are not redirected
     When the node agent is deployed
     Then the node agent tells of it: UnredirectedPod, "is not redirected as it should be"
     And the node agent counts 1 of `millrace_unredirected_pods`
-    And its namespace holds no rule
+    And for 2 s its namespace holds no rule
 
   @mutant:survey-blind
   Scenario: It is repaired if somebody asked for that

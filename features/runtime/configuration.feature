@@ -42,6 +42,7 @@ Feature: A runtime uses the configuration that it has read (field 22)
     containerd looks for it every five seconds; others never get over it, until they are restarted.
 
     Given the node agent is ready
+    And its log may have the error "what took its place cannot be seen from here"
     When the CNI directory is deleted and made again
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
     And the runtime has loaded "lab-net, istio-cni" within 5000 ms

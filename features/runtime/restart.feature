@@ -36,6 +36,7 @@ Feature: Runtime and kubelet are restarted under running pods
 
     Given the node's runtime is "<runtime>"
     And the node agent is ready
+    And its log may have the error "what took its place cannot be seen from here"
     When the CNI directory is deleted and made again
     Then the node is not ready: "Network plugin returns error"
     When the node's runtime is restarted

@@ -1,4 +1,4 @@
-@real-kernel @install-cni @istio-iptables
+@real-kernel @install-cni @istio-iptables @long
 Feature: Without a pod's facts the pod does not start, agent or not (istio-17583; field S21)
   A watch that tells nothing, and a server that does not say: the agent does not guess, and neither does the plugin. Success without rules
   is istio#17583; a token that is refused is istio#57438 and #38077.

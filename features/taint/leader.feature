@@ -1,4 +1,4 @@
-@real-kernel @install-cni @millrace
+@real-kernel @install-cni @millrace @long
 Feature: Of several controllers one acts
   They share a lease. Whoever holds it acts, until it cannot renew it.
 

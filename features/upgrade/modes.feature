@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: A change from the primary's list to a file of our own leaves no node unredirected
   The settings of a mode go with the pod's volumes. The ConfigMap has the new ones before the DaemonSet rolls, for minutes on a large
   cluster: an agent with the former volumes keeps to the former mode, and says so.

@@ -11,7 +11,7 @@ Feature: After a reboot the agent's own pod starts first (istio-60668)
     When the API server falls silent on a watch of daemonsets.apps
     And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
-    And the node's run directory is wiped
+    And the node reboots
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni"
     When "cart" starts
     Then it does not start: code 11, "istio-cni-kubeconfig"

@@ -5,6 +5,7 @@ Feature: The roles go before the DaemonSet does (istio-61718)
   @mutant:deletion-unheard
   Scenario: Rights and DaemonSet are deleted, in this order
     Given the node agent is ready
+    And the node agent follows the node's pods
     When the DaemonSet is deleted, its rights first
     Then there is no pod of the node agent
     And the conflist "10-lab.conflist" is as it was

@@ -6,6 +6,7 @@ Feature: What nobody tells of is told by what the API server refuses
   Background:
     Given the chart's value "terminationGracePeriodSeconds" is "6"
     And the node agent is ready
+    And the node agent follows the node's pods
     And what is installed is remembered
 
   @mutant:account-gone-keeps

@@ -5,6 +5,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
 
   Background:
     Given the node agent is ready
+    And the node agent follows the node's pods
 
   @mutant:binary-not-kept
   Scenario: Pods of the mesh outlive the agent, and can still be deleted

@@ -34,7 +34,7 @@ struct Creation<'a> {
     object: Value,
 }
 
-/// Why a webhook's answer does not count.
+/// A webhook's answer that does not count.
 enum Failure {
     /// It could not be called, or what it said makes no sense: its policy decides.
     Call(String),
@@ -82,7 +82,7 @@ impl Shared {
         Ok((call, Target::Resource { collection, name: None, subresource: None }))
     }
 
-    /// What the request creates. One that is malformed is left to whoever carries it out.
+    /// Object that the request creates. One that is malformed is left to whoever carries it out.
     fn creation<'a>(&self, call: &'a Call, target: &Target) -> Option<Creation<'a>> {
         let Target::Resource { collection, name, subresource: None } = target else { return None };
         // Nothing is asked about those who are asked.
@@ -108,7 +108,7 @@ impl Shared {
         is_there.then_some(Creation { call, key, namespace, object })
     }
 
-    /// What applying makes of an object that is not there. Its applier owns nothing of what webhooks add.
+    /// Object that applying makes where there is none. Its applier owns nothing of what webhooks add.
     fn applied(&self, call: &Call, key: &Key, body: &Value) -> Option<Value> {
         if PatchKind::of(&call.content_type) != Ok(PatchKind::Apply) || self.lock().store.get(key).is_ok() {
             return None;

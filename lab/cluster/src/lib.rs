@@ -8,6 +8,7 @@
 
 #![warn(missing_docs)]
 
+pub mod chaos;
 pub mod front;
 pub mod hand;
 pub mod kubelet;
@@ -27,6 +28,7 @@ use hand::{Hand, Network};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
 pub use kubelet::Kubelet;
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
@@ -57,7 +59,7 @@ pub fn system_user(account: &str) -> String {
 }
 
 /// Capability of the environment, with its evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// The need's tag without `@` (`real-kernel`, `ipv6`, `iptables-tools`).
     pub need: String,
@@ -120,6 +122,11 @@ pub enum PodStart {
         /// Last message, or why it could not be started.
         message: String,
     },
+    /// The lab failed: nothing is known about the system under test.
+    LabFailed {
+        /// The cause.
+        why: String,
+    },
 }
 
 /// One call of one CNI plugin, as a runtime makes it.
@@ -144,6 +151,9 @@ pub struct CniAnswer {
     pub stderr: String,
     /// Duration.
     pub took: Duration,
+    /// Part of `took` in which the process was runnable and had no core; zero where nobody knows.
+    #[serde(default)]
+    pub waited: Duration,
 }
 
 impl CniAnswer {
@@ -216,7 +226,7 @@ pub trait Cluster: Send + Sync {
         Err(LabError::Unsupported { tier: self.tier(), what })
     }
 
-    /// Output of all containers on the nodes, `namespace/pod container: line`, without those of deleted pods.
+    /// Output of all containers on the nodes, `namespace/pod container: line`, where it can be had those of deleted pods as well.
     fn logs(&self) -> Vec<String> {
         Vec::new()
     }
@@ -402,6 +412,13 @@ pub trait Workload: Send + Sync {
     /// Output of the pod's containers, `container: line`, for evidence.
     fn logs(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Lines of a container that has ended, once all that it printed is there.
+    async fn whole_output(&self, container: &str) -> Result<Vec<String>, LabError> {
+        let begin = format!("{container}: ");
+        let lines = self.logs().into_iter();
+        Ok(lines.filter_map(|line| line.strip_prefix(&begin).map(str::to_owned)).collect())
     }
 
     /// Runs a word of the lab's program in the pod's network, as root, and returns its standard output.

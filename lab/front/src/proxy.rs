@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use cluster::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Verb};
+use cluster::{Asked, Chaos, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Verb};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -34,6 +34,7 @@ pub struct Proxy {
     upstream: Upstream,
     rules: Arc<Rules>,
     record: Arc<Record>,
+    chaos: Chaos,
     began: Instant,
 }
 
@@ -47,7 +48,19 @@ impl Proxy {
     /// Before a server, without faults.
     #[must_use]
     pub fn new(upstream: Upstream) -> Self {
-        Self { upstream, rules: Arc::default(), record: Arc::default(), began: Instant::now() }
+        Self {
+            upstream,
+            rules: Arc::default(),
+            record: Arc::default(),
+            chaos: Chaos::default(),
+            began: Instant::now(),
+        }
+    }
+
+    /// The same, with events of watches that are late by chance.
+    #[must_use]
+    pub fn perturbed(self, chaos: Chaos) -> Self {
+        Self { chaos, ..self }
     }
 
     /// Serves a listener until the handle is dropped, with TLS if there is a configuration. Must be called inside of a tokio runtime.
@@ -110,7 +123,8 @@ impl Proxy {
         if asked.verb != Verb::Watch || response.status() != StatusCode::OK {
             return Ok(Sent::own(response));
         }
-        let response = response.map(|body| stream(body, asked.clone(), &self.rules, &self.record));
+        let response =
+            response.map(|body| stream(body, asked.clone(), &self.rules, &self.record, self.chaos.clone()));
         Ok(Sent::own(response))
     }
 

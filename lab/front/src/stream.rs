@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use cluster::{Asked, Effect, FaultId, InitialEvents};
+use cluster::{Actor, Asked, Chaos, Effect, FaultId, InitialEvents};
 use futures::StreamExt as _;
 use http_body_util::{BodyDataStream, BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -14,8 +14,9 @@ use listen::{Body, BoxError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use crate::answer::{Broken, status};
+use crate::answer::{self, Broken, status};
 use crate::record::Record;
 use crate::rules::Rules;
 
@@ -33,13 +34,24 @@ struct Stream {
     /// Number of events and bookmarks that have passed.
     sent: u64,
     silenced: Option<FaultId>,
+    chaos: Chaos,
+    /// When the last bytes came.
+    arrived: Instant,
+    /// The next line has been late already.
+    paced: bool,
     /// The last line that has passed ends the initial events.
     is_told: bool,
     ended: bool,
 }
 
 /// Body of a watch's answer, from the server's. `asked` has its number in the record.
-pub(crate) fn stream(body: Body, asked: Asked, rules: &Arc<Rules>, record: &Arc<Record>) -> Body {
+pub(crate) fn stream(
+    body: Body,
+    asked: Asked,
+    rules: &Arc<Rules>,
+    record: &Arc<Record>,
+    chaos: Chaos,
+) -> Body {
     let stream = Stream {
         upstream: body.into_data_stream(),
         rest: BytesMut::new(),
@@ -47,6 +59,9 @@ pub(crate) fn stream(body: Body, asked: Asked, rules: &Arc<Rules>, record: &Arc<
         changes: rules.changes(),
         rules: Arc::clone(rules),
         record: Arc::clone(record),
+        chaos,
+        arrived: Instant::now(),
+        paced: false,
         sent: 0,
         silenced: None,
         is_told: false,
@@ -83,7 +98,12 @@ impl Stream {
                 }
                 None => self.silenced = None,
             }
+            if self.is_late().await {
+                // Faults may have changed meanwhile.
+                continue;
+            }
             if let Some(line) = self.line() {
+                self.paced = false;
                 self.sent += 1;
                 self.look(&line);
                 return Some(Ok(line));
@@ -101,6 +121,7 @@ impl Stream {
             moved = self.changes.changed() => moved.is_err().then_some(None),
             bytes = self.upstream.next() => match bytes {
                 Some(Ok(bytes)) => {
+                    self.arrived = Instant::now();
                     self.rest.extend_from_slice(&bytes);
                     None
                 }
@@ -111,6 +132,22 @@ impl Stream {
                 }
             }
         }
+    }
+
+    /// Holds the next line back, once, if it is to be late.
+    async fn is_late(&mut self) -> bool {
+        if self.paced || !self.rest.contains(&b'\n') {
+            return false;
+        }
+        self.paced = true;
+        // Events are late side by side: one does not wait for the delays of those before it.
+        let due = self.arrived + self.chaos.delay(Actor::WatchEvent);
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        answer::pause(left).await;
+        true
     }
 
     fn line(&mut self) -> Option<Bytes> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What steps ask of this tier's kubelet and API server.
+//! Questions of steps to this tier's kubelet and API server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The processes of a pod: started in order, each awaited as its part in the pod asks for, and started again.
+//! The processes of a pod, and what its kubelet knows of each.
 
 use std::time::Duration;
 
 use apiserver::Timestamp;
-use cluster::PodStart;
-use futures::future::BoxFuture;
-use tokio::sync::watch;
 
-use crate::error::Error;
-use crate::output::Output;
-use crate::pod::{ContainerRole, Plan, Planned, Restart};
+use crate::pod::{ContainerRole, Plan, Restart};
 use crate::probe::Seen;
 use crate::process::{Exit, Process};
 
@@ -91,103 +86,6 @@ pub fn are_over(plan: &Plan, containers: &[Container]) -> bool {
     plan.restart != Restart::Always
         && main.clone().count() == planned
         && main.all(|container| !container.runs() && !container.is_wanted(plan.restart))
-}
-
-/// Bounds of a start.
-#[derive(Debug)]
-pub struct Bounds {
-    /// Deadline of a start or an end.
-    pub deadline: Duration,
-    /// The pod is terminating.
-    pub ending: watch::Receiver<bool>,
-}
-
-/// Starts the containers of a pod in order, those left out that run, or that have done their part; shows them each time that one
-/// was started. `launch` starts a process. `Some` says which of them did not come up.
-///
-/// # Errors
-/// The harness failed.
-pub async fn start<'a>(
-    plan: &'a Plan,
-    bounds: &Bounds,
-    started: &mut Vec<Container>,
-    launch: impl Fn(&'a Planned, Output) -> BoxFuture<'a, Result<Process, Error>>,
-    show: impl Fn(&[Container]),
-) -> Result<Option<PodStart>, Error> {
-    for planned in &plan.containers {
-        let at = started.iter().position(|container| container.name == planned.name);
-        if at.and_then(|at| started.get(at)).is_some_and(|there| !there.is_wanted(plan.restart)) {
-            continue;
-        }
-        let former = at.map(|at| started.remove(at));
-        let output = former.as_ref().map(|former| former.process.output().clone()).unwrap_or_default();
-        let process = match launch(planned, output).await {
-            Ok(process) => process,
-            Err(
-                error @ (Error::Process { .. }
-                | Error::Missing(_)
-                | Error::NotShared { .. }
-                | Error::NoImage(_)),
-            ) => {
-                started.extend(former);
-                return Ok(Some(failed(planned, None, error.to_string())));
-            }
-            Err(error) => return Err(error),
-        };
-        started.push(Container {
-            name: planned.name.clone(),
-            role: planned.role,
-            process,
-            since: Timestamp::now(),
-            restarts: former.as_ref().map_or(0, |former| former.restarts + 1),
-            last: former.and_then(|former| former.ended()),
-            backs_off: false,
-            end_told: false,
-            seen: planned.probe.as_ref().map(|_| Seen::NotReady(NOT_PROBED.to_owned())),
-        });
-        show(started);
-        let Some(container) = started.last() else { continue };
-        if let Some(failure) = up(planned, &container.process, bounds).await? {
-            return Ok(Some(failure));
-        }
-    }
-    Ok(None)
-}
-
-async fn up(planned: &Planned, process: &Process, bounds: &Bounds) -> Result<Option<PodStart>, Error> {
-    let deadline = bounds.deadline;
-    let mut ending = bounds.ending.clone();
-    let up = async {
-        match planned.role {
-            ContainerRole::Init => process.ended(deadline).await.map(Some),
-            // Its probe says when it is up.
-            ContainerRole::Sidecar | ContainerRole::Main if planned.probe.is_some() => Ok(None),
-            ContainerRole::Sidecar | ContainerRole::Main => process.ready(deadline).await,
-        }
-    };
-    let ended = tokio::select! {
-        ended = up => ended,
-        _ = ending.wait_for(|ending| *ending) => {
-            return Ok(Some(failed(planned, None, "the pod is to end".to_owned())));
-        }
-    };
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(error @ Error::Deadline { .. }) => return Ok(Some(failed(planned, None, error.to_string()))),
-        Err(error) => return Err(error),
-    };
-    let bad = match (planned.role, ended) {
-        (ContainerRole::Init, Some(exit)) => (exit.code() != 0).then_some(exit),
-        (_, exit) => exit,
-    };
-    Ok(bad.map(|exit| {
-        let lines = process.output().lines();
-        failed(planned, Some(exit.code()), lines.last().cloned().unwrap_or_default())
-    }))
-}
-
-fn failed(planned: &Planned, exit: Option<i32>, message: String) -> PodStart {
-    PodStart::ContainerFailed { container: planned.name.clone(), exit, message }
 }
 
 /// Termination of a pod's processes.

@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apiserver::{ApiServer, Changes, Timestamp};
+use cluster::{Actor, Chaos};
 use futures::FutureExt as _;
 use serde_json::Value;
 
@@ -34,6 +35,7 @@ use self::actions::{Action, Decision, act, list};
 use self::job::Failures;
 use crate::error::Error;
 use crate::fit;
+use crate::pace;
 
 /// The first wait after a failure; doubled for each that follows. A real controller's queue begins with 5 ms.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
@@ -56,7 +58,7 @@ struct Controllers {
 }
 
 /// Follows owners, nodes and pods until it is aborted. What fails is tried again: a pod's account may not be there yet.
-pub async fn run(api: ApiServer, mut changes: Changes, job_backoff: Duration) {
+pub async fn run(api: ApiServer, mut changes: Changes, job_backoff: Duration, chaos: Chaos) {
     let mut all = Controllers {
         client: api.client(),
         used: Vec::new(),
@@ -72,6 +74,7 @@ pub async fn run(api: ApiServer, mut changes: Changes, job_backoff: Duration) {
             due = all.concerned(&api, &mut changes) => due,
         };
         if due {
+            pace::late(&chaos, Actor::Controller).await;
             let (failed, next) = all.reconcile().await;
             wait = failed.then(|| wait.map_or(FIRST_WAIT, |wait: Duration| (wait * 2).min(LAST_WAIT)));
             again = next;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use cluster::PodStart;
+use cluster::{Actor, PodStart};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -16,8 +16,10 @@ use serde_json::json;
 use crate::cni::chain::ChainError;
 use crate::containers::{self, Ending};
 use crate::error::Error;
+use crate::leftovers::Leftovers;
 use crate::life;
 use crate::node::NetnsNode;
+use crate::pace;
 use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::sandbox::Sandbox;
@@ -28,6 +30,9 @@ impl NetnsNode {
     /// the kubelet is one that tries again and nobody is in a hurry.
     pub async fn stop(&self, slot: &Arc<Slot>, ending: Ending) {
         slot.end();
+        if ending != Ending::Kill {
+            pace::late(&self.options.chaos, Actor::Kubelet).await;
+        }
         let mut tries = 0;
         while let Some(failure) = self.try_stop(slot, ending).await {
             self.tell(&slot.plan, "FailedKillPod", &failure).await;
@@ -57,7 +62,11 @@ impl NetnsNode {
             if ending != Ending::Kill && self.options.back_off.is_some() {
                 return Some(failure);
             }
-            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+            let mut left = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
+            match error {
+                ChainError::Chain(_) => left.networks.push(failure),
+                ChainError::Lab(_) => left.faults.push(failure),
+            }
         }
         (parts.sandbox, parts.credentials) = (None, None);
         let _ = self.agent.forget(&slot.plan.pod);
@@ -71,10 +80,10 @@ impl NetnsNode {
         None
     }
 
-    /// Failures of the chain for pods whose networks it did not take down, and that were ended nevertheless.
+    /// Leftovers of pods that were ended nevertheless.
     #[must_use]
-    pub fn failures(&self) -> Vec<String> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn leftovers(&self) -> Leftovers {
+        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and on an immutable system the

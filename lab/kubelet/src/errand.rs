@@ -11,6 +11,7 @@ use cluster::{CniAnswer, Errand};
 use nix::sched::{CloneFlags, setns, unshare};
 use tokio::process::{Child, Command};
 
+use crate::contention;
 use crate::error::Error;
 use crate::netns;
 use crate::node::NetnsNode;
@@ -65,16 +66,16 @@ pub(crate) async fn beside(process: u32, words: &[&str], deadline: Duration) -> 
         arguments => (own.as_str(), arguments),
     };
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().current_dir("/").kill_on_drop(true);
+    command.args(arguments).env_clear().kill_on_drop(true);
     command.envs(environment.iter().filter_map(|variable| variable.split_once('=')));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let entered = spawn_beside(process, command, Rights::ALL).await?;
     let child = entered.map_err(Error::system("start a program in a container"))?;
-    let output = tokio::time::timeout(deadline, child.wait_with_output())
+    let (output, waited) = tokio::time::timeout(deadline, contention::wait_with_output(child))
         .await
         .map_err(|_| Error::Deadline { what: format!("the end of {program}"), deadline })?
         .map_err(Error::system("wait for a process"))?;
-    Ok(answer(&output, started))
+    Ok(answer(&output, started, waited))
 }
 
 /// Starts a program beside a process: in its network, its files and among its processes.
@@ -112,15 +113,16 @@ pub(crate) async fn finish(
     deadline: Duration,
 ) -> Result<CniAnswer, Error> {
     let started = Instant::now();
-    let output = program.finish(netns, input, deadline).await?;
-    Ok(answer(&output, started))
+    let (output, waited) = program.measure(netns, input, deadline).await?;
+    Ok(answer(&output, started, waited))
 }
 
-fn answer(output: &Output, started: Instant) -> CniAnswer {
+fn answer(output: &Output, started: Instant, waited: Duration) -> CniAnswer {
     CniAnswer {
         exit: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         took: started.elapsed(),
+        waited,
     }
 }

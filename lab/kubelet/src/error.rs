@@ -58,6 +58,14 @@ pub enum Error {
         /// Deadline.
         deadline: Duration,
     },
+    /// A process of the lab's own was late: the machine is to blame, and not the system under test.
+    #[error("the lab's own: {what} did not happen within {deadline:?}")]
+    Late {
+        /// Expected event.
+        what: String,
+        /// Deadline.
+        deadline: Duration,
+    },
     /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),

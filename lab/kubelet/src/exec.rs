@@ -70,7 +70,7 @@ fn command(
     let own = own.first().ok_or(io::ErrorKind::NotFound)?;
     let (first, arguments) = wanted.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program(node, slot, own, first));
-    command.args(arguments).env_clear().env("PATH", PATH).current_dir("/");
+    command.args(arguments).env_clear().env("PATH", PATH);
     command.envs(environment.iter().filter_map(|variable| variable.split_once('=')));
     let (uid, gid) = (planned.program.uid, planned.program.gid);
     if (uid, gid) != (0, 0) {

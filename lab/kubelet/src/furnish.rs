@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use cluster::Actor;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
@@ -17,6 +18,7 @@ use crate::error::Error;
 use crate::node::{NetnsNode, PLUGIN};
 use crate::options::SERVICE;
 use crate::output::Output;
+use crate::pace;
 use crate::pids::Pids;
 use crate::pod::{Plan, Planned};
 use crate::process::{Process, Program};
@@ -116,12 +118,15 @@ impl NetnsNode {
                 env.insert(name.clone(), value.clone());
             }
         }
+        // No container of a real runtime lacks it: it is the image's, or the runtime's default.
+        env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         program.env = env;
         program.resolv_conf = Some(shared.resolv_conf.clone());
         program.pids = Some(Arc::clone(&shared.pids));
         if let Some(rooted) = &shared.rooted {
             self.root(plan, planned, rooted, &mut program)?;
         }
+        pace::late(&self.options.chaos, Actor::Process).await;
         Process::start_into(&program, &shared.netns, output).await
     }
 
@@ -134,7 +139,6 @@ impl NetnsNode {
         program: &mut Program,
     ) -> Result<(), Error> {
         let defaults = BTreeMap::from([
-            ("PATH", PATH.to_owned()),
             ("KUBERNETES_SERVICE_HOST", SERVICE.0.to_owned()),
             ("KUBERNETES_SERVICE_PORT", SERVICE.1.to_string()),
         ]);

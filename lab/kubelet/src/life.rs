@@ -7,14 +7,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::PodStart;
+use cluster::{Actor, PodStart};
 use futures::future::{BoxFuture, FutureExt as _, select_all};
 
 use crate::containers::{self, Ending, NOT_PROBED};
 use crate::network::TRANSIENT;
 use crate::node::NetnsNode;
+use crate::pace;
 use crate::pod::{Planned, Restart};
-use crate::probe::Seen;
+use crate::probe::{HttpProbe, Seen};
 use crate::slot::{Parts, Slot};
 
 /// Maximum backoff of a kubelet.
@@ -35,6 +36,7 @@ type Tries = BTreeMap<String, u32>;
 /// Lives a pod's life. A start that has begun is never abandoned, so that an end finds everything that there is.
 pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
     let mut ending = slot.ending();
+    pace::late(&node.options.chaos, Actor::Kubelet).await;
     node.start(&slot).await;
     let mut tries = Tries::new();
     while !slot.is_ending() {
@@ -150,24 +152,24 @@ async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
     let Some((planned, probe)) = planned.and_then(|planned| Some((planned, planned.probe.clone()?))) else {
         return std::future::pending().await;
     };
-    let mut due = tokio::time::interval(node.options.probe_every);
-    if node.options.probes_in_time {
-        started(&node, &slot, planned).await;
+    if is_new(&slot, &name).await {
+        started(&node, &slot, planned, &probe).await;
     } else {
-        due.tick().await;
+        backed_off(node.options.probed_in(probe.period)).await;
     }
     loop {
-        due.tick().await;
         let seen = probe.look(node.netns.path(), address(&slot)).await;
-        unhealthy(&node, &slot, "Readiness", &seen).await;
         let mut parts = slot.parts.lock().await;
         let Some(container) = parts.containers.iter_mut().find(|container| container.name == name) else {
-            continue;
+            return std::future::pending().await;
         };
         if container.runs() && container.seen.as_ref() != Some(&seen) {
-            container.seen = Some(seen);
-            return;
+            container.seen = Some(seen.clone());
+            drop(parts);
+            return unhealthy(&node, &slot, "Readiness", &seen).await;
         }
+        drop(parts);
+        backed_off(node.options.probed_in(probe.period)).await;
     }
 }
 
@@ -176,18 +178,24 @@ fn address(slot: &Slot) -> IpAddr {
     slot.shown().addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
 
-/// Waits until a container's startup probe succeeds. Before that a kubelet does not ask whether it is ready; once it has, never again.
-async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned) {
-    let (Some(probe), true) = (&planned.startup, is_new(slot, &planned.name).await) else { return };
-    backed_off(probe.delay).await;
-    let mut due = tokio::time::interval(node.options.probe_every);
+/// Waits until a container's startup probe succeeds. Before that a kubelet does not ask whether it is ready, and as soon as it has, it does
+/// (`pkg/kubelet/prober/prober_manager.go`, `UpdatePodStatus`); never again after that.
+async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned, readiness: &HttpProbe) {
+    let Some(probe) = &planned.startup else {
+        return backed_off(node.options.probed_in(readiness.delay)).await;
+    };
+    backed_off(node.options.probed_in(probe.delay)).await;
+    let mut last = None;
     loop {
-        due.tick().await;
         let seen = probe.look(node.netns.path(), address(slot)).await;
-        unhealthy(node, slot, "Startup", &seen).await;
         if seen == Seen::Ready {
             return;
         }
+        if last.as_ref() != Some(&seen) {
+            unhealthy(node, slot, "Startup", &seen).await;
+        }
+        last = Some(seen);
+        backed_off(node.options.probed_in(probe.period)).await;
     }
 }
 
@@ -198,9 +206,9 @@ async fn is_new(slot: &Slot, name: &str) -> bool {
     container.is_some_and(|container| container.seen == Some(Seen::NotReady(NOT_PROBED.to_owned())))
 }
 
-/// Emits `Unhealthy` for a failed probe, as a kubelet does each time.
+/// Emits `Unhealthy` for a failed probe. One that fails as before only counts the event up, which nobody looks at here.
 async fn unhealthy(node: &NetnsNode, slot: &Slot, which: &str, seen: &Seen) {
-    if let (Seen::NotReady(why), true) = (seen, node.options.probes_in_time) {
+    if let Seen::NotReady(why) = seen {
         node.tell(&slot.plan, "Unhealthy", &format!("{which} probe failed: {why}")).await;
     }
 }

@@ -2,6 +2,7 @@
 //! The life of a network namespace: made on a thread of its own and kept by a bind mount, entered on a thread of its own,
 //! gone when the mount is.
 
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -150,7 +151,7 @@ impl Drop for Namespace {
 }
 
 /// Runs `work` on a thread that is inside the namespace at `path`, within the current runtime's context. A process that it
-/// starts is inside as well.
+/// starts is inside as well, and its directory is `/`.
 ///
 /// # Errors
 /// The namespace cannot be entered.
@@ -160,6 +161,10 @@ pub async fn inside<T: Send + 'static>(
 ) -> Result<T, Error> {
     let path = path.to_owned();
     on_a_thread(move || {
+        // `Command::current_dir` would go by fork, which copies the page tables of this whole process: a static program has no
+        // `posix_spawn` that changes the directory.
+        unshare(CloneFlags::CLONE_FS).map_err(|e| Error::system("have a directory of its own")(e.into()))?;
+        env::set_current_dir("/").map_err(Error::system("change the directory"))?;
         Netns::open(&path)?.enter_for_good()?;
         Ok::<T, Error>(work())
     })

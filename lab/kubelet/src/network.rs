@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kubelet knows of its runtime's network (`NetworkReady`), and the node's condition `Ready` that follows. Pure. As `ReadyCondition`
+//! The kubelet's knowledge of its runtime's network (`NetworkReady`), and the node's condition `Ready` that follows. Pure. As `ReadyCondition`
 //! of the real one.
 
 use std::time::Duration;

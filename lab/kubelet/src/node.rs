@@ -2,7 +2,7 @@
 //! A node: a network namespace of its own, a container runtime, a kubelet. What a pod's life consists of is here; who
 //! decides that a pod is this node's is the cluster's business.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use apiserver::ApiServer;
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
-use futures::FutureExt as _;
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -23,17 +22,17 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::agent::Agent;
 use crate::cni::call::Caller;
-use crate::cni::chain::{Chain, ChainError};
-use crate::containers::{self, Bounds, Container, Ending};
+use crate::cni::chain::Chain;
 use crate::error::Error;
+use crate::leftovers::Leftovers;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::network::Network;
 use crate::options::ClusterOptions;
+use crate::output::Output;
 use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;
-use crate::sandbox::{Sandbox, SandboxPaths};
-use crate::slot::{Parts, Slot, Stage, Unpulled};
+use crate::slot::{Parts, Slot};
 use crate::status::{status, warning};
 use crate::volumes::Host;
 use crate::wire;
@@ -42,8 +41,8 @@ use crate::wire;
 pub const PLUGIN: &str = "istio-cni";
 /// The imitated version: the API server's.
 const KUBELET: &str = "v1.34.4";
-/// Directory of namespaces, as a node's runtime tells plugins.
-const NETNS_DIRECTORY: &str = "/var/run/netns";
+/// Number of deleted pods whose output is kept.
+const KEPT_PODS: usize = 64;
 /// A pod's interface in the node's second network.
 pub const SECOND_INTERFACE: &str = "net1";
 
@@ -63,7 +62,9 @@ pub struct NetnsNode {
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
     pub(crate) network: Mutex<Network>,
-    pub(crate) failures: Mutex<Vec<String>>,
+    pub(crate) leftovers: Mutex<Leftovers>,
+    /// Output of pods that are gone.
+    past: Mutex<VecDeque<Printed>>,
     pub(crate) pids: Mutex<Arc<Pids>>,
     /// The lab's process on the node, once somebody asked for it.
     pub(crate) hand: AsyncMutex<Option<Client>>,
@@ -115,6 +116,7 @@ impl NetnsNode {
             under_test: PLUGIN,
             kernel: of_node(&options.kernel, &directory),
             shown,
+            chaos: options.chaos.clone(),
             deadline: options.deadlines.plugin,
         };
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
@@ -139,7 +141,8 @@ impl NetnsNode {
             slots: Mutex::default(),
             seen: watch::Sender::default(),
             network: Mutex::default(),
-            failures: Mutex::default(),
+            leftovers: Mutex::default(),
+            past: Mutex::default(),
             pids: Mutex::new(Arc::new(pids)),
             hand: AsyncMutex::default(),
             shared,
@@ -243,112 +246,22 @@ impl NetnsNode {
         Ok(Some(slot))
     }
 
-    /// Starts a pod, or what of it does not run: sandbox, chain, containers; reports its status. What goes wrong in the lab itself
-    /// ends the start as a failed sandbox that says so.
-    pub async fn start(&self, slot: &Arc<Slot>) -> PodStart {
-        let mut parts = slot.parts.lock().await;
-        self.go_on(slot, &mut parts).await
-    }
-
-    /// Restarts stopped containers of a pod, once it is released.
-    pub async fn start_again(&self, slot: &Arc<Slot>) {
-        loop {
-            let mut parts = slot.parts.lock().await;
-            if !slot.is_held() || slot.is_ending() {
-                return drop(self.go_on(slot, &mut parts).await);
-            }
-            drop(parts);
-            slot.released().await;
-        }
-    }
-
-    /// Starts a pod whose containers begin anew, in its sandbox if that is there.
-    pub async fn start_anew(&self, slot: &Arc<Slot>) -> PodStart {
-        let mut parts = slot.parts.lock().await;
-        containers::stop(&mut parts.containers, Ending::Kill).await;
-        self.go_on(slot, &mut parts).await
-    }
-
-    async fn go_on(&self, slot: &Arc<Slot>, parts: &mut Parts) -> PodStart {
-        if slot.is_ending() {
-            return lab_failure(&Error::Missing("pod any more".to_owned()));
-        }
-        if let Some(why) = self.lacks_network(&slot.plan).await {
-            return self.hold_back(slot, parts, &why).await;
-        }
-        parts.lacks_network = false;
-        let start = match self.try_start(slot, parts).await {
-            Ok(start) => start,
-            Err(error) => lab_failure(&error),
-        };
-        slot.show(parts);
-        parts.unpulled = self.unpulled(&slot.plan, &start);
-        if let Some(unpulled) = &parts.unpulled {
-            self.tell(&slot.plan, "Failed", &unpulled.why).await;
-        }
-        parts.start = Some(start.clone());
-        self.report(slot, parts).await;
-        slot.reach(Stage::Started(start.clone()));
-        start
-    }
-
-    /// The container, if what kept the pod from starting is an image.
-    fn unpulled(&self, plan: &Plan, start: &PodStart) -> Option<Unpulled> {
-        let PodStart::ContainerFailed { container, exit: None, .. } = start else { return None };
-        let planned = plan.containers.iter().find(|planned| planned.name == *container)?;
-        let why = self.options.images.refusal(&planned.image)?;
-        Some(Unpulled { container: container.clone(), why, backs_off: false })
-    }
-
-    async fn try_start(&self, slot: &Slot, parts: &mut Parts) -> Result<PodStart, Error> {
-        let plan = &slot.plan;
-        self.agent.learn(&plan.facts)?;
-        if let Some(failed) = self.clear(plan, parts).await? {
-            return Ok(failed);
-        }
-        if parts.sandbox.is_none() {
-            let attempt = parts.attempts;
-            parts.attempts += 1;
-            let netns_dir = &self.paths.netns_dir;
-            let seen_as = match self.options.installed {
-                Installed::ByLab => netns_dir,
-                Installed::ByAgent => Path::new(NETNS_DIRECTORY),
-            };
-            let place = SandboxPaths {
-                node: self.netns.path(),
-                netns_dir,
-                seen_as,
-                rp_filter: self.options.rp_filter,
-            };
-            match Sandbox::create(plan, attempt, &place, &self.chain).await {
-                Ok(sandbox) => parts.sandbox = Some(sandbox),
-                Err(ChainError::Lab(error)) => return Err(error),
-                Err(ChainError::Chain(failure)) => {
-                    let (code, message) = (failure.code, failure.message);
-                    let message =
-                        format!("failed to setup network for sandbox of pod {}: {message}", plan.pod.name);
-                    return Ok(PodStart::SandboxFailed { code, message });
-                }
-            }
-            slot.show(parts);
-            self.report(slot, parts).await;
-        }
-        let Some(sandbox) = &parts.sandbox else { return Err(Error::Missing("sandbox".to_owned())) };
-        let addresses = sandbox.addresses().to_vec();
-        let shared = self.furnish(plan, sandbox, &mut parts.credentials)?;
-        let deadline = self.options.deadlines.process;
-        let bounds = Bounds { deadline, ending: slot.ending() };
-        let launch = |planned, output| self.launch(plan, planned, &shared, output).boxed();
-        let show = |started: &[Container]| slot.show_containers(started);
-        let failed = containers::start(plan, &bounds, &mut parts.containers, launch, show).await?;
-        Ok(failed.unwrap_or(PodStart::Running { addresses }))
-    }
-
     pub(crate) fn dismiss(&self, slot: &Arc<Slot>) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.get(&slot.plan.pod).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(&slot.plan.pod);
         }
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        if past.len() == KEPT_PODS {
+            past.pop_front();
+        }
+        past.push_back(printed(slot));
+    }
+
+    /// Output of its containers, `namespace/pod container: line`, those of deleted pods first.
+    pub(crate) fn logs(&self) -> Vec<String> {
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        past.into_iter().chain(self.slots().iter().map(printed)).flat_map(lines).collect()
     }
 
     pub(crate) async fn report(&self, slot: &Slot, parts: &mut Parts) {
@@ -360,7 +273,13 @@ impl NetnsNode {
         let pods: Api<Pod> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        if let (Some(PodStart::SandboxFailed { message, .. }), false) = (&parts.start, parts.lacks_network) {
+        let failed = match &parts.start {
+            Some(PodStart::SandboxFailed { message, .. } | PodStart::LabFailed { why: message }) => {
+                Some(message)
+            }
+            _ => None,
+        };
+        if let (Some(message), false) = (failed, parts.lacks_network) {
             self.tell(plan, "FailedCreatePodSandBox", message).await;
         }
     }
@@ -383,8 +302,19 @@ impl NetnsNode {
     }
 }
 
-fn lab_failure(error: &Error) -> PodStart {
-    PodStart::SandboxFailed { code: None, message: format!("the lab failed: {error}") }
+/// A pod and the output of its containers.
+type Printed = (PodName, Vec<(String, Output)>);
+
+fn printed(slot: &Arc<Slot>) -> Printed {
+    (slot.plan.pod.clone(), slot.shown().outputs)
+}
+
+fn lines((pod, outputs): Printed) -> Vec<String> {
+    let of = |(container, output): (String, Output)| {
+        let begin = format!("{}/{} {container}: ", pod.namespace, pod.name);
+        output.lines().into_iter().map(move |line| format!("{begin}{line}")).collect::<Vec<_>>()
+    };
+    outputs.into_iter().flat_map(of).collect()
 }
 
 /// A kernel whose relative paths are this node's.

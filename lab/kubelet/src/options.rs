@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Installed, Kernel, RuntimeProfile};
+use cluster::{AgentStandIn, Chaos, Installed, Kernel, RuntimeProfile};
 use serde_json::Value;
 
 use crate::images::Images;
@@ -91,11 +91,8 @@ pub struct ClusterOptions {
     /// `/run` of nodes is a shared mount, as with systemd. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes reject a
     /// container that asks for `HostToContainer` there.
     pub run_is_shared: bool,
-    /// Probes begin when a kubelet's would: after `initialDelaySeconds`, readiness not before the startup probe succeeded. Otherwise
-    /// readiness alone is probed, from the start, as scenarios wait for it by the hundred.
-    pub probes_in_time: bool,
-    /// Period of readiness probes.
-    pub probe_every: Duration,
+    /// Length of a second of the containers' probes.
+    pub probe_second: Duration,
     /// A host outside of the cluster answers.
     pub outside: bool,
     /// Translation of pods' addresses where they leave the cluster.
@@ -103,6 +100,8 @@ pub struct ClusterOptions {
     /// `rp_filter` of the machines: of their own namespaces, and, as the kernel hands it on, of those of pods.
     pub rp_filter: u8,
     pub deadlines: Deadlines,
+    /// Delays of the lab's own actors.
+    pub chaos: Chaos,
 }
 
 impl ClusterOptions {
@@ -110,6 +109,11 @@ impl ClusterOptions {
     #[must_use]
     pub fn is_wired(&self) -> bool {
         self.nodes.len() > 1 || self.outside || self.installed == Installed::ByAgent
+    }
+
+    /// A time of a container's probes, in the cluster's time.
+    pub(crate) fn probed_in(&self, time: Duration) -> Duration {
+        time.mul_f64(self.probe_second.as_secs_f64())
     }
 
     /// One node, without an agent, with the default network.
@@ -136,12 +140,12 @@ impl ClusterOptions {
             images: Images::default(),
             back_off: None,
             run_is_shared: true,
-            probes_in_time: false,
-            probe_every: Duration::from_millis(50),
+            probe_second: scaled(1),
             outside: false,
             leaving: Leaving::default(),
             rp_filter: 0,
             deadlines: Deadlines::default(),
+            chaos: Chaos::default(),
         }
     }
 }

@@ -91,6 +91,18 @@ impl Output {
         }
     }
 
+    /// Waits until its process prints nothing any more.
+    ///
+    /// # Errors
+    /// It still does at the deadline.
+    pub async fn closed(&self, deadline: Duration) -> Result<(), Error> {
+        let mut printed = self.0.subscribe();
+        let closed = printed.wait_for(|printed| printed.open == 0);
+        // The sender lives in `self`.
+        let late = |_| Error::Deadline { what: "the end of the output".to_owned(), deadline };
+        tokio::time::timeout(deadline, closed).await.map(drop).map_err(late)
+    }
+
     /// Begins the output of another process; returns its number.
     pub(crate) fn begin(&self) -> u32 {
         self.0.send_modify(|printed| {

@@ -32,7 +32,7 @@ impl Pids {
     /// The kernel refuses it.
     pub async fn start(workload: &Path, netns: &Path, shown: &[Mount]) -> Result<Self, Error> {
         let mut command = Command::new(workload);
-        command.arg("pause").env_clear().current_dir("/");
+        command.arg("pause").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         let (workload, shown) = (workload.to_owned(), shown.to_vec());
         netns::inside(netns, move || {
@@ -56,7 +56,7 @@ impl Pids {
     /// Mounts their `/proc`, where this thread sees it. This thread is none of them, what it has started since [`Self::join`] is.
     pub(crate) fn mount_proc(&self, at: &Path) -> Result<(), Error> {
         let mut command = std::process::Command::new(&self.workload);
-        command.arg("mount-proc").arg(at).env_clear().current_dir("/").stdin(Stdio::null());
+        command.arg("mount-proc").arg(at).env_clear().stdin(Stdio::null());
         let output = command.output().map_err(Error::file("run", &self.workload))?;
         if output.status.success() {
             return Ok(());

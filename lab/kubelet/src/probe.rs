@@ -14,6 +14,9 @@ use crate::netns;
 /// Default of a kubelet's `timeoutSeconds`.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Default of a kubelet's `periodSeconds`.
+const PERIOD: Duration = Duration::from_secs(10);
+
 /// Probe with `httpGet`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProbe {
@@ -21,6 +24,8 @@ pub struct HttpProbe {
     pub port: u16,
     /// `initialDelaySeconds`: a kubelet's first probe comes at once otherwise.
     pub delay: Duration,
+    /// `periodSeconds`.
+    pub period: Duration,
 }
 
 /// Result of a probe.
@@ -38,9 +43,12 @@ impl HttpProbe {
         let get = probe?.http_get.as_ref()?;
         let IntOrString::Int(port) = get.port else { return None };
         let port = u16::try_from(port).ok()?;
-        let delay = probe?.initial_delay_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        let delay = Duration::from_secs(delay.unwrap_or_default());
-        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port, delay })
+        let seconds = |given: Option<i32>| {
+            given.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs)
+        };
+        let delay = seconds(probe?.initial_delay_seconds).unwrap_or_default();
+        let period = seconds(probe?.period_seconds).unwrap_or(PERIOD);
+        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port, delay, period })
     }
 
     /// Probes once, from the node's namespace.

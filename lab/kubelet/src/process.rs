@@ -3,6 +3,7 @@
 //! kept for evidence.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -17,13 +18,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
+use crate::contention;
 use crate::error::Error;
 use crate::netns;
 use crate::output::{Output, Stream};
 use crate::pids::Pids;
-use crate::rights::Rights;
+use crate::rights::{self, Rights};
 use crate::rootfs::{self, Mount, Root};
 
+/// The lab's program.
+const WORKLOAD: &str = "workload";
+/// Its subcommand that runs another program.
+pub(crate) const FAKE_KERNEL: &str = "fake-kernel";
 /// Resolver configuration of a process.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -86,10 +92,7 @@ impl Program {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        command.args(&self.args).env_clear().envs(&self.env).current_dir("/").kill_on_drop(true);
-        if (self.uid, self.gid) != (0, 0) {
-            command.uid(self.uid).gid(self.gid);
-        }
+        command.args(&self.args).env_clear().envs(&self.env).kill_on_drop(true);
         command
     }
 
@@ -104,7 +107,20 @@ impl Program {
             Ok::<_, Error>(command.spawn())
         };
         let started = netns::inside(netns, spawn).await??;
-        started.map_err(|error| Error::Process { program: self.path.clone(), why: error.to_string() })
+        started.map_err(|error| match error.kind() {
+            // A container's own fault: its image lacks the program.
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => {
+                Error::Process { program: self.path.clone(), why: error.to_string() }
+            }
+            _ => Error::system("start a process")(error),
+        })
+    }
+
+    /// Whose program it is. The lab's own may run another one on another kernel.
+    fn blame(&self) -> Blame {
+        let runs_another = self.args.first().is_some_and(|word| word == FAKE_KERNEL);
+        let is_own = self.path.file_name().is_some_and(|name| name == WORKLOAD) && !runs_another;
+        Blame { path: self.path.clone(), is_own }
     }
 
     /// Gives this thread, and what it starts, the program's processes, files and rights.
@@ -129,7 +145,8 @@ impl Program {
         if self.files == Files::ReadOnly {
             netns::write_nothing()?;
         }
-        self.rights.take_on()
+        self.rights.take_on()?;
+        if (self.uid, self.gid) == (0, 0) { Ok(()) } else { rights::become_user(self.uid, self.gid) }
     }
 
     /// Runs it in the namespace at `netns` to its end. One that is still there at the deadline is killed.
@@ -139,6 +156,16 @@ impl Program {
         input: &[u8],
         deadline: Duration,
     ) -> Result<std::process::Output, Error> {
+        Ok(self.measure(netns, input, deadline).await?.0)
+    }
+
+    /// As [`Program::finish`], with the time that it waited for a core.
+    pub(crate) async fn measure(
+        &self,
+        netns: &Path,
+        input: &[u8],
+        deadline: Duration,
+    ) -> Result<(std::process::Output, Duration), Error> {
         let mut child = self.spawn(netns).await?;
         let stdin = child.stdin.take();
         let exchange = async {
@@ -148,12 +175,27 @@ impl Program {
                     let _ = stdin.write_all(input).await;
                 }
             };
-            tokio::join!(write, child.wait_with_output()).1
+            tokio::join!(write, contention::wait_with_output(child)).1
         };
         tokio::time::timeout(deadline, exchange)
             .await
-            .map_err(|_| Error::Deadline { what: format!("the end of {}", self.path.display()), deadline })?
+            .map_err(|_| self.blame().late("the end", deadline))?
             .map_err(Error::system("wait for a process"))
+    }
+}
+
+/// Whose fault it is if a program is late.
+#[derive(Debug, Clone)]
+struct Blame {
+    path: PathBuf,
+    /// It is the lab's own, which only waits for a core.
+    is_own: bool,
+}
+
+impl Blame {
+    fn late(&self, what: &str, deadline: Duration) -> Error {
+        let what = format!("{what} of {}", self.path.display());
+        if self.is_own { Error::Late { what, deadline } } else { Error::Deadline { what, deadline } }
     }
 }
 
@@ -190,7 +232,7 @@ pub struct Process {
     printed: watch::Receiver<bool>,
     signals: mpsc::UnboundedSender<Signal>,
     output: Output,
-    path: PathBuf,
+    blame: Blame,
     pid: Option<u32>,
 }
 
@@ -222,7 +264,7 @@ impl Process {
         let (ended, exit) = watch::channel(None);
         let (signals, wanted) = mpsc::unbounded_channel();
         tokio::spawn(attend(child, wanted, ended));
-        Ok(Self { exit, printed, signals, output, path: program.path.clone(), pid })
+        Ok(Self { exit, printed, signals, output, blame: program.blame(), pid })
     }
 
     /// Waits for the first line on its standard output: it is up. `Some` if it ended instead.
@@ -258,9 +300,7 @@ impl Process {
         what: &str,
         event: impl Future<Output = T>,
     ) -> Result<T, Error> {
-        tokio::time::timeout(deadline, event)
-            .await
-            .map_err(|_| Error::Deadline { what: format!("{what} of {}", self.path.display()), deadline })
+        tokio::time::timeout(deadline, event).await.map_err(|_| self.blame.late(what, deadline))
     }
 
     /// Sends a signal, if it still runs.
@@ -351,5 +391,28 @@ async fn keep(stream: impl AsyncRead + Unpin, output: Stream, first: Option<watc
         if let Some(first) = &first {
             first.send_replace(true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::LabError;
+
+    use super::*;
+
+    fn late(path: &str, args: &[&str]) -> LabError {
+        let program = Program::new(Path::new(path), args.iter().copied());
+        program.blame().late("the end", Duration::from_secs(1)).into()
+    }
+
+    #[test]
+    fn only_what_may_be_the_system_under_test_fails_by_being_late() {
+        for under_test in
+            [late("/bin/istio-cni", &[]), late("/lab/workload", &[FAKE_KERNEL, "--", "/bin/istio-cni"])]
+        {
+            assert!(matches!(under_test, LabError::Deadline { .. }), "{under_test}");
+        }
+        let own = late("/lab/workload", &["client"]);
+        assert!(matches!(own, LabError::Harness { .. }), "{own}");
     }
 }

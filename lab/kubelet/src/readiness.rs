@@ -59,7 +59,7 @@ impl NetnsNode {
         self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why a pod cannot be started now: it needs the pods' network, and that is not ready.
+    /// Reason that a pod cannot be started now: it needs the pods' network, and that is not ready.
     pub(crate) async fn lacks_network(&self, plan: &Plan) -> Option<String> {
         if plan.host_network || self.network().trouble().is_none() {
             return None;

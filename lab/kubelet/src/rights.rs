@@ -2,7 +2,12 @@
 //! Capabilities of a container's process, as a runtime derives them from a security context.
 
 use k8s_openapi::api::core::v1::SecurityContext;
-use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::{
+    CapabilitySet, Gid, Uid, remove_capability_from_bounding_set, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
 
 use crate::error::Error;
 
@@ -64,6 +69,24 @@ impl Rights {
         }
         Ok(())
     }
+}
+
+/// Gives this thread, and what it starts, a user and a group, and no others. `Command::uid` does it between fork and exec: the kernel then copies the page
+/// tables of this whole process, for a process that throws them away.
+pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), Error> {
+    let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    let become_them = || {
+        set_thread_res_gid(group, group, group)?;
+        match set_thread_groups(&[]) {
+            // A user namespace in which groups cannot be given up has none to give up.
+            Ok(()) | Err(Errno::PERM) => {}
+            Err(errno) => return Err(errno),
+        }
+        set_thread_res_uid(user, user, user)?;
+        // The kernel hides the files of a process in /proc as soon as one of its threads is another user.
+        set_dumpable_behavior(DumpableBehavior::Dumpable)
+    };
+    become_them().map_err(|errno| Error::system("become another user")(errno.into()))
 }
 
 fn named(name: &str) -> CapabilitySet {

@@ -135,8 +135,8 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, wire: Option<Arc<Wi
         }
         for node in &nodes {
             if let Err(error) = translate(node, &wire, &wanted).await {
-                let mut failures = node.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                failures.push(format!("services of {}: {error}", node.name));
+                let mut left = node.leftovers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                left.faults.push(format!("services of {}: {error}", node.name));
             }
         }
         for (namespace, name) in known.services.keys() {

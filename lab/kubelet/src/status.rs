@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use crate::containers::{Container, Ended};
 use crate::pod::{ContainerRole, Plan, Planned, Restart};
 use crate::probe::Seen;
-use crate::sandbox::Sandbox;
 use crate::slot::Parts;
 
 /// The status of a pod that consists of `parts`; `tries_again` says whether containers that end are started again.
 #[must_use]
-pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[String]) -> Value {
+pub(crate) fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[String]) -> Value {
     let containers = &parts.containers;
     let has_init = plan.containers.iter().any(|planned| planned.role != ContainerRole::Main);
     let created = if has_init { "PodInitializing" } else { "ContainerCreating" };
@@ -28,7 +27,12 @@ pub fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[String]
             there.is_some_and(|there| there.is_done() || there.role == ContainerRole::Sidecar)
         });
     let policy = if tries_again { plan.restart } else { Restart::Never };
-    let addresses = parts.sandbox.as_ref().map_or(&[][..], Sandbox::addresses).to_vec();
+    let addresses: Vec<_> = match &parts.sandbox {
+        // The node's own, as soon as it has any (`generateAPIPodStatus`).
+        _ if plan.host_network => host.to_vec(),
+        Some(sandbox) => sandbox.addresses().iter().map(ToString::to_string).collect(),
+        None => Vec::new(),
+    };
     let ready = initialized && main.iter().all(|status| status["ready"] == true);
     let phase = phase(plan, containers, initialized, policy);
     json!({ "status": {
@@ -73,7 +77,9 @@ fn conditions(parts: &mut Parts, initialized: bool, ready: bool) -> Value {
         ("Ready", ready),
     ];
     let why = match &parts.start {
-        Some(PodStart::SandboxFailed { message, .. }) if parts.sandbox.is_none() && !parts.lacks_network => {
+        Some(PodStart::SandboxFailed { message, .. } | PodStart::LabFailed { why: message })
+            if parts.sandbox.is_none() && !parts.lacks_network =>
+        {
             Some(message.clone())
         }
         _ => None,
@@ -174,7 +180,7 @@ fn seconds(time: Timestamp) -> String {
 
 /// Event that a kubelet emits on a pod.
 #[must_use]
-pub fn warning(plan: &Plan, node: &str, reason: &str, message: &str) -> Value {
+pub(crate) fn warning(plan: &Plan, node: &str, reason: &str, message: &str) -> Value {
     let now = Timestamp::now().to_string();
     json!({
         "apiVersion": "v1",

@@ -22,6 +22,7 @@ use crate::controller;
 use crate::controllers;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::leftovers::Leftovers;
 use crate::logs::NodeKubelets;
 use crate::netns::{self, Namespace};
 use crate::node::NetnsNode;
@@ -42,7 +43,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct NetnsCluster {
     api: ApiServer,
-    /// What nodes and pods reach as the API server.
+    /// Address at which nodes and pods reach the API server.
     pub(crate) front: Proxy,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) options: ClusterOptions,
@@ -68,7 +69,8 @@ impl NetnsCluster {
         server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
         let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
         let token = seed(&api, options.installed)?;
-        let front = Proxy::new(Upstream::new(api.anonymous_client(), api.client()));
+        let upstream = Upstream::new(api.anonymous_client(), api.client());
+        let front = Proxy::new(upstream).perturbed(options.chaos.clone());
         let wire = wired(&options).await?;
         let mut nodes = Vec::new();
         let mut served = Vec::new();
@@ -87,11 +89,7 @@ impl NetnsCluster {
                 let kubeconfig = api.kubeconfig(&format!("https://{API}"), &token);
                 secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
             }
-            let network = node.paths.conf_dir.join("10-lab.conflist");
-            fs::write(&network, node.default_network().to_string())
-                .map_err(Error::file("write", &network))?;
-            node.chain.restart()?;
-            node.learn_network().await;
+            lay_network(&node).await?;
             node.agent.become_(options.agent, options.deadlines.process).await?;
             register(&api, &node)?;
             nodes.push(Arc::new(node));
@@ -106,7 +104,7 @@ impl NetnsCluster {
         let mut controllers = vec![
             tokio::spawn(translated),
             tokio::spawn(async move { follows.follow_deletions().await }),
-            tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff)),
+            tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff, options.chaos.clone())),
             tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
         ];
         controllers.extend(nodes.iter().map(|node| tokio::spawn(Arc::clone(node).follow_network())));
@@ -168,13 +166,12 @@ impl NetnsCluster {
         Ok(node.host.find(path))
     }
 
-    /// Ends everything: pods, agents, API, namespaces, the directory. Returns what the runtime was told of pods whose networks could
-    /// not be taken down.
+    /// Ends everything: pods, agents, API, namespaces, the directory. Returns what was not undone.
     ///
     /// # Errors
     /// The directory cannot be removed.
-    pub async fn stop(mut self) -> Result<Vec<String>, Error> {
-        let mut failures = Vec::new();
+    pub async fn stop(mut self) -> Result<Leftovers, Error> {
+        let mut left = Leftovers::default();
         for controller in &mut self.controllers {
             controller.abort();
             // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
@@ -183,7 +180,7 @@ impl NetnsCluster {
         for node in &self.nodes {
             let slots = node.slots();
             join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
-            failures.extend(node.failures());
+            left.extend(node.leftovers());
             node.agent.become_(cluster::AgentStandIn::Absent, self.options.deadlines.process).await?;
             node.let_hand_go().await;
             // Tasks that still look at the node must not keep its namespace.
@@ -195,7 +192,7 @@ impl NetnsCluster {
         let directory = self.options.directory.clone();
         drop(self);
         fs::remove_dir_all(&directory).map_err(Error::file("remove", directory))?;
-        Ok(failures)
+        Ok(left)
     }
 }
 
@@ -205,6 +202,15 @@ impl Drop for NetnsCluster {
             controller.abort();
         }
     }
+}
+
+/// Gives a node its default network.
+async fn lay_network(node: &NetnsNode) -> Result<(), Error> {
+    let network = node.paths.conf_dir.join("10-lab.conflist");
+    fs::write(&network, node.default_network().to_string()).map_err(Error::file("write", &network))?;
+    node.chain.restart()?;
+    node.learn_network().await;
+    Ok(())
 }
 
 /// Addresses of a node's API server.

@@ -14,9 +14,10 @@ use cluster::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::DeleteParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::applied::apply;
 use crate::cni::chain::{Attachment, ChainError};
 use crate::error::Error;
 use crate::node::NetnsNode;
@@ -29,16 +30,15 @@ impl Cluster for NetnsCluster {
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
-        let refused = |error: apiserver::ApiError| LabError::Harness {
-            what: "apply an object".to_owned(),
-            why: error.to_string(),
-        };
-        if object["kind"] == "Namespace" {
-            let labels = serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default();
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            return self.api().create_namespace(name, &labels).map_err(refused);
+        let client = self.api().client();
+        let applied = apply(&client, object).await?;
+        if applied["kind"] == "Namespace" {
+            // As the controller of service accounts does.
+            let metadata = json!({ "name": "default", "namespace": applied["metadata"]["name"] });
+            let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata });
+            apply(&client, account).await?;
         }
-        self.api().upsert(object).map_err(refused)
+        Ok(applied)
     }
 
     async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
@@ -94,15 +94,7 @@ impl Cluster for NetnsCluster {
     }
 
     fn logs(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for slot in self.nodes.iter().flat_map(|node| node.slots()) {
-            let pod = &slot.plan.pod;
-            for (container, output) in slot.shown().outputs {
-                let of = |line| format!("{}/{} {container}: {line}", pod.namespace, pod.name);
-                lines.extend(output.lines().into_iter().map(of));
-            }
-        }
-        lines
+        self.nodes.iter().flat_map(|node| node.logs()).collect()
     }
 }
 

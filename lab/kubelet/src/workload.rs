@@ -4,7 +4,6 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use cluster::{Answer, CniAnswer, LabError, Stray, StrayEnding, Traffic, Workload
 use crate::errand;
 use crate::error::Error;
 use crate::node::NetnsNode;
+use crate::output::Output;
 use crate::process::Program;
 use crate::slot::{Shown, Slot};
 
@@ -119,17 +119,18 @@ impl Workload for NetnsWorkload {
 
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
         let deadline = self.node.options.deadlines.process;
-        let is_there = |shown: &Shown| shown.outputs.iter().any(|(name, _)| name == container);
-        let what = format!("the start of container {container}");
-        let shown = self.slot.until_shown(&what, deadline, is_there).await?;
-        let output = shown.outputs.iter().find(|(name, _)| name == container);
-        let (_, output) = output.ok_or_else(|| Error::Missing(format!("container {container}")))?;
-        Ok(output.until(fragment, deadline).await?)
+        Ok(self.output(container).await?.until(fragment, deadline).await?)
+    }
+
+    async fn whole_output(&self, container: &str) -> Result<Vec<String>, LabError> {
+        let output = self.output(container).await?;
+        output.closed(self.node.options.deadlines.process).await?;
+        Ok(output.lines())
     }
 
     fn logs(&self) -> Vec<String> {
         let outputs = self.slot.shown().outputs.into_iter();
-        let lines = |(name, output): (String, crate::output::Output)| {
+        let lines = |(name, output): (String, Output)| {
             output.lines().into_iter().map(move |line| format!("{name}: {line}"))
         };
         outputs.flat_map(lines).collect()
@@ -140,6 +141,15 @@ impl Workload for NetnsWorkload {
 const HANGING: Duration = Duration::from_secs(5);
 
 impl NetnsWorkload {
+    /// Output of a container, once it has been started.
+    async fn output(&self, container: &str) -> Result<Output, Error> {
+        let is_there = |shown: &Shown| shown.outputs.iter().any(|(name, _)| name == container);
+        let what = format!("the start of container {container}");
+        let shown = self.slot.until_shown(&what, self.node.options.deadlines.process, is_there).await?;
+        let output = shown.outputs.into_iter().find(|(name, _)| name == container);
+        Ok(output.ok_or_else(|| Error::Missing(format!("container {container}")))?.1)
+    }
+
     /// Namespace of the observer.
     fn place(&self) -> PathBuf {
         self.inner.as_ref().map_or_else(|| self.slot.shown().netns, |inner| inner.netns.clone())
@@ -184,7 +194,7 @@ impl NetnsWorkload {
         }
     }
 
-    fn complained(&self, output: &Output) -> Error {
+    fn complained(&self, output: &std::process::Output) -> Error {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Error::Process { program: self.client().to_owned(), why }
     }

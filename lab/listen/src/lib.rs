@@ -42,7 +42,7 @@ pub enum ServeError {
     Listener(#[from] std::io::Error),
 }
 
-/// Why a request is not answered: its connection is closed.
+/// A request that is not answered: its connection is closed.
 #[derive(Debug, thiserror::Error)]
 #[error("the request is not answered")]
 pub struct Unanswered(#[source] pub BoxError);
@@ -62,7 +62,7 @@ impl Closing {
 /// An answer that is being made.
 pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Unanswered>> + Send>>;
 
-/// What answers.
+/// Answerer of requests.
 pub trait Handler: Clone + Send + Sync + 'static {
     /// A new connection, before its TLS handshake; `None` if it was closed.
     fn connected(&self, stream: TcpStream) -> impl Future<Output = Option<TcpStream>> + Send {

@@ -52,6 +52,13 @@ pub fn expand(feature: Feature) -> Vec<Feature> {
     std::iter::once(feature).chain(copies).collect()
 }
 
+/// The end of names in one of these: nothing in the feature as it is.
+#[must_use]
+pub fn mark(copy: usize) -> String {
+    let variant = copy.checked_sub(1).and_then(|at| VARIANTS.get(at));
+    variant.map_or_else(String::new, |variant| format!("+{}", variant.name.replace(' ', "-")))
+}
+
 fn copy(feature: &Feature, variant: &Variant) -> Feature {
     let mut copy = feature.clone();
     copy.scenarios.retain(|scenario| scenario.tags.iter().any(|tag| tag == TAG));

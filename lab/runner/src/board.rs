@@ -8,7 +8,9 @@ use std::io::{IsTerminal as _, Write as _};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::carried;
 use crate::exit::Exit;
+use crate::names;
 use crate::verdict::{Record, Totals, Verdict};
 
 /// Cells of a full bar.
@@ -104,7 +106,8 @@ pub fn say(text: &str) {
 #[must_use]
 pub fn failure(record: &Record, report_dir: &str, again: &str) -> String {
     let mark = if record.verdict == Verdict::Fail { '✗' } else { '?' };
-    let mut text = format!("{mark} {}:{} {}", record.file, record.line, record.name);
+    let Record { id, file, line, name, .. } = record;
+    let mut text = format!("{mark} {id} ({file}:{line})\n  {name}");
     if let Some(step) = &record.step {
         let _ = write!(text, "\n  at    {step}");
     }
@@ -113,7 +116,8 @@ pub fn failure(record: &Record, report_dir: &str, again: &str) -> String {
     for file in &record.evidence {
         let _ = write!(text, "\n  → {report_dir}/{file}");
     }
-    let _ = write!(text, "\n  again: cargo lab run --only {} {again}", record.id);
+    let _ = write!(text, "\n  again: {} run --only {} {again}", carried::command(), names::quoted(id));
+    text.truncate(text.trim_end().len());
     text
 }
 

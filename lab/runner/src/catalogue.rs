@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The features: found, parsed, expanded and selected. One scenario of the catalogue is one row of examples.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -9,11 +9,15 @@ use cucumber::feature::Ext as _;
 use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
 use cucumber::tag::Ext as _;
 
+use self::named::Place;
 use crate::back_ends;
 use crate::binaries::OPTIONAL;
-use crate::cli::Selection;
+use crate::cli::{Selection, Shard};
+use crate::names::{self, Aliases};
 use crate::portable::MILLRACE;
 use crate::verdict::{Record, Verdict};
+
+mod named;
 
 /// Needs that a tag may name.
 pub const NEEDS: [&str; 7] =
@@ -30,6 +34,8 @@ pub enum Depth {
 
 /// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
 const SERIAL: &str = "serial";
+/// The tag of a feature that is begun first, as it takes long.
+const LONG: &str = "long";
 /// Prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
@@ -39,7 +45,7 @@ const PLAYS: &str = "plays:";
 /// A selected scenario.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// `redirection/outbound:12`; its second copy `redirection/outbound:12.2`; with a defect `redirection/outbound:12@no-ipv6`
+    /// `redirection/outbound/tcp-through-proxy[ipv6]`; its copy for a back end `…[ipv6]+nft`; with a defect `…[ipv6]@no-ipv6`
     pub id: String,
     /// Directory of the feature.
     pub group: String,
@@ -52,6 +58,12 @@ pub struct Entry {
     pub tags: Vec<String>,
     /// Defect that it is played with.
     pub mutant: Option<String>,
+}
+
+/// True for a feature that is begun before the others.
+#[must_use]
+pub fn is_long(feature: &gherkin::Feature) -> bool {
+    feature.tags.iter().any(|tag| tag == LONG)
 }
 
 /// Needs of a scenario with these tags.
@@ -92,6 +104,7 @@ impl Entry {
             step: None,
             step_kind: None,
             seconds: 0.0,
+            steps: Vec::new(),
             notes: Vec::new(),
             back_ends: Vec::new(),
             evidence: Vec::new(),
@@ -112,40 +125,66 @@ impl Catalogue {
     /// Reads all features of a workspace and keeps what is selected.
     pub fn read(root: &Path, selection: &Selection) -> anyhow::Result<Self> {
         let tags = selection.tags.as_deref().map(parse_tags).transpose()?;
-        let places = selection.only.iter().map(|text| parse_place(text)).collect::<Result<Vec<_>, _>>()?;
-        let mut unnamed: Vec<_> = places.iter().zip(&selection.only).collect();
+        let all = Self::read_all(root, selection.feature.as_deref())?;
+        let named = all.named(root, &selection.clone().resolved()?.only)?;
+        let wanted = |entry: &Entry| {
+            tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
+                && named.as_ref().is_none_or(|named| named.contains(&entry.id))
+        };
+        let selected = all.played(None, &wanted);
+        Ok(match selection.shard {
+            Some(shard) => selected.part(shard),
+            None => selected,
+        })
+    }
+
+    /// Every n-th scenario: neighbours take a similar time, so that parts do as well.
+    fn part(&self, shard: Shard) -> Self {
+        let in_turn = self.entries.iter().skip(shard.number - 1).step_by(shard.of);
+        let ids: HashSet<&str> = in_turn.map(|entry| entry.id.as_str()).collect();
+        self.played(None, &|entry| ids.contains(entry.id.as_str()))
+    }
+
+    /// Reads the features of a workspace, or those below a path.
+    fn read_all(root: &Path, wanted: Option<&Path>) -> anyhow::Result<Self> {
         let mut catalogue = Self { features: Vec::new(), entries: Vec::new() };
         for path in feature_files(&root.join("features"))? {
-            if !below(&path, selection.feature.as_deref(), root)? {
+            if !below(&path, wanted, root)? {
                 continue;
             }
-            let feature = parse(&path)?;
+            let (feature, ends) = parse(&path)?;
             if !feature.rules.is_empty() {
                 bail!("{}: the keyword Rule is not used here: one behaviour a file", path.display());
             }
-            for (copy, mut feature) in back_ends::expand(feature).into_iter().enumerate() {
-                let scenarios = std::mem::take(&mut feature.scenarios);
-                for scenario in scenarios {
-                    let entry = entry(root, &path, &feature, (&scenario, copy))?;
-                    unnamed.retain(|(place, _)| !place.names(&entry));
-                    let wanted = tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
-                        && (places.is_empty() || places.iter().any(|place| place.names(&entry)));
-                    if wanted {
-                        feature.scenarios.push(scenario);
-                        catalogue.entries.push(entry);
-                    }
+            for (copy, feature) in back_ends::expand(feature).into_iter().enumerate() {
+                for scenario in &feature.scenarios {
+                    let end = name(&ends, scenario, copy);
+                    catalogue.entries.push(entry(root, &path, &feature, (scenario, &end))?);
                 }
-                if !feature.scenarios.is_empty() {
-                    catalogue.features.push(feature);
-                }
+                catalogue.features.push(feature);
             }
         }
-        if let Some((_, text)) = unnamed.first() {
-            bail!(
-                "--only {text}: no scenario is there: a line is that of a `Scenario:`, of an outline or of a row of it"
-            );
-        }
         Ok(catalogue)
+    }
+
+    /// Ids of the scenarios that `--only` names; `None` if it names none.
+    fn named(&self, root: &Path, only: &[String]) -> anyhow::Result<Option<HashSet<String>>> {
+        if only.is_empty() {
+            return Ok(None);
+        }
+        let aliases = Aliases::read(root)?;
+        let mut named = HashSet::new();
+        for text in only {
+            let ids = Place::parse(text, &aliases).ids(&self.entries);
+            if ids.is_empty() {
+                bail!(
+                    "--only {text}: no scenario is there: an id is one that `cnilab list` prints or the beginning of some, a line that of a \
+                     `Scenario:`, of an outline or of a row of it"
+                );
+            }
+            named.extend(ids);
+        }
+        Ok(Some(named))
     }
 
     /// Entry of a scenario that cucumber hands out.
@@ -218,40 +257,6 @@ impl Catalogue {
     }
 }
 
-/// A line of a feature, as `--only` names it.
-#[derive(Debug, PartialEq, Eq)]
-struct Place {
-    file: String,
-    line: usize,
-    copy: Option<usize>,
-}
-
-impl Place {
-    /// True if this names the entry: by its own line, or by the line of the outline that its row belongs to.
-    fn names(&self, entry: &Entry) -> bool {
-        let (stem, place) = entry.id.rsplit_once(':').unwrap_or((&entry.id, ""));
-        if let Some(copy) = self.copy {
-            return self.file() == stem && place == format!("{}.{copy}", self.line);
-        }
-        let outline = entry.scenario.steps.first().map_or(0, |step| step.position.line.saturating_sub(1));
-        self.file() == stem && (self.line == entry.scenario.position.line || self.line == outline)
-    }
-
-    fn file(&self) -> &str {
-        let file = self.file.trim_end_matches(".feature");
-        file.strip_prefix("features/").unwrap_or(file)
-    }
-}
-
-fn parse_place(text: &str) -> anyhow::Result<Place> {
-    let (file, line) =
-        text.rsplit_once(':').with_context(|| format!("--only {text}: no `:LINE` at its end"))?;
-    let (line, copy) = line.split_once('.').map_or((line, None), |(line, copy)| (line, Some(copy)));
-    let number =
-        |digits: &str| digits.parse().with_context(|| format!("--only {text}: {digits:?} is not a line"));
-    Ok(Place { file: file.to_owned(), line: number(line)?, copy: copy.map(number).transpose()? })
-}
-
 fn parse_tags(text: &str) -> anyhow::Result<TagOperation> {
     text.parse().map_err(|error| anyhow::anyhow!("--tags {text:?}: {error}"))
 }
@@ -283,28 +288,46 @@ fn feature_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn parse(path: &Path) -> anyhow::Result<gherkin::Feature> {
+/// A feature, its outlines expanded, and the ends of its scenarios' names by their lines.
+fn parse(path: &Path) -> anyhow::Result<(gherkin::Feature, HashMap<usize, String>)> {
     let feature = gherkin::Feature::parse_path(path, GherkinEnv::default())
         .with_context(|| format!("cannot parse {}", path.display()))?;
-    feature.expand_examples().with_context(|| format!("cannot fill in the examples of {}", path.display()))
+    let names =
+        names::of(&feature).with_context(|| format!("cannot name the scenarios of {}", path.display()))?;
+    let feature = feature
+        .expand_examples()
+        .with_context(|| format!("cannot fill in the examples of {}", path.display()))?;
+    Ok((feature, names))
+}
+
+/// The end of a scenario's name: title, row and back end.
+fn name(ends: &HashMap<usize, String>, scenario: &gherkin::Scenario, copy: usize) -> String {
+    let end = ends.get(&scenario.position.line).map_or("", String::as_str);
+    format!("{end}{}", back_ends::mark(copy))
+}
+
+/// The feature file as ids begin: `redirection/outbound`.
+fn stem(file: &str) -> &str {
+    file.trim_start_matches("features/").trim_end_matches(".feature")
 }
 
 fn entry(
     root: &Path,
     path: &Path,
     feature: &gherkin::Feature,
-    (scenario, copy): (&gherkin::Scenario, usize),
+    (scenario, end): (&gherkin::Scenario, &str),
 ) -> anyhow::Result<Entry> {
     let file = path.strip_prefix(root)?.to_string_lossy().into_owned();
-    let stem = file.trim_start_matches("features/").trim_end_matches(".feature");
+    let stem = stem(&file);
     let group = stem.rsplit_once('/').map_or("features", |(group, _)| group).to_owned();
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
         let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        let marks = [SERIAL, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
+        let marks =
+            [SERIAL, LONG, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
         if !known && !marks {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @millrace or @every-back-end, and names no defect",
+                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @long, @millrace or @every-back-end, and names no defect",
                 scenario.position.line
             );
         }
@@ -312,10 +335,8 @@ fn entry(
             tags.push(tag.clone());
         }
     }
-    let line = scenario.position.line;
-    let id = if copy == 0 { format!("{stem}:{line}") } else { format!("{stem}:{line}.{copy}") };
     Ok(Entry {
-        id,
+        id: format!("{stem}{end}"),
         group,
         feature: feature.name.clone(),
         file,
@@ -326,153 +347,4 @@ fn entry(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FEATURE: &str = "\
-@real-kernel
-Feature: A thing
-
-  Scenario: plain
-    Given x
-
-  @mutant:late
-  Scenario Outline: row <a>
-    Given <a>
-
-    @ipv6
-    Examples:
-      | a   |
-      | one |
-      | two |
-";
-
-    fn catalogue(selection: &Selection) -> anyhow::Result<Catalogue> {
-        let root = tempfile::tempdir()?;
-        std::fs::create_dir_all(root.path().join("features/group"))?;
-        std::fs::write(root.path().join("features/group/thing.feature"), FEATURE)?;
-        Catalogue::read(root.path(), selection)
-    }
-
-    fn ids(selection: &Selection) -> Vec<String> {
-        catalogue(selection).unwrap().entries.into_iter().map(|entry| entry.id).collect()
-    }
-
-    #[test]
-    fn each_row_of_examples_is_a_scenario_with_a_line_of_its_own() {
-        assert_eq!(ids(&Selection::default()), ["group/thing:4", "group/thing:14", "group/thing:15"]);
-    }
-
-    #[test]
-    fn tags_are_inherited_and_tell_needs_from_mutants() {
-        let all = catalogue(&Selection::default()).unwrap();
-        let row = &all.entries[1];
-        assert_eq!(row.needs().collect::<Vec<_>>(), ["real-kernel", "ipv6"]);
-        assert_eq!(row.mutants().collect::<Vec<_>>(), ["late"]);
-        assert_eq!(all.groups(), [("group".to_owned(), 3)]);
-    }
-
-    #[test]
-    fn a_tag_expression_selects_and_the_group_is_a_tag() {
-        let select = |tags: &str| Selection { tags: Some(tags.to_owned()), ..Selection::default() };
-        assert_eq!(ids(&select("@group and not @ipv6")), ["group/thing:4"]);
-        assert!(catalogue(&select("@a and")).is_err());
-    }
-
-    #[test]
-    fn only_selects_a_row_or_a_whole_outline() {
-        let select = |only: &str| Selection { only: vec![only.to_owned()], ..Selection::default() };
-        assert_eq!(ids(&select("group/thing:15")), ["group/thing:15"]);
-        assert_eq!(ids(&select("features/group/thing.feature:8")), ["group/thing:14", "group/thing:15"]);
-        assert!(catalogue(&select("group/thing")).is_err());
-        let both = ["group/thing:15", "group/thing:9"].map(str::to_owned).to_vec();
-        let error = catalogue(&Selection { only: both, ..Selection::default() }).unwrap_err().to_string();
-        assert!(error.starts_with("--only group/thing:9: no scenario is there"), "{error}");
-    }
-
-    #[test]
-    fn a_scenario_is_played_as_it_is_and_with_each_defect_that_it_names() {
-        let names = ["late".to_owned(), "other".to_owned()];
-        let everything = catalogue(&Selection::default()).unwrap();
-        let all = everything.with_mutants(&names, Depth::EveryScenario);
-        let ids: Vec<_> = all.entries.iter().map(|entry| entry.id.as_str()).collect();
-        let wanted = ["group/thing:14", "group/thing:15", "group/thing:14@late", "group/thing:15@late"];
-        assert_eq!(ids, wanted);
-        let found = all.features.iter().flat_map(|feature| {
-            feature.scenarios.iter().map(|scenario| all.find(feature, scenario).unwrap().id.as_str())
-        });
-        assert_eq!(found.collect::<Vec<_>>(), wanted);
-        let first = everything.with_mutants(&names, Depth::OneScenario);
-        let ids: Vec<_> = first.entries.iter().map(|entry| entry.id.as_str()).collect();
-        assert_eq!(ids, ["group/thing:14", "group/thing:14@late"]);
-    }
-
-    #[test]
-    fn what_holds_on_every_back_end_is_played_on_each() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join("features/group")).unwrap();
-        let text = "Feature: A thing\n\n  @every-back-end @mutant:late\n  Scenario: plain\n    Given x\n    Then y\n";
-        std::fs::write(root.path().join("features/group/thing.feature"), text).unwrap();
-        let read = |only: &[&str]| {
-            let only = only.iter().map(|&place| place.to_owned()).collect();
-            Catalogue::read(root.path(), &Selection { only, ..Selection::default() }).unwrap()
-        };
-        let all = read(&[]);
-        let ids: Vec<_> = all.entries.iter().map(|entry| entry.id.as_str()).collect();
-        let numbers = ["4", "4.1", "4.2", "4.3", "4.4", "4.5"].map(|number| format!("group/thing:{number}"));
-        assert_eq!(ids, numbers);
-        let found = all.features.iter().map(|feature| all.find(feature, &feature.scenarios[0]).unwrap());
-        assert_eq!(found.map(|entry| entry.id.as_str()).collect::<Vec<_>>(), numbers);
-        let steps =
-            |entry: &Entry| entry.scenario.steps.iter().map(|step| step.value.clone()).collect::<Vec<_>>();
-        assert_eq!(steps(&all.entries[0]), ["x", "y"]);
-        let last = &all.entries[5];
-        assert_eq!(last.needs().collect::<Vec<_>>(), ["fake-kernel", "iptables-tools"]);
-        assert_eq!(last.scenario.name, "plain (fallen back to iptables-legacy)");
-        let set = "its namespace holds one set of rules, that of iptables-legacy";
-        assert_eq!(steps(last), ["a node whose kernel lacks nf-tables", "x", "y", set]);
-        assert_eq!(read(&["group/thing:4.2"]).entries.len(), 1);
-        assert_eq!(read(&["group/thing:4"]).entries.len(), 6);
-    }
-
-    /// Pods of the mesh that have both families in the end, by the scenario's steps.
-    fn of_both_families(feature: &gherkin::Feature, scenario: &gherkin::Scenario) -> bool {
-        let background = feature.background.iter().flat_map(|background| &background.steps);
-        let mut meshed = false;
-        let mut both = false;
-        for step in background.chain(&scenario.steps) {
-            if step.value.starts_with("pod \"") {
-                meshed = step.value.ends_with("of the mesh");
-            }
-            if meshed && let Some(families) = step.value.strip_prefix("its addresses are ") {
-                both = families.contains(" and ");
-            }
-        }
-        both
-    }
-
-    #[test]
-    fn every_redirection_of_a_pod_of_both_families_is_played_on_every_back_end() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let selection = Selection { feature: Some("redirection".into()), ..Selection::default() };
-        let all = Catalogue::read(&root, &selection).unwrap();
-        let mut counted = 0;
-        for feature in &all.features {
-            // There an init container writes the rules, whatever the node's back end is: features/init/back-ends.feature.
-            let by_itself =
-                feature.path.as_ref().is_some_and(|path| path.ends_with("init-container.feature"));
-            for scenario in feature.scenarios.iter().filter(|scenario| of_both_families(feature, scenario)) {
-                let tagged = scenario.tags.iter().any(|tag| tag == back_ends::TAG);
-                assert!(tagged || by_itself, "{:?} lacks @{}", scenario.name, back_ends::TAG);
-                counted += usize::from(tagged);
-            }
-        }
-        assert!(counted >= 6 * 8, "{counted}");
-    }
-
-    #[test]
-    fn a_feature_that_is_not_there_is_an_error() {
-        let selection = Selection { feature: Some("elsewhere".into()), ..Selection::default() };
-        assert!(catalogue(&selection).is_err());
-    }
-}
+mod tests;

@@ -10,12 +10,17 @@ const EXAMPLES: &str = "\
 Examples:
   cnilab run                               every feature, against this workspace
   cnilab run --tags '@redirection and not @ipv6'
-  cnilab run --only redirection/outbound:12
+  cnilab run --only redirection/outbound        a feature; as well a scenario, a row (cnilab list has all ids) or FILE:LINE
   cnilab run --strict                      the same, and nothing optional may be lacking
-  cnilab run --sut /opt/cni/bin            against somebody else's binaries
+  cnilab run --sut FILE                    against somebody else's product, as FILE describes it
   cnilab run --kubeconfig FILE             against a cluster that is there, which gets nothing but pods for a while
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
+  cnilab run --rerun target/lab/last/report.json   what did not pass there
+  cnilab run --shard 2/4                   the second quarter, for the second of four machines
+  cnilab merge one.json two.json           the reports of all parts as one; the exit code is that of the whole
+  cnilab pack cnilab                       this program with all that it needs in one file: elsewhere, ./cnilab run --sut DIR
+  cnilab completion bash                   what the shell should load
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
   cnilab up                                a cluster that stays, for kubectl; Ctrl-C ends it
@@ -27,7 +32,8 @@ Exit codes:
   1    the system under test failed, or a defect was not caught
   2    the command line is wrong, or selects nothing
   3    inconclusive: the harness failed
-  4    partial: something that is needed could not run here (what is optional is listed; --strict counts it, too)
+  4    partial: something that was selected did not run: it cannot here, or the product under test does not claim it
+       (what is optional is listed; --strict counts it, too)
   130  interrupted";
 
 /// Runs features against production CNI binaries and says which behaviours hold.
@@ -49,6 +55,20 @@ pub enum Command {
     Up(UpArgs),
     /// Builds the production binaries as a run does and prints the directory that they are in
     Build(BuildArgs),
+    /// Writes this program with features, scenarios and the pods' binary to one file, which needs neither a workspace nor a compiler
+    Pack {
+        /// The file
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+    },
+    /// Makes one report of those of all parts of a selection (--shard), or of runs without a scenario in common
+    Merge(MergeArgs),
+    /// Prints what a shell has to load to complete this program's command line
+    Completion {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
     /// Lists features, scenarios, what they need and the defects that they must catch
     List(Selection),
     /// Prints the vocabulary: every step, its description and an example from the features
@@ -83,9 +103,31 @@ pub struct Selection {
     /// Only this feature file, or the features below this directory
     #[arg(long, value_name = "PATH")]
     pub feature: Option<PathBuf>,
-    /// Only the scenario at this line of a feature, as in `redirection/outbound:12`
-    #[arg(long, value_name = "FILE:LINE")]
+    /// Only the scenario of this id, all whose ids begin so (a feature, an outline), or those at this line of a feature
+    #[arg(long, value_name = "ID|FILE:LINE")]
     pub only: Vec<String>,
+    /// Only what did not pass in the run of this report.json
+    #[arg(long, value_name = "FILE")]
+    pub rerun: Option<PathBuf>,
+    /// Only the part I of N: each selected scenario is in exactly one, whatever machine asks
+    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    pub shard: Option<Shard>,
+}
+
+/// A part of a selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// From 1.
+    pub number: usize,
+    pub of: usize,
+}
+
+fn parse_shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((number, of)) if (1..=of).contains(&number) => Ok(Shard { number, of }),
+        _ => Err("a part is I/N, with I from 1 to N".to_owned()),
+    }
 }
 
 /// Arguments of `run`.
@@ -94,8 +136,8 @@ pub struct RunArgs {
     /// Which scenarios.
     #[command(flatten)]
     pub selection: Selection,
-    /// The directory with the binaries under test; without it they are built from this workspace
-    #[arg(long, value_name = "DIR")]
+    /// The product under test: its description (docs/lab.md), or a directory with its binaries; without it they are built from this workspace
+    #[arg(long, value_name = "DIR|FILE")]
     pub sut: Option<PathBuf>,
     /// Plays this named defect, or `all`, and says whether the scenarios that name it catch it
     #[arg(long, value_name = "NAME", conflicts_with_all = ["sut", "keep"])]
@@ -121,9 +163,23 @@ pub struct RunArgs {
     /// Scenarios at a time [default: four times the number of cores, with --mutant eight times]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// Delays the lab's own actors by chance: kubelet, controllers, events of watches, starts of processes
+    #[arg(long, value_name = "HEX", value_parser = parse_seed, conflicts_with = "kubeconfig")]
+    pub chaos: Option<u32>,
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
+}
+
+/// Arguments of `merge`.
+#[derive(Debug, Clone, Args)]
+pub struct MergeArgs {
+    /// The reports
+    #[arg(value_name = "REPORT", required = true)]
+    pub reports: Vec<PathBuf>,
+    /// Where the report, JUnit and the parts' evidence go [default: target/lab/merged]
+    #[arg(long, value_name = "DIR")]
+    pub report_dir: Option<PathBuf>,
 }
 
 /// Arguments of `up`.
@@ -135,8 +191,8 @@ pub struct UpArgs {
     /// Where the kubeconfig goes [default: target/lab/up/kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The directory with the binaries of the nodes; without it they are built from this workspace
-    #[arg(long, value_name = "DIR")]
+    /// The product on the nodes: its description, or a directory with its binaries; without it they are built from this workspace
+    #[arg(long, value_name = "DIR|FILE")]
     pub sut: Option<PathBuf>,
     /// Port of the API on 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]

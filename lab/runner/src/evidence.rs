@@ -8,11 +8,13 @@ use cluster::Cluster;
 use cucumber::gherkin;
 use serde::Serialize;
 
+use crate::errors;
 use crate::ledger::Extra;
 use crate::steps::backend::taken;
 use crate::steps::faults::described;
 use crate::steps::taint::controller;
 use crate::steps::world::{Lab, LabWorld};
+use crate::tier::Leftovers;
 
 /// Ends a scenario: gathers evidence if it failed, takes its world down unless it is to be kept, and notes the rest.
 pub async fn conclude(
@@ -26,22 +28,33 @@ pub async fn conclude(
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
-    extra.wrong = denied(world);
+    extra.wrong = denied(world).or_else(|| logged(world));
     let failed = failed || extra.wrong.is_some();
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
-        let name = format!("evidence/{}", entry.id.replace(['/', ':'], "-"));
+        let name = format!("evidence/{}", entry.id);
         extra.evidence = gather(&lab.plan.report_dir, &name, world).await;
     }
-    if !lab.plan.args.keep
-        && let Err(why) = world.end().await
-    {
-        // It ends with the sandbox at the latest, and says nothing about the system under test.
-        extra.notes.push(format!("{}: its world was not taken down completely: {why}", entry.id));
+    if !lab.plan.args.keep {
+        match world.end().await {
+            Ok(left) => judge_end(&mut extra, &left, &world.left_networks),
+            // It ends with the sandbox at the latest, and says nothing about the system under test.
+            Err(why) => extra.notes.push(format!("its world was not taken down completely: {why}")),
+        }
     }
-    let left = world.notes.drain(..).map(|why| format!("{}: at its end: {why}", entry.id));
-    extra.notes.extend(left);
     lab.ledger.note(&entry.id, extra);
+}
+
+/// A DEL that fails at the end leaves a pod that cannot be deleted.
+fn judge_end(extra: &mut Extra, left: &Leftovers, expected: &[String]) {
+    let mut networks = left.networks.iter();
+    let failed = networks.find(|why| !expected.iter().any(|fragment| why.contains(fragment)));
+    if let Some(why) = failed.filter(|_| extra.wrong.is_none()) {
+        extra.wrong = Some(format!("at its end: {why}"));
+    }
+    if !left.faults.is_empty() {
+        extra.fault = Some(left.faults.join("; "));
+    }
 }
 
 /// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
@@ -52,6 +65,13 @@ fn denied(world: &LabWorld) -> Option<String> {
     let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);
     let denied = requests.into_iter().filter(|one| theirs(&one.user)).find_map(|one| one.denied)?;
     Some(format!("who runs with the chart's rights was denied something: {denied}"))
+}
+
+/// An error in a log that nobody expects.
+fn logged(world: &LabWorld) -> Option<String> {
+    let lines = world.cluster.as_deref()?.logs();
+    let error = errors::unexpected(&lines, &world.errors)?;
+    Some(format!("nobody expects this error in a log: {error}"))
 }
 
 /// Back ends of the plugin's ADDs with their reasons, once each, in order.

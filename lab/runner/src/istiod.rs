@@ -15,7 +15,7 @@ const PORT: u16 = 15017;
 const INJECT: &str = "sidecar.istio.io/inject";
 const REVISION: &str = "istio.io/rev";
 
-/// What becomes of pods while it does not answer.
+/// Fate of pods while it does not answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     #[default]

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use cluster::Probe;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::catalogue;
 use crate::verdict::{Record, Verdict};
@@ -30,7 +30,8 @@ const ARCH: &str = "ARCH";
 const MUSL: &str = "musl";
 
 /// A missing optional tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Lack {
     /// Tag without `@`, or name.
     pub what: String,

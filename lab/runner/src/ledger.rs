@@ -18,6 +18,17 @@ pub struct Extra {
     pub evidence: Vec<String>,
     /// A failure that no step looked at.
     pub wrong: Option<String>,
+    /// A fault of the lab: what passed beside it proves nothing.
+    pub fault: Option<String>,
+}
+
+/// Verdict of a scenario that passed until its end, if that changes it: what is wrong counts before a fault of the lab.
+fn at_end(verdict: Verdict, wrong: Option<String>, fault: Option<String>) -> Option<(Verdict, String)> {
+    match (verdict, wrong, fault) {
+        (Verdict::Pass, Some(wrong), _) => Some((Verdict::Fail, wrong)),
+        (Verdict::Pass, None, Some(fault)) => Some((Verdict::Inconclusive, fault)),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Default)]
@@ -46,8 +57,8 @@ impl Ledger {
             record.notes = extra.notes;
             record.back_ends = extra.back_ends;
             record.evidence = extra.evidence;
-            if let Some(wrong) = extra.wrong.filter(|_| record.verdict == Verdict::Pass) {
-                (record.verdict, record.reason) = (Verdict::Fail, Some(wrong));
+            if let Some((verdict, reason)) = at_end(record.verdict, extra.wrong, extra.fault) {
+                (record.verdict, record.reason) = (verdict, Some(reason));
                 record.step_kind = Some(StepKind::End);
             }
         }
@@ -58,5 +69,21 @@ impl Ledger {
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         self.inner().records.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_step_looked_at_fails_a_scenario_and_a_fault_of_the_lab_leaves_it_open() {
+        let (wrong, fault) = (|| Some("DEL failed".to_owned()), || Some("no memory".to_owned()));
+        let ended = |verdict, wrong, fault| at_end(verdict, wrong, fault).map(|(verdict, _)| verdict);
+        assert_eq!(ended(Verdict::Pass, wrong(), None), Some(Verdict::Fail));
+        assert_eq!(ended(Verdict::Pass, None, fault()), Some(Verdict::Inconclusive));
+        assert_eq!(ended(Verdict::Pass, wrong(), fault()), Some(Verdict::Fail));
+        assert_eq!(ended(Verdict::Pass, None, None), None);
+        assert_eq!(ended(Verdict::Inapplicable, wrong(), fault()), None, "its reason stays");
     }
 }

@@ -4,17 +4,19 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`cli`], [`exit`] | the command line and the exit codes |
-//! | [`locate`], [`sut`], [`elf`] | the workspace, the binaries under test |
+//! | [`locate`], [`sut`], [`product`], [`elf`] | the workspace, the binaries under test, what is claimed of them |
+//! | [`carried`], [`pack`] | the program with all that it needs in one file |
 //! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
 //! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
+//! | [`names`] | ids of scenarios that survive edits, and former ones |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
 //! | [`portable`] | which scenarios only Millrace can pass |
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
 //! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
 //! | [`up`] | a cluster that stays, for kubectl |
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
-//! | [`report`], [`junit`], [`evidence`] | what a run leaves behind |
+//! | [`report`], [`junit`], [`evidence`], [`merge`] | what a run leaves behind, and several runs as one |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
 //! | [`istiod`] | the objects that make a cluster inject pods |
 //! | [`truth`] | the binaries under test as the truth table calls them |
@@ -25,11 +27,13 @@
 pub mod back_ends;
 pub mod binaries;
 pub mod board;
+pub mod carried;
 pub mod catalogue;
 pub mod chart;
 pub mod cli;
 pub mod doctor;
 pub mod elf;
+pub mod errors;
 pub mod evidence;
 pub mod exit;
 pub mod immutable;
@@ -39,12 +43,16 @@ pub mod lacks;
 pub mod ledger;
 pub mod list;
 pub mod locate;
+pub mod merge;
 pub mod mutants;
+pub mod names;
 pub mod net;
+pub mod pack;
 pub mod plan;
 pub mod pod;
 pub mod portable;
 pub mod probe;
+pub mod product;
 pub mod report;
 pub mod run;
 pub mod sandbox;

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use cucumber::gherkin;
+
 use crate::catalogue::{Catalogue, Entry};
 use crate::mutants::weave::Places;
 
 #[must_use]
-pub fn render(catalogue: &Catalogue, planted: &Places) -> String {
+pub fn render(catalogue: &Catalogue, planted: Option<&Places>) -> String {
     let mut text = String::new();
     let mut file = "";
     for entry in &catalogue.entries {
@@ -23,8 +25,12 @@ pub fn render(catalogue: &Catalogue, planted: &Places) -> String {
         *mutants.entry(name).or_default() += 1;
     }
     for (name, scenarios) in &mutants {
-        let places = planted.get(*name).map_or_else(|| "nowhere".to_owned(), |places| places.join(", "));
-        let _ = writeln!(text, "mutant {name}: {scenarios} scenarios must catch it; planted in {places}");
+        let _ = write!(text, "mutant {name}: {scenarios} scenarios must catch it");
+        if let Some(planted) = planted {
+            let places = planted.get(*name).map_or_else(|| "nowhere".to_owned(), |places| places.join(", "));
+            let _ = write!(text, "; planted in {places}");
+        }
+        text.push('\n');
     }
     let steps: usize = catalogue.entries.iter().map(|entry| entry.scenario.steps.len()).sum();
     let files: BTreeSet<_> = catalogue.entries.iter().map(|entry| &entry.file).collect();
@@ -41,7 +47,8 @@ pub fn render(catalogue: &Catalogue, planted: &Places) -> String {
 fn render_entry(text: &mut String, entry: &Entry) {
     let needs: Vec<_> = entry.needs().chain(entry.binaries()).map(|need| format!("@{need}")).collect();
     let mutants: Vec<_> = entry.mutants().collect();
-    let _ = write!(text, "  {} {}", entry.id, entry.scenario.name);
+    let gherkin::Scenario { name, position, .. } = &entry.scenario;
+    let _ = write!(text, "  {} (line {}) {name}", entry.id, position.line);
     if !needs.is_empty() {
         let _ = write!(text, "  needs {}", needs.join(" "));
     }

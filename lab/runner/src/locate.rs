@@ -4,22 +4,30 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use tempfile::TempDir;
 
-/// The file that is executed: this very program, even if its path has been overwritten since.
-pub const SELF: &str = "/proc/self/exe";
+use crate::carried;
 
 /// Paths that a run reads and writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Workspace {
-    /// The directory of the root `Cargo.toml`.
+    /// The directory of the root `Cargo.toml`, or that of a suite that the program carries.
     pub root: PathBuf,
     /// Cargo's target directory.
     pub target: PathBuf,
+    /// Where runs leave something, unless they are told otherwise.
+    pub lab: PathBuf,
+    /// The suite that this program carries, unpacked for as long as this is held.
+    pub carried: Option<TempDir>,
 }
 
 impl Workspace {
-    /// Finds the workspace: from where `cargo run` says this package is, else from where it was when this binary was built.
+    /// Finds the workspace: what this program carries, else from where `cargo run` says this package is, else from where it was when this binary was built.
     pub fn find() -> anyhow::Result<Self> {
+        if let Some(suite) = carried::unpack(&std::env::temp_dir())? {
+            let (root, lab) = (suite.path().to_owned(), std::env::current_dir()?.join("cnilab.d"));
+            return Ok(Self { root, target: lab.clone(), lab, carried: Some(suite) });
+        }
         let package = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = package
@@ -28,7 +36,8 @@ impl Workspace {
             .with_context(|| format!("no workspace with features at or above {}", package.display()))?
             .to_owned();
         let target = target_dir(&root)?;
-        Ok(Self { root, target })
+        let lab = root.join("target/lab");
+        Ok(Self { root, target, lab, carried: None })
     }
 
     #[must_use]

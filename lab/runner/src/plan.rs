@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::binaries::PLUGIN;
 use crate::cli::{RunArgs, UpArgs};
+use crate::product::Product;
 
 /// Privilege of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,25 +45,23 @@ pub struct Binary {
     pub is_static: bool,
 }
 
-/// System under test: a directory, and its binaries.
+/// System under test: a directory, its binaries, and what is claimed of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sut {
     pub dir: PathBuf,
     /// Binaries: the plugin, then others.
     pub binaries: Vec<Binary>,
+    /// Claims.
+    pub product: Product,
 }
 
 impl Sut {
     /// The plugin that is installed in somebody's cluster, which nobody here has a file of.
     #[must_use]
     pub fn of_cluster() -> Self {
-        Self { dir: PathBuf::from("the cluster"), binaries: Vec::new() }
-    }
-
-    /// True if it has a binary of that name.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.binaries.iter().any(|binary| binary.name == name)
+        let dir = PathBuf::from("the cluster");
+        let product = Product::of_directory(&dir, &[PLUGIN]);
+        Self { dir, binaries: Vec::new(), product }
     }
 }
 

@@ -15,10 +15,10 @@ use cluster::Probe;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
+use crate::carried::SELF;
 use crate::catalogue::{Entry, NEEDS};
 use crate::immutable;
 use crate::lacks;
-use crate::locate::SELF;
 use crate::plan::{Place, Privilege};
 use crate::tier::probes;
 

@@ -2,11 +2,11 @@
 //! Machine-readable results of a run: `report.json` and `junit.xml` in the report's directory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use cluster::Probe;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::Selection;
 use crate::exit::Exit;
@@ -15,13 +15,14 @@ use crate::plan::{Binary, Place, Plan, Privilege};
 use crate::verdict::{Record, Totals};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 3;
+pub(crate) const SCHEMA: u32 = 4;
 
 /// Suite, system and environment of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Header {
-    pub suite: &'static str,
-    pub tier: &'static str,
+    pub suite: String,
+    pub tier: String,
     /// Release of the kernel.
     pub kernel: String,
     /// The back end that is right on this machine, by a look into a namespace of its own.
@@ -41,10 +42,10 @@ pub struct Header {
 impl Header {
     /// Gathers everything known before the first scenario.
     #[must_use]
-    pub fn new(plan: &Plan, place: &Place, tier: &'static str, probes: Vec<Probe>, back_end: String) -> Self {
+    pub fn new(plan: &Plan, place: &Place, tier: &str, probes: Vec<Probe>, back_end: String) -> Self {
         Self {
-            suite: env!("CARGO_PKG_VERSION"),
-            tier,
+            suite: env!("CARGO_PKG_VERSION").to_owned(),
+            tier: tier.to_owned(),
             kernel: kernel_release(),
             back_end,
             seed: plan.seed_text(),
@@ -83,7 +84,7 @@ pub fn kernel_release() -> String {
 }
 
 /// Number of scenarios by back end.
-fn count(scenarios: &[Record]) -> BTreeMap<String, usize> {
+pub(crate) fn count(scenarios: &[Record]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for record in scenarios {
         let names = record.back_ends.iter().filter_map(|taken| Some(taken.split_once(':')?.0));
@@ -102,7 +103,19 @@ fn exit(totals: &Totals, excused: usize, lacks_count: bool) -> Exit {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// A run that a merged report has the scenarios of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    pub header: Header,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// Scenarios that could not run for want of an optional tool.
+    pub excused: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Report {
     /// Version of this format.
     pub schema: u32,
@@ -117,8 +130,11 @@ pub struct Report {
     pub strict: bool,
     /// Missing optional tools.
     pub lacks: Vec<Lack>,
-    /// Wall-clock time of all scenarios together.
+    /// Wall-clock time of all scenarios together; of a merged report the sum of its parts.
     pub seconds: f64,
+    /// Of a merged report, the runs that it was made of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// Scenarios, in the order of the files.
     pub scenarios: Vec<Record>,
 }
@@ -133,17 +149,28 @@ impl Report {
             None => lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref()),
         };
         let (strict, back_ends) = (plan.args.strict, count(&scenarios));
-        let schema = SCHEMA;
+        let (schema, parts) = (SCHEMA, Vec::new());
         let mut report =
-            Self { schema, header, totals, back_ends, exit: 0, strict, lacks, seconds, scenarios };
+            Self { schema, header, totals, back_ends, exit: 0, strict, lacks, seconds, parts, scenarios };
         report.exit = report.verdict().code();
         report
     }
 
     #[must_use]
     pub fn verdict(&self) -> Exit {
+        // Each part by what its own machine can do.
+        let excused = self.as_parts().iter().map(|part| part.excused).sum();
+        exit(&self.totals, excused, self.strict && !self.lacks.is_empty())
+    }
+
+    /// The runs that it is made of: itself, unless it was merged.
+    #[must_use]
+    pub fn as_parts(&self) -> Vec<Part> {
+        if !self.parts.is_empty() {
+            return self.parts.clone();
+        }
         let excused = self.scenarios.iter().filter(|record| lacks::is_excused(record, &self.header.probes));
-        exit(&self.totals, excused.count(), self.strict && !self.lacks.is_empty())
+        vec![Part { header: self.header.clone(), seconds: self.seconds, excused: excused.count() }]
     }
 
     /// Writes `report.json`.
@@ -151,6 +178,25 @@ impl Report {
         let path = dir.join("report.json");
         let json = serde_json::to_string_pretty(self)? + "\n";
         std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// A report's directory without what an earlier run left there. Only what a run writes is removed.
+pub(crate) fn fresh(dir: &Path) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for name in ["report.json", "junit.xml", "truth.json", "mutants.json", "evidence"] {
+        remove(&dir.join(name))?;
+    }
+    Ok(dir.canonicalize()?)
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 

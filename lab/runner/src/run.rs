@@ -13,8 +13,7 @@ use futures::stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board, Show};
-use crate::catalogue::Depth;
-use crate::catalogue::{Catalogue, Entry};
+use crate::catalogue::{self, Catalogue, Depth, Entry};
 use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::mutants::outcome::MutantReport;
@@ -137,6 +136,7 @@ async fn scenarios(
         }
     }
     features.retain(|feature| !feature.scenarios.is_empty());
+    features.sort_by_key(|feature| !catalogue::is_long(feature));
     let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone(), session);
     let after = Arc::clone(&lab);
     let runner = runner::Basic::default()
@@ -159,8 +159,8 @@ async fn scenarios(
 
 /// Reason why a scenario cannot run here, or with these binaries.
 fn cannot_run(entry: &Entry, sut: &Sut, probes: &[Probe]) -> Option<(Verdict, String)> {
-    if let Some(lacking) = entry.binaries().find(|name| !sut.has(name)) {
-        return Some((Verdict::Unsupported, format!("no {lacking} in {}", sut.dir.display())));
+    if let Some(refusal) = sut.product.refusal(&entry.tags) {
+        return Some(refusal);
     }
     probe::unmet(entry, probes).map(|why| (Verdict::Inapplicable, why))
 }
@@ -217,9 +217,17 @@ fn in_order(catalogue: &Catalogue, mut done: Vec<Record>) -> Vec<Record> {
 fn show(plan: &Plan, report: &Report, exit: Exit) {
     let dir = plan.report_dir.strip_prefix(&plan.root).unwrap_or(&plan.report_dir).display().to_string();
     let mut again = format!("--seed {}", plan.seed_text());
+    if let Some(chaos) = plan.args.chaos {
+        again.push_str(&format!(" --chaos {chaos:x}"));
+    }
     if let Some(sut) = &plan.args.sut {
         again.push_str(&format!(" --sut {}", sut.display()));
     }
+    print(report, exit, (&dir, &again));
+}
+
+/// Prints what a report says. `again` are arguments that a scenario is played again with.
+pub(crate) fn print(report: &Report, exit: Exit, (dir, again): (&str, &str)) {
     for record in &report.scenarios {
         for note in &record.notes {
             board::say(&format!("  {note}"));
@@ -227,7 +235,7 @@ fn show(plan: &Plan, report: &Report, exit: Exit) {
     }
     for record in &report.scenarios {
         if matches!(record.verdict, Verdict::Fail | Verdict::Flaky | Verdict::Inconclusive) {
-            board::say(&board::failure(record, &dir, &again));
+            board::say(&board::failure(record, dir, again));
         }
     }
     let lacks = lacks::render(&report.lacks);
@@ -283,9 +291,10 @@ Feature: The harness itself
             kubeconfig: None,
             image: String::new(),
             jobs: None,
+            chaos: None,
             seed: None,
         };
-        let sut = Sut { dir: PathBuf::from("/nonexistent"), binaries: Vec::new() };
+        let sut = Sut::of_cluster();
         Arc::new(Plan {
             args,
             root: root.to_owned(),
@@ -317,7 +326,7 @@ Feature: The harness itself
         assert_eq!(
             verdicts,
             [
-                Verdict::Fail,
+                Verdict::Inconclusive,
                 Verdict::Inconclusive,
                 Verdict::Inconclusive,
                 Verdict::Pass,
@@ -330,6 +339,12 @@ Feature: The harness itself
         assert!(reason(1).contains("no step has introduced pod"), "{}", reason(1));
         assert_eq!(reason(4), "no ipv6: none here");
         assert_eq!(records[0].step.as_deref(), Some("Given something that no step says"));
+        let ran = |at: usize| records[at].steps.iter().map(|one| one.step.as_str()).collect::<Vec<_>>();
+        let pod = "Given pod \"cart\" of the mesh";
+        let comparison = "Then each packet was got by whom the evaluator says, as what it says";
+        assert_eq!((ran(2), ran(3), ran(4)), (vec![pod, comparison], vec![pod], vec![]));
+        let within = records[2].steps.iter().map(|one| one.seconds).sum::<f64>() <= records[2].seconds;
+        assert!(within, "{:?} in {} s", records[2].steps, records[2].seconds);
     }
 
     #[tokio::test]

@@ -22,8 +22,8 @@ use anyhow::{Context as _, bail};
 use nix::sched::CloneFlags;
 use nix::unistd::geteuid;
 
+use crate::carried::SELF;
 use crate::exit::Exit;
-use crate::locate::SELF;
 use crate::plan::{Orders, Place, Privilege, Task};
 use signals::Signals;
 

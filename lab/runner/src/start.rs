@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use clap::CommandFactory as _;
 use nix::unistd::Pid;
 
 use crate::catalogue::Catalogue;
@@ -15,7 +16,7 @@ use crate::mutants::{self, weave};
 use crate::plan::{Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
-use crate::{board, doctor, list, run, sut, up, vocabulary};
+use crate::{board, carried, doctor, list, merge, pack, report, run, sut, up, vocabulary};
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
 const JOBS_PER_CORE: usize = 3;
@@ -26,10 +27,17 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => plan_run(args),
         Command::Up(args) => up::start(args),
         Command::Build(args) => build(&args),
+        Command::Pack { to } => pack(&to),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "cnilab", &mut std::io::stdout());
+            Ok(Exit::Ok)
+        }
+        Command::Merge(args) => merge::merge(&args),
         Command::List(selection) => list(&selection),
         Command::Steps { word } => steps(&word),
         Command::Doctor { strict } => {
-            sandbox::run(Task::Doctor { strict, without_musl: sut::without_musl() })
+            let without_musl = if carried::is_carrying() { None } else { sut::without_musl() };
+            sandbox::run(Task::Doctor { strict, without_musl })
         }
         Command::Inside => inside::main(perform),
         Command::MapIds { pid } => {
@@ -41,9 +49,20 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
 
 /// Does a task in the sandbox.
 async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
+    let suite = carried::unpack_in(&place)?;
     match task {
-        Task::Run(plan) => Box::pin(run::run(*plan, place)).await,
-        Task::Up(plan) => Box::pin(up::stay(*plan, place)).await,
+        Task::Run(mut plan) => {
+            if let Some((suite, workload)) = &suite {
+                (plan.root, plan.workload) = (suite.path().to_owned(), workload.clone());
+            }
+            Box::pin(run::run(*plan, place)).await
+        }
+        Task::Up(mut plan) => {
+            if let Some((_, workload)) = &suite {
+                plan.workload.clone_from(workload);
+            }
+            Box::pin(up::stay(*plan, place)).await
+        }
         Task::Doctor { strict, without_musl } => doctor::run(&place, strict, without_musl.as_deref()).await,
     }
 }
@@ -77,8 +96,12 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
     Ok(match select(&workspace, selection) {
         Ok(catalogue) => {
-            let woven = weave::weave(&workspace.root)?;
-            board::say(list::render(&catalogue, &woven.places).trim_end());
+            // Where defects are planted is for those who have the source.
+            let places = match &workspace.carried {
+                Some(_) => None,
+                None => Some(weave::weave(&workspace.root)?.places),
+            };
+            board::say(list::render(&catalogue, places.as_ref()).trim_end());
             Exit::Ok
         }
         Err(exit) => exit,
@@ -86,13 +109,35 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
 }
 
 fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
+    if carried::is_carrying() {
+        return Ok(carried::needs_source("build"));
+    }
     let build = if args.mutants { sut::build_mutants } else { sut::build };
     board::say(&build(&Workspace::find()?)?.display().to_string());
     Ok(Exit::Ok)
 }
 
-fn plan_run(args: RunArgs) -> anyhow::Result<Exit> {
-    let workspace = Workspace::find()?;
+fn pack(to: &Path) -> anyhow::Result<Exit> {
+    pack::pack(&Workspace::find()?, to)?;
+    let bytes = std::fs::metadata(to)?.len();
+    board::say(&format!("{} ({} MiB): ./cnilab run --sut DIR", to.display(), bytes >> 20));
+    Ok(Exit::Ok)
+}
+
+fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
+    let mut workspace = Workspace::find()?;
+    // Before its report may be replaced by that of this run.
+    args.selection = match args.selection.resolved() {
+        Ok(selection) => selection,
+        Err(error) => {
+            eprintln!("cnilab: {error:#}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let builds = args.sut.is_none() && args.kubeconfig.is_none();
+    if workspace.carried.is_some() && builds {
+        return Ok(carried::needs_source("run"));
+    }
     let catalogue = match select(&workspace, &args.selection) {
         Ok(catalogue) => catalogue,
         Err(exit) => return Ok(exit),
@@ -110,7 +155,7 @@ fn plan_run(args: RunArgs) -> anyhow::Result<Exit> {
         },
     };
     if args.kubeconfig.is_some() {
-        return against_a_cluster(args, workspace);
+        return against_a_cluster(args, &workspace);
     }
     let sut = match under_test(&args, &workspace) {
         Ok(sut) => sut,
@@ -120,9 +165,14 @@ fn plan_run(args: RunArgs) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error),
     };
-    let workload = sut::build_workload(&workspace)?;
+    let workload = match workspace.carried {
+        Some(_) => PathBuf::new(),
+        None => sut::build_workload(&workspace)?,
+    };
     sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
+    // The sandbox unpacks it once more, where nothing of it can stay.
+    drop(workspace.carried.take());
     let built = args.sut.is_none() && args.mutant.is_none();
     sandbox::run(Task::Run(Box::new(Plan {
         jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
@@ -138,13 +188,13 @@ fn plan_run(args: RunArgs) -> anyhow::Result<Exit> {
 }
 
 /// A run against somebody's cluster. Nothing is built for it, and nothing of it happens on this machine.
-fn against_a_cluster(args: RunArgs, workspace: Workspace) -> anyhow::Result<Exit> {
+fn against_a_cluster(args: RunArgs, workspace: &Workspace) -> anyhow::Result<Exit> {
     let plan = Plan {
         jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
         seed: args.seed.unwrap_or_else(new_seed),
-        report_dir: fresh_report_dir(&args, &workspace)?,
+        report_dir: fresh_report_dir(&args, workspace)?,
         args,
-        root: workspace.root,
+        root: workspace.root.clone(),
         without_musl: None,
         sut: Sut::of_cluster(),
         mutants: None,
@@ -165,8 +215,8 @@ fn against_a_cluster(args: RunArgs, workspace: Workspace) -> anyhow::Result<Exit
 
 /// System under test: given, or built with or without defects.
 fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
-    if let Some(dir) = &args.sut {
-        return sut::inspect_all(dir);
+    if let Some(path) = &args.sut {
+        return sut::read(path, workspace);
     }
     if args.mutant.is_some() {
         return sut::inspect_all(&sut::build_mutants(workspace)?);
@@ -186,22 +236,6 @@ fn new_seed() -> u32 {
     (now.subsec_nanos() ^ std::process::id().rotate_left(7)) & 0xffff
 }
 
-/// The report's directory without what an earlier run left there. Only what a run writes is removed.
 fn fresh_report_dir(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    let dir = args.report_dir.clone().unwrap_or_else(|| workspace.root.join("target/lab/last"));
-    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for name in ["report.json", "junit.xml", "truth.json", "mutants.json", "evidence"] {
-        remove(&dir.join(name))?;
-    }
-    Ok(dir.canonicalize()?)
-}
-
-fn remove(path: &Path) -> anyhow::Result<()> {
-    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    report::fresh(&args.report_dir.clone().unwrap_or_else(|| workspace.lab.join("last")))
 }

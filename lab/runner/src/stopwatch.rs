@@ -1,57 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Elapsed time on a busy machine: a bound is about the system under test, so waiting for a core and CPU steal are allowed for.
+//! Bounds on time: what the process under test took, but for what it waited for a core itself. What anything else on the machine waited
+//! excuses nothing.
 
-use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use cluster::CniAnswer;
 
 use crate::stop::{Step, Stop};
 
-/// Elapsed time.
-#[derive(Debug)]
-pub struct Stopwatch {
-    started: Instant,
-    lost: Duration,
+/// Time that processes under test took, one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// From start to end.
+    pub took: Duration,
+    /// Part of that without a core.
+    pub waited: Duration,
 }
 
-impl Stopwatch {
+impl Spent {
+    /// Time of these runs.
     #[must_use]
-    pub fn start() -> Self {
-        Self { started: Instant::now(), lost: lost() }
+    pub fn of<'a>(answers: impl IntoIterator<Item = &'a CniAnswer>) -> Self {
+        answers.into_iter().fold(Self::default(), |sum, answer| Self {
+            took: sum.took + answer.took,
+            waited: sum.waited + answer.waited,
+        })
     }
 
-    /// Checks that no more than `limit` has passed, plus CPU contention and steal in between, for as much again at most.
+    /// Checks that no more than `limit` was spent.
     ///
     /// # Errors
     /// The limit is exceeded.
-    pub fn within(&self, limit: Duration) -> Step {
-        let took = self.started.elapsed();
-        let lost = lost().saturating_sub(self.lost).min(limit);
-        if took <= limit + lost {
+    pub fn within(self, limit: Duration) -> Step {
+        let Self { took, waited } = self;
+        if took.saturating_sub(waited) <= limit {
             return Ok(());
         }
-        Err(Stop::wrong(format!("it took {took:.1?}, more than {limit:?} and {lost:.1?} without a core")))
+        Err(Stop::wrong(format!(
+            "it took {took:.3?}, {waited:.3?} of that without a core: more than {limit:?}"
+        )))
     }
-}
-
-/// Since the machine was started: how long something waited for a core, and how long each core was another machine's. Zero where the
-/// kernel does not tell.
-fn lost() -> Duration {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    waited(&read("/proc/pressure/cpu")) + stolen(&read("/proc/stat"))
-}
-
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=33582189180`, in microseconds (Documentation/accounting/psi.rst).
-fn waited(pressure: &str) -> Duration {
-    let some = pressure.lines().find(|line| line.starts_with("some "));
-    let total = some.and_then(|line| line.rsplit_once("total=")?.1.parse().ok());
-    Duration::from_micros(total.unwrap_or_default())
-}
-
-/// The eighth number behind `cpu`, in hundredths of a second of all cores together (proc_stat(5)).
-fn stolen(stat: &str) -> Duration {
-    let cores = stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1).max(1);
-    let ticks = stat.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
-    Duration::from_millis(ticks.unwrap_or(0_u64) * 10) / u32::try_from(cores).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -59,22 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells_is_read() {
-        let pressure = "some avg10=0.00 avg60=14.90 avg300=36.77 total=2500000\nfull avg10=0.00 total=7\n";
-        assert_eq!((waited(pressure), waited("")), (Duration::from_millis(2500), Duration::ZERO));
-        let stat =
-            "cpu  1 2 3 4 5 6 7 300 0 0\ncpu0 1 2 3 4 5 6 7 100 0 0\ncpu1 1 2 3 4 5 6 7 200 0 0\nintr 9\n";
-        assert_eq!((stolen(stat), stolen("")), (Duration::from_millis(1500), Duration::ZERO));
-    }
-
-    #[test]
-    fn what_the_machine_lost_excuses_no_more_than_the_limit_once_more() {
+    fn only_what_the_process_itself_waited_is_excused() {
         let limit = Duration::from_secs(3);
-        let watch = |ago: u64| Stopwatch {
-            started: Instant::now().checked_sub(Duration::from_secs(ago)).unwrap(),
-            lost: Duration::ZERO,
-        };
-        assert!(watch(2).within(limit).is_ok());
-        assert!(watch(7).within(limit).is_err(), "whatever the machine has lost since its start");
+        let spent =
+            |took, waited| Spent { took: Duration::from_secs(took), waited: Duration::from_secs(waited) };
+        assert!(spent(3, 0).within(limit).is_ok());
+        assert!(spent(9, 6).within(limit).is_ok());
+        let late = spent(9, 5).within(limit).unwrap_err().to_string();
+        assert!(late.contains("9.000s") && late.contains("5.000s"), "{late}");
     }
 }

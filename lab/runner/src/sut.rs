@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The system under test: built from this workspace, or taken from a directory; then looked at.
+//! The system under test: built from this workspace, or taken from a directory or from where a description says; then looked at.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,6 +13,7 @@ use crate::elf::{Linkage, linkage};
 use crate::locate::Workspace;
 use crate::mutants::copy;
 use crate::plan::{Binary, Sut};
+use crate::product::{self, Description, Product, ROLES};
 
 /// This package. Builds of the lab's parts select it, too, so that they share what it depends on: which features a dependency
 /// has, and so whether it is built again, follows from all packages that are selected.
@@ -44,10 +45,9 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     })?;
     let built = workspace.target.join(&target.triple);
     let release = STARTED_OFTEN.map(|name| built.join("release").join(name));
-    collect(
-        release.into_iter().chain([built.join("debug").join(AGENT)]),
-        workspace.target.join("lab/production"),
-    )
+    let built = release.into_iter().chain([built.join("debug").join(AGENT)]);
+    let named = built.map(|path| (path.file_name().unwrap_or_default().to_owned(), path));
+    collect(named, workspace.target.join("lab/production"))
 }
 
 /// Builds the binaries that ship, and inspects them.
@@ -79,11 +79,11 @@ pub fn build_mutants(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     Ok(output.join(host_triple()?).join("debug"))
 }
 
-/// Copies binaries into a directory of their own, as the next build replaces what cargo wrote. Whoever runs the former copy keeps it.
-fn collect(binaries: impl Iterator<Item = PathBuf>, into: PathBuf) -> anyhow::Result<PathBuf> {
+/// Copies binaries into a directory of their own, by these names, as the next build replaces what cargo wrote. Whoever runs the former copy keeps it.
+fn collect(binaries: impl Iterator<Item = (OsString, PathBuf)>, into: PathBuf) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(&into).with_context(|| format!("cannot make {}", into.display()))?;
-    for from in binaries {
-        let to = into.join(from.file_name().unwrap_or_default());
+    for (name, from) in binaries {
+        let to = into.join(name);
         let fresh = to.with_extension("new");
         std::fs::copy(&from, &fresh)
             .and_then(|_| std::fs::rename(&fresh, &to))
@@ -122,13 +122,54 @@ pub fn build_workload(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     Ok(workspace.target.join(host_triple()?).join("debug/workload"))
 }
 
+/// System under test that `--sut` names: a description, or a directory.
+///
+/// # Errors
+/// A description cannot be read, or a directory has no plugin.
+pub fn read(path: &Path, workspace: &Workspace) -> anyhow::Result<Sut> {
+    if path.is_dir() {
+        inspect_all(path)
+    } else {
+        described(product::read(path)?, &workspace.target.join("lab/products"))
+    }
+}
+
 /// Reads the binaries of a directory: the plugin, and those others that are there.
+///
+/// # Errors
+/// One of them is no binary, or there is no plugin.
 pub fn inspect_all(dir: &Path) -> anyhow::Result<Sut> {
     let plugin = inspect(&dir.join(PLUGIN))?;
     let there = OPTIONAL.into_iter().map(|name| dir.join(name)).filter(|path| path.exists());
     let others = there.map(|path| inspect(&path)).collect::<anyhow::Result<Vec<_>>>()?;
     let dir = plugin.path.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Sut { dir, binaries: std::iter::once(plugin).chain(others).collect() })
+    let binaries: Vec<_> = std::iter::once(plugin).chain(others).collect();
+    let found: Vec<_> = binaries.iter().map(|binary| binary.name.as_str()).collect();
+    let product = Product::of_directory(&dir, &found);
+    Ok(Sut { dir, binaries, product })
+}
+
+/// Gathers the binaries of a description by the names of their roles. One that is not there, or is none, is the product's failure.
+fn described(description: Description, into: &Path) -> anyhow::Result<Sut> {
+    let Description { mut product, binaries } = description;
+    let dir = into.join(&product.name);
+    let mut found = Vec::new();
+    for (role, path) in binaries {
+        match inspect(&path) {
+            Ok(_) => found.push((role.into(), path)),
+            Err(error) => drop(
+                product.missing.insert(role.to_owned(), format!("{} claims {role}: {error:#}", product.name)),
+            ),
+        }
+    }
+    // What a former description claimed is no longer there.
+    for role in ROLES {
+        let _ = std::fs::remove_file(dir.join(role));
+    }
+    let dir = collect(found.into_iter(), dir)?.canonicalize()?;
+    let there = ROLES.into_iter().map(|role| dir.join(role)).filter(|path| path.exists());
+    let binaries = there.map(|path| inspect(&path)).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(Sut { dir, binaries, product })
 }
 
 /// Inspects a binary, and asks it for its version.

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Cluster, Fault, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile};
+use cluster::{
+    AgentStandIn, Chaos, Cluster, Fault, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile,
+};
+pub use kubelet::leftovers::Leftovers;
 use kubelet::options::Leaving;
 pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
@@ -22,6 +25,7 @@ use serde_json::{Value, json};
 pub use standing::Standing;
 
 use crate::binaries::MUTANT;
+use crate::names;
 use crate::plan::Plan;
 
 /// Name of the tier of embedded parts.
@@ -128,8 +132,8 @@ pub struct NodePlan {
     pub conf_is_lost: bool,
     /// `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
-    /// Probes begin when a kubelet's would.
-    pub probes_in_time: bool,
+    /// Probes take their real time.
+    pub probes_in_real_time: bool,
     /// Number of nodes, if there is more than one. Steps that speak of the node mean the first.
     pub count: Option<usize>,
     /// A host outside of the cluster answers.
@@ -165,7 +169,7 @@ impl NodePlan {
 /// Directory of a scenario's cluster.
 #[must_use]
 pub fn directory(id: &str) -> PathBuf {
-    Path::new(ROOT).join(id.replace(['/', ':', ' '], "-"))
+    Path::new(ROOT).join(names::directory(id))
 }
 
 /// The cluster of a scenario.
@@ -270,6 +274,7 @@ impl Tier {
         }
         let directory = directory(id);
         let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
+        options.chaos = plan.args.chaos.map(|seed| Chaos::new(seed, id)).unwrap_or_default();
         options.deadlines.exchange = EXCHANGE;
         options.agent = node.agent;
         options.plugin_env.clone_from(&node.plugin_env);
@@ -286,7 +291,9 @@ impl Tier {
         }
         options.conf_is_lost = node.conf_is_lost;
         options.run_is_shared = !node.run_is_private;
-        options.probes_in_time = node.probes_in_time;
+        if node.probes_in_real_time {
+            options.probe_second = Duration::from_secs(1);
+        }
         options.outside = node.outside;
         options.leaving = if node.pods_are_routed { Leaving::Routed } else { Leaving::Masqueraded };
         options.rp_filter = node.rp_filter.unwrap_or(0);
@@ -328,7 +335,12 @@ impl Tier {
             Some(wanted) => self.node_named(&wanted)?,
             None => self.node()?,
         };
-        node.pod_started(namespace, name, POD_START * self.patience()).await
+        match node.pod_started(namespace, name, POD_START * self.patience()).await? {
+            PodStart::LabFailed { why } => {
+                Err(LabError::Harness { what: format!("start pod {namespace}/{name}"), why })
+            }
+            ended => Ok(ended),
+        }
     }
 
     fn node_named(&self, name: &str) -> Result<&dyn Node, LabError> {
@@ -347,11 +359,11 @@ impl Tier {
         self.apply(object).await.map(drop)
     }
 
-    /// Ends everything that runs and removes every file. Returns what the runtime could not take down.
-    pub async fn end(self) -> Result<Vec<String>, LabError> {
+    /// Ends everything that runs and removes every file. Returns what was not undone.
+    pub async fn end(self) -> Result<Leftovers, LabError> {
         match self.0 {
             Parts::Embedded(cluster) => Ok(cluster.stop().await?),
-            Parts::Remote(cluster) => cluster.end().await.map(|()| Vec::new()),
+            Parts::Remote(cluster) => cluster.end().await.map(|()| Leftovers::default()),
         }
     }
 }

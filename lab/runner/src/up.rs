@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
+use crate::carried::needs_source;
 use crate::cli::{Format, UpArgs};
 use crate::exit::Exit;
 use crate::locate::Workspace;
@@ -24,20 +25,23 @@ use crate::{board, net, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
 pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
-    let workspace = Workspace::find()?;
+    let mut workspace = Workspace::find()?;
     let sut = match &args.sut {
-        Some(dir) => match sut::inspect_all(dir) {
+        Some(path) => match sut::read(path, &workspace) {
             Ok(sut) => sut,
             Err(error) => {
                 eprintln!("cnilab: --sut: {error:#}");
                 return Ok(Exit::Usage);
             }
         },
+        None if workspace.carried.is_some() => return Ok(needs_source("up")),
         None => sut::build_static(&workspace)?,
     };
-    let workload = sut::build_workload(&workspace)?;
-    let kubeconfig =
-        args.kubeconfig.clone().unwrap_or_else(|| workspace.root.join("target/lab/up/kubeconfig"));
+    let workload = match workspace.carried.take() {
+        Some(_) => PathBuf::new(),
+        None => sut::build_workload(&workspace)?,
+    };
+    let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| workspace.lab.join("up/kubeconfig"));
     let kubeconfig = std::path::absolute(kubeconfig)?;
     sandbox::require_visible([&sut.dir, &workload, &kubeconfig])?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))

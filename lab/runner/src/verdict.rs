@@ -2,12 +2,12 @@
 //! Verdicts on scenarios and runs.
 
 use cucumber::gherkin;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
 
 /// Verdict on a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The behaviour holds.
@@ -53,7 +53,7 @@ impl Verdict {
 }
 
 /// The kind of step that stopped a scenario. `And` and `But` are of the kind that they follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// The situation.
@@ -84,10 +84,21 @@ impl From<gherkin::StepType> for StepKind {
     }
 }
 
+/// Duration of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepTime {
+    /// Its text, with the keyword.
+    pub step: String,
+    /// Wall-clock time; of concurrent scenarios each counts the waiting for the others.
+    pub seconds: f64,
+}
+
 /// A selected scenario with its verdict.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
-    /// `redirection/outbound:12`: stable as long as the line is.
+    /// `redirection/outbound/tcp-through-proxy[ipv6]`: see [`crate::names`].
     pub id: String,
     /// Group: the feature's directory.
     pub group: String,
@@ -114,19 +125,23 @@ pub struct Record {
     pub step_kind: Option<StepKind>,
     /// Duration.
     pub seconds: f64,
+    /// Steps that ran, those of the background first, each with its duration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepTime>,
     /// Notes for the report, passed or not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Back ends that the plugin used, each with its reason, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub back_ends: Vec<String>,
     /// Files with evidence, relative to the report's directory.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
 }
 
 /// Numbers of scenarios by verdict.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Totals {
     pub selected: usize,
     pub pass: usize,
@@ -178,7 +193,7 @@ impl Totals {
             Exit::Failed
         } else if self.inconclusive > 0 {
             Exit::Inconclusive
-        } else if self.inapplicable - excused.min(self.inapplicable) + self.skipped > 0
+        } else if self.inapplicable - excused.min(self.inapplicable) + self.unsupported + self.skipped > 0
             || self.pass == 0 && self.inapplicable > 0
         {
             Exit::Partial
@@ -206,7 +221,9 @@ mod tests {
     #[test]
     fn the_worst_verdict_decides_the_exit_code() {
         use Verdict::{Fail, Inapplicable, Inconclusive, Pass, Skipped, Unsupported};
-        assert_eq!(exit(&[Pass, Unsupported]), Exit::Ok);
+        assert_eq!(exit(&[Pass, Unsupported]), Exit::Partial, "what nobody claims did not run either");
+        assert_eq!(exit(&[Unsupported]), Exit::Partial);
+        assert_eq!(exit(&[Pass, Pass]), Exit::Ok);
         assert_eq!(exit(&[Pass, Inapplicable]), Exit::Partial);
         assert_eq!(exit(&[Pass, Skipped]), Exit::Partial);
         assert_eq!(exit(&[Pass, Inapplicable, Inconclusive]), Exit::Inconclusive);

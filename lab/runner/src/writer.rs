@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::SystemTime;
 
 use cucumber::event::{Cucumber, Feature, Hook, RetryableScenario, Scenario, Step, StepError};
 use cucumber::{Event, cli, gherkin, parser, writer};
@@ -14,12 +14,37 @@ use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
 use crate::steps::world::LabWorld;
 use crate::stop::Stop;
-use crate::verdict::{Record, Verdict};
+use crate::verdict::{Record, StepTime, Verdict};
 
 /// A scenario that has begun.
 struct Running {
-    since: Instant,
+    since: SystemTime,
+    /// Start of the step that runs.
+    step_since: SystemTime,
     record: Record,
+}
+
+impl Running {
+    /// Handles the event of a step: its duration, and the verdict if it ends the scenario.
+    fn step(&mut self, step: &gherkin::Step, event: Step<LabWorld>, at: SystemTime) {
+        let text = || format!("{} {}", step.keyword.trim(), step.value);
+        if matches!(event, Step::Started) {
+            self.step_since = at;
+            return;
+        }
+        self.record.steps.push(StepTime { step: text(), seconds: seconds(self.step_since, at) });
+        if let Some((verdict, reason)) = stopped(event) {
+            self.record.verdict = verdict;
+            self.record.reason = Some(reason);
+            self.record.step = Some(text());
+            self.record.step_kind = Some(step.ty.into());
+        }
+    }
+}
+
+/// Time between two events, in seconds. A clock that was set back in between gives 0.
+fn seconds(since: SystemTime, until: SystemTime) -> f64 {
+    until.duration_since(since).unwrap_or_default().as_secs_f64()
 }
 
 pub struct Writer {
@@ -46,21 +71,18 @@ impl Writer {
         &mut self,
         feature: &gherkin::Feature,
         scenario: &gherkin::Scenario,
-        event: Scenario<LabWorld>,
+        (event, at): (Scenario<LabWorld>, SystemTime),
     ) {
         let Some(entry) = self.catalogue.find(feature, scenario) else { return };
         let id = &entry.id;
         match event {
             Scenario::Started => {
                 let record = entry.record(Verdict::Pass, None);
-                self.running.insert(id.clone(), Running { since: Instant::now(), record });
+                self.running.insert(id.clone(), Running { since: at, step_since: at, record });
             }
             Scenario::Background(step, event) | Scenario::Step(step, event) => {
-                if let (Some((verdict, reason)), Some(running)) = (stopped(event), self.running.get_mut(id)) {
-                    running.record.verdict = verdict;
-                    running.record.reason = Some(reason);
-                    running.record.step = Some(format!("{} {}", step.keyword.trim(), step.value));
-                    running.record.step_kind = Some(step.ty.into());
+                if let Some(running) = self.running.get_mut(id) {
+                    running.step(&step, event, at);
                 }
             }
             Scenario::Hook(which, Hook::Failed(_, info)) => {
@@ -71,7 +93,7 @@ impl Writer {
             }
             Scenario::Finished => {
                 if let Some(mut running) = self.running.remove(id) {
-                    running.record.seconds = running.since.elapsed().as_secs_f64();
+                    running.record.seconds = seconds(running.since, at);
                     self.enter(running.record);
                 }
             }
@@ -85,7 +107,7 @@ fn stopped(event: Step<LabWorld>) -> Option<(Verdict, String)> {
     match event {
         Step::Started | Step::Passed(..) => None,
         Step::Skipped | Step::Failed(.., StepError::NotFound) => {
-            Some((Verdict::Fail, "no step of this lab matches this line".to_owned()))
+            Some((Verdict::Inconclusive, "no step of this lab matches this line".to_owned()))
         }
         Step::Failed(.., StepError::AmbiguousMatch(error)) => {
             Some((Verdict::Inconclusive, format!("several steps match this line: {error}")))
@@ -105,12 +127,13 @@ impl cucumber::Writer<LabWorld> for Writer {
     type Cli = cli::Empty;
 
     async fn handle_event(&mut self, event: parser::Result<Event<Cucumber<LabWorld>>>, _cli: &Self::Cli) {
-        // The catalogue has parsed all features before, so an error of the parser cannot occur here.
-        let Ok(event) = event else { return };
+        // The catalogue has parsed all features before, so an error of the parser cannot occur here. Times are those of the events: a step
+        // that blocks the executor delays their handling.
+        let Ok(Event { value: event, at, .. }) = event else { return };
         if let Cucumber::Feature(feature, Feature::Scenario(scenario, RetryableScenario { event, .. })) =
-            event.into_inner()
+            event
         {
-            self.scenario(&feature, &scenario, event);
+            self.scenario(&feature, &scenario, (event, at));
         }
     }
 }

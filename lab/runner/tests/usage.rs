@@ -23,8 +23,12 @@ fn a_wrong_command_line_is_usage() {
         &["run", "--seed", "xyz"],
         &["run", "--jobs", "0"],
         &["run", "--tags", "@a and"],
-        &["run", "--only", "redirection/outbound"],
+        &["run", "--only", "redirection/outboun"],
         &["run", "--feature", "nowhere"],
+        &["run", "--shard", "3/2"],
+        &["run", "--rerun", "/nonexistent"],
+        &["merge"],
+        &["merge", "/nonexistent"],
         &["run", "--tags", "@nobody-has-this"],
         &["run", "--sut", "/nonexistent"],
         &["run", "--mutant", "nobody-plants-this"],
@@ -32,6 +36,22 @@ fn a_wrong_command_line_is_usage() {
         &["run", "--mutant", "all", "--sut", "/opt/cni/bin"],
     ] {
         assert_eq!(code(args), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_description_that_says_what_nobody_understands_is_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("product.yaml");
+    std::fs::write(&file, "name: example\nversion: 1\ndeployment: helm\ncapabilities: [istio-cni, speed]\n")
+        .unwrap();
+    let run = cnilab(&["run", "--sut", &file.display().to_string()]);
+    assert_eq!(run.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    for part in
+        [r#"deployment: "helm": no such field"#, r#"capabilities: "speed": not one of"#, "deployed: null"]
+    {
+        assert!(told.contains(part), "{part} is not in {told}");
     }
 }
 
@@ -70,6 +90,15 @@ fn every_scenario_names_a_defect_that_it_must_catch() {
     assert!(scenarios.peek().is_some(), "{list}");
     let forgotten: Vec<_> = scenarios.filter(|line| !line.contains("  catches ")).collect();
     assert!(forgotten.is_empty(), "{forgotten:?}");
+}
+
+#[test]
+fn shells_complete_its_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = cnilab(&["completion", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output).contains("report-dir"), "{shell}");
+    }
 }
 
 #[test]

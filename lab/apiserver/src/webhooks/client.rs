@@ -191,7 +191,7 @@ async fn exchange(
     let mut answered = std::pin::pin!(answered);
     tokio::select! {
         answered = &mut answered => answered,
-        // What it sent before it ended is read all the same.
+        // Its last bytes are read all the same.
         _ended = connection => answered.await,
     }
 }

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cluster::{ChainFailure, CniAnswer, CniCall, Entering, Files, Kernel};
+use cluster::{Actor, ChainFailure, Chaos, CniAnswer, CniCall, Entering, Files, Kernel};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
+use crate::contention;
 use crate::error::Error;
-use crate::process::Program;
+use crate::pace;
+use crate::process::{FAKE_KERNEL, Program};
 use crate::rootfs::Mount;
 
 /// Executor of plugins.
@@ -27,6 +29,7 @@ pub struct Caller {
     pub kernel: Kernel,
     /// Bind mounts for plugins.
     pub shown: Vec<Mount>,
+    pub chaos: Chaos,
     /// Deadline of a plugin; the kubelet's with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
 }
@@ -57,6 +60,7 @@ impl Caller {
         program.mounts.clone_from(&self.shown);
         program.env = call.env.clone();
         program.env.extend(self.extra_env.clone());
+        pace::late(&self.chaos, Actor::Process).await;
         let started = Instant::now();
         let mut child = program.spawn(&self.netns).await?;
         let stdin = child.stdin.take();
@@ -67,7 +71,7 @@ impl Caller {
                     let _ = stdin.write_all(&call.stdin).await;
                 }
             };
-            tokio::join!(write, child.wait_with_output()).1
+            tokio::join!(write, contention::wait_with_output(child)).1
         };
         let Ok(output) = tokio::time::timeout(self.deadline, exchange).await else {
             let took = started.elapsed();
@@ -76,14 +80,16 @@ impl Caller {
                 stdout: String::new(),
                 stderr: "killed: too slow".to_owned(),
                 took,
+                waited: Duration::ZERO,
             });
         };
-        let output = output.map_err(Error::system("wait for a plugin"))?;
+        let (output, waited) = output.map_err(Error::system("wait for a plugin"))?;
         Ok(CniAnswer {
             exit: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             took: started.elapsed(),
+            waited,
         })
     }
 }
@@ -95,7 +101,7 @@ fn is_another(kernel: &Kernel) -> bool {
 
 /// The arguments with which the workload binary runs a plugin on another kernel.
 fn fake_kernel(kernel: &Kernel, plugin: &Path) -> Vec<String> {
-    let mut arguments = vec!["fake-kernel".to_owned()];
+    let mut arguments = vec![FAKE_KERNEL.to_owned()];
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     for lack in &kernel.without {
         option("--without", lack.name().to_owned());
@@ -164,6 +170,7 @@ mod tests {
             stdout: stdout.to_owned(),
             stderr: "e".to_owned(),
             took: Duration::ZERO,
+            waited: Duration::ZERO,
         };
         failure(&call, &answer)
     }

@@ -139,7 +139,7 @@ impl Chain {
         plugins.iter().filter_map(|plugin| plugin["type"].as_str().map(str::to_owned)).collect()
     }
 
-    /// What the runtime says of its network (`NetworkReady`); the inner error is the message where it is not ready.
+    /// The runtime's answer about its network (`NetworkReady`); the inner error is the message where it is not ready.
     ///
     /// # Errors
     /// The harness failed.
@@ -156,7 +156,7 @@ impl Chain {
         }
     }
 
-    /// What the runtime calls when it starts beside these sandboxes. What fails is in the record: a runtime only logs it.
+    /// Calls that the runtime makes when it starts beside these sandboxes. Failures are in the record: a runtime only logs it.
     ///
     /// # Errors
     /// The harness failed.
@@ -391,7 +391,7 @@ fn only_lab(called: Result<(), ChainError>) -> Result<(), Error> {
     }
 }
 
-/// What a runtime makes of a failed DEL.
+/// Consequence of a failed DEL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// It is reported, and DEL is called again.

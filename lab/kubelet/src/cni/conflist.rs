@@ -59,7 +59,7 @@ pub struct Found {
     pub list: List,
 }
 
-/// How a runtime looks for its network.
+/// A runtime's search for its network.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
     pub unusable: Unusable,

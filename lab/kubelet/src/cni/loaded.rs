@@ -31,7 +31,7 @@ enum Change {
     Gone,
 }
 
-/// What changed.
+/// Subject of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     /// The file whose configuration is loaded.
@@ -154,7 +154,7 @@ impl Loaded {
         }
     }
 
-    /// What a runtime without a watch does, whether it never has one or lost it with the directory.
+    /// Behaviour of a runtime without a watch, whether it never has one or lost it with the directory.
     fn look(&self, state: &mut State) {
         let due = state.looked.elapsed() >= EVERY;
         match self.profile.rereads {

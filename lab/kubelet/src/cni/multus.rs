@@ -102,7 +102,13 @@ impl Chain {
                 (_, sandbox) => self.to_first(command, conf, sandbox).await.map(|()| Value::Null)?,
             };
             let stdout = if result.is_null() { String::new() } else { result.to_string() };
-            Ok(CniAnswer { exit: Some(0), stdout, stderr: String::new(), took: Duration::ZERO })
+            Ok(CniAnswer {
+                exit: Some(0),
+                stdout,
+                stderr: String::new(),
+                took: Duration::ZERO,
+                waited: Duration::ZERO,
+            })
         })
     }
 

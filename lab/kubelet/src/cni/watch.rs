@@ -23,7 +23,7 @@ static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 #[derive(Debug)]
 struct Shared {
     events: Inotify,
-    /// What has happened in each watched directory since its owner asked.
+    /// Events of each watched directory since its owner asked.
     queues: BTreeMap<WatchDescriptor, Vec<Event>>,
 }
 
@@ -61,7 +61,7 @@ impl Watch {
         Ok(Self(watch))
     }
 
-    /// What has happened since the last time.
+    /// Events since the last time.
     pub fn take(&self) -> Vec<Event> {
         let mut shared = shared();
         let Some(Shared { events, queues }) = &mut *shared else { return Vec::new() };

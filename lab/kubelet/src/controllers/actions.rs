@@ -82,15 +82,18 @@ pub(crate) async fn list(client: &kube::Client, of: &str) -> Result<Vec<Value>, 
     Ok(all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
 }
 
+/// API of a kind's objects in a namespace, which is empty for those without one.
+pub(crate) fn api_of(client: &kube::Client, of: &str, namespace: &str) -> Result<Api<DynamicObject>, Error> {
+    let resource = resource(kind(of)?);
+    Ok(match namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    })
+}
+
 /// Executes an action.
 pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Error> {
-    let api = |of: &str, namespace: &str| -> Result<Api<DynamicObject>, Error> {
-        let resource = resource(kind(of)?);
-        Ok(match namespace {
-            "" => Api::all_with(client.clone(), &resource),
-            namespace => Api::namespaced_with(client.clone(), namespace, &resource),
-        })
-    };
+    let api = |of: &str, namespace: &str| api_of(client, of, namespace);
     match action {
         Action::Create(of, mut object) => {
             let served = kind(of)?;

@@ -12,7 +12,7 @@ use crate::report::Header;
 use crate::verdict::{Record, StepKind, Totals, Verdict};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 3;
+const SCHEMA: u32 = 4;
 
 /// True if a scenario failed where it may catch a defect: at an expectation, and at the one that the catalogue names.
 fn is_asked(played: &Record, named: Option<&str>) -> bool {
@@ -72,6 +72,8 @@ impl Catch {
 pub struct Trial {
     pub id: String,
     pub name: String,
+    /// File and line of the scenario.
+    pub place: String,
     /// Result.
     pub catch: Catch,
     /// Step that failed.
@@ -151,6 +153,7 @@ fn trial(played: &Record, records: &[Record], named: Option<&str>) -> Option<Tri
     Some(Trial {
         id: control.id.clone(),
         name: played.name.clone(),
+        place: format!("{}:{}", played.file, played.line),
         catch,
         step: told.step.clone(),
         step_kind: told.step_kind,
@@ -245,6 +248,7 @@ mod tests {
             step: None,
             step_kind: None,
             seconds: 0.0,
+            steps: Vec::new(),
             notes: Vec::new(),
             back_ends: Vec::new(),
             evidence: Vec::new(),

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::names;
+
 use super::outcome::{Catch, Fate, MutantReport, Outcome};
 
 /// The table, and its summary line.
@@ -36,19 +38,19 @@ pub fn render(report: &MutantReport) -> String {
 
 fn row(text: &mut String, outcome: &Outcome, width: usize) {
     let caught = || outcome.scenarios.iter().filter(|trial| trial.catch == Catch::Caught);
-    let feature = |id: &str| id.rsplit_once(':').map_or(id, |(feature, _)| feature).to_owned();
-    let by: BTreeSet<String> = caught().map(|trial| feature(&trial.id)).collect();
+    let by: BTreeSet<&str> = caught().map(|trial| names::feature(&trial.id)).collect();
     let mark = if outcome.fate == Fate::Caught { ' ' } else { '✗' };
     let scenarios = format!("{}/{}", caught().count(), outcome.scenarios.len());
     let by = by.into_iter().collect::<Vec<_>>().join(", ");
     let line = format!("{mark} {:width$}  {scenarios:>9}  {:12}  {by}", outcome.mutant, word(outcome.fate));
     let _ = writeln!(text, "{}", line.trim_end());
     for trial in outcome.scenarios.iter().filter(|trial| trial.catch != Catch::Caught) {
-        let _ = writeln!(text, "    {} {}: {}", trial.id, trial.name, trial.catch.word());
+        let _ = writeln!(text, "    {} ({}): {}", trial.id, trial.place, trial.catch.word());
         for line in [&trial.step, &trial.reason].into_iter().flatten() {
             let _ = writeln!(text, "      {}", line.replace('\n', "\n      "));
         }
-        let _ = writeln!(text, "      again: cargo lab run --mutant {} --only {}", outcome.mutant, trial.id);
+        let id = names::quoted(&trial.id);
+        let _ = writeln!(text, "      again: cargo lab run --mutant {} --only {id}", outcome.mutant);
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use nix::sched::CloneFlags;
 use nix::unistd::{Gid, Pid, Uid};
 
-use crate::locate::SELF;
+use crate::carried::SELF;
 
 /// A range of `/etc/subuid` or `/etc/subgid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,23 @@ pub async fn eventually<T>(
     }
 }
 
+/// Looks for as long as `window`, whenever the cluster tells that something has happened: what does not hold once is the reason. The tier's patience
+/// stretches the window, too.
+pub async fn throughout(
+    world: &mut LabWorld,
+    window: Duration,
+    mut holds: impl AsyncFnMut(&mut LabWorld) -> Step,
+) -> Step {
+    let tier = world.cluster().await?;
+    let (since, window) = (Instant::now(), window * tier.patience());
+    let mut news = tier.news().await?;
+    while since.elapsed() < window {
+        holds(world).await?;
+        let _told = tokio::time::timeout(LOOK_EVERY, news.next()).await;
+    }
+    holds(world).await
+}
+
 /// A node with nothing but its own network at first.
 #[given("a node without the plugin")]
 pub fn bare(world: &mut LabWorld) -> Step {
@@ -260,17 +277,27 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     if left.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {left:?}"))) }
 }
 
+/// Allows lines of level `error` with this text, of it or of a taint controller. Any other fails the scenario at its end, unless a step waits
+/// for it.
+#[given(regex = r#"^its log may have the error "(.+)"$"#)]
+fn may_say(world: &mut LabWorld, fragment: String) {
+    world.errors.push(fragment);
+}
+
 /// Waits for a line of its log.
 #[then(regex = r#"^the node agent says "(.+)"$"#)]
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
+    world.errors.push(fragment.clone());
     let pod = agent(world).await?;
     let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
-    workload.said(CONTAINER, &fragment).await.map(drop).map_err(|error| Stop::wrong(error.to_string()))
+    workload.said(CONTAINER, &fragment).await?;
+    Ok(())
 }
 
 /// Waits for a probe's answer with this text.
 #[then(regex = r#"^the node agent is not ready: "(.*)"$"#)]
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
+    world.errors.push(fragment.clone());
     eventually(world, SOON, async |world| {
         let pod = agent(world).await?;
         let seen = world.cluster().await?.kubelet()?.unready(&pod).await?;
@@ -294,10 +321,7 @@ async fn killed(world: &mut LabWorld) -> Step {
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
     let tier = world.cluster().await?;
-    tier.kubelet()?
-        .comes_up(&pod, Duration::from_secs(seconds))
-        .await
-        .map_err(|error| Stop::wrong(error.to_string()))?;
+    tier.kubelet()?.comes_up(&pod, Duration::from_secs(seconds)).await?;
     // The result of its first start no longer counts.
     let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
     world.starts.insert(pod.name, PodStart::Running { addresses });

@@ -2,6 +2,7 @@
 //! Calls of the plugin that a feature puts together itself: commands, versions, malformed input, errors.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use cluster::CniCall;
 use cucumber::gherkin::Step as Line;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
+use crate::stopwatch::Spent;
 
 /// A call that steps compose.
 #[derive(Debug, Clone)]
@@ -167,7 +169,6 @@ fn says(world: &mut LabWorld, fragment: String) -> Step {
 }
 
 #[then(regex = r"^it took at most (\d+) ms$")]
-fn took(world: &mut LabWorld, limit: u128) -> Step {
-    let took = world.answer()?.took;
-    if took.as_millis() <= limit { Ok(()) } else { Err(Stop::wrong(format!("it took {took:?}"))) }
+fn took(world: &mut LabWorld, limit: u64) -> Step {
+    Spent::of([world.answer()?]).within(Duration::from_millis(limit))
 }

@@ -23,7 +23,7 @@ pub struct Files {
     pub paths: NodePaths,
 }
 
-/// What a file does not hold is a fault of the system under test, what the hand cannot do is none.
+/// A wrong file is a fault of the system under test, a failing hand is none.
 pub fn wrong(error: HandError) -> Stop {
     match error {
         HandError::Refused { .. } => Stop::wrong(error.to_string()),

@@ -102,6 +102,7 @@ async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         took: started.elapsed(),
+        waited: Duration::ZERO,
     });
     Ok(())
 }

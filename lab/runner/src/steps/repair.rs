@@ -13,8 +13,8 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::agent::eventually;
 use super::agent::objects::changes_pods;
+use super::agent::{eventually, throughout};
 use super::files::files;
 use super::observe::{MONITORING, fetch};
 use crate::steps::world::LabWorld;
@@ -201,6 +201,19 @@ async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
             Ok(())
         } else {
             Err(Stop::wrong(format!("its labels are {labels}")))
+        }
+    })
+    .await
+}
+
+/// With any value.
+#[then(regex = r#"^it does not get the label "([^"]+)" for (\d+) s$"#)]
+async fn unlabelled(world: &mut LabWorld, key: String, seconds: u64) -> Step {
+    throughout(world, Duration::from_secs(seconds), async |world| {
+        let pod = object(world).await?.unwrap_or_default();
+        match &pod["metadata"]["labels"][&key] {
+            Value::Null => Ok(()),
+            value => Err(Stop::wrong(format!("it has the label with the value {value}"))),
         }
     })
     .await

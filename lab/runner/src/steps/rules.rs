@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rules in a pod's namespace: ours compared with what is wanted, and others' before and after.
 
+use std::time::Duration;
+
 use cluster::network::Share;
 use cluster::{CniCall, Disturbance, LiveNetwork, LiveRule};
 use cucumber::{given, then, when};
 
+use super::agent::throughout;
 use super::damage::wanted;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -32,6 +35,12 @@ pub(super) async fn network(world: &mut LabWorld) -> Result<LiveNetwork, Stop> {
 async fn none(world: &mut LabWorld) -> Step {
     let texts: Vec<String> = network(world).await?.rules.iter().map(rule_text).collect();
     expect_eq("the list of its rules", &texts, &Vec::new())
+}
+
+/// For so long nobody writes any: whoever wanted to would have.
+#[then(regex = r"^for (\d+) s its namespace holds no rule$")]
+async fn stays_empty(world: &mut LabWorld, seconds: u64) -> Step {
+    throughout(world, Duration::from_secs(seconds), none).await
 }
 
 /// A rule with its place.
@@ -130,6 +139,11 @@ async fn untouched(world: &mut LabWorld) -> Step {
     expect_eq("the generation of its rules", &now.generation, &before.generation)?;
     let texts = |network| legacy(network).map(rule_text).collect::<Vec<_>>();
     expect_eq("the list of its legacy rules", &texts(&now), &texts(before))?;
+    if legacy(before).next().is_some() && legacy(before).all(|rule| rule.packets == 0) {
+        return Err(Stop::harness(
+            "no packet had met its legacy rules: nobody could tell new ones from old ones",
+        ));
+    }
     let pairs = legacy(&now).zip(legacy(before));
     let replaced: Vec<_> = pairs.filter(|(now, before)| now.packets < before.packets).collect();
     expect_eq("the list of legacy rules that were written again", &replaced, &Vec::new())

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
+use crate::names;
 use crate::steps::world::{Judged, Lab, LabWorld};
 use crate::stop::{Step, Stop};
 use crate::tier::directory;
@@ -128,7 +129,8 @@ fn covered(world: &mut LabWorld) -> Step {
 /// Findings with commands to reproduce them.
 fn repeatable(world: &LabWorld, found: &[String]) -> Result<Vec<String>, Stop> {
     let seed = world.lab()?.plan.seed_text();
-    let again = |text: &String| format!("{text}\n    again: cargo lab run --only {} --seed {seed}", world.id);
+    let id = names::quoted(&world.id);
+    let again = |text: &String| format!("{text}\n    again: cargo lab run --only {id} --seed {seed}");
     Ok(found.iter().map(again).collect())
 }
 

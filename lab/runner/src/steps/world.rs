@@ -7,7 +7,6 @@ use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
-use crate::tier::Session;
 use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use nix::fcntl::Flock;
@@ -31,7 +30,7 @@ use crate::steps::rules::ForeignRule;
 use crate::steps::taint::Taints;
 use crate::steps::traffic::captured::Captured;
 use crate::stop::{Step, Stop};
-use crate::tier::{NodePlan, Tier};
+use crate::tier::{Leftovers, NodePlan, Session, Tier};
 
 /// Shared by all scenarios of a run.
 #[derive(Debug)]
@@ -125,6 +124,10 @@ pub struct LabWorld {
     /// Traffic so far.
     pub traffic: Vec<Sent>,
     pub objects: Vec<Value>,
+    /// Texts of errors in logs that the feature expects.
+    pub errors: Vec<String>,
+    /// Texts of failures to take a pod's network down that the feature expects at its end.
+    pub left_networks: Vec<String>,
     /// Notes for the report.
     pub notes: Vec<String>,
 }
@@ -192,7 +195,7 @@ impl LabWorld {
         Ok(ended)
     }
 
-    /// Starts a pod that is only there to be talked to; if it does not run, the harness is at fault or its plugin is.
+    /// Starts a pod that is only there to be talked to; if it does not run, its plugin is at fault.
     pub async fn run_pod(&mut self, name: &str) -> Step {
         match self.start(name).await? {
             PodStart::Running { .. } => Ok(()),
@@ -206,15 +209,14 @@ impl LabWorld {
     }
 
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
-    pub async fn end(&mut self) -> Result<(), String> {
+    pub async fn end(&mut self) -> Result<Leftovers, String> {
         (self.watched, self.captured) = (None, None);
         for denial in std::mem::take(&mut self.agent.denials) {
             // A failure shows when the scenario's directories cannot be removed.
             let _ = denial.undo().await;
         }
-        let Some(cluster) = self.cluster.take() else { return Ok(()) };
+        let Some(cluster) = self.cluster.take() else { return Ok(Leftovers::default()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
-        self.notes.extend(cluster.end().await.map_err(|error| error.to_string())?);
-        Ok(())
+        cluster.end().await.map_err(|error| error.to_string())
     }
 }

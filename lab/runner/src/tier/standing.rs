@@ -19,8 +19,8 @@ const DIRECTORY: &str = "/run/cnilab/up";
 /// First backoff of a kubelet, as of a real one.
 const BACK_OFF: Duration = Duration::from_secs(10);
 
-/// Period of probes. A real default is ten seconds, and who waits at a terminal gains nothing by it.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// A second of the containers' probes: who waits at a terminal gains nothing by a real one.
+const PROBE_SECOND: Duration = Duration::from_millis(100);
 
 /// Images of the nodes, by the last part of their names: the lab's programs, the node agent, what an injected pod has.
 const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
@@ -55,7 +55,8 @@ impl Standing {
     /// A directory stays.
     pub async fn stop(self) -> anyhow::Result<Vec<String>> {
         self.served.stop().await;
-        self.cluster.stop().await.context("cannot end the cluster")
+        let left = self.cluster.stop().await.context("cannot end the cluster")?;
+        Ok([left.networks, left.faults].concat())
     }
 }
 
@@ -78,7 +79,6 @@ fn options(plan: &UpPlan) -> ClusterOptions {
     options.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
     options.back_off = Some(BACK_OFF);
     options.images = Images::Only(IMAGES.to_vec());
-    options.probes_in_time = true;
-    options.probe_every = PROBE_EVERY;
+    options.probe_second = PROBE_SECOND;
     options
 }

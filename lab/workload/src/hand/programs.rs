@@ -45,6 +45,7 @@ pub(crate) async fn run(run: Run) -> io::Result<CniAnswer> {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         took: started.elapsed(),
+        waited: Duration::ZERO,
     })
 }
 

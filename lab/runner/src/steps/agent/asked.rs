@@ -21,7 +21,11 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Last answer; `None` before the first request.
 pub type Answered = Option<String>;
 
-fn exchange(path: &Path, line: &str) -> io::Result<String> {
+fn exchange(path: &Path, line: &str) -> Result<String, Stop> {
+    talk(path, line).map_err(|error| Stop::wrong(error.to_string()))
+}
+
+fn talk(path: &Path, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(LIMIT))?;
     // A rejected client may be disconnected before it has sent anything.
@@ -38,14 +42,14 @@ fn exchange(path: &Path, line: &str) -> io::Result<String> {
 
 /// The kernel tells whom a connection is of by the thread that connects: this one takes on another user, keeps the right to open every
 /// file, and ends.
-fn as_user(user: u32, path: &Path, line: &str) -> io::Result<String> {
-    set_thread_res_uid(None, Uid::from_raw(user), None)?;
+fn as_user(user: u32, path: &Path, line: &str) -> Result<String, Stop> {
+    set_thread_res_uid(None, Uid::from_raw(user), None).map_err(Stop::harness)?;
     let sets = CapabilitySets {
         effective: CapabilitySet::DAC_OVERRIDE,
         permitted: CapabilitySet::DAC_OVERRIDE,
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, sets)?;
+    set_capabilities(None, sets).map_err(Stop::harness)?;
     exchange(path, line)
 }
 
@@ -64,13 +68,13 @@ async fn question(world: &mut LabWorld, step: &gherkin::Step) -> Result<String, 
 async fn ask(
     world: &mut LabWorld,
     step: &gherkin::Step,
-    how: impl FnOnce(&Path, &str) -> io::Result<String> + Send + 'static,
+    how: impl FnOnce(&Path, &str) -> Result<String, Stop> + Send + 'static,
 ) -> Step {
     let (path, line) = (socket(world).await?, question(world, step).await?);
     let asked = tokio::task::spawn_blocking(move || std::thread::spawn(move || how(&path, &line)).join());
     let answer = asked.await.map_err(Stop::harness)?;
     let answer = answer.map_err(|_| Stop::harness("the thread that asks panicked"))?;
-    world.agent.answered = Some(answer.map_err(|error| Stop::wrong(error.to_string()))?);
+    world.agent.answered = Some(answer?);
     Ok(())
 }
 

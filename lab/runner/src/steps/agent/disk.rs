@@ -78,8 +78,12 @@ async fn linked(world: &mut LabWorld, file: String, behind: String) -> Step {
     let directory = &node.paths.conf_dir;
     let target = directory.join(&behind);
     node.hand.make_directory(target.parent().unwrap_or(directory)).await?;
-    node.hand.rename(&directory.join(&file), &target).await?;
-    Ok(node.hand.link(&directory.join(file), Path::new(&behind)).await?)
+    let (path, link) = (directory.join(&file), directory.join(format!("{file}.link")));
+    let content = node.hand.read(&path).await?;
+    node.hand.write(&target, &content, Writing::Whole { mode: 0o644 }).await?;
+    // At no time is there no configuration: a runtime that looked then would unload it, and containerd never sees a link that is only made.
+    node.hand.link(&link, Path::new(&behind)).await?;
+    Ok(node.hand.rename(&link, &path).await?)
 }
 
 /// Dangling link.

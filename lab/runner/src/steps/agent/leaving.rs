@@ -195,16 +195,6 @@ async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// Removes what a reboot removes.
-#[when("the node's run directory is wiped")]
-async fn wiped(world: &mut LabWorld) -> Step {
-    let node = files(world).await?;
-    for entry in node.hand.list(&node.paths.run_dir).await? {
-        node.hand.remove(&node.paths.run_dir.join(entry.name)).await?;
-    }
-    Ok(())
-}
-
 /// Runs it to completion in a pod with the agent's mounts.
 #[when("install-cni --purge is run on the node")]
 async fn purge(world: &mut LabWorld) -> Step {

@@ -23,10 +23,10 @@ fn private_run(world: &mut LabWorld) {
     world.node.run_is_private = true;
 }
 
-/// Honours initial delays, and readiness after the startup probe; failures are events.
-#[given("the kubelet's probes begin in their time")]
-fn probes_in_time(world: &mut LabWorld) {
-    world.node.probes_in_time = true;
+/// Otherwise the probes of containers are forty times as fast.
+#[given("the kubelet's probes take their real time")]
+fn probes_in_real_time(world: &mut LabWorld) {
+    world.node.probes_in_real_time = true;
 }
 
 /// Of the kubelet, so far.

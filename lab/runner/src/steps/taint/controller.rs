@@ -19,7 +19,7 @@ use crate::stop::{Step, Stop, expect_eq};
 const NAME: &str = "istio-cni-taint";
 /// Name of the pod where there is one.
 pub const ALONE: &str = "taint";
-pub(super) const CONTAINER: &str = "taint-controller";
+pub const CONTAINER: &str = "taint-controller";
 /// Flag for a single pass over all nodes.
 const ONCE: &str = "--run-as-daemon=false";
 
@@ -156,6 +156,7 @@ pub async fn logs(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
 #[then(regex = r#"^the taint controller says "(.+)"$"#)]
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
     let fragment = fragment.replace('\'', "\"");
+    world.errors.push(fragment.clone());
     eventually(world, SOON, async |world| {
         let lines = logs(world).await?;
         match lines.iter().any(|line| line.contains(&fragment)) {
@@ -187,6 +188,7 @@ async fn ready(world: &mut LabWorld) -> Step {
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     let tier = world.cluster().await?;
     let fragment = fragment.replace('\'', "\"");
+    world.errors.push(fragment.clone());
     eventually(world, SOON, async |_| {
         let seen = tier.kubelet()?.unready(&PodName::new(SYSTEM_NAMESPACE, ALONE)).await?;
         match seen.iter().any(|why| why.contains(&fragment)) {

@@ -1,7 +1,8 @@
 @real-kernel @install-cni @millrace
-Feature: Plugin and agent of different versions understand each other (field S11)
-  They are upgraded apart: while an agent rolls, and for every sandbox of before, one of the two is older. Either side passes over what it
-  does not know, and never answers in a version that the other has not heard of.
+Feature: The agent's socket answers questions of every version in one that the asker knows (field S11)
+  Plugin and agent are upgraded apart: while an agent rolls, and for every sandbox of before, one of the two is older. The agent passes over
+  what it does not know, and never answers in a version that the other has not heard of. Here the lab asks, in the words of an older and
+  of a younger plugin.
 
   Background:
     Given the node agent is ready

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Contention: how long a process was runnable and had no core, as the kernel counted it for that process.
+//!
+//! The second number of `/proc/PID/schedstat` (Documentation/scheduler/sched-stats.rst) is the main thread's. It is read when the process has
+//! ended and nobody has waited for it yet; its further threads and its children are gone by then, so theirs excuses nothing.
+
+use std::fs;
+use std::io;
+use std::process::Output;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Child;
+
+/// Waits for a process; returns its output, and how long it waited for a core.
+pub(crate) async fn wait_with_output(mut child: Child) -> io::Result<(Output, Duration)> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = tokio::join!(all(stdout), all(stderr));
+    let waited = waited(child.id()).await;
+    let status = child.wait().await?;
+    Ok((Output { status, stdout: stdout?, stderr: stderr? }, waited))
+}
+
+async fn all(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        stream.read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Waits for its end, which is near once it has closed its output. Nothing where the kernel does not tell.
+async fn waited(process: Option<u32>) -> Duration {
+    let Some(pid) = process.and_then(|number| i32::try_from(number).ok()).map(Pid::from_raw) else {
+        return Duration::ZERO;
+    };
+    let ended = move || {
+        let how = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        while waitid(Id::Pid(pid), how) == Err(Errno::EINTR) {}
+        fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default()
+    };
+    without_core(&tokio::task::spawn_blocking(ended).await.unwrap_or_default())
+}
+
+/// Time on a core, time in a queue for one, both in nanoseconds, and the number of times on a core.
+fn without_core(schedstat: &str) -> Duration {
+    let queued = schedstat.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    Duration::from_nanos(queued.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use tokio::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_tells_is_read() {
+        assert_eq!(without_core("12 2500000 3\n"), Duration::from_micros(2500));
+        assert_eq!(without_core(""), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_process_is_asked_once_it_has_ended_and_its_output_is_whole() {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["--list"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (output, waited) = wait_with_output(command.spawn().unwrap()).await.unwrap();
+        assert!(output.status.success());
+        assert!(String::from_utf8_lossy(&output.stdout).contains("a_process_is_asked_once"));
+        if std::path::Path::new("/proc/self/schedstat").exists() {
+            assert!(waited > Duration::ZERO, "a process waits at least while it is made");
+        }
+    }
+}

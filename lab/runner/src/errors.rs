@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lines of level `error` in the logs of the node agents and the taint controllers. Nobody is called at night for one that a feature takes for
+//! granted: it names what it expects, and every other one fails it.
+//!
+//! The plugin's error about a call is its answer, which steps judge; an agent repeats it in its own log.
+
+use serde_json::Value;
+
+use crate::steps::agent::objects;
+use crate::steps::taint::controller;
+
+/// Scope of lines that an agent has from the plugin.
+const OF_PLUGIN: &str = "cni-plugin";
+
+/// The first line of level `error` among a cluster's (`namespace/pod container: line`) that has none of these texts in it.
+#[must_use]
+pub fn unexpected<'a>(lines: &'a [String], expected: &[String]) -> Option<&'a str> {
+    let logged = lines.iter().filter_map(|line| {
+        let (from, text) = line.split_once(": ")?;
+        let container = from.rsplit(' ').next()?;
+        [objects::CONTAINER, controller::CONTAINER].contains(&container).then_some(text)
+    });
+    let mut errors = logged.filter(|text| is_error(text));
+    errors.find(|text| !expected.iter().any(|fragment| text.contains(fragment.as_str())))
+}
+
+/// True for an error of a log in either form: as upstream writes it, separated by tabs, or JSON.
+fn is_error(line: &str) -> bool {
+    if let Ok(Value::Object(line)) = serde_json::from_str(line) {
+        let has = |key: &str, value: &str| line.get(key).is_some_and(|found| found == value);
+        return has("level", "error") && !has("scope", OF_PLUGIN);
+    }
+    let mut fields = line.split('\t').skip(1);
+    fields.next() == Some("error") && fields.next() != Some(OF_PLUGIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(line: &str, expected: &[&str]) -> bool {
+        let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
+        unexpected(&[line.to_owned()], &expected).is_some()
+    }
+
+    #[test]
+    fn errors_of_the_agent_are_found_in_both_forms_unless_they_are_expected() {
+        let text = "kube-system/istio-cni-node-1 install-cni: 2026-01-01T00:00:00Z\terror\tinstall\tdisk is full: no room";
+        let json = r#"kube-system/a taint-controller: {"level":"error","time":"t","scope":"taint","msg":"disk is full"}"#;
+        for line in [text, json] {
+            assert!(found(line, &[]));
+            assert!(found(line, &["somebody else"]));
+            assert!(!found(line, &["disk is full"]));
+        }
+    }
+
+    #[test]
+    fn other_levels_other_containers_and_what_the_plugin_said_are_none() {
+        for line in [
+            "kube-system/a install-cni: 2026-01-01T00:00:00Z\twarn\tinstall\terror",
+            "shop/cart app: 2026-01-01T00:00:00Z\terror\tapp\tno",
+            "kube-system/a install-cni: 2026-01-01T00:00:00Z\terror\tcni-plugin\tcall failed",
+            r#"kube-system/a install-cni: {"level":"info","msg":"error"}"#,
+        ] {
+            assert!(!found(line, &[]), "{line}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cnilab merge`: the reports of all parts of a selection, or of runs without a scenario in common, as one. What does not belong together
+//! is refused: a merged report must not look more complete than its parts are.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use crate::cli::{MergeArgs, Selection, Shard};
+use crate::exit::Exit;
+use crate::lacks::Lack;
+use crate::locate::Workspace;
+use crate::report::{self, Report, SCHEMA};
+use crate::verdict::{Record, Totals};
+use crate::{board, junit, run};
+
+/// A report and where it was.
+#[derive(Debug, Clone)]
+struct Given {
+    path: PathBuf,
+    report: Report,
+}
+
+/// Merges and prints. Reports that do not belong together are a usage error.
+pub fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
+    let dir = match &args.report_dir {
+        Some(dir) => dir.clone(),
+        None => Workspace::find()?.lab.join("merged"),
+    };
+    let given = args.reports.iter().map(|path| read(path, &dir)).collect::<anyhow::Result<Vec<_>>>();
+    let merged = given.and_then(|given| Ok((files(&given)?, merged(given)?)));
+    let (files, mut report) = match merged {
+        Ok(merged) => merged,
+        Err(error) => {
+            eprintln!("cnilab: merge: {error:#}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let dir = report::fresh(&dir)?;
+    carry(&files, &dir, &mut report.scenarios)?;
+    report.write(&dir)?;
+    junit::write(&report, &dir)?;
+    for part in &report.parts {
+        board::say(&format!("{:.1} s · {}", part.seconds, part.header.line()));
+    }
+    let exit = Exit::from_code(report.exit.into()).unwrap_or(Exit::Inconclusive);
+    run::print(&report, exit, (&dir.display().to_string(), ""));
+    Ok(exit)
+}
+
+/// Reads a report that is not where the merged one goes.
+fn read(path: &Path, to: &Path) -> anyhow::Result<Given> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let about = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(about)?;
+    let Version { schema } = serde_json::from_str(&text).with_context(about)?;
+    ensure!(schema == SCHEMA, "{}: schema: {schema}, and this cnilab reads {SCHEMA}", path.display());
+    let report = serde_json::from_str(&text).with_context(about)?;
+    let is_there = to.canonicalize().is_ok_and(|to| directory(path).canonicalize().is_ok_and(|at| at == to));
+    ensure!(!is_there, "{}: the merged report would replace it: name another --report-dir", path.display());
+    Ok(Given { path: path.to_owned(), report })
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// One report of several.
+fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
+    apart(&given)?;
+    let is_sharded = is_sharded(&given)?;
+    alike(&given, is_sharded)?;
+    if is_sharded {
+        given.sort_by_key(|one| one.report.header.selection.shard.map(|shard| shard.number));
+        whole(&given)?;
+    }
+    let all: Vec<_> = given.iter().map(|one| selection(&one.report)).collect();
+    let reports = || given.iter().map(|one| &one.report);
+    let parts: Vec<_> = reports().flat_map(Report::as_parts).collect();
+    let interrupted = reports().any(|report| report.exit == Exit::Interrupted.code());
+    let lacks = lacks(reports().flat_map(|report| report.lacks.clone()));
+    let seconds = reports().map(|report| report.seconds).sum();
+    let (mut header, strict) = match given.first() {
+        Some(Given { report, .. }) => (report.header.clone(), report.strict),
+        None => bail!("no report"),
+    };
+    let scenarios = in_order(given, is_sharded);
+    header.selection = match all.split_first() {
+        Some((first, rest)) if rest.iter().all(|other| text(other) == text(first)) => first.clone(),
+        _ => Selection { only: scenarios.iter().map(|one| one.id.clone()).collect(), ..Selection::default() },
+    };
+    let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
+    let back_ends = report::count(&scenarios);
+    let (schema, exit) = (SCHEMA, 0);
+    let mut report =
+        Report { schema, header, totals, back_ends, exit, strict, lacks, seconds, parts, scenarios };
+    report.exit = match report.verdict() {
+        worse @ (Exit::Failed | Exit::Inconclusive) => worse,
+        _ if interrupted => Exit::Interrupted,
+        exit => exit,
+    }
+    .code();
+    Ok(report)
+}
+
+/// Refuses a scenario that is in two reports.
+fn apart(given: &[Given]) -> anyhow::Result<()> {
+    let mut seen = HashMap::new();
+    for Given { path, report } in given {
+        for Record { id, .. } in &report.scenarios {
+            if let Some(other) = seen.insert(id, path) {
+                bail!("scenarios: id: {id} is in {} and in {}", other.display(), path.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// True if these are parts of a selection. Refuses a part beside something that is none.
+fn is_sharded(given: &[Given]) -> anyhow::Result<bool> {
+    let shards = || given.iter().map(|one| (one.report.header.selection.shard, &one.path));
+    let part = shards().find_map(|(shard, path)| Some((shard?, path)));
+    let none = shards().find(|(shard, _)| shard.is_none());
+    if let (Some((Shard { number, of }, part)), Some((_, none))) = (part, none) {
+        bail!(
+            "header.selection.shard: {number}/{of} in {}, none in {}: merge the parts first",
+            part.display(),
+            none.display()
+        );
+    }
+    Ok(part.is_some())
+}
+
+/// Refuses reports on different products, by different means; and parts of different selections.
+fn alike(given: &[Given], is_sharded: bool) -> anyhow::Result<()> {
+    let Some((first, rest)) = given.split_first() else { return Ok(()) };
+    for other in rest {
+        for ((field, one), (_, two)) in facts(&first.report, is_sharded).zip(facts(&other.report, is_sharded))
+        {
+            ensure!(
+                one == two,
+                "{field}: {one} in {}, {two} in {}",
+                first.path.display(),
+                other.path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What reports that become one have in common: the field and its value.
+fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static str, String)> {
+    let header = &report.header;
+    let binaries: Vec<_> =
+        header.binaries.iter().map(|binary| format!("{} {}", binary.name, binary.sha256)).collect();
+    let facts = [
+        ("header.suite", header.suite.clone()),
+        ("header.tier", header.tier.clone()),
+        ("header.binaries", binaries.join(", ")),
+        ("strict", report.strict.to_string()),
+    ];
+    let of_parts = [
+        ("header.selection", text(&selection(report))),
+        ("header.selection.shard.of", header.selection.shard.map_or(0, |shard| shard.of).to_string()),
+    ];
+    facts.into_iter().chain(of_parts.into_iter().filter(move |_| is_sharded))
+}
+
+/// The selection that a report is of, or is a part of.
+fn selection(report: &Report) -> Selection {
+    Selection { shard: None, ..report.header.selection.clone() }
+}
+
+fn text(selection: &Selection) -> String {
+    serde_json::to_string(selection).unwrap_or_default()
+}
+
+/// Refuses parts, in their order, of which one is missing, there twice, or not of the same features.
+fn whole(given: &[Given]) -> anyhow::Result<()> {
+    let shards = || given.iter().filter_map(|one| one.report.header.selection.shard);
+    let of = shards().map(|shard| shard.of).max().unwrap_or(0);
+    for number in 1..=of {
+        match shards().filter(|shard| shard.number == number).count() {
+            1 => {}
+            0 => bail!("header.selection.shard: {number}/{of} is lacking"),
+            count => bail!("header.selection.shard: {number}/{of} is there {count} times"),
+        }
+    }
+    let lengths: Vec<_> = given.iter().map(|one| one.report.scenarios.len()).collect();
+    let total: usize = lengths.iter().sum();
+    // As `--shard` deals them out.
+    let due = (0..of).map(|at| (total + of - 1 - at) / of.max(1));
+    ensure!(
+        due.eq(lengths.iter().copied()),
+        "totals.selected: {lengths:?} in the parts of {total}: they were not of the same features"
+    );
+    Ok(())
+}
+
+/// Scenarios in the order of the files. Parts got them in turn.
+fn in_order(given: Vec<Given>, is_sharded: bool) -> Vec<Record> {
+    let longest = given.iter().map(|one| one.report.scenarios.len()).max().unwrap_or(0);
+    let mut parts: Vec<_> = given.into_iter().map(|one| one.report.scenarios.into_iter()).collect();
+    if is_sharded {
+        return (0..longest)
+            .flat_map(|_| parts.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>())
+            .collect();
+    }
+    let mut all: Vec<_> = parts.into_iter().flatten().collect();
+    all.sort_by(|one, two| Path::new(&one.file).cmp(Path::new(&two.file)));
+    all
+}
+
+/// Each lack once, with the scenarios of all parts.
+fn lacks(all: impl Iterator<Item = Lack>) -> Vec<Lack> {
+    let mut lacks: Vec<Lack> = Vec::new();
+    for lack in all {
+        match lacks.iter_mut().find(|known| known.what == lack.what) {
+            Some(known) => known.scenarios += lack.scenarios,
+            None => lacks.push(lack),
+        }
+    }
+    lacks
+}
+
+/// Evidence of the reports: the directory that a file is in, and its path there. Refuses what leads elsewhere.
+fn files(given: &[Given]) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for Given { path, report } in given {
+        for file in report.scenarios.iter().flat_map(|record| &record.evidence) {
+            let is_below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+            ensure!(is_below, "{}: evidence: {file:?} is not below the report", path.display());
+            files.push((directory(path).to_owned(), file.clone()));
+        }
+    }
+    Ok(files)
+}
+
+/// Copies evidence. What was left behind where the run was is no longer named.
+fn carry(files: &[(PathBuf, String)], to: &Path, scenarios: &mut [Record]) -> anyhow::Result<()> {
+    for (from, file) in files.iter().filter(|(from, file)| from.join(file).is_file()) {
+        let (from, to) = (from.join(file), to.join(file));
+        to.parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::copy(&from, &to).map(drop))
+            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    }
+    for record in scenarios {
+        record.evidence.retain(|file| to.join(file).is_file());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Merging: what comes out, and each refusal.
+
+use serde_json::json;
+
+use super::*;
+
+/// A report on scenarios, each an id and a verdict.
+fn report(shard: Option<(usize, usize)>, scenarios: &[(&str, &str)]) -> serde_json::Value {
+    let record = |(id, verdict): &(&str, &str)| {
+        json!({
+            "id": id, "group": "g", "feature": "F", "name": id, "file": format!("features/{}.feature", &id[..3]),
+            "line": 3, "tags": ["g", "iptables-tools"], "verdict": verdict, "reason": "why", "seconds": 1.5,
+            "back_ends": ["nft: it works"], "step_kind": "then", "steps": [{"step": "Given x", "seconds": 0.5}],
+            "evidence": [format!("evidence/{id}/rules.txt")],
+        })
+    };
+    let shard = shard.map(|(number, of)| json!({"number": number, "of": of}));
+    json!({
+        "schema": SCHEMA,
+        "header": {
+            "suite": "1.0.0", "tier": "netns", "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
+            "binaries": [{"name": "istio-cni", "path": "/a", "version": "1", "sha256": "aa", "bytes": 1, "is_static": true}],
+            "privilege": {"user_namespace": {"mapping": "0 0 1"}},
+            "probes": [{"need": "iptables-tools", "met": false, "evidence": "none"}],
+            "selection": {"tags": null, "feature": null, "only": [], "rerun": null, "shard": shard},
+        },
+        "totals": Totals::default(), "back_ends": {}, "exit": 0, "strict": false, "seconds": 2.5,
+        "lacks": [{"what": "iptables-tools", "evidence": "none", "get": ["apt"], "scenarios": 1}],
+        "scenarios": scenarios.iter().map(record).collect::<Vec<_>>(),
+    })
+}
+
+fn given(path: &str, report: serde_json::Value) -> Given {
+    Given { path: path.into(), report: serde_json::from_value(report).unwrap() }
+}
+
+/// Two parts of three scenarios.
+fn parts() -> [serde_json::Value; 2] {
+    [
+        report(Some((1, 2)), &[("g/a", "pass"), ("g/c", "inapplicable")]),
+        report(Some((2, 2)), &[("g/b", "pass")]),
+    ]
+}
+
+fn refusal(reports: impl IntoIterator<Item = serde_json::Value>) -> String {
+    let given = reports.into_iter().zip(["one", "two", "three"]).map(|(report, path)| given(path, report));
+    merged(given.collect()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_report_that_was_read_is_written_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let [one, two] = parts();
+    for report in
+        [given("one", one.clone()).report, merged(vec![given("one", one), given("two", two)]).unwrap()]
+    {
+        report.write(dir.path()).unwrap();
+        let path = dir.path().join("report.json");
+        let again = read(&path, Path::new("/elsewhere")).unwrap().report;
+        assert_eq!(
+            serde_json::to_string_pretty(&again).unwrap() + "\n",
+            std::fs::read_to_string(&path).unwrap()
+        );
+    }
+}
+
+#[test]
+fn parts_become_the_whole_in_the_order_of_the_files() {
+    let [one, two] = parts();
+    let whole = merged(vec![given("two", two), given("one", one)]).unwrap();
+    let ids: Vec<_> = whole.scenarios.iter().map(|record| record.id.as_str()).collect();
+    assert_eq!(ids, ["g/a", "g/b", "g/c"]);
+    assert_eq!((whole.totals.selected, whole.totals.pass, whole.totals.inapplicable), (3, 2, 1));
+    assert_eq!((whole.header.selection.shard, whole.parts.len(), whole.exit), (None, 2, 0));
+    assert_eq!((whole.back_ends.get("nft"), whole.lacks[0].scenarios), (Some(&3), 2));
+    assert!((whole.seconds - 5.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_happened_in_one_part_happened_in_the_whole() {
+    let exit = |verdict: &str, code: u8| {
+        let [one, mut two] = parts();
+        two["scenarios"][0]["verdict"] = json!(verdict);
+        two["exit"] = json!(code);
+        merged(vec![given("one", one), given("two", two)]).unwrap().exit
+    };
+    assert_eq!([exit("fail", 1), exit("inconclusive", 3), exit("unsupported", 4)], [1, 3, 4]);
+    assert_eq!([exit("skipped", 130), exit("fail", 130)], [130, 1]);
+}
+
+#[test]
+fn a_part_in_which_nothing_could_run_is_excused_in_the_whole() {
+    let [one, mut two] = parts();
+    two["scenarios"][0]["verdict"] = json!("inapplicable");
+    assert_eq!(merged(vec![given("one", one), given("two", two)]).unwrap().exit, 0);
+}
+
+#[test]
+fn runs_that_have_nothing_in_common_are_one_of_these_scenarios() {
+    let mut one = report(None, &[("g/b", "pass")]);
+    one["header"]["selection"]["feature"] = json!("features/b");
+    let whole = merged(vec![given("one", one), given("two", report(None, &[("g/a", "pass")]))]).unwrap();
+    let ids: Vec<_> = whole.scenarios.iter().map(|record| record.id.clone()).collect();
+    assert_eq!(ids, ["g/a", "g/b"]);
+    assert_eq!(whole.header.selection.only, ids);
+}
+
+#[test]
+fn a_scenario_in_two_reports_is_refused() {
+    let [one, _] = parts();
+    assert_eq!(refusal([one.clone(), one]), "scenarios: id: g/a is in one and in two");
+}
+
+#[test]
+fn a_difference_that_matters_is_refused_with_both_values() {
+    for (pointer, value, told) in [
+        ("/header/suite", json!("2.0.0"), "header.suite: 1.0.0 in one, 2.0.0 in two"),
+        ("/header/tier", json!("kubeconfig"), "header.tier: netns in one, kubeconfig in two"),
+        (
+            "/header/binaries/0/sha256",
+            json!("bb"),
+            "header.binaries: istio-cni aa in one, istio-cni bb in two",
+        ),
+        ("/strict", json!(true), "strict: false in one, true in two"),
+        ("/header/selection/shard/of", json!(3), "header.selection.shard.of: 2 in one, 3 in two"),
+    ] {
+        let [one, mut two] = parts();
+        *two.pointer_mut(pointer).unwrap() = value;
+        assert_eq!(refusal([one, two]), told);
+    }
+    let [one, mut two] = parts();
+    two["header"]["selection"]["tags"] = json!("@x");
+    assert!(refusal([one, two]).starts_with("header.selection: {\"tags\":null"));
+}
+
+#[test]
+fn a_part_that_is_lacking_or_of_other_features_is_refused() {
+    let part = |number, id| report(Some((number, 3)), &[(id, "pass")]);
+    assert_eq!(refusal([part(1, "g/a"), part(3, "g/c")]), "header.selection.shard: 2/3 is lacking");
+    let twice = refusal([part(1, "g/a"), part(1, "g/b"), part(3, "g/c")]);
+    assert_eq!(twice, "header.selection.shard: 1/3 is there 2 times");
+    let beside = refusal([part(1, "g/a"), report(None, &[("g/b", "pass")])]);
+    assert_eq!(beside, "header.selection.shard: 1/3 in one, none in two: merge the parts first");
+    let short = report(Some((1, 2)), &[("g/a", "pass")]);
+    let long = report(Some((2, 2)), &[("g/b", "pass"), ("g/c", "pass")]);
+    assert!(refusal([short, long]).starts_with("totals.selected: [1, 2] in the parts of 3"));
+}
+
+#[test]
+fn a_file_that_is_no_report_of_this_version_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("report.json");
+    let refusal = || format!("{:#}", read(&path, Path::new("/elsewhere")).unwrap_err());
+    assert!(refusal().contains("report.json: No such file"), "{}", refusal());
+    for (text, told) in [
+        ("{", "EOF while parsing"),
+        ("{}", "missing field `schema`"),
+        (r#"{"schema": 3}"#, "schema: 3, and this cnilab reads 4"),
+        (r#"{"schema": 4, "future": 1}"#, "unknown field `future`"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        assert!(refusal().contains(told), "{told} is not in {}", refusal());
+    }
+    std::fs::write(&path, report(None, &[]).to_string()).unwrap();
+    let over_itself = read(&path, dir.path()).unwrap_err().to_string();
+    assert!(over_itself.contains("would replace it"), "{over_itself}");
+}
+
+#[test]
+fn evidence_goes_along_where_it_is_there_and_never_elsewhere() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::create_dir_all(from.path().join("evidence/g/a")).unwrap();
+    std::fs::write(from.path().join("evidence/g/a/rules.txt"), "rules").unwrap();
+    let mut one = given("", report(None, &[("g/a", "fail"), ("g/b", "fail")]));
+    one.path = from.path().join("report.json");
+    let found = files(std::slice::from_ref(&one)).unwrap();
+    carry(&found, to.path(), &mut one.report.scenarios).unwrap();
+    let there: Vec<_> = one.report.scenarios.iter().map(|record| record.evidence.clone()).collect();
+    assert_eq!(there, [vec!["evidence/g/a/rules.txt".to_owned()], vec![]]);
+    assert_eq!(std::fs::read_to_string(to.path().join("evidence/g/a/rules.txt")).unwrap(), "rules");
+    one.report.scenarios[0].evidence = vec!["../passwd".to_owned()];
+    assert!(files(&[one]).unwrap_err().to_string().contains("\"../passwd\" is not below the report"));
+}

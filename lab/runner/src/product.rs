@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A product under test, as its description says it: binaries, how it is deployed, what it claims. Whether a binary is there, [`crate::sut`] finds out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::binaries::{AGENT, PLUGIN, TOOL};
+use crate::portable::MILLRACE;
+use crate::verdict::Verdict;
+
+/// What a product may claim. Each is a tag of scenarios, but for the plugin, which all scenarios need.
+pub const CAPABILITIES: [&str; 4] = [PLUGIN, TOOL, AGENT, MILLRACE];
+
+/// Capabilities that are a binary.
+pub const ROLES: [&str; 3] = [PLUGIN, TOOL, AGENT];
+
+const FIELDS: [&str; 6] = ["name", "version", "binaries", "deployed", "capabilities", "unsupported"];
+
+/// How its node agent gets onto a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deployment {
+    /// Its `install-cni manifests` renders our chart with a scenario's values.
+    Manifests,
+    /// Not at all: nodes have its binaries, and nobody runs an agent.
+    Binaries,
+}
+
+/// A product under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Product {
+    pub name: String,
+    pub version: String,
+    pub deployed: Deployment,
+    /// Claimed capabilities.
+    pub claims: Vec<String>,
+    /// Reasons why it does not claim one.
+    pub unsupported: BTreeMap<String, String>,
+    /// Capabilities that are claimed and cannot be tried, with the reason.
+    pub missing: BTreeMap<String, String>,
+}
+
+/// A description: the product, and where each of its binaries should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    pub product: Product,
+    /// Paths by role, of claimed roles only.
+    pub binaries: BTreeMap<&'static str, PathBuf>,
+}
+
+impl Product {
+    /// A directory without a description: whatever is found there by name is claimed.
+    #[must_use]
+    pub fn of_directory(dir: &Path, found: &[&str]) -> Self {
+        let lacking = ROLES.into_iter().filter(|role| !found.contains(role));
+        Self {
+            name: dir.display().to_string(),
+            version: String::new(),
+            deployed: Deployment::Manifests,
+            claims: found.iter().copied().chain([MILLRACE]).map(str::to_owned).collect(),
+            unsupported: lacking
+                .map(|role| (role.to_owned(), format!("no {role} in {}", dir.display())))
+                .collect(),
+            missing: BTreeMap::new(),
+        }
+    }
+
+    /// Why a scenario with these tags cannot be asked of it: what it does not claim is unsupported, what it claims and lacks is a failure.
+    #[must_use]
+    pub fn refusal(&self, tags: &[String]) -> Option<(Verdict, String)> {
+        let needs =
+            || CAPABILITIES.into_iter().filter(|&need| need == PLUGIN || tags.iter().any(|tag| tag == need));
+        if let Some(need) = needs().find(|need| !self.claims.iter().any(|claim| claim == need)) {
+            let reason =
+                self.unsupported.get(need).map_or("its description does not claim it", String::as_str);
+            return Some((Verdict::Unsupported, format!("{need}: {reason}")));
+        }
+        needs().find_map(|need| Some((Verdict::Fail, self.missing.get(need)?.clone())))
+    }
+}
+
+/// Reads a description. All mistakes are told at once, each with its field and value.
+///
+/// # Errors
+/// The file cannot be read, or says what nobody understands.
+pub fn read(path: &Path) -> anyhow::Result<Description> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parsed: Value =
+        serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut reader = Reader { dir, faults: Vec::new() };
+    let description = reader.description(&parsed);
+    if !reader.faults.is_empty() {
+        bail!("{}: {}", path.display(), reader.faults.join("; "));
+    }
+    Ok(description)
+}
+
+/// Reads fields, and collects what is wrong with them.
+struct Reader<'a> {
+    /// Relative paths are the file's.
+    dir: &'a Path,
+    faults: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn description(&mut self, value: &Value) -> Description {
+        let fields = self.object("the description", value, &FIELDS);
+        let claims = self.claims(fields.get("capabilities"));
+        let unsupported = self.reasons(fields.get("unsupported"), &claims);
+        let binaries = self.binaries(fields.get("binaries"), &claims);
+        let deployed = self.deployed(fields.get("deployed"), &claims);
+        let (name, version) =
+            (self.text("name", fields.get("name")), self.text("version", fields.get("version")));
+        if !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
+            self.fault("name", &Value::from(name.clone()), "letters, digits and hyphens make a name");
+        }
+        let product = Product { name, version, deployed, claims, unsupported, missing: BTreeMap::new() };
+        Description { product, binaries }
+    }
+
+    fn fault(&mut self, field: &str, value: &Value, why: &str) {
+        self.faults.push(format!("{field}: {value}: {why}"));
+    }
+
+    /// An object with known fields only.
+    fn object(&mut self, at: &str, value: &Value, known: &[&str]) -> Map<String, Value> {
+        let Some(fields) = value.as_object() else {
+            self.fault(at, value, &format!("it is to have the fields {}", known.join(", ")));
+            return Map::new();
+        };
+        for (name, value) in fields.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
+            self.fault(name, value, &format!("no such field of {at}: they are {}", known.join(", ")));
+        }
+        fields.clone()
+    }
+
+    fn text(&mut self, field: &str, value: Option<&Value>) -> String {
+        match value {
+            Some(Value::String(text)) if !text.is_empty() => return text.clone(),
+            // A version such as 1.31 is a number to YAML.
+            Some(Value::Number(number)) => return number.to_string(),
+            Some(other) => self.fault(field, other, "a text is wanted"),
+            None => self.faults.push(format!("{field} is missing")),
+        }
+        String::new()
+    }
+
+    fn claims(&mut self, value: Option<&Value>) -> Vec<String> {
+        let Some(list) = value.and_then(Value::as_array) else {
+            let value = value.unwrap_or(&Value::Null);
+            self.fault("capabilities", value, &format!("a list is wanted, of {}", CAPABILITIES.join(", ")));
+            return Vec::new();
+        };
+        let known = |value: &Value| value.as_str().is_some_and(|name| CAPABILITIES.contains(&name));
+        for unknown in list.iter().filter(|value| !known(value)) {
+            self.fault("capabilities", unknown, &format!("not one of {}", CAPABILITIES.join(", ")));
+        }
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    fn reasons(&mut self, value: Option<&Value>, claims: &[String]) -> BTreeMap<String, String> {
+        let Some(value) = value else { return BTreeMap::new() };
+        let fields = self.object("unsupported", value, &CAPABILITIES);
+        for (name, value) in fields.iter().filter(|(name, _)| claims.contains(name)) {
+            self.fault(&format!("unsupported.{name}"), value, "capabilities claims it");
+        }
+        fields
+            .iter()
+            .map(|(name, why)| (name.clone(), self.text(&format!("unsupported.{name}"), Some(why))))
+            .collect()
+    }
+
+    fn binaries(&mut self, value: Option<&Value>, claims: &[String]) -> BTreeMap<&'static str, PathBuf> {
+        let known: Vec<_> = ["directory"].into_iter().chain(ROLES).collect();
+        let fields = self.object("binaries", value.unwrap_or(&Value::Null), &known);
+        let directory = self.dir.join(self.text("binaries.directory", fields.get("directory")));
+        let mut found = BTreeMap::new();
+        for role in ROLES.into_iter().filter(|role| claims.iter().any(|claim| claim == role)) {
+            let file = fields.get(role).map(|file| self.text(&format!("binaries.{role}"), Some(file)));
+            found.insert(role, directory.join(file.as_deref().unwrap_or(role)));
+        }
+        for (role, file) in fields.iter().filter(|(role, _)| ROLES.contains(&role.as_str())) {
+            if !claims.contains(role) {
+                self.fault(&format!("binaries.{role}"), file, "capabilities does not claim it");
+            }
+        }
+        found
+    }
+
+    fn deployed(&mut self, value: Option<&Value>, claims: &[String]) -> Deployment {
+        let claims = |name: &str| claims.iter().any(|claim| claim == name);
+        match value {
+            Some(Value::String(how)) if how == "manifests" => {
+                if !claims(MILLRACE) {
+                    let why =
+                        format!("a product that does not claim {MILLRACE} has no `install-cni manifests`");
+                    self.fault("deployed", &Value::from("manifests"), &why);
+                }
+                Deployment::Manifests
+            }
+            Some(Value::String(how)) if how == "binaries" => {
+                if claims(AGENT) {
+                    self.fault(
+                        "deployed",
+                        &Value::from("binaries"),
+                        &format!("nobody runs the {AGENT} that it claims"),
+                    );
+                }
+                Deployment::Binaries
+            }
+            other => {
+                let value = other.unwrap_or(&Value::Null);
+                self.fault("deployed", value, "`manifests` or `binaries` is wanted");
+                Deployment::Binaries
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
