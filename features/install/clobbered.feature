@@ -41,7 +41,7 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
   @mutant:fight-untold
   Scenario: Somebody who does it again and again is told how to stop, and met less often
     When somebody restores "10-lab.conflist" 6 times, as soon as it is changed
-    Then the node agent says "somebody else keeps removing our entry from 10-lab.conflist"
+    Then an event "CniConfigFight" says "somebody else keeps removing our entry from 10-lab.conflist"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
   @millrace @mutant:own-writes-heal

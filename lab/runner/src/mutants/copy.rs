@@ -29,13 +29,18 @@ const FEATURE: &str = "\n[features]\nmutants = []\n";
 /// No lint is about the copy: parentheses around an operand are not needed everywhere, and a defect leaves variables unused.
 const QUIET: &str = "warnings = { level = \"allow\", priority = 1 }";
 
+/// Profile of production's own packages. In the copy they are not optimized: it is built anew for each change, and runs for minutes.
+const OPTIMIZED: &str = "{ opt-level = \"s\",";
+
 /// Weaves, and updates the copy. Returns its root.
 pub fn refresh(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let mut woven = weave::weave(&workspace.root)?;
     let path = workspace.root.join(MANIFEST);
     let manifest =
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    woven.files.insert(MANIFEST.to_owned(), manifest.replace(LINTS, &format!("{LINTS}\n{QUIET}")));
+    let manifest =
+        manifest.replace(LINTS, &format!("{LINTS}\n{QUIET}")).replace(OPTIMIZED, "{ opt-level = 0,");
+    woven.files.insert(MANIFEST.to_owned(), manifest);
     let path = workspace.root.join(LOWEST);
     let lowest = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     woven.files.insert(LOWEST.to_owned(), lowest + FEATURE);
