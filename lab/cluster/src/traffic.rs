@@ -2,8 +2,12 @@
 //! Traffic of pods and its answers. Also the line protocol of the lab's processes.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+
+/// Source ports of a pod's sender (`workload sender`): below those that the kernel chooses, so that no other connection has one of them.
+pub const SENDER_PORTS: Range<u16> = 20_001..32_001;
 
 /// Transport protocol of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

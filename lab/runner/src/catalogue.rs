@@ -12,9 +12,10 @@ use cucumber::tag::Ext as _;
 use self::named::Place;
 use crate::back_ends;
 use crate::binaries::OPTIONAL;
-use crate::cli::{Selection, Shard};
+use crate::cli::{RunArgs, Selection, Shard};
 use crate::names::{self, Aliases};
 use crate::portable::MILLRACE;
+use crate::sweep::Sweep;
 use crate::verdict::{Record, Verdict};
 
 mod named;
@@ -122,6 +123,29 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// What a run plays: features, or the cells of a sweep.
+    pub fn of(root: &Path, args: &RunArgs) -> anyhow::Result<Self> {
+        match &args.sweep {
+            Some(wanted) => Self::of_sweep(root, &wanted.name, &wanted.only),
+            None => Self::read(root, &args.selection),
+        }
+    }
+
+    /// The cells of a sweep.
+    pub fn of_sweep(root: &Path, name: &str, only: &[String]) -> anyhow::Result<Self> {
+        let path = root.join(format!("features/sweep/{name}.feature"));
+        let text = Sweep::read(root, name)?.feature(name, only);
+        let mut feature = gherkin::Feature::parse(&text, GherkinEnv::default())
+            .with_context(|| format!("cannot parse the steps of the sweep {name}"))?;
+        feature.path = Some(path.clone());
+        let ends = names::of(&feature)?;
+        let entries = feature.scenarios.iter().map(|scenario| {
+            let end = self::name(&ends, scenario, 0);
+            entry(root, &path, &feature, (scenario, &end))
+        });
+        Ok(Self { entries: entries.collect::<anyhow::Result<_>>()?, features: vec![feature] })
+    }
+
     /// Reads all features of a workspace and keeps what is selected.
     pub fn read(root: &Path, selection: &Selection) -> anyhow::Result<Self> {
         let tags = selection.tags.as_deref().map(parse_tags).transpose()?;

@@ -24,6 +24,7 @@ Examples:
   cnilab build                             the production plugin only; prints its directory
   cnilab list                              scenarios, their needs and steps
   cnilab up                                a cluster that stays, for kubectl; Ctrl-C ends it
+  cnilab sweep race                        situations x policies of scenarios/sweeps/race.yaml as one table
   cnilab steps conflist                    steps that speak of it, with examples
   cnilab doctor                            what this machine can do
 
@@ -61,6 +62,8 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         to: PathBuf,
     },
+    /// Plays every cell of a sweep and prints what was measured; also as sweep.json and sweep.svg in the report's directory
+    Sweep(SweepArgs),
     /// Makes one report of those of all parts of a selection (--shard), or of runs without a scenario in common
     Merge(MergeArgs),
     /// Prints what a shell has to load to complete this program's command line
@@ -169,6 +172,69 @@ pub struct RunArgs {
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
+    /// The sweep whose cells are the scenarios.
+    #[arg(skip)]
+    #[serde(default)]
+    pub sweep: Option<Box<Wanted>>,
+}
+
+/// Which cells of which sweep.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Wanted {
+    pub name: String,
+    /// Only cells whose titles have one of these texts in them; all without any.
+    pub only: Vec<String>,
+    /// A file for the measured cells, beside those in the report's directory.
+    pub write: Option<PathBuf>,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Clone, Args)]
+pub struct SweepArgs {
+    /// The sweep, as in scenarios/sweeps/NAME.yaml
+    pub name: String,
+    /// Only cells with this text in their titles, as in `repair pods: fresh node, 5 s`
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// Another product, as with `run`
+    #[arg(long, value_name = "DIR|FILE")]
+    pub sut: Option<PathBuf>,
+    /// Also writes what was measured to this file, as scenarios/sweeps/race/millrace.json, which docs/race.md is made of
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Where reports go [default: target/lab/sweep]
+    #[arg(long, value_name = "DIR")]
+    pub report_dir: Option<PathBuf>,
+    /// Cells at a time [default: one for each core]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+}
+
+impl SweepArgs {
+    /// The run that plays it.
+    ///
+    /// # Errors
+    /// The file to write has no absolute path.
+    pub fn run(self, report_dir: PathBuf) -> std::io::Result<RunArgs> {
+        let write = self.write.map(std::path::absolute).transpose()?;
+        let cores =
+            std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(1));
+        Ok(RunArgs {
+            selection: Selection::default(),
+            sut: self.sut,
+            mutant: None,
+            quick: false,
+            strict: false,
+            keep: false,
+            report_dir: Some(self.report_dir.unwrap_or(report_dir)),
+            kubeconfig: None,
+            image: String::new(),
+            jobs: Some(self.jobs.unwrap_or(cores)),
+            chaos: None,
+            seed: None,
+            sweep: Some(Box::new(Wanted { name: self.name, only: self.only, write })),
+        })
+    }
 }
 
 /// Arguments of `merge`.

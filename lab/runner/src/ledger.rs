@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::sweep::Outcome;
 use crate::verdict::{Record, StepKind, Verdict};
 
 /// Knowledge of a scenario's world that the writer lacks.
@@ -33,6 +34,8 @@ fn at_end(verdict: Verdict, wrong: Option<String>, fault: Option<String>) -> Opt
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// What cells of a sweep measured.
+    measured: HashMap<String, Outcome>,
     records: Vec<Record>,
     extras: HashMap<String, Extra>,
 }
@@ -64,6 +67,17 @@ impl Ledger {
         }
         inner.records.push(record.clone());
         record
+    }
+
+    /// Adds what a cell of a sweep measured.
+    pub fn measure(&self, id: &str, outcome: Outcome) {
+        self.inner().measured.insert(id.to_owned(), outcome);
+    }
+
+    /// What the cells of a sweep measured, by their ids.
+    #[must_use]
+    pub fn measured(&self) -> HashMap<String, Outcome> {
+        self.inner().measured.clone()
     }
 
     #[must_use]

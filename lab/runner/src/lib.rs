@@ -18,7 +18,9 @@
 //! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
 //! | [`report`], [`junit`], [`evidence`], [`merge`] | what a run leaves behind, and several runs as one |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
+//! | [`exposure`] | what of a pod got past its rules |
 //! | [`istiod`] | the objects that make a cluster inject pods |
+//! | [`sweep`] | situations x policies as data, and the table of what was measured |
 //! | [`truth`] | the binaries under test as the truth table calls them |
 //! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
@@ -36,6 +38,7 @@ pub mod elf;
 pub mod errors;
 pub mod evidence;
 pub mod exit;
+pub mod exposure;
 pub mod immutable;
 pub mod istiod;
 pub mod junit;
@@ -60,6 +63,7 @@ pub mod steps;
 pub mod stop;
 pub mod stopwatch;
 pub mod sut;
+pub mod sweep;
 pub mod tier;
 pub mod truth;
 pub mod up;

@@ -2,7 +2,8 @@
 //! A pod as features describe it, and as the API gets it: what an injector would have made of it included.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::bail;
 use injector::{Config, InjectError, Placement, Programming, inject};
@@ -87,6 +88,16 @@ impl Default for Proxy {
     }
 }
 
+/// A container that sends from the pod's first moment on, to places where nobody listens.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    pub to: Vec<SocketAddr>,
+    pub every: Duration,
+}
+
+/// Name of its container.
+pub const SENDER: &str = "sender";
+
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
     pub name: String,
@@ -96,6 +107,8 @@ pub struct Pod {
     pub proxy: Option<Proxy>,
     /// Init containers that exit at once.
     pub init: Vec<String>,
+    /// The first container of its own.
+    pub sender: Option<Sender>,
     /// Ports of its app, as `tcp:8080`.
     pub ports: Vec<String>,
     /// Address families.
@@ -227,7 +240,8 @@ impl Pod {
         if !self.networks.is_empty() {
             annotations.insert(NETWORKS.to_owned(), self.networks.join(","));
         }
-        let mut init: Vec<Value> = self.init.iter().map(|name| ending(name)).collect();
+        let mut init: Vec<Value> = self.sender.iter().map(Sender::container).collect();
+        init.extend(self.init.iter().map(|name| ending(name)));
         if self.fails_validation {
             let mut validation = ending("istio-validation");
             validation["args"] = json!(["126"]);
@@ -261,6 +275,19 @@ impl Pod {
             object["spec"]["nodeName"] = json!(node);
         }
         object
+    }
+}
+
+impl Sender {
+    /// A native sidecar: it goes on while others start and run.
+    fn container(&self) -> Value {
+        let mut command = vec!["workload".to_owned(), SENDER.to_owned()];
+        command.extend(self.to.iter().flat_map(|to| ["--to".to_owned(), to.to_string()]));
+        command.extend(["--every-ms".to_owned(), self.every.as_millis().to_string()]);
+        let rights = json!({ "runAsUser": 1000, "runAsGroup": 1000 });
+        json!({
+            "name": SENDER, "image": "workload", "command": command, "restartPolicy": "Always", "securityContext": rights,
+        })
     }
 }
 

@@ -184,7 +184,9 @@ impl Report {
 /// A report's directory without what an earlier run left there. Only what a run writes is removed.
 pub(crate) fn fresh(dir: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for name in ["report.json", "junit.xml", "truth.json", "mutants.json", "evidence"] {
+    for name in
+        ["report.json", "junit.xml", "truth.json", "mutants.json", "sweep.json", "sweep.svg", "evidence"]
+    {
         remove(&dir.join(name))?;
     }
     Ok(dir.canonicalize()?)

@@ -22,6 +22,7 @@ use crate::mutants::table;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
 use crate::steps::world::{Lab, LabWorld};
+use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::tier::EXCHANGE;
 use crate::verdict::{Record, Verdict};
 use crate::writer::Writer;
@@ -34,7 +35,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     if place.is_sandbox() {
         net::raise_loopback().await.context("cannot bring lo up")?;
     }
-    let selected = Catalogue::read(&plan.root, &plan.args.selection)?;
+    let selected = Catalogue::of(&plan.root, &plan.args)?;
     let catalogue = Arc::new(match &plan.mutants {
         Some(mutants) => selected.with_mutants(
             &mutants.played,
@@ -70,13 +71,50 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     }
     let exit = match &plan.mutants {
         Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
-        None => conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?,
+        None => {
+            measured(&plan, &catalogue, &ledger, &header, &records)?;
+            conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?
+        }
     };
     if plan.args.keep && !interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
         termination.came().await;
     }
     Ok(exit)
+}
+
+/// Tells what the cells of a sweep measured.
+fn measured(
+    plan: &Plan,
+    catalogue: &Catalogue,
+    ledger: &Ledger,
+    header: &Header,
+    records: &[Record],
+) -> anyhow::Result<()> {
+    let Some(wanted) = &plan.args.sweep else { return Ok(()) };
+    let mut outcomes = ledger.measured();
+    let sweep = Sweep::read(&plan.root, &wanted.name)?;
+    let of_title = |name: &str| {
+        sweep.cells().find(|(situation, policy, late)| sweep::title(situation, policy, *late) == name)
+    };
+    let cell = |record: &Record| {
+        let entry = catalogue.entries.iter().find(|entry| entry.id == record.id)?;
+        let (situation, policy, late) = of_title(&entry.scenario.name)?;
+        let outcome = outcomes.remove(&record.id);
+        let reason = record.reason.as_deref().unwrap_or_default();
+        let why = outcome.is_none().then(|| format!("{}: {reason}", record.verdict.word()));
+        Some(Cell { situation: situation.name.clone(), policy: policy.name.clone(), late, outcome, why })
+    };
+    let cells: Vec<Cell> = records.iter().filter_map(cell).collect();
+    let measured = Measured {
+        product: plan.sut.product.name.clone(),
+        version: plan.sut.product.version.clone(),
+        kernel: header.kernel.clone(),
+        jobs: header.jobs,
+        cells,
+    };
+    board::say(&sweep::tell(&plan.root, wanted, measured, &plan.report_dir)?);
+    Ok(())
 }
 
 /// Deadline of what a run makes in a cluster: its image may have to be pulled.
@@ -293,6 +331,7 @@ Feature: The harness itself
             jobs: None,
             chaos: None,
             seed: None,
+            sweep: None,
         };
         let sut = Sut::of_cluster();
         Arc::new(Plan {

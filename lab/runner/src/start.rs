@@ -25,6 +25,10 @@ const JOBS_PER_CORE: usize = 3;
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => plan_run(args),
+        Command::Sweep(args) => {
+            let report_dir = Workspace::find()?.lab.join("sweep");
+            plan_run(args.run(report_dir)?)
+        }
         Command::Up(args) => up::start(args),
         Command::Build(args) => build(&args),
         Command::Pack { to } => pack(&to),
@@ -68,8 +72,8 @@ async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
 }
 
 /// Selected scenarios. An invalid selection is a usage error.
-fn select(workspace: &Workspace, selection: &Selection) -> Result<Catalogue, Exit> {
-    let catalogue = Catalogue::read(&workspace.root, selection).map_err(|error| {
+fn select(read: anyhow::Result<Catalogue>) -> Result<Catalogue, Exit> {
+    let catalogue = read.map_err(|error| {
         eprintln!("cnilab: {error:#}");
         Exit::Usage
     })?;
@@ -94,7 +98,7 @@ fn steps(word: &str) -> anyhow::Result<Exit> {
 
 fn list(selection: &Selection) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
-    Ok(match select(&workspace, selection) {
+    Ok(match select(Catalogue::read(&workspace.root, selection)) {
         Ok(catalogue) => {
             // Where defects are planted is for those who have the source.
             let places = match &workspace.carried {
@@ -138,7 +142,7 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     if workspace.carried.is_some() && builds {
         return Ok(carried::needs_source("run"));
     }
-    let catalogue = match select(&workspace, &args.selection) {
+    let catalogue = match select(Catalogue::of(&workspace.root, &args)) {
         Ok(catalogue) => catalogue,
         Err(exit) => return Ok(exit),
     };

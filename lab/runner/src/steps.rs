@@ -13,6 +13,7 @@
 //! | [`call`] | calls of the plugin: commands, versions, errors |
 //! | [`chain`] | calls that the runtime makes of its chain |
 //! | [`crash_sweep`] | an ADD that is killed at each of its system calls |
+//! | [`exposure`] | what got past the rules that a pod wants |
 //! | [`faults`] | the API server and the agent misbehaving |
 //! | [`init`] | init containers that program or check rules, and the same program called by somebody |
 //! | [`injection`] | pods that istiod's webhook injects |
@@ -42,6 +43,7 @@ pub mod controllers;
 pub mod crash_sweep;
 pub mod damage;
 pub mod diagnosis;
+pub mod exposure;
 pub mod faults;
 pub mod files;
 pub mod init;

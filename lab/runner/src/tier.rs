@@ -15,6 +15,7 @@ use cluster::{
 };
 pub use kubelet::leftovers::Leftovers;
 use kubelet::options::Leaving;
+pub use kubelet::options::scaled;
 pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;

@@ -18,6 +18,7 @@ use cucumber::gherkin::StepType;
 
 use crate::catalogue::Catalogue;
 use crate::steps::world::LabWorld;
+use crate::sweep;
 
 /// Steps of one source file.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,7 +55,10 @@ struct Pattern {
 /// # Errors
 /// A source file of the steps cannot be read, or a pattern cannot be parsed.
 pub fn topics(root: &Path, catalogue: &Catalogue) -> anyhow::Result<Vec<Topic>> {
-    let used = used(catalogue);
+    let mut used = self::used(catalogue);
+    for name in sweep::names(root)? {
+        used.extend(self::used(&Catalogue::of_sweep(root, &name, &[])?));
+    }
     patterns().into_iter().map(|(file, patterns)| topic(&root.join(file), &patterns, &used)).collect()
 }
 

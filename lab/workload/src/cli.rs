@@ -3,6 +3,7 @@
 
 use std::future::pending;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, proxy, stray, translate,
-    wire,
+    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, proxy, sender, stray,
+    translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -42,6 +43,15 @@ enum Command {
         /// How long to wait for each answer.
         #[arg(long, default_value_t = 1000)]
         deadline_ms: u64,
+    },
+    /// Open connections from the first instruction on, until killed.
+    Sender {
+        /// Where to, as `10.0.0.1:9`; several in turn.
+        #[arg(long, required = true)]
+        to: Vec<SocketAddr>,
+        /// Time between two connections to the same place.
+        #[arg(long, default_value_t = 5)]
+        every_ms: u64,
     },
     /// Send the segment on standard input, which belongs to no connection, and print what came back.
     Stray {
@@ -108,6 +118,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::App { endpoints } => app::run(&endpoints).await?,
             Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
+            Command::Sender { to, every_ms } => sender::run(to, Duration::from_millis(every_ms)).await?,
             Command::Stray { deadline_ms } => stray::run(Duration::from_millis(deadline_ms))?,
             Command::Guest { interface } => guest::run(&interface).await?,
             Command::Proxy { mode, rest: _ } => {

@@ -7,6 +7,7 @@
 //! | [`cli`] | the subcommands |
 //! | [`app`] | the application: answers on its ports |
 //! | [`client`] | sends traffic and reports who answered |
+//! | [`sender`] | sends from the first instruction on, whatever becomes of it |
 //! | [`stray`] | sends a segment of no connection |
 //! | [`proxy`], [`upstream`] | stands in for the sidecar proxy; its own connections |
 //! | [`dns`] | stands in for the DNS side of the sidecar's agent |
@@ -37,6 +38,7 @@ pub mod listen;
 pub mod network;
 pub mod own;
 pub mod proxy;
+pub mod sender;
 pub mod stray;
 pub mod translate;
 pub mod upstream;

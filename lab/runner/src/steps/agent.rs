@@ -150,11 +150,13 @@ pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
-/// Name of the agent's pod that is not terminating.
+/// Name of the agent's pod that is not terminating; of several that of the first node.
 pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
     let pods = agents(world).await?;
-    let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
-    let name = pods.iter().find(stays).and_then(|pod| pod["metadata"]["name"].as_str());
+    let first = world.cluster().await?.node()?.name().to_owned();
+    let stays = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    let found = stays.clone().find(|pod| pod["spec"]["nodeName"] == *first).or(stays.clone().next());
+    let name = found.and_then(|pod| pod["metadata"]["name"].as_str());
     Ok(PodName::new(SYSTEM_NAMESPACE, name.ok_or_else(|| Stop::wrong("there is no pod of the agent"))?))
 }
 

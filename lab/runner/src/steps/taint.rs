@@ -79,10 +79,15 @@ async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
 }
 
 /// Taints before anything runs there; `NoSchedule` unless the effect is given.
-#[given(regex = r#"^the node is made with the taints "([^"]*)"$"#)]
-async fn tainted(world: &mut LabWorld, taints: String) -> Step {
+#[given(regex = r#"^(the|every) node is made with the taints "([^"]*)"$"#)]
+async fn tainted(world: &mut LabWorld, which: String, taints: String) -> Step {
     bare(world)?;
-    patch(world, REAL, json!({ "spec": { "taints": list(&taints) } })).await
+    let tier = world.cluster().await?;
+    let count = if which == "every" { tier.nodes().len() } else { 1 };
+    for node in tier.nodes().iter().take(count) {
+        patch(world, node.name(), json!({ "spec": { "taints": list(&taints) } })).await?;
+    }
+    Ok(())
 }
 
 /// Node object; replaces one of its name.

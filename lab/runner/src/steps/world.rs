@@ -22,6 +22,7 @@ use crate::steps::agent::AgentPlan;
 use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
 use crate::steps::controllers::Made;
+use crate::steps::exposure::Measure;
 use crate::steps::manifests::HandedIn;
 use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
@@ -109,6 +110,8 @@ pub struct LabWorld {
     pub watched: Option<Watched>,
     /// Captured packets of a pod.
     pub captured: Option<Captured>,
+    /// What of a pod gets past its rules.
+    pub exposure: Option<Measure>,
     /// Deployment of the node agent.
     pub agent: AgentPlan,
     /// Result of the last request with the agent's token.
@@ -210,7 +213,7 @@ impl LabWorld {
 
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<Leftovers, String> {
-        (self.watched, self.captured) = (None, None);
+        (self.watched, self.captured, self.exposure) = (None, None, None);
         for denial in std::mem::take(&mut self.agent.denials) {
             // A failure shows when the scenario's directories cannot be removed.
             let _ = denial.undo().await;

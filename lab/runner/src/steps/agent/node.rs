@@ -13,6 +13,7 @@ use kube::api::ListParams;
 use serde_json::json;
 
 use super::agent;
+use crate::steps::exposure;
 use crate::steps::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -75,6 +76,7 @@ async fn reboots(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let name = tier.node()?.name().to_owned();
     world.starts.clear();
+    exposure::begin_anew(world);
     Ok(tier.kubelet()?.reboot(&name).await?)
 }
 
