@@ -4,9 +4,11 @@ Feature: A node reboots without a drain (istio-60882; field S3)
   pods start at once, the agent's own among them.
 
   Background:
-    Given the node agent is ready
+    Given 2 nodes
+    And the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     And it runs
 
   @mutant:own-pod-asked
@@ -16,3 +18,4 @@ Feature: A node reboots without a drain (istio-60882; field S3)
     And it comes up within 60 s
     And its last sandbox was taken down
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0

@@ -13,10 +13,12 @@ Feature: Repair of pods that a controller makes
   Scenario Outline: The deleted pods of a <kind> are replaced by redirected ones
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"
     And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    And exposure of pod "cart" is measured
     And a <kind> keeps 2 pods like it
     And <broken> of them came up unredirected
     When the node agent is deployed
     Then 2 others run in their place
+    And exposure of pod "cart" was 0
 
     Examples:
       | kind       | broken |
@@ -27,11 +29,13 @@ Feature: Repair of pods that a controller makes
   Scenario: The pods of a StatefulSet come again under their names
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"
     And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    And exposure of pod "cart" is measured
     And a StatefulSet keeps 2 pods like it
     And 1 of them came up unredirected
     When the node agent is deployed
     Then 2 others run in their place
     And they are called "cart-0, cart-1"
+    And exposure of pod "cart" was 0
 
   @mutant:priority-swapped
   Scenario: A Job does not count a pod that is repaired

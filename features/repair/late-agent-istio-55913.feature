@@ -8,6 +8,7 @@ Feature: A pod that starts before the node agent (istio-55913; field S1)
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
 
   @mutant:cache-unread
   Scenario: It is repaired, proven, and goes on to run
@@ -19,3 +20,4 @@ Feature: A pod that starts before the node agent (istio-55913; field S1)
     And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
     And the node agent counts 1 of `millrace_broken_to_redirected_seconds_count`
     And the node agent has written pods' "nothing"
+    And exposure of pod "cart" was 0

@@ -7,6 +7,7 @@ Feature: A sandbox without a process (istio-60478; field S6)
     Given a node without the plugin
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
 
   @mutant:cache-unread
@@ -15,3 +16,4 @@ Feature: A sandbox without a process (istio-60478; field S6)
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
     And it comes up within 60 s
+    And exposure of pod "cart" was 0

@@ -8,6 +8,7 @@ Feature: An agent that starts again knows what is to be done (istio-57332)
     And the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     And it runs
     When the kubelet starts the node agent's containers no more
     And the node agent is killed
@@ -15,6 +16,7 @@ Feature: An agent that starts again knows what is to be done (istio-57332)
     And the kubelet starts the node agent's containers again
     Then the node agent tells of it: RepairedBrokenPod
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was above 0
 
   @mutant:repair-believes
   Scenario: A repair that failed before is tried again after

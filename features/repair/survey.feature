@@ -6,6 +6,7 @@ Feature: Pods without validation that are not redirected
   Background:
     Given a node without the plugin
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     And it runs
 
   @mutant:survey-blind
@@ -14,6 +15,7 @@ Feature: Pods without validation that are not redirected
     Then the node agent tells of it: UnredirectedPod, "is not redirected as it should be"
     And the node agent counts 1 of `millrace_unredirected_pods`
     And for 2 s its namespace holds no rule
+    And exposure of pod "cart" was above 0
 
   @mutant:survey-blind
   Scenario: It is repaired if somebody asked for that
@@ -24,3 +26,4 @@ Feature: Pods without validation that are not redirected
     And the node agent tells of it: RepairedBrokenPod
     And the node agent counts 0 of `millrace_unredirected_pods`
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was above 0

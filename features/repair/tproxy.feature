@@ -9,9 +9,11 @@ Feature: A pod that catches inbound traffic by TPROXY is repaired as well
     And pod "cart" of the mesh
     And its inbound traffic is caught by TPROXY
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
     And it comes up within 60 s
     And TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "outside" to "cart" port 8080 passes 15006
+    And exposure of pod "cart" was 0

@@ -8,6 +8,7 @@ Feature: Credentials that are refused hold pods up, and never the agent that bri
     Given the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When the API server falls silent on a watch of daemonsets.apps
     And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
@@ -19,3 +20,4 @@ Feature: Credentials that are refused hold pods up, and never the agent that bri
     Then the node agent becomes ready within 30 s
     And it comes up within 60 s
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0

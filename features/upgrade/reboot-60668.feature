@@ -5,9 +5,11 @@ Feature: After a reboot the agent's own pod starts first (istio-60668)
 
   @mutant:own-pod-asked
   Scenario: The agent comes up through its own plugin, and then the others do
-    Given the node agent is ready
+    Given 2 nodes
+    And the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When the API server falls silent on a watch of daemonsets.apps
     And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
@@ -20,11 +22,14 @@ Feature: After a reboot the agent's own pod starts first (istio-60668)
     Then the node agent becomes ready within 30 s
     And it comes up within 60 s
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
 
   @mutant:own-pod-asked
   Scenario: Until then every other pod waits, although the API server would answer
-    Given the node agent is ready
+    Given 2 nodes
+    And the node agent is ready
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When the API server falls silent on a watch of daemonsets.apps
     And the API server answers 503 on a get of daemonsets.apps
     And the DaemonSet is deleted
@@ -35,3 +40,4 @@ Feature: After a reboot the agent's own pod starts first (istio-60668)
     When the node agent is deployed
     Then the node agent becomes ready within 30 s
     And it comes up within 60 s
+    And exposure of pod "cart" was 0

@@ -11,12 +11,14 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
   Scenario: Pods of the mesh outlive the agent, and can still be deleted
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     And it runs
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was
     And there is no pod of the node agent
     And the plugin's binary is on the node
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
     When it is deleted
     And install-cni --purge is run on the node
     Then nothing of ours is left on the node
