@@ -12,7 +12,7 @@ Feature: A configuration that is a symbolic link stays one (installer fault 14)
     And "10-lab.conflist" is a symbolic link
     When the DaemonSet is deleted
     Then "10-lab.conflist" is a symbolic link
-    And the conflist "lab.data" is as it was
+    And the conflist "lab.data" is as it was, byte for byte
 
   @mutant:links-unfollowed
   Scenario: What somebody does to the file behind it is healed, wherever that is

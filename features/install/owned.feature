@@ -8,7 +8,7 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
   @mutant:owned-in-primary
   Scenario: The primary's stays as it is, also when the agent leaves
     Then the conflist "02-istio-cni.conflist" lists "lab-net, istio-cni"
-    And the conflist "10-lab.conflist" is as it was
+    And the conflist "10-lab.conflist" is as it was, byte for byte
     When the DaemonSet is deleted
     Then nothing of ours is left on the node
     And the conflist "10-lab.conflist" is as it was

@@ -11,7 +11,7 @@ Feature: What is in a list stays as its writer wrote it (istio-27771; installer 
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
     And the configuration "10-lab.conflist" contains "'x-cookie': 9007199254740993.10"
     When the DaemonSet is deleted
-    Then the conflist "10-lab.conflist" is as it was
+    Then the conflist "10-lab.conflist" is as it was, byte for byte
 
   @mutant:written-in-place
   Scenario: A reader sees the old list or the new one
@@ -19,7 +19,7 @@ Feature: What is in a list stays as its writer wrote it (istio-27771; installer 
     When the node agent is deployed
     Then the node agent becomes ready within 10 s
     When the DaemonSet is deleted
-    Then the conflist "10-lab.conflist" is as it was
+    Then the conflist "10-lab.conflist" is as it was, byte for byte
     And at every moment it held a whole network
 
   @mutant:entry-unread

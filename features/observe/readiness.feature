@@ -18,7 +18,7 @@ Feature: The agent says what keeps it from being ready
     And its port 8000 answers "/readyz" with 200
     And its metrics have "istio_cni_install_ready 1"
 
-  @mutant:settings-told-to-all
+  @millrace @mutant:settings-told-to-all
   Scenario: Its settings are told within its own network alone
     Given the node agent is ready
     Then its port 8000 answers "/readyz" with 200

@@ -31,7 +31,7 @@ Feature: A person at the node asks what is installed and what is wrong
     When its ConfigMap sets "MONITORING_PORT" to "15015"
     Then its status finds "is not applied: it holds from the next start of the pod on"
 
-  @mutant:token-logged
+  @millrace @mutant:token-logged
   Scenario: Nobody is told the plugin's token
     Given the node agent is ready
     Then the plugin's token is told nowhere

@@ -20,7 +20,7 @@ use crate::options::SERVICE;
 use crate::output::Output;
 use crate::pace;
 use crate::pids::Pids;
-use crate::pod::{Plan, Planned};
+use crate::pod::{Binaries, Plan, Planned};
 use crate::process::{Process, Program};
 use crate::rootfs::{Mount, Propagation, Root};
 use crate::sandbox::Sandbox;
@@ -32,6 +32,8 @@ const IMAGE: &str = "/image";
 const AGENT: &str = "install-cni";
 /// Directory of the plugin in the agent's image.
 const SHIPPED: &str = "/opt/cni/bin";
+/// File of names that a kubelet writes for each pod.
+const HOSTS: &str = "hosts";
 /// Lifetime of a container's token: a kubelet's default for projected tokens is an hour.
 const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 /// `PATH` of containers.
@@ -67,6 +69,8 @@ impl NetnsNode {
         let rooted = if plan.is_rooted() {
             let credentials = self.credentials(plan, own.join("account"), kept)?;
             fs::create_dir_all(own.join("root")).map_err(Error::file("make", &own))?;
+            let hosts = own.join(HOSTS);
+            fs::write(&hosts, hosts_of(plan, sandbox.addresses())).map_err(Error::file("write", &hosts))?;
             Some(Rooted { credentials, own })
         } else {
             None
@@ -145,7 +149,9 @@ impl NetnsNode {
         for (name, value) in defaults {
             program.env.entry(name.to_owned()).or_insert(value);
         }
-        let mut mounts = Vec::new();
+        let Binaries { sut, image, .. } = &self.options.binaries;
+        let there = image.iter().filter(|path| program.path.starts_with(sut) && path.exists());
+        let mut mounts: Vec<_> = there.map(|path| Mount::image(path, &path.display().to_string())).collect();
         let name = program.path.file_name().unwrap_or_default();
         let at = Path::new(IMAGE).join(name);
         mounts.push(Mount::image(&program.path, &at.display().to_string()));
@@ -157,6 +163,7 @@ impl NetnsNode {
         if plugin.is_file() {
             mounts.push(Mount::image(&plugin, &format!("{SHIPPED}/{PLUGIN}")));
         }
+        mounts.push(Mount::image(&rooted.own.join(HOSTS), "/etc/hosts"));
         // A volume hides what the image has at its place.
         mounts.extend(self.host.mounts(&plan.volumes, &planned.places, &rooted.own)?);
         mounts.push(Mount {
@@ -180,6 +187,15 @@ impl NetnsNode {
         fs::write(&path, &plan.resolv_conf).map_err(Error::file("write", &path))?;
         Ok(path)
     }
+}
+
+/// The names that a kubelet gives each pod: its own and `localhost`.
+fn hosts_of(plan: &Plan, addresses: &[IpAddr]) -> String {
+    let mut text = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
+    for address in addresses {
+        text.push_str(&format!("{address}\t{}\n", plan.pod.name));
+    }
+    text
 }
 
 /// Environment of a container. What has to be asked for is asked when it starts, so a restarted one finds what changed.

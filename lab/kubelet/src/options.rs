@@ -124,6 +124,7 @@ impl ClusterOptions {
             binaries: Binaries {
                 workload: workload.to_owned(),
                 sut: sut.to_owned(),
+                image: Vec::new(),
                 sut_env: BTreeMap::new(),
             },
             nodes: vec!["node-1".to_owned()],

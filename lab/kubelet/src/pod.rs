@@ -25,6 +25,8 @@ pub struct Binaries {
     pub workload: PathBuf,
     /// Directory of the system under test.
     pub sut: PathBuf,
+    /// Files and directories of the machine that its image has, beside its binaries.
+    pub image: Vec<PathBuf>,
     /// Environment of its binaries beyond that of runtimes and pods. No record shows it.
     pub sut_env: BTreeMap<String, String>,
 }
@@ -250,7 +252,8 @@ mod tests {
         let sut = tempfile::tempdir().unwrap();
         std::fs::write(sut.path().join("istio-iptables"), "").unwrap();
         let sut_env = [("DEFECT".to_owned(), "x".to_owned())].into();
-        let binaries = Binaries { workload: "/w".into(), sut: sut.path().to_owned(), sut_env };
+        let sut = sut.path().to_owned();
+        let binaries = Binaries { workload: "/w".into(), sut, image: Vec::new(), sut_env };
         let pod = json!({ "metadata": { "name": "p", "namespace": "n", "uid": "u" }, "spec": spec });
         Plan::new(&pod, &binaries).unwrap()
     }

@@ -28,7 +28,7 @@ pub async fn conclude(
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
-    extra.wrong = denied(world).or_else(|| logged(world));
+    extra.wrong = denied(world).or_else(|| logged(lab, world));
     let failed = failed || extra.wrong.is_some();
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
@@ -68,9 +68,11 @@ fn denied(world: &LabWorld) -> Option<String> {
 }
 
 /// An error in a log that nobody expects.
-fn logged(world: &LabWorld) -> Option<String> {
+fn logged(lab: &Lab, world: &LabWorld) -> Option<String> {
     let lines = world.cluster.as_deref()?.logs();
-    let error = errors::unexpected(&lines, &world.errors)?;
+    let of_product = lab.plan.sut.product.errors.keys();
+    let expected: Vec<String> = world.errors.iter().chain(of_product).cloned().collect();
+    let error = errors::unexpected(&lines, &expected)?;
     Some(format!("nobody expects this error in a log: {error}"))
 }
 

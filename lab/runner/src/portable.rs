@@ -5,7 +5,7 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 21] = [
+const OWN: [&str; 23] = [
     // Settings, metrics and annotations of its own.
     "millrace",
     // Choice of a back end.
@@ -20,6 +20,8 @@ const OWN: [&str; 21] = [
     "explain",
     "the status says",
     "its status finds",
+    "token is told nowhere",
+    "answers \"/settings\"",
     // `install-cni manifests`, and what these objects allow and mount.
     "manifests are rendered",
     "a mesh's document",

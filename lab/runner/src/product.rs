@@ -8,9 +8,12 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::objects::Objects;
 use crate::binaries::{AGENT, PLUGIN, TOOL};
 use crate::portable::MILLRACE;
 use crate::verdict::Verdict;
+
+pub mod objects;
 
 /// What a product may claim. Each is a tag of scenarios, but for the plugin, which all scenarios need.
 pub const CAPABILITIES: [&str; 4] = [PLUGIN, TOOL, AGENT, MILLRACE];
@@ -18,7 +21,8 @@ pub const CAPABILITIES: [&str; 4] = [PLUGIN, TOOL, AGENT, MILLRACE];
 /// Capabilities that are a binary.
 pub const ROLES: [&str; 3] = [PLUGIN, TOOL, AGENT];
 
-const FIELDS: [&str; 6] = ["name", "version", "binaries", "deployed", "capabilities", "unsupported"];
+const FIELDS: [&str; 7] =
+    ["name", "version", "binaries", "deployed", "capabilities", "unsupported", "errors"];
 
 /// How its node agent gets onto a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +30,8 @@ const FIELDS: [&str; 6] = ["name", "version", "binaries", "deployed", "capabilit
 pub enum Deployment {
     /// Its `install-cni manifests` renders our chart with a scenario's values.
     Manifests,
+    /// By objects that were rendered beforehand.
+    Objects(Box<Objects>),
     /// Not at all: nodes have its binaries, and nobody runs an agent.
     Binaries,
 }
@@ -40,6 +46,8 @@ pub struct Product {
     pub claims: Vec<String>,
     /// Reasons why it does not claim one.
     pub unsupported: BTreeMap<String, String>,
+    /// Texts of lines of level `error` that its logs may have in any scenario, each with the reason.
+    pub errors: BTreeMap<String, String>,
     /// Capabilities that are claimed and cannot be tried, with the reason.
     pub missing: BTreeMap<String, String>,
 }
@@ -65,6 +73,7 @@ impl Product {
             unsupported: lacking
                 .map(|role| (role.to_owned(), format!("no {role} in {}", dir.display())))
                 .collect(),
+            errors: BTreeMap::new(),
             missing: BTreeMap::new(),
         }
     }
@@ -119,7 +128,9 @@ impl Reader<'_> {
         if !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
             self.fault("name", &Value::from(name.clone()), "letters, digits and hyphens make a name");
         }
-        let product = Product { name, version, deployed, claims, unsupported, missing: BTreeMap::new() };
+        let errors = self.texts("errors", fields.get("errors"));
+        let missing = BTreeMap::new();
+        let product = Product { name, version, deployed, claims, unsupported, errors, missing };
         Description { product, binaries }
     }
 
@@ -148,6 +159,12 @@ impl Reader<'_> {
             None => self.faults.push(format!("{field} is missing")),
         }
         String::new()
+    }
+
+    /// Texts by name.
+    fn texts(&mut self, field: &str, value: Option<&Value>) -> BTreeMap<String, String> {
+        let fields = value.and_then(Value::as_object).into_iter().flatten();
+        fields.map(|(name, text)| (name.clone(), self.text(&format!("{field}.{name}"), Some(text)))).collect()
     }
 
     fn claims(&mut self, value: Option<&Value>) -> Vec<String> {
@@ -192,33 +209,69 @@ impl Reader<'_> {
         found
     }
 
-    fn deployed(&mut self, value: Option<&Value>, claims: &[String]) -> Deployment {
-        let claims = |name: &str| claims.iter().any(|claim| claim == name);
-        match value {
+    fn deployed(&mut self, value: Option<&Value>, claimed: &[String]) -> Deployment {
+        let claims = |name: &str| claimed.iter().any(|claim| claim == name);
+        let (found, fault) = match value {
             Some(Value::String(how)) if how == "manifests" => {
-                if !claims(MILLRACE) {
-                    let why =
-                        format!("a product that does not claim {MILLRACE} has no `install-cni manifests`");
-                    self.fault("deployed", &Value::from("manifests"), &why);
-                }
-                Deployment::Manifests
+                let why = "a product that does not claim millrace has no `install-cni manifests`".to_owned();
+                (Deployment::Manifests, (!claims(MILLRACE)).then_some(why))
             }
             Some(Value::String(how)) if how == "binaries" => {
-                if claims(AGENT) {
-                    self.fault(
-                        "deployed",
-                        &Value::from("binaries"),
-                        &format!("nobody runs the {AGENT} that it claims"),
-                    );
-                }
-                Deployment::Binaries
+                let why = format!("nobody runs the {AGENT} that it claims");
+                (Deployment::Binaries, claims(AGENT).then_some(why))
             }
-            other => {
-                let value = other.unwrap_or(&Value::Null);
-                self.fault("deployed", value, "`manifests` or `binaries` is wanted");
-                Deployment::Binaries
+            Some(Value::String(file)) if file.ends_with(".yaml") => return self.deployed_like(file, claimed),
+            Some(fields @ Value::Object(_)) => {
+                let why = format!("objects run an {AGENT}, and capabilities does not claim it");
+                (Deployment::Objects(Box::new(self.objects(fields))), (!claims(AGENT)).then_some(why))
             }
+            _ => (
+                Deployment::Binaries,
+                Some("`manifests`, `binaries` or `objects: FILE` is wanted".to_owned()),
+            ),
+        };
+        if let Some(why) = fault {
+            self.fault("deployed", value.unwrap_or(&Value::Null), &why);
         }
+        found
+    }
+
+    /// As another description says.
+    fn deployed_like(&mut self, file: &str, claimed: &[String]) -> Deployment {
+        let path = self.dir.join(file);
+        let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        let like = read.and_then(|text| serde_saphyr::from_str(&text).map_err(|error| error.to_string()));
+        let like: Value = like.unwrap_or_else(|why| {
+            self.fault("deployed", &Value::from(file), &why);
+            Value::Null
+        });
+        if like["deployed"].as_str().is_some_and(|how| how.ends_with(".yaml")) {
+            self.fault("deployed", &Value::from(file), "it is deployed like a third");
+            return Deployment::Binaries;
+        }
+        let mut there = Reader { dir: path.parent().unwrap_or(Path::new(".")), faults: Vec::new() };
+        let found = there.deployed(like.get("deployed"), claimed);
+        self.faults.append(&mut there.faults);
+        found
+    }
+
+    fn objects(&mut self, value: &Value) -> Objects {
+        let fields = self.object("deployed", value, &["objects", "settings", "image"]);
+        let path = self.dir.join(self.text("deployed.objects", fields.get("objects")));
+        let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        let all = read.and_then(|text| serde_saphyr::from_multiple(&text).map_err(|error| error.to_string()));
+        let all = all.unwrap_or_else(|why| {
+            self.fault("deployed.objects", &Value::from(path.display().to_string()), &why);
+            Vec::new()
+        });
+        let settings = self.texts("deployed.settings", fields.get("settings"));
+        let image = fields.get("image").and_then(Value::as_array).into_iter().flatten();
+        let image = image.map(|path| self.text("deployed.image", Some(path)).into()).collect();
+        let objects = Objects { all, settings, image };
+        for place in objects.lost() {
+            self.fault("deployed.settings", &Value::from(place), "no such object or field");
+        }
+        objects
     }
 }
 

@@ -17,12 +17,15 @@ pub enum Stop {
     Wrong(String),
     /// The environment lacks something; nothing is known about the system under test.
     Inapplicable(String),
+    /// The system under test has no such setting, and does not claim it.
+    Unsupported(String),
     /// The harness failed; nothing is known about the system under test.
     Harness(String),
 }
 
 const WRONG: &str = "wrong: ";
 const INAPPLICABLE: &str = "inapplicable: ";
+const UNSUPPORTED: &str = "unsupported: ";
 const HARNESS: &str = "inconclusive: ";
 
 impl Stop {
@@ -38,8 +41,12 @@ impl Stop {
     /// The verdict and the reason in a panic's text. A panic that no step made is the harness' own.
     #[must_use]
     pub fn classify(text: &str) -> (Verdict, String) {
-        let classes =
-            [(WRONG, Verdict::Fail), (INAPPLICABLE, Verdict::Inapplicable), (HARNESS, Verdict::Inconclusive)];
+        let classes = [
+            (WRONG, Verdict::Fail),
+            (INAPPLICABLE, Verdict::Inapplicable),
+            (UNSUPPORTED, Verdict::Unsupported),
+            (HARNESS, Verdict::Inconclusive),
+        ];
         classes
             .into_iter()
             .find_map(|(prefix, verdict)| Some((verdict, text.strip_prefix(prefix)?.to_owned())))
@@ -52,6 +59,7 @@ impl fmt::Display for Stop {
         match self {
             Self::Wrong(reason) => write!(out, "{WRONG}{reason}"),
             Self::Inapplicable(reason) => write!(out, "{INAPPLICABLE}{reason}"),
+            Self::Unsupported(reason) => write!(out, "{UNSUPPORTED}{reason}"),
             Self::Harness(reason) => write!(out, "{HARNESS}{reason}"),
         }
     }
@@ -82,6 +90,7 @@ mod tests {
         for (stop, verdict) in [
             (Stop::wrong("x"), Verdict::Fail),
             (Stop::Inapplicable("x".into()), Verdict::Inapplicable),
+            (Stop::Unsupported("x".into()), Verdict::Unsupported),
             (Stop::harness("x"), Verdict::Inconclusive),
         ] {
             assert_eq!(Stop::classify(&stop.to_string()), (verdict, "x".to_owned()));

@@ -28,6 +28,7 @@ pub use standing::Standing;
 use crate::binaries::MUTANT;
 use crate::names;
 use crate::plan::Plan;
+use crate::product::Deployment;
 
 /// Name of the tier of embedded parts.
 pub const NETNS: &str = kubelet::TIER;
@@ -281,6 +282,9 @@ impl Tier {
         options.plugin_env.clone_from(&node.plugin_env);
         let mutant = node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone()));
         options.binaries.sut_env.extend(mutant);
+        if let Deployment::Objects(objects) = &plan.sut.product.deployed {
+            options.binaries.image.clone_from(&objects.image);
+        }
         options.plugin_conf.clone_from(&node.plugin_conf);
         options.base_conf.clone_from(&node.base_conf);
         options.run_files.clone_from(&node.run_files);

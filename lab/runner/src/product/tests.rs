@@ -79,12 +79,22 @@ fn each_mistake_is_named_with_field_and_value_all_at_once() {
             "  install-cni: agent",
             r#"binaries.install-cni: "agent": capabilities does not"#,
         ),
-        ("deployed: binaries", "deployed: helm", r#"deployed: "helm": `manifests` or `binaries` is wanted"#),
+        (
+            "deployed: binaries",
+            "deployed: helm",
+            r#"deployed: "helm": `manifests`, `binaries` or `objects: FILE` is wanted"#,
+        ),
         (
             "deployed: binaries",
             "deployed: manifests",
             r#"deployed: "manifests": a product that does not claim millrace"#,
         ),
+        (
+            "deployed: binaries",
+            "deployed: {objects: none.yaml}",
+            "objects run an install-cni, and capabilities does not claim it",
+        ),
+        ("deployed: binaries", "deployed: {objects: none.yaml}", "deployed.objects: "),
         (
             "[istio-cni, istio-iptables]",
             "[istio-cni, istio-iptables, repair]",
@@ -119,8 +129,9 @@ fn each_mistake_is_named_with_field_and_value_all_at_once() {
 fn every_adapter_says_of_each_capability_whether_it_has_it_or_why_not() {
     let dir = Workspace::find().unwrap().root.join("scenarios/products");
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let product = read(&entry.unwrap().path()).unwrap().product;
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    for file in files.filter(|path| path.is_file()) {
+        let product = read(&file).unwrap().product;
         for capability in CAPABILITIES {
             let claimed = product.claims.iter().any(|claim| claim == capability);
             assert!(

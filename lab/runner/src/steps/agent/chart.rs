@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use super::AgentPlan;
 use super::leaving::remember_pods;
 use super::objects::CONTAINER;
+use crate::product::Deployment;
+use crate::product::objects::Lacking;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -141,8 +143,14 @@ pub fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
     let lab = world.lab()?;
     let values = Some(&world.agent.values).filter(|values| values.is_object());
     let values = values.cloned().unwrap_or_else(|| json!({}));
-    let rendered = lab.rendered.objects(&lab.plan.sut.dir, world.node.mutant.as_deref(), &values);
-    let mut objects = Arc::unwrap_or_clone(rendered.map_err(|error| Stop::wrong(format!("{error:#}")))?);
+    let product = &lab.plan.sut.product;
+    let mut objects = if let Deployment::Objects(beforehand) = &product.deployed {
+        let lacking = |Lacking(value)| Stop::Unsupported(format!("{}: no setting for {value}", product.name));
+        beforehand.with(&values).map_err(lacking)?
+    } else {
+        let rendered = lab.rendered.objects(&lab.plan.sut.dir, world.node.mutant.as_deref(), &values);
+        Arc::unwrap_or_clone(rendered.map_err(|error| Stop::wrong(format!("{error:#}")))?)
+    };
     objects.retain(|object| !(world.agent.no_writes && object["metadata"]["name"] == WRITES));
     for set in objects.iter_mut().filter(|object| object["kind"] == "DaemonSet") {
         let containers = set["spec"]["template"]["spec"]["containers"].as_array_mut();
