@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The features: found, parsed, expanded and selected. One scenario of the catalogue is one row of examples.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -9,6 +9,8 @@ use cucumber::feature::Ext as _;
 use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
 use cucumber::tag::Ext as _;
 
+use self::copies::Copied;
+pub use self::copies::Depth;
 use self::named::Place;
 use crate::back_ends;
 use crate::binaries::OPTIONAL;
@@ -18,20 +20,12 @@ use crate::portable::MILLRACE;
 use crate::sweep::Sweep;
 use crate::verdict::{Record, Verdict};
 
+mod copies;
 mod named;
 
 /// Needs that a tag may name.
 pub const NEEDS: [&str; 7] =
     ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
-
-/// Scenarios that each defect is played against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// All that name it.
-    EveryScenario,
-    /// The first that names it: the others mostly catch it in the same way.
-    OneScenario,
-}
 
 /// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
 const SERIAL: &str = "serial";
@@ -39,9 +33,6 @@ const SERIAL: &str = "serial";
 const LONG: &str = "long";
 /// Prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
-
-/// The prefix of the tag that a feature bears which is played with a defect. No file has it.
-const PLAYS: &str = "plays:";
 
 /// A selected scenario.
 #[derive(Debug, Clone)]
@@ -59,6 +50,8 @@ pub struct Entry {
     pub tags: Vec<String>,
     /// Defect that it is played with.
     pub mutant: Option<String>,
+    /// Number of this repetition, from 1.
+    pub repetition: Option<u16>,
 }
 
 /// True for a feature that is begun before the others.
@@ -106,6 +99,7 @@ impl Entry {
             step_kind: None,
             seconds: 0.0,
             steps: Vec::new(),
+            runs: None,
             notes: Vec::new(),
             back_ends: Vec::new(),
             evidence: Vec::new(),
@@ -155,7 +149,7 @@ impl Catalogue {
             tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
                 && named.as_ref().is_none_or(|named| named.contains(&entry.id))
         };
-        let selected = all.played(None, &wanted);
+        let selected = all.played(Copied::AsItIs, &wanted);
         Ok(match selection.shard {
             Some(shard) => selected.part(shard),
             None => selected,
@@ -166,7 +160,7 @@ impl Catalogue {
     fn part(&self, shard: Shard) -> Self {
         let in_turn = self.entries.iter().skip(shard.number - 1).step_by(shard.of);
         let ids: HashSet<&str> = in_turn.map(|entry| entry.id.as_str()).collect();
-        self.played(None, &|entry| ids.contains(entry.id.as_str()))
+        self.played(Copied::AsItIs, &|entry| ids.contains(entry.id.as_str()))
     }
 
     /// Reads the features of a workspace, or those below a path.
@@ -209,62 +203,6 @@ impl Catalogue {
             named.extend(ids);
         }
         Ok(Some(named))
-    }
-
-    /// Entry of a scenario that cucumber hands out.
-    #[must_use]
-    pub fn find(&self, feature: &gherkin::Feature, scenario: &gherkin::Scenario) -> Option<&Entry> {
-        let path = feature.path.as_deref()?;
-        let mutant = feature.tags.iter().find_map(|tag| tag.strip_prefix(PLAYS));
-        self.entries.iter().find(|entry| {
-            entry.scenario.position == scenario.position
-                && entry.scenario.name == scenario.name
-                && path.ends_with(&entry.file)
-                && entry.mutant.as_deref() == mutant
-        })
-    }
-
-    /// The scenarios that name one of these defects: each once as it is, and once with each that it names.
-    #[must_use]
-    pub fn with_mutants(&self, names: &[String], depth: Depth) -> Self {
-        let against = |name: &str| {
-            let named = self.entries.iter().filter(|entry| entry.mutants().any(|named| named == name));
-            let ids = named.map(|entry| &entry.id);
-            match depth {
-                Depth::EveryScenario => ids.collect::<BTreeSet<_>>(),
-                Depth::OneScenario => ids.take(1).collect(),
-            }
-        };
-        let trials: Vec<_> = names.iter().map(|name| (name, against(name))).collect();
-        let mut all = self.played(None, &|entry| trials.iter().any(|(_, ids)| ids.contains(&entry.id)));
-        for (name, ids) in &trials {
-            let played = self.played(Some(name), &|entry| ids.contains(&entry.id));
-            all.features.extend(played.features);
-            all.entries.extend(played.entries);
-        }
-        all
-    }
-
-    /// Wanted scenarios, played with a defect or without.
-    fn played(&self, mutant: Option<&str>, wanted: &dyn Fn(&Entry) -> bool) -> Self {
-        let mut part = Self { features: Vec::new(), entries: Vec::new() };
-        for feature in &self.features {
-            let mut copy = feature.clone();
-            copy.scenarios.retain(|scenario| self.find(feature, scenario).is_some_and(wanted));
-            copy.tags.extend(mutant.map(|name| format!("{PLAYS}{name}")));
-            if !copy.scenarios.is_empty() {
-                part.features.push(copy);
-            }
-        }
-        for entry in self.entries.iter().filter(|entry| wanted(entry)) {
-            let mut copy = entry.clone();
-            if let Some(name) = mutant {
-                copy.id = format!("{}@{name}", entry.id);
-                copy.mutant = Some(name.to_owned());
-            }
-            part.entries.push(copy);
-        }
-        part
     }
 
     /// The groups, in order of first appearance, with the number of their scenarios.
@@ -367,6 +305,7 @@ fn entry(
         scenario: scenario.clone(),
         tags,
         mutant: None,
+        repetition: None,
     })
 }
 

@@ -17,6 +17,7 @@ Examples:
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab run --rerun target/lab/last/report.json   what did not pass there
+  cnilab run --stress 20 --only serve/watch        each scenario twenty times; what does not always pass is flaky
   cnilab run --shard 2/4                   the second quarter, for the second of four machines
   cnilab merge one.json two.json           the reports of all parts as one; the exit code is that of the whole
   cnilab pack cnilab                       this program with all that it needs in one file: elsewhere, ./cnilab run --sut DIR
@@ -169,6 +170,9 @@ pub struct RunArgs {
     /// Delays the lab's own actors by chance: kubelet, controllers, events of watches, starts of processes
     #[arg(long, value_name = "HEX", value_parser = parse_seed, conflicts_with = "kubeconfig")]
     pub chaos: Option<u32>,
+    /// Runs each scenario N times: one whose verdicts differ is flaky
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), conflicts_with = "mutant")]
+    pub stress: Option<u16>,
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
@@ -231,6 +235,7 @@ impl SweepArgs {
             image: String::new(),
             jobs: Some(self.jobs.unwrap_or(cores)),
             chaos: None,
+            stress: None,
             seed: None,
             sweep: Some(Box::new(Wanted { name: self.name, only: self.only, write })),
         })

@@ -15,7 +15,7 @@
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
 //! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
 //! | [`up`] | a cluster that stays, for kubectl |
-//! | [`verdict`], [`stop`] | what became of a scenario, and why a step stopped it |
+//! | [`verdict`], [`stop`], [`stress`] | what became of a scenario, why a step stopped it, one record of many runs |
 //! | [`report`], [`junit`], [`evidence`], [`merge`] | what a run leaves behind, and several runs as one |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
 //! | [`exposure`] | what of a pod got past its rules |
@@ -62,6 +62,7 @@ pub mod sandbox;
 pub mod steps;
 pub mod stop;
 pub mod stopwatch;
+pub mod stress;
 pub mod sut;
 pub mod sweep;
 pub mod tier;

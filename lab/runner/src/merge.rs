@@ -161,7 +161,9 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
     let facts = [
         ("header.suite", header.suite.clone()),
         ("header.tier", header.tier.clone()),
+        ("header.product", format!("{} {}", header.product.name, header.product.version)),
         ("header.binaries", binaries.join(", ")),
+        ("header.stress", header.stress.map_or(1, usize::from).to_string()),
         ("strict", report.strict.to_string()),
     ];
     let of_parts = [

@@ -12,10 +12,29 @@ use crate::cli::Selection;
 use crate::exit::Exit;
 use crate::lacks::{self, Lack};
 use crate::plan::{Binary, Place, Plan, Privilege};
+use crate::product::Product;
 use crate::verdict::{Record, Totals};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-pub(crate) const SCHEMA: u32 = 4;
+pub(crate) const SCHEMA: u32 = 5;
+
+/// Product under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tested {
+    /// As its description says; a directory's path, if it has none.
+    pub name: String,
+    pub version: String,
+    /// Claimed capabilities.
+    pub capabilities: Vec<String>,
+}
+
+impl Tested {
+    fn new(product: &Product) -> Self {
+        let Product { name, version, claims, .. } = product.clone();
+        Self { name, version, capabilities: claims }
+    }
+}
 
 /// Suite, system and environment of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,6 +47,13 @@ pub struct Header {
     /// The back end that is right on this machine, by a look into a namespace of its own.
     pub back_end: String,
     pub seed: String,
+    /// Seed of the delays of the lab's actors, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chaos: Option<String>,
+    /// Runs of each scenario, if there were several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stress: Option<u16>,
+    pub product: Tested,
     pub binaries: Vec<Binary>,
     /// Privilege of the sandbox.
     pub privilege: Privilege,
@@ -49,6 +75,9 @@ impl Header {
             kernel: kernel_release(),
             back_end,
             seed: plan.seed_text(),
+            chaos: plan.args.chaos.map(|seed| format!("{seed:x}")),
+            stress: plan.args.stress,
+            product: Tested::new(&plan.sut.product),
             binaries: plan.sut.binaries.clone(),
             privilege: place.privilege.clone(),
             probes,

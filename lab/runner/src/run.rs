@@ -26,7 +26,7 @@ use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::tier::EXCHANGE;
 use crate::verdict::{Record, Verdict};
 use crate::writer::Writer;
-use crate::{evidence, junit, lacks, net, probe};
+use crate::{evidence, junit, lacks, net, probe, stress};
 
 /// Runs a plan to its end, or to an interruption.
 pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
@@ -41,7 +41,10 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
             &mutants.played,
             if plan.args.quick { Depth::OneScenario } else { Depth::EveryScenario },
         ),
-        None => selected,
+        None => match plan.args.stress {
+            Some(times) => selected.repeated(times),
+            None => selected,
+        },
     });
     let session = connect(&plan).await?;
     let probes = match &session {
@@ -65,7 +68,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         }
     };
     let seconds = started.elapsed().as_secs_f64();
-    let records = in_order(&catalogue, ledger.records());
+    let records = stress::fold(in_order(&catalogue, ledger.records()));
     if let Some(session) = session {
         session.end().await.context("cannot remove what the run made in the cluster")?;
     }
@@ -258,6 +261,9 @@ fn show(plan: &Plan, report: &Report, exit: Exit) {
     if let Some(chaos) = plan.args.chaos {
         again.push_str(&format!(" --chaos {chaos:x}"));
     }
+    if let Some(times) = plan.args.stress {
+        again.push_str(&format!(" --stress {times}"));
+    }
     if let Some(sut) = &plan.args.sut {
         again.push_str(&format!(" --sut {}", sut.display()));
     }
@@ -330,6 +336,7 @@ Feature: The harness itself
             image: String::new(),
             jobs: None,
             chaos: None,
+            stress: None,
             seed: None,
             sweep: None,
         };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Verdicts on scenarios and runs.
 
+use std::collections::BTreeMap;
+
 use cucumber::gherkin;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,7 @@ pub enum Verdict {
     /// Excluded by the operator.
     Skipped,
     Inconclusive,
-    /// Passed in some of several attempts only.
+    /// Its runs have different verdicts.
     Flaky,
 }
 
@@ -94,6 +96,15 @@ pub struct StepTime {
     pub seconds: f64,
 }
 
+/// Runs of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runs {
+    pub count: usize,
+    /// Number of runs by verdict, in words.
+    pub verdicts: BTreeMap<String, usize>,
+}
+
 /// A selected scenario with its verdict.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,11 +134,14 @@ pub struct Record {
     pub step: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_kind: Option<StepKind>,
-    /// Duration.
+    /// Duration, of all runs together.
     pub seconds: f64,
     /// Steps that ran, those of the background first, each with its duration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepTime>,
+    /// Its runs, where each scenario was to run several times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Runs>,
     /// Notes for the report, passed or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -20,6 +20,7 @@ fn report(shard: Option<(usize, usize)>, scenarios: &[(&str, &str)]) -> serde_js
         "schema": SCHEMA,
         "header": {
             "suite": "1.0.0", "tier": "netns", "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
+            "product": {"name": "example", "version": "1", "capabilities": ["istio-cni"]},
             "binaries": [{"name": "istio-cni", "path": "/a", "version": "1", "sha256": "aa", "bytes": 1, "is_static": true}],
             "privilege": {"user_namespace": {"mapping": "0 0 1"}},
             "probes": [{"need": "iptables-tools", "met": false, "evidence": "none"}],
@@ -156,8 +157,8 @@ fn a_file_that_is_no_report_of_this_version_is_refused() {
     for (text, told) in [
         ("{", "EOF while parsing"),
         ("{}", "missing field `schema`"),
-        (r#"{"schema": 3}"#, "schema: 3, and this cnilab reads 4"),
-        (r#"{"schema": 4, "future": 1}"#, "unknown field `future`"),
+        (r#"{"schema": 3}"#, "schema: 3, and this cnilab reads 5"),
+        (r#"{"schema": 5, "future": 1}"#, "unknown field `future`"),
     ] {
         std::fs::write(&path, text).unwrap();
         assert!(refusal().contains(told), "{told} is not in {}", refusal());

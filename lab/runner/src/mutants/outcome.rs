@@ -249,6 +249,7 @@ mod tests {
             step_kind: None,
             seconds: 0.0,
             steps: Vec::new(),
+            runs: None,
             notes: Vec::new(),
             back_ends: Vec::new(),
             evidence: Vec::new(),

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `--stress N`: each scenario so many times, and one record of all its runs. A repetition is a scenario of its own while it runs: a world, a directory,
+//! delays and evidence under an id that ends with its number, `redirection/outbound/tcp-over-ipv6#3`.
+
+use std::collections::BTreeMap;
+
+use crate::verdict::{Record, Runs, Verdict};
+
+/// What is before the number of a repetition in its id.
+const MARK: char = '#';
+
+/// The id of a repetition, from 1.
+#[must_use]
+pub fn id(scenario: &str, repetition: u16) -> String {
+    format!("{scenario}{MARK}{repetition}")
+}
+
+/// The id without the number.
+fn scenario(id: &str) -> &str {
+    id.split_once(MARK).map_or(id, |(scenario, _)| scenario)
+}
+
+/// One record of each scenario, in the order of the first repetitions.
+#[must_use]
+pub fn fold(records: Vec<Record>) -> Vec<Record> {
+    let mut order: Vec<String> = Vec::new();
+    let mut all: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+    for record in records {
+        let id = scenario(&record.id).to_owned();
+        let runs = all.entry(id.clone()).or_default();
+        if runs.is_empty() {
+            order.push(id);
+        }
+        runs.push(record);
+    }
+    order.into_iter().filter_map(|id| Some(one(&id, &all.remove(&id)?))).collect()
+}
+
+/// One record of all runs of a scenario: the first that did not pass tells what happened.
+fn one(id: &str, runs: &[Record]) -> Record {
+    let (count, mut verdicts) = (runs.len(), BTreeMap::new());
+    for run in runs {
+        *verdicts.entry(run.verdict.word().to_owned()).or_default() += 1;
+    }
+    let told = runs.iter().find(|run| run.verdict != Verdict::Pass).unwrap_or(&runs[0]);
+    let mut record = told.clone();
+    if verdicts.len() > 1 {
+        let passed = verdicts.get(Verdict::Pass.word()).copied().unwrap_or(0);
+        let reason = record.reason.as_deref().unwrap_or_default();
+        let at = record.id.rsplit_once(MARK).map_or("", |(_, number)| number);
+        record.reason =
+            Some(format!("passed {passed} of {count} runs; run {at} {}: {reason}", told.verdict.word()));
+        record.verdict = Verdict::Flaky;
+    }
+    record.id = id.to_owned();
+    record.seconds = runs.iter().map(|run| run.seconds).sum();
+    record.evidence = runs.iter().flat_map(|run| run.evidence.clone()).collect();
+    record.notes = union(runs.iter().flat_map(|run| &run.notes));
+    record.back_ends = union(runs.iter().flat_map(|run| &run.back_ends));
+    // What cannot run here did not run often.
+    let ran = runs.iter().any(|run| !run.steps.is_empty());
+    record.runs = ran.then_some(Runs { count, verdicts });
+    record
+}
+
+/// Each text once, in order.
+fn union<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for text in texts.filter(|text| !text.is_empty()) {
+        if !all.contains(text) {
+            all.push(text.clone());
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn run(id: &str, verdict: &str) -> Record {
+        let record = json!({
+            "id": id, "group": "g", "feature": "F", "name": "n", "file": "features/g/f.feature", "line": 3, "tags": [],
+            "verdict": verdict, "reason": format!("{verdict} of {id}"), "seconds": 1.5, "notes": ["slow"],
+            "steps": [{ "step": "Given x", "seconds": 1.0 }], "evidence": [format!("evidence/{id}/rules.txt")],
+        });
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn a_scenario_whose_verdicts_differ_is_flaky_and_says_how_often() {
+        let runs = ["pass", "pass", "fail", "inconclusive"];
+        let runs = (1..).zip(runs).map(|(number, verdict)| run(&id("g/f/x", number), verdict));
+        let [record] = fold(runs.collect()).try_into().unwrap();
+        assert_eq!((record.id.as_str(), record.verdict), ("g/f/x", Verdict::Flaky));
+        assert_eq!(record.reason.as_deref(), Some("passed 2 of 4 runs; run 3 fail: fail of g/f/x#3"));
+        let verdicts = [("fail", 1), ("inconclusive", 1), ("pass", 2)];
+        let verdicts = verdicts.map(|(word, count)| (word.to_owned(), count)).into();
+        assert_eq!(record.runs, Some(Runs { count: 4, verdicts }));
+        assert_eq!((record.evidence.len(), record.notes.len()), (4, 1));
+        assert!((record.seconds - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn runs_that_agree_keep_their_verdict_and_scenarios_their_order() {
+        let ids = ["g/f/z#1", "g/f/a#1", "g/f/z#2", "g/f/a#2"];
+        let records = ids.iter().map(|id| run(id, if id.contains('z') { "pass" } else { "fail" }));
+        let all = fold(records.collect());
+        let found: Vec<_> = all.iter().map(|one| (one.id.as_str(), one.verdict)).collect();
+        assert_eq!(found, [("g/f/z", Verdict::Pass), ("g/f/a", Verdict::Fail)]);
+    }
+
+    #[test]
+    fn what_did_not_run_has_no_runs() {
+        let mut records = vec![run("g/f/x#1", "inapplicable"), run("g/f/x#2", "inapplicable")];
+        records.iter_mut().for_each(|record| record.steps.clear());
+        let [record] = fold(records).try_into().unwrap();
+        assert_eq!((record.verdict, record.runs), (Verdict::Inapplicable, None));
+    }
+}
