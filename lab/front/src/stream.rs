@@ -3,6 +3,7 @@
 //!
 //! A silent stream is not read. What the server sends meanwhile waits in the buffers between, and comes when the silence ends.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -35,8 +36,10 @@ struct Stream {
     sent: u64,
     silenced: Option<FaultId>,
     chaos: Chaos,
-    /// When the last bytes came.
-    arrived: Instant,
+    /// When each whole line of `rest` came.
+    arrived: VecDeque<Instant>,
+    /// The server's stream ended, perhaps with an error, while a line was held back.
+    over: Option<Option<BoxError>>,
     /// The next line has been late already.
     paced: bool,
     /// The last line that has passed ends the initial events.
@@ -60,7 +63,8 @@ pub(crate) fn stream(
         rules: Arc::clone(rules),
         record: Arc::clone(record),
         chaos,
-        arrived: Instant::now(),
+        arrived: VecDeque::new(),
+        over: None,
         paced: false,
         sent: 0,
         silenced: None,
@@ -117,41 +121,54 @@ impl Stream {
 
     /// Waits for bytes or for a change of the faults; at the stream's end, what is left of it.
     async fn more(&mut self) -> Option<Option<Result<Bytes, BoxError>>> {
-        tokio::select! {
-            moved = self.changes.changed() => moved.is_err().then_some(None),
-            bytes = self.upstream.next() => match bytes {
-                Some(Ok(bytes)) => {
-                    self.arrived = Instant::now();
-                    self.rest.extend_from_slice(&bytes);
-                    None
-                }
-                end => {
-                    self.ended = true;
-                    let rest = self.rest.split().freeze();
-                    Some(end.or_else(|| (!rest.is_empty()).then_some(Ok(rest))))
-                }
+        if self.over.is_none() {
+            tokio::select! {
+                moved = self.changes.changed() => return moved.is_err().then_some(None),
+                bytes = self.upstream.next() => self.take(bytes),
             }
+        }
+        let error = self.over.take()?;
+        self.ended = true;
+        let rest = self.rest.split().freeze();
+        Some(error.map(Err).or_else(|| (!rest.is_empty()).then_some(Ok(rest))))
+    }
+
+    /// Keeps what the server sent.
+    fn take(&mut self, bytes: Option<Result<Bytes, BoxError>>) {
+        match bytes {
+            Some(Ok(bytes)) => {
+                let now = Instant::now();
+                self.arrived.extend(bytes.iter().filter(|byte| **byte == b'\n').map(|_| now));
+                self.rest.extend_from_slice(&bytes);
+            }
+            Some(Err(error)) => self.over = Some(Some(error)),
+            None => self.over = Some(None),
         }
     }
 
-    /// Holds the next line back, once, if it is to be late.
+    /// Holds the next line back, once, if it is to be late. The stream is read meanwhile: events are late side by side, and one does not wait for the
+    /// delays of those before it.
     async fn is_late(&mut self) -> bool {
-        if self.paced || !self.rest.contains(&b'\n') {
-            return false;
-        }
+        let Some(arrived) = self.arrived.front().filter(|_| !self.paced).copied() else { return false };
         self.paced = true;
-        // Events are late side by side: one does not wait for the delays of those before it.
-        let due = self.arrived + self.chaos.delay(Actor::WatchEvent);
-        let left = due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
+        let due = arrived + self.chaos.delay(Actor::WatchEvent);
+        let mut held = false;
+        while let left = due.saturating_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            held = true;
+            let is_over = self.over.is_some();
+            tokio::select! {
+                () = answer::pause(left) => {}
+                bytes = self.upstream.next(), if !is_over => self.take(bytes),
+            }
         }
-        answer::pause(left).await;
-        true
+        held
     }
 
     fn line(&mut self) -> Option<Bytes> {
         let end = self.rest.iter().position(|byte| *byte == b'\n')?;
+        self.arrived.pop_front();
         Some(self.rest.split_to(end + 1).freeze())
     }
 
@@ -204,5 +221,45 @@ impl Event {
     fn ends_initial(&self) -> bool {
         let annotations = self.object.metadata.annotations.as_ref();
         self.kind == "BOOKMARK" && annotations.is_some_and(|all| all[INITIAL_END] == "true")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cluster::Verb;
+
+    use super::*;
+
+    fn asked() -> Asked {
+        Asked {
+            order: 0,
+            at: Duration::ZERO,
+            verb: Verb::Watch,
+            path: "/api/v1/pods".to_owned(),
+            query: None,
+            resource: Some("pods".to_owned()),
+            name: None,
+            user: String::new(),
+            pod: None,
+            code: Some(200),
+            denied: None,
+            initial: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_that_come_together_are_late_side_by_side() {
+        let lines = (0..100).map(|number| Ok(Frame::data(Bytes::from(format!("{{\"number\":{number}}}\n")))));
+        let body = StreamBody::new(futures::stream::iter(lines)).boxed_unsync();
+        let (rules, record, began) = (Arc::default(), Arc::default(), Instant::now());
+        let late = stream(body, asked(), &rules, &record, Chaos::new(1, "a"));
+        let text = late.collect().await.unwrap().to_bytes();
+        assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 100);
+        let took = began.elapsed();
+        // A timer of tokio's is late by a millisecond at most.
+        let bound = Actor::WatchEvent.bound() + Duration::from_millis(1);
+        assert!(!took.is_zero() && took <= bound, "{took:?}");
     }
 }
