@@ -19,4 +19,4 @@ mod workload;
 
 pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
-pub use self::session::{LABEL, Session, SessionOptions};
+pub use self::session::{LABEL, Session, SessionOptions, clean};

@@ -78,7 +78,7 @@ impl Session {
     /// # Errors
     /// The kubeconfig is wrong, a permission is missing, no node is ready, or the hand's pod does not run. What was made is removed.
     pub async fn open(options: SessionOptions) -> Result<Self, Error> {
-        let client = connect(&options).await?;
+        let client = connect(&options.kubeconfig).await?;
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let node = ready_node(&client).await?;
@@ -129,10 +129,20 @@ fn own_namespace(run: &str) -> String {
     format!("cnilab-{run}")
 }
 
-async fn connect(options: &SessionOptions) -> Result<Client, Error> {
-    let path = options.kubeconfig.display().to_string();
+/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well. Waits until they are gone, and
+/// returns their names.
+///
+/// # Errors
+/// The kubeconfig is wrong, a namespace cannot be deleted, or does not go within `deadline`.
+pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>, Error> {
+    let client = connect(kubeconfig).await?;
+    remove_labelled(&client, LABEL, deadline).await
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Client, Error> {
+    let path = kubeconfig.display().to_string();
     let failed = |why: String| Error::Kubeconfig { path: path.clone(), why };
-    let read = Kubeconfig::read_from(&options.kubeconfig).map_err(|error| failed(error.to_string()))?;
+    let read = Kubeconfig::read_from(kubeconfig).map_err(|error| failed(error.to_string()))?;
     let chosen = KubeConfigOptions::default();
     let config =
         Config::from_custom_kubeconfig(read, &chosen).await.map_err(|error| failed(error.to_string()))?;
@@ -222,13 +232,17 @@ async fn place_hand(client: &Client, own: &str, node: &str, options: &SessionOpt
 
 /// Removes every namespace of a run, and waits until they are gone.
 async fn remove(client: &Client, options: &SessionOptions) -> Result<(), Error> {
+    remove_labelled(client, &format!("{LABEL}={}", options.run), options.deadline).await.map(drop)
+}
+
+async fn remove_labelled(client: &Client, labels: &str, deadline: Duration) -> Result<Vec<String>, Error> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let ours = ListParams::default().labels(&format!("{LABEL}={}", options.run));
-    let found = namespaces.list(&ours).await.map_err(Error::api("list namespaces"))?;
-    for namespace in found {
-        gone(client, &namespace, options.deadline).await?;
+    let found = namespaces.list(&ListParams::default().labels(labels)).await;
+    let found = found.map_err(Error::api("list namespaces"))?.items;
+    for namespace in &found {
+        gone(client, namespace, deadline).await?;
     }
-    Ok(())
+    Ok(found.iter().map(Namespace::name_any).collect())
 }
 
 async fn gone(client: &Client, namespace: &Namespace, deadline: Duration) -> Result<(), Error> {

@@ -41,19 +41,20 @@ impl Rendered {
         if let Some(objects) = all.get(&asked) {
             return Ok(Arc::clone(objects));
         }
-        let objects = Arc::new(render(&sut.join(AGENT), &asked)?);
+        let objects = Arc::new(render(&sut.join(AGENT), IMAGE, &asked.values, asked.mutant.as_deref())?);
         all.insert(asked, Arc::clone(&objects));
         Ok(objects)
     }
 }
 
-fn render(program: &Path, asked: &Asked) -> anyhow::Result<Vec<Value>> {
+/// Objects of an installation with this image.
+pub fn render(program: &Path, image: &str, values: &str, mutant: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let mut file = tempfile::NamedTempFile::new().context("cannot make a file of values")?;
-    file.write_all(asked.values.as_bytes()).context("cannot write values")?;
+    file.write_all(values.as_bytes()).context("cannot write values")?;
     let mut command = Command::new(program);
-    command.args(["manifests", "--output", "json", "--image", IMAGE, "--values"]).arg(file.path());
+    command.args(["manifests", "--output", "json", "--image", image, "--values"]).arg(file.path());
     command.env_clear().stdin(Stdio::null());
-    command.envs(asked.mutant.iter().map(|name| (MUTANT, name)));
+    command.envs(mutant.map(|name| (MUTANT, name)));
     let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
     if !output.status.success() {
         bail!("install-cni manifests: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());

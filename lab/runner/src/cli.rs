@@ -26,6 +26,9 @@ Examples:
   cnilab list                              scenarios, their needs and steps
   cnilab up                                a cluster that stays, for kubectl; Ctrl-C ends it
   cnilab sweep race                        situations x policies of scenarios/sweeps/race.yaml as one table
+  cnilab up --real --nodes 2               one of Kubernetes and containerd themselves, which cnilab components builds
+  cnilab clean --kubeconfig FILE           removes what a run that was killed left in a cluster
+  cnilab components build                  builds them, once, into a cache
   cnilab steps conflist                    steps that speak of it, with examples
   cnilab doctor                            what this machine can do
 
@@ -55,6 +58,15 @@ pub enum Command {
     Run(RunArgs),
     /// Starts a cluster that stays until Ctrl-C, and prints how kubectl reaches it
     Up(UpArgs),
+    /// Removes what `run --kubeconfig` left in a cluster where it was killed: every namespace labelled cnilab.millrace.dev/run
+    Clean {
+        /// Of that cluster
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: PathBuf,
+    },
+    /// Builds real components (Kubernetes, container runtimes, plugins) into a cache, and says what is there
+    #[command(subcommand)]
+    Components(ComponentsCommand),
     /// Builds the production binaries as a run does and prints the directory that they are in
     Build(BuildArgs),
     /// Writes this program with features, scenarios and the pods' binary to one file, which needs neither a workspace nor a compiler
@@ -268,6 +280,9 @@ pub struct UpArgs {
     /// Port of the API on 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
+    /// Of real components, which `cnilab components build` builds: Kubernetes, containerd, the standard plugins
+    #[arg(long)]
+    pub real: bool,
     /// Nodes without the mesh plugin, for whoever installs a node agent themselves
     #[arg(long)]
     pub bare: bool,
@@ -276,13 +291,36 @@ pub struct UpArgs {
     pub output: Format,
 }
 
+/// What to do with components.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ComponentsCommand {
+    /// Builds what is not there yet; needs Go. What was finished stays, whatever ends it
+    Build {
+        /// Components [default: all]
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Lists components: version, size, what is missing
+    List {
+        /// What is printed
+        #[arg(long, value_enum, default_value_t)]
+        output: Format,
+    },
+    /// Prints the directory of a component's binaries
+    Path {
+        /// The component
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
 /// Form of what is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Format {
-    /// Commands to type
+    /// For people
     #[default]
     Text,
-    /// One line of JSON: kubeconfig, server
+    /// One line of JSON
     Json,
 }
 

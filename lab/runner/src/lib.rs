@@ -33,6 +33,7 @@ pub mod carried;
 pub mod catalogue;
 pub mod chart;
 pub mod cli;
+pub mod components;
 pub mod doctor;
 pub mod elf;
 pub mod errors;

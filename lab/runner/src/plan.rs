@@ -111,8 +111,24 @@ pub struct UpPlan {
     pub sut: Sut,
     /// Binary of the lab's pods.
     pub workload: PathBuf,
+    /// Its real components, if it is of any.
+    pub real: Option<Real>,
     /// Descriptor of the API's listener, which is in the user's network namespace.
     pub listener: RawFd,
+}
+
+/// Real components of a cluster.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Real {
+    /// Recipes, and the cache that has what they make.
+    pub modules: PathBuf,
+    pub cache: PathBuf,
+    /// The node agent's image, as an archive.
+    pub agent: PathBuf,
+    /// Directory of all logs, absolute.
+    pub logs: PathBuf,
+    /// Name of its cgroups.
+    pub cgroup: String,
 }
 
 /// The sandbox, as the outer process made it.

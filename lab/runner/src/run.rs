@@ -121,7 +121,7 @@ fn measured(
 }
 
 /// Deadline of what a run makes in a cluster: its image may have to be pulled.
-const IN_A_CLUSTER: Duration = Duration::from_secs(120);
+pub(crate) const IN_A_CLUSTER: Duration = Duration::from_secs(120);
 
 /// Connects to the cluster that the scenarios are to run in, if it is somebody's.
 async fn connect(plan: &Plan) -> anyhow::Result<Option<Session>> {

@@ -16,7 +16,7 @@ use crate::mutants::{self, weave};
 use crate::plan::{Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
-use crate::{board, carried, doctor, list, merge, pack, report, run, sut, up, vocabulary};
+use crate::{board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary};
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
 const JOBS_PER_CORE: usize = 3;
@@ -30,6 +30,8 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
             plan_run(args.run(report_dir)?)
         }
         Command::Up(args) => up::start(args),
+        Command::Clean { kubeconfig } => clean(&kubeconfig),
+        Command::Components(command) => components::start(&command),
         Command::Build(args) => build(&args),
         Command::Pack { to } => pack(&to),
         Command::Completion { shell } => {
@@ -109,6 +111,20 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
             Exit::Ok
         }
         Err(exit) => exit,
+    })
+}
+
+fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    Ok(match runtime.block_on(tier::clean(kubeconfig, run::IN_A_CLUSTER)) {
+        Ok(removed) => {
+            removed.iter().for_each(|name| board::say(&format!("namespace {name} is gone")));
+            Exit::Ok
+        }
+        Err(error) => {
+            eprintln!("cnilab: --kubeconfig: {error}");
+            Exit::Inconclusive
+        }
     })
 }
 

@@ -2,6 +2,7 @@
 //! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`.
 
 mod standing;
+pub mod started;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,7 @@ pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;
 use remote::RemoteCluster;
-pub use remote::{Error as SessionError, Session, SessionOptions};
+pub use remote::{Error as SessionError, Session, SessionOptions, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
 pub use standing::Standing;

@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan};
 use crate::run::Termination;
-use crate::tier::Standing;
+use crate::tier::{Standing, started};
 use crate::{board, net, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
@@ -47,8 +47,17 @@ pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
     fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
-    let plan = UpPlan { args, kubeconfig, sut, workload, listener: listener.as_raw_fd() };
-    sandbox::run(Task::Up(Box::new(plan)))
+    let real = match args.real.then(|| started::plan(&workspace, &sut, &workload)).transpose() {
+        Ok(real) => real,
+        Err(error) => {
+            eprintln!("cnilab: {error:#}");
+            return Ok(Exit::Partial);
+        }
+    };
+    let plan = UpPlan { args, kubeconfig, sut, workload, real, listener: listener.as_raw_fd() };
+    let exit = sandbox::run(Task::Up(Box::new(plan)));
+    started::sweep();
+    exit
 }
 
 /// Inside of the sandbox: starts the cluster and keeps it until a signal comes.
@@ -67,7 +76,7 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
         () = termination.came() => return Ok(Exit::Interrupted),
     };
     let server = format!("https://{address}");
-    let kubeconfig = cluster.kubeconfig(&server);
+    let kubeconfig = cluster.kubeconfig(&server)?;
     write(&plan.kubeconfig, &kubeconfig)?;
     board::say(&told(&plan, &server));
     eprintln!("{} until Ctrl-C", count(plan.args.nodes));
@@ -90,9 +99,10 @@ fn told(plan: &UpPlan, server: &str) -> String {
     match plan.args.output {
         Format::Json => json!({ "kubeconfig": kubeconfig, "server": server }).to_string(),
         Format::Text => {
+            let image = if plan.real.is_some() { "lab.local/workload:1" } else { "cnilab/workload" };
             let quoted = kubeconfig.display().to_string().replace('\'', r"'\''");
             format!(
-                "export KUBECONFIG='{quoted}'\nkubectl get nodes\nkubectl run web --image=cnilab/workload -- app --listen tcp:8080"
+                "export KUBECONFIG='{quoted}'\nkubectl get nodes\nkubectl run web --image={image} -- app --listen tcp:8080"
             )
         }
     }

@@ -15,8 +15,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, proxy, sender, stray,
-    translate, wire,
+    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, node, proxy, sender,
+    stray, translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -92,6 +92,8 @@ enum Command {
     Disturb,
     /// Print how the rules of the network namespace differ from those that standard input asks for.
     Compare,
+    /// Be the first process of a node: mount what a node has, reap what nobody waits for.
+    Node(node::NodeOptions),
     /// Do nothing until killed.
     Pause,
     /// Mount a `/proc`, which shows the processes that whoever mounts it is one of.
@@ -136,6 +138,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Network => network::run().await?,
             Command::Disturb => disturb::run().await?,
             Command::Compare => network::compare()?,
+            Command::Node(options) => node::run(&options).await?,
             Command::Pause => pause().await?,
             Command::MountProc { at } => mount_proc(&at)?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),

@@ -17,6 +17,7 @@
 //! | [`injector`] | injection as a webhook |
 //! | [`wire`], [`translate`] | a node's link to the others; services and masquerading in its nat chains |
 //! | [`agent`] | stands in for the node agent's socket |
+//! | [`node`] | the first process of a node of real components |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
 //! | [`listen`], [`line`](mod@line) | sockets of both families; reading and writing lines |
@@ -36,6 +37,7 @@ pub mod kernel;
 pub mod line;
 pub mod listen;
 pub mod network;
+pub mod node;
 pub mod own;
 pub mod proxy;
 pub mod sender;

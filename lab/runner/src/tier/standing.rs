@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An embedded cluster that stays, for `cnilab up`.
+//! A cluster that stays, for `cnilab up`.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -26,9 +26,9 @@ const PROBE_SECOND: Duration = Duration::from_millis(100);
 const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
 
 /// A cluster, and the socket of its API.
-pub struct Standing {
-    cluster: NetnsCluster,
-    served: ServerHandle,
+pub enum Standing {
+    Embedded(Box<NetnsCluster>, ServerHandle),
+    Real(Box<real::Cluster>),
 }
 
 impl Standing {
@@ -37,16 +37,24 @@ impl Standing {
     /// # Errors
     /// The machine or the listener is not fit for it.
     pub async fn start(plan: &UpPlan, listener: TcpListener) -> anyhow::Result<Self> {
+        if let Some(components) = &plan.real {
+            return Ok(Self::Real(Box::new(super::started::start(plan, components, listener).await?)));
+        }
         let cluster = NetnsCluster::start(options(plan)).await.context("cannot start the cluster")?;
         let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
         inject(&cluster)?;
-        Ok(Self { cluster, served })
+        Ok(Self::Embedded(Box::new(cluster), served))
     }
 
     /// An administrator's, for the API at this address.
-    #[must_use]
-    pub fn kubeconfig(&self, server: &str) -> String {
-        self.cluster.api().admin_kubeconfig(server)
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub fn kubeconfig(&self, server: &str) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Embedded(cluster, _) => cluster.api().admin_kubeconfig(server),
+            Self::Real(cluster) => cluster.kubeconfig(server)?,
+        })
     }
 
     /// Ends everything. Returns what could not be taken down.
@@ -54,9 +62,15 @@ impl Standing {
     /// # Errors
     /// A directory stays.
     pub async fn stop(self) -> anyhow::Result<Vec<String>> {
-        self.served.stop().await;
-        let left = self.cluster.stop().await.context("cannot end the cluster")?;
-        Ok([left.networks, left.faults].concat())
+        match self {
+            Self::Embedded(cluster, served) => {
+                served.stop().await;
+                let left = cluster.stop().await.context("cannot end the cluster")?;
+                Ok([left.networks, left.faults].concat())
+            }
+            // Its namespaces end with this process, and everything in them.
+            Self::Real(_) => Ok(Vec::new()),
+        }
     }
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one thing of a cluster that its namespaces do not hold: a cgroup in each hierarchy, named after the process that started it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// Where hierarchies are mounted.
+pub const MOUNTS: &str = "/sys/fs/cgroup";
+/// First part of a cgroup's name; the rest is the number of the outer process.
+const PREFIX: &str = "cnilab-";
+/// File of a hierarchy of version 2.
+const CONTROLLERS: &str = "cgroup.controllers";
+
+/// Name of the cgroup of a cluster whose outer process has this number.
+#[must_use]
+pub fn name(pid: u32) -> String {
+    format!("{PREFIX}{pid}")
+}
+
+/// Hierarchies with controllers: those of version 1, or the one of version 2.
+fn controlled(mounts: &Path) -> Vec<PathBuf> {
+    if mounts.join(CONTROLLERS).exists() {
+        return vec![mounts.to_owned()];
+    }
+    // One of version 2 beside those of version 1 has none.
+    mounted(mounts).into_iter().filter(|path| !path.join(CONTROLLERS).exists()).collect()
+}
+
+/// Hierarchies; other names of them are links.
+fn mounted(mounts: &Path) -> Vec<PathBuf> {
+    if mounts.join(CONTROLLERS).exists() {
+        return vec![mounts.to_owned()];
+    }
+    let entries = fs::read_dir(mounts).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_dir() && !path.is_symlink()).collect()
+}
+
+/// Makes a cgroup in every hierarchy with controllers: a kubelet wants them.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn make(mounts: &Path, name: &str) -> Result<(), Error> {
+    for hierarchy in controlled(mounts) {
+        let path = hierarchy.join(name);
+        fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
+    }
+    Ok(())
+}
+
+/// Removes cgroups of clusters whose outer process `is_gone`, with those below them. Returns what could not be removed.
+pub fn sweep(mounts: &Path, is_gone: impl Fn(u32) -> bool) -> Vec<(PathBuf, io::Error)> {
+    let entries = mounted(mounts).into_iter().flat_map(|at| fs::read_dir(at).into_iter().flatten().flatten());
+    let ended = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.strip_prefix(PREFIX).and_then(|pid| pid.parse().ok()).is_some_and(&is_gone)
+    };
+    entries
+        .map(|entry| entry.path())
+        .filter(ended)
+        .filter_map(|path| Some((path.clone(), remove(&path).err()?)))
+        .collect()
+}
+
+/// Removes a cgroup and those below it. Their files go with them.
+fn remove(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type()?.is_dir() {
+            remove(&entry.path())?;
+        }
+    }
+    fs::remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ended_is_swept() {
+        let mounts = tempfile::tempdir().unwrap();
+        for hierarchy in ["cpu", "pids", "unified"] {
+            fs::create_dir(mounts.path().join(hierarchy)).unwrap();
+        }
+        fs::write(mounts.path().join("unified/cgroup.controllers"), "").unwrap();
+        for pid in [1, 2] {
+            make(mounts.path(), &name(pid)).unwrap();
+        }
+        fs::create_dir_all(mounts.path().join("cpu/cnilab-2/kubepods/pod1")).unwrap();
+        fs::create_dir(mounts.path().join("cpu/other")).unwrap();
+        // A runtime makes one there as well.
+        fs::create_dir(mounts.path().join("unified/cnilab-2")).unwrap();
+        assert!(!mounts.path().join("unified/cnilab-1").exists());
+        assert!(sweep(mounts.path(), |pid| pid == 2).is_empty());
+        let there = |name: &str| mounts.path().join(name).exists();
+        assert_eq!(
+            ["cpu/cnilab-1", "cpu/cnilab-2", "pids/cnilab-2", "cpu/other"].map(there),
+            [true, false, false, true]
+        );
+    }
+}

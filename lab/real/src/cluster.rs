@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cluster of real components on one machine, without a container engine.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::{Node as NodeObject, ServiceAccount};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::discovery::pinned_kind;
+use kube::{Api, Client};
+use listen::ServerHandle;
+use rtnetlink::new_connection;
+use serde_json::Value;
+use tokio::net::{TcpListener as Forwarder, TcpStream};
+use tokio::time::{Instant, interval};
+
+use crate::cgroups;
+use crate::control::{ADDRESS, Control, PORT};
+use crate::error::Error;
+use crate::family::families;
+use crate::image::Image;
+use crate::node::{Node, Number};
+use crate::program::Program;
+use crate::programs::Programs;
+use crate::registry::{self, Registry};
+
+/// From the start of its kubelet until a node is ready, on a busy machine.
+const READY: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(100);
+/// Who applies objects.
+const MANAGER: &str = "cnilab";
+
+/// A cluster that is wanted.
+#[derive(Debug)]
+pub struct ClusterOptions {
+    pub programs: Programs,
+    pub nodes: u8,
+    /// Files of control plane and nodes; gone with the lab.
+    pub directory: PathBuf,
+    /// Logs of all programs.
+    pub logs: PathBuf,
+    pub images: Vec<Image>,
+    /// Name of its cgroups.
+    pub cgroup: String,
+}
+
+/// A running cluster; everything ends with it.
+#[derive(Debug)]
+pub struct Cluster {
+    control: Control,
+    _registry: ServerHandle,
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// Starts it and waits until all nodes are ready. `lo` of the calling process' network must be up.
+    ///
+    /// # Errors
+    /// A program ends, or is not ready in time.
+    pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
+        for directory in [&options.directory, &options.logs] {
+            fs::create_dir_all(directory).map_err(Error::file("make", directory))?;
+        }
+        route().await?;
+        let listener = TcpListener::bind((Ipv4Addr::from(ADDRESS), registry::PORT));
+        let listener = listener.map_err(|source| Error::System("listen for the nodes", source))?;
+        let registry = listen::serve(Registry::new(options.images), listener, None);
+        let registry = registry.map_err(|error| Error::Other("serve images", error.to_string()))?;
+        let programs = &options.programs;
+        let control = Control::start(programs, &options.directory, &options.logs).await?;
+        let nodes = (1..=options.nodes).map(|number| {
+            let cgroup = format!("{}/node-{number}", options.cgroup);
+            let (control, places) = (&control, (options.directory.as_path(), options.logs.as_path()));
+            async move {
+                cgroups::make(Path::new(cgroups::MOUNTS), &cgroup)?;
+                Node::start(Number(number), programs, control, &cgroup, places).await
+            }
+        });
+        let nodes = try_join_all(nodes).await?;
+        let mut cluster = Self { control, _registry: registry, nodes };
+        cluster.settled().await?;
+        Ok(cluster)
+    }
+
+    /// Waits until the nodes are ready and pods can be made.
+    async fn settled(&mut self) -> Result<(), Error> {
+        let (mut due, end) = (interval(LOOK), Instant::now() + READY);
+        let all: Api<NodeObject> = Api::all(self.control.client.clone());
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.control.client.clone(), "default");
+        loop {
+            due.tick().await;
+            let of_nodes = self.nodes.iter_mut().flat_map(|node| &mut node.programs);
+            of_nodes.chain(&mut self.control.programs).try_for_each(Program::goes_on)?;
+            let ready = all.list(&ListParams::default()).await?.iter().filter(|node| is_ready(node)).count();
+            if ready == self.nodes.len() && accounts.get_opt("default").await?.is_some() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                let why = format!("{ready} of {} are ready within {READY:?}", self.nodes.len());
+                return Err(Error::Other("start all nodes", why));
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.control.client
+    }
+
+    /// An administrator's kubeconfig for the API server at this address.
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub fn kubeconfig(&self, server: &str) -> Result<String, Error> {
+        self.control.kubeconfig(server)
+    }
+
+    /// Applies objects in their order (server-side apply).
+    ///
+    /// # Errors
+    /// The API server refuses one.
+    pub async fn apply(&self, objects: &[Value]) -> Result<(), Error> {
+        for object in objects {
+            let wrong = |error: serde_json::Error| Error::Other("read an object", error.to_string());
+            let object: DynamicObject = serde_json::from_value(object.clone()).map_err(wrong)?;
+            let kind = object.types.as_ref().and_then(|types| types.try_into().ok());
+            let kind = kind.ok_or_else(|| Error::Other("read an object", "it has no kind".to_owned()))?;
+            let (resource, abilities) = pinned_kind(self.client(), &kind).await?;
+            let name = object.metadata.name.clone().unwrap_or_default();
+            let client = self.client().clone();
+            let api: Api<DynamicObject> = match (&object.metadata.namespace, abilities.scope) {
+                (Some(namespace), kube::discovery::Scope::Namespaced) => {
+                    Api::namespaced_with(client, namespace, &resource)
+                }
+                _ => Api::all_with(client, &resource),
+            };
+            api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Forwards connections to the API server, for whoever is not in the lab's network.
+///
+/// # Errors
+/// The listener cannot be used.
+pub async fn forward(listener: TcpListener) -> Result<(), Error> {
+    let failed = |source| Error::System("forward connections", source);
+    listener.set_nonblocking(true).map_err(failed)?;
+    let listener = Forwarder::from_std(listener).map_err(failed)?;
+    loop {
+        let (mut from, _) = listener.accept().await.map_err(failed)?;
+        tokio::spawn(async move {
+            // Either side may end it at any time, and hears of it itself.
+            if let Ok(mut to) = TcpStream::connect((Ipv4Addr::from(ADDRESS), PORT)).await {
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            }
+        });
+    }
+}
+
+fn is_ready(node: &NodeObject) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.clone().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The lab's own network routes between nodes, and has the address of the control plane.
+async fn route() -> Result<(), Error> {
+    let forwarding = families("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding");
+    for path in forwarding.into_iter().map(Path::new) {
+        fs::write(path, "1").map_err(Error::file("write", path))?;
+    }
+    let (connection, handle, _) = new_connection().map_err(|e| Error::System("open a netlink socket", e))?;
+    let connection = tokio::spawn(connection);
+    let lo = handle.link().get().match_name("lo".to_owned()).execute().try_next().await?;
+    let index = lo.map(|link| link.header.index).unwrap_or_default();
+    let added = handle.address().add(index, IpAddr::from(ADDRESS), 32).execute().await;
+    connection.abort();
+    Ok(added?)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Building: each binary to a name of its own, renamed when it is finished, under a lock of its component.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Components, Recipe};
+use crate::error::Error;
+
+/// Lines of a build that failed.
+const LAST: usize = 12;
+
+/// What a build tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// It is there.
+    Cached(&'a str),
+    /// It begins.
+    Begun(&'a str),
+    /// So many packages of it were compiled.
+    Compiled(&'a str, usize),
+    /// It is there now.
+    Built(&'a str, Duration),
+}
+
+impl Components {
+    /// Builds what is not there of a component.
+    ///
+    /// # Errors
+    /// A program is missing, or the build fails; what was finished stays.
+    pub fn build(&self, recipe: &Recipe, tell: &mut dyn FnMut(Progress<'_>)) -> Result<(), Error> {
+        let directory = self.path(recipe)?;
+        fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
+        let lock = self.cache.join(format!("{}.lock", recipe.name));
+        let lock = File::create(&lock).map_err(Error::file("make", &lock))?;
+        // Somebody else may build the same: then it is there afterwards.
+        lock.lock().map_err(|source| Error::System("lock a component", source))?;
+        for (name, package) in &recipe.binaries {
+            let path = directory.join(name);
+            if path.is_file() {
+                tell(Progress::Cached(name));
+                continue;
+            }
+            needed(recipe, name)?;
+            tell(Progress::Begun(name));
+            let started = Instant::now();
+            let fresh = directory.join(format!(".{name}.new"));
+            self.go(recipe, name, package, &fresh, tell)?;
+            fs::rename(&fresh, &path).map_err(Error::file("rename", &fresh))?;
+            tell(Progress::Built(name, started.elapsed()));
+        }
+        Ok(())
+    }
+
+    fn go(
+        &self,
+        recipe: &Recipe,
+        name: &str,
+        package: &str,
+        output: &Path,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Error> {
+        let failed = |why: String| Error::Build { binary: name.to_owned(), why };
+        let mut command = Command::new("go");
+        command.args(recipe.arguments(package, &output.display().to_string()));
+        command.current_dir(self.module(recipe)).env("CGO_ENABLED", if recipe.cgo { "1" } else { "0" });
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut go = command.spawn().map_err(|error| failed(format!("cannot run go: {error}")))?;
+        let (mut compiled, mut last) = (0, Vec::new());
+        for line in go.stderr.take().into_iter().flat_map(|lines| BufReader::new(lines).lines()) {
+            let line = line.map_err(|error| failed(error.to_string()))?;
+            if is_package(&line) {
+                compiled += 1;
+                tell(Progress::Compiled(name, compiled));
+            } else if !line.starts_with("go: downloading") {
+                last.push(line);
+            }
+        }
+        let status = go.wait().map_err(|error| failed(error.to_string()))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(failed(format!(
+            "go ended with {status}:\n{}",
+            last[last.len().saturating_sub(LAST)..].join("\n")
+        )))
+    }
+}
+
+/// A line of `go build -v`: a package's path and nothing else.
+fn is_package(line: &str) -> bool {
+    !line.is_empty() && !line.contains([' ', ':', '#'])
+}
+
+/// What a build takes beside Go's modules is looked for before it begins.
+fn needed(recipe: &Recipe, name: &str) -> Result<(), Error> {
+    let lacks = |why: String| Err(Error::Build { binary: name.to_owned(), why });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |program: &str| std::env::split_paths(&path).any(|at| at.join(program).is_file());
+    let mut programs = std::iter::once("go").chain(recipe.needs.iter().map(String::as_str));
+    if let Some(program) = programs.find(|one| !is_there(one)) {
+        return lacks(format!("there is no {program} in PATH: install it"));
+    }
+    let is_known = |library: &&String| {
+        let asked = Command::new("pkg-config").args(["--exists", library.as_str()]).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    match recipe.libraries.iter().find(|library| !is_known(library)) {
+        Some(library) => lacks(format!("pkg-config knows no {library}: install its headers ({library}-dev)")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_told_from_everything_else_that_go_prints() {
+        assert!(is_package("k8s.io/api/core/v1"));
+        assert!(!is_package("go: downloading k8s.io/api v0.34.4"));
+        assert!(!is_package("# k8s.io/api/core/v1"));
+        assert!(!is_package("main.go:3:5: undefined"));
+    }
+}

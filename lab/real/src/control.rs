@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control plane: etcd, API server, controllers and scheduler, in the lab's own network.
+
+use std::fmt;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use crate::error::Error;
+use crate::family::families;
+use crate::pki::{ADMINISTRATORS, Authority, Identity, Subject, signer};
+use crate::program::Program;
+use crate::programs::Programs;
+
+/// Address of the control plane, which every node reaches.
+pub const ADDRESS: [u8; 4] = [10, 77, 0, 1];
+/// Port of the API server.
+pub const PORT: u16 = 6443;
+/// First address of the services' range: that of `kubernetes.default`.
+pub const SERVICE: &str = "10.96.0.1";
+const SERVICES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
+/// Client port of etcd.
+const ETCD: &str = "http://127.0.0.1:2379";
+const ETCD_PEER: &str = "http://127.0.0.1:2380";
+
+/// An API server on two busy cores starts within five seconds; its first start makes all objects that it brings along.
+const START: Duration = Duration::from_secs(120);
+
+/// The control plane.
+pub struct Control {
+    pub authority: Authority,
+    pub client: Client,
+    pub(crate) programs: Vec<Program>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Control").field("authority", &self.authority).finish_non_exhaustive()
+    }
+}
+
+/// Where certificates and kubeconfigs are.
+#[derive(Debug, Clone, Copy)]
+struct Files<'a>(&'a Path);
+
+impl Files<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.path(name);
+        fs::write(&path, text).map_err(Error::file("write", &path))
+    }
+
+    fn identity(&self, name: &str, identity: &Identity) -> Result<(), Error> {
+        self.write(&format!("{name}.crt"), &identity.certificate)?;
+        self.write(&format!("{name}.key"), &identity.key)
+    }
+
+    /// `--flag=path` of a file.
+    fn flag(&self, flag: &str, name: &str) -> String {
+        format!("--{flag}={}", self.path(name).display())
+    }
+}
+
+/// URL of the API server.
+#[must_use]
+pub fn server() -> String {
+    format!("https://{}:{PORT}", IpAddr::from(ADDRESS))
+}
+
+impl Control {
+    /// Starts it, and waits until the API server is ready.
+    ///
+    /// # Errors
+    /// A program ends, or is not ready in time.
+    pub async fn start(programs: &Programs, directory: &Path, logs: &Path) -> Result<Self, Error> {
+        let authority = Authority::new()?;
+        let directory = directory.join("control");
+        fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
+        let files = Files(&directory);
+        let admin = Subject { user: "admin", group: Some(ADMINISTRATORS) };
+        let kubeconfig = authority.kubeconfig(&server(), &authority.client(admin)?);
+        write_all(&authority, files)?;
+        let run = async |path: &Path, arguments: Vec<String>| {
+            Program::start(None, path, &arguments, &[], logs).await
+        };
+        let mut all = vec![run(&programs.etcd, etcd(&directory)).await?];
+        let mut api = run(&programs.apiserver, apiserver(files)).await?;
+        let client = connect(&kubeconfig).await?;
+        let ready = async || {
+            let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
+            client.request_text(request).await.ok()
+        };
+        api.until("is ready", START, ready).await?;
+        all.push(api);
+        all.push(run(&programs.controllers, controllers(files)).await?);
+        all.push(run(&programs.scheduler, scheduler(files)).await?);
+        Ok(Self { authority, client, programs: all })
+    }
+
+    /// An administrator's kubeconfig for the API server at this address.
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub fn kubeconfig(&self, server: &str) -> Result<String, Error> {
+        let admin = Subject { user: "admin", group: Some(ADMINISTRATORS) };
+        Ok(self.authority.kubeconfig(server, &self.authority.client(admin)?))
+    }
+}
+
+/// A client of this kubeconfig.
+pub(crate) async fn connect(kubeconfig: &str) -> Result<Client, Error> {
+    let wrong = |why: String| Error::Other("read a kubeconfig", why);
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| wrong(error.to_string()))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Ok(Client::try_from(config.map_err(|error| wrong(error.to_string()))?)?)
+}
+
+fn write_all(authority: &Authority, files: Files<'_>) -> Result<(), Error> {
+    files.write("ca.crt", &authority.pem())?;
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+    let service = SERVICE.parse().unwrap_or(IpAddr::from(ADDRESS));
+    let addresses = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(ADDRESS), service];
+    let own = Subject { user: "kube-apiserver", group: None };
+    files.identity("apiserver", &authority.server(own, &names, &addresses)?)?;
+    let asks_kubelets = Subject { user: "apiserver-kubelet-client", group: Some(ADMINISTRATORS) };
+    files.identity("kubelet-client", &authority.client(asks_kubelets)?)?;
+    let (private, public) = signer()?;
+    files.write("accounts.key", &private)?;
+    files.write("accounts.pub", &public)?;
+    files.write("ca.key", &authority.key())?;
+    for user in ["kube-controller-manager", "kube-scheduler"] {
+        let identity = authority.client(Subject { user: &format!("system:{user}"), group: None })?;
+        files.write(&format!("{user}.kubeconfig"), &authority.kubeconfig(&server(), &identity))?;
+    }
+    Ok(())
+}
+
+fn etcd(directory: &Path) -> Vec<String> {
+    vec![
+        format!("--data-dir={}", directory.join("etcd").display()),
+        format!("--listen-client-urls={ETCD}"),
+        format!("--advertise-client-urls={ETCD}"),
+        format!("--listen-peer-urls={ETCD_PEER}"),
+        format!("--initial-advertise-peer-urls={ETCD_PEER}"),
+        format!("--initial-cluster=default={ETCD_PEER}"),
+        // It ends with the lab.
+        "--unsafe-no-fsync".to_owned(),
+    ]
+}
+
+fn apiserver(files: Files<'_>) -> Vec<String> {
+    let mut arguments = vec![
+        format!("--etcd-servers={ETCD}"),
+        format!("--advertise-address={}", IpAddr::from(ADDRESS)),
+        format!("--secure-port={PORT}"),
+        format!("--service-cluster-ip-range={}", families(SERVICES[0], SERVICES[1]).join(",")),
+        files.flag("tls-cert-file", "apiserver.crt"),
+        files.flag("tls-private-key-file", "apiserver.key"),
+        files.flag("client-ca-file", "ca.crt"),
+        files.flag("service-account-key-file", "accounts.pub"),
+        files.flag("service-account-signing-key-file", "accounts.key"),
+        files.flag("kubelet-client-certificate", "kubelet-client.crt"),
+        files.flag("kubelet-client-key", "kubelet-client.key"),
+        files.flag("kubelet-certificate-authority", "ca.crt"),
+    ];
+    let fixed = [
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        "--kubelet-preferred-address-types=InternalIP",
+    ];
+    arguments.extend(fixed.map(str::to_owned));
+    arguments
+}
+
+fn controllers(files: Files<'_>) -> Vec<String> {
+    let mut arguments = clients(files, "kube-controller-manager");
+    arguments.extend([
+        files.flag("service-account-private-key-file", "accounts.key"),
+        files.flag("root-ca-file", "ca.crt"),
+        files.flag("cluster-signing-cert-file", "ca.crt"),
+        files.flag("cluster-signing-key-file", "ca.key"),
+        "--use-service-account-credentials=true".to_owned(),
+    ]);
+    arguments
+}
+
+fn scheduler(files: Files<'_>) -> Vec<String> {
+    clients(files, "kube-scheduler")
+}
+
+/// Arguments of a client of the API server: there is one of each, so nobody is elected.
+fn clients(files: Files<'_>, user: &str) -> Vec<String> {
+    let name = format!("{user}.kubeconfig");
+    let mut arguments: Vec<_> = ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]
+        .map(|flag| files.flag(flag, &name))
+        .into();
+    arguments.extend(["--bind-address=127.0.0.1", "--leader-elect=false"].map(str::to_owned));
+    arguments
+}

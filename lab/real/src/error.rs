@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Errors of this crate.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Failure of a build, or of a cluster's start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("failed to {what} {path}: {source}")]
+    File { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("failed to {0}: {1}")]
+    System(&'static str, #[source] io::Error),
+    #[error("failed to read {path}: {why}")]
+    Recipes { path: PathBuf, why: String },
+    #[error("no component is called {0:?}: cnilab components list")]
+    Unknown(String),
+    /// A component that was not built.
+    #[error("{binary} is not built: cnilab components build {component}")]
+    Missing { binary: String, component: String },
+    #[error("failed to build {binary}: {why}")]
+    Build { binary: String, why: String },
+    #[error("failed to make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    #[error("failed to set up the network: {0}")]
+    Network(#[from] rtnetlink::Error),
+    /// A program of the cluster ended, or was not ready in time.
+    #[error("{program} {why}; its log: {log}")]
+    Program { program: String, why: String, log: PathBuf },
+    #[error("failed to ask the API server: {0}")]
+    Api(#[from] kube::Error),
+    #[error("failed to {0}: {1}")]
+    Other(&'static str, String),
+}
+
+impl Error {
+    /// Wraps the error of an operation on a file.
+    pub fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { what, path, source }
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Images (OCI image specification 1.1): one layer, a configuration, a manifest; made of files, or read from an archive.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Error;
+
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+
+/// An image: its manifest, and everything by digest.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// Name and tag, without a registry.
+    pub name: String,
+    /// Digest of the manifest.
+    pub manifest: String,
+    pub blobs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Image {
+    /// An image of programs, by their paths in it; without arguments it runs `entrypoint`.
+    ///
+    /// # Errors
+    /// A program cannot be read.
+    pub fn of(name: &str, programs: &[(&str, PathBuf)], entrypoint: &[&str]) -> Result<Self, Error> {
+        let mut layer = tar::Builder::new(Vec::new());
+        for (at, path) in programs {
+            let content = fs::read(path).map_err(Error::file("read", path))?;
+            let mut header = tar::Header::new_ustar();
+            header.set_mode(0o755);
+            header.set_size(content.len() as u64);
+            let written = layer.append_data(&mut header, at.trim_start_matches('/'), content.as_slice());
+            written.map_err(|source| Error::System("write a layer", source))?;
+        }
+        let layer = layer.into_inner().map_err(|source| Error::System("write a layer", source))?;
+        let mut blobs = BTreeMap::new();
+        let diff = digest(&layer);
+        let layers = json!([put(&mut blobs, LAYER, layer)]);
+        let config = json!({
+            "architecture": architecture(),
+            "os": "linux",
+            "config": { "Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"] },
+            "rootfs": { "type": "layers", "diff_ids": [diff] },
+        });
+        let config = put(&mut blobs, CONFIG, config.to_string().into_bytes());
+        let manifest =
+            json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+        let manifest = put(&mut blobs, MANIFEST, manifest.to_string().into_bytes());
+        let manifest = manifest["digest"].as_str().unwrap_or_default().to_owned();
+        Ok(Self { name: name.to_owned(), manifest, blobs })
+    }
+
+    /// An image of an archive with an OCI layout, which is there once.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_archive(name: &str, path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::file("open", path))?;
+        let mut archive = tar::Archive::new(file);
+        let (mut blobs, mut index) = (BTreeMap::new(), Value::Null);
+        for entry in archive.entries().map_err(Error::file("read", path))? {
+            let mut entry = entry.map_err(Error::file("read", path))?;
+            let at = entry.path().map_err(Error::file("read", path))?.to_string_lossy().into_owned();
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).map_err(Error::file("read", path))?;
+            let at = at.trim_start_matches("./");
+            if at == "index.json" {
+                index = serde_json::from_slice(&content).unwrap_or_default();
+            } else if let Some(hash) = at.strip_prefix("blobs/sha256/").filter(|hash| !hash.is_empty()) {
+                blobs.insert(format!("sha256:{hash}"), content);
+            }
+        }
+        match index["manifests"][0]["digest"].as_str() {
+            Some(manifest) if blobs.contains_key(manifest) => {
+                Ok(Self { name: name.to_owned(), manifest: manifest.to_owned(), blobs })
+            }
+            _ => Err(Error::Other("read an image", format!("{} has no OCI layout", path.display()))),
+        }
+    }
+}
+
+/// Adds a blob, and returns its descriptor.
+fn put(blobs: &mut BTreeMap<String, Vec<u8>>, kind: &str, content: Vec<u8>) -> Value {
+    let (digest, size) = (digest(&content), content.len());
+    blobs.insert(digest.clone(), content);
+    json!({ "mediaType": kind, "digest": digest, "size": size })
+}
+
+fn digest(content: &[u8]) -> String {
+    let hex: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// The architecture, as images call it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

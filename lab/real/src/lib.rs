@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Real components: built from their sources into a cache, and started as a cluster without a container engine. Each node has namespaces of
+//! its own; everything but cgroups is gone with the process that started it.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`components`] | recipes, the cache, a build |
+//! | [`cluster`] | a cluster: control plane, network, nodes |
+//! | [`control`] | etcd, API server, controllers, scheduler |
+//! | [`node`] | runtime and kubelet in a [`place`] |
+//! | [`place`] | namespaces of a node, and programs in them |
+//! | [`program`], [`programs`] | a program that stays, and its log; those of a cluster |
+//! | [`pki`] | certificates, keys, kubeconfigs |
+//! | [`image`], [`registry`] | images, and who serves them |
+//! | [`family`] | IPv4 and IPv6, or IPv4 alone |
+//! | [`cgroups`] | made before, removed after |
+
+pub mod cgroups;
+pub mod cluster;
+pub mod components;
+pub mod control;
+pub mod error;
+pub mod family;
+pub mod image;
+pub mod node;
+pub mod pki;
+pub mod place;
+pub mod program;
+pub mod programs;
+pub mod registry;
+
+pub use cluster::{Cluster, ClusterOptions};
+pub use components::{Components, Progress};
+pub use error::Error;
+pub use programs::Programs;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node: containerd and a kubelet in a place of their own, with the paths that a node has by default.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::control::{self, Control, SERVICE};
+use crate::error::Error;
+use crate::family::families;
+use crate::pki::Subject;
+use crate::place::Place;
+use crate::program::Program;
+use crate::programs::Programs;
+use crate::registry;
+
+/// Directory of configurations that are no container runtime's own.
+const FILES: &str = "/etc/kubernetes";
+const SOCKET: &str = "/run/containerd/containerd.sock";
+/// Directory of the runtime's plugins.
+const PLUGINS: &str = "/opt/cni/bin";
+/// Nobody answers there.
+const DNS: &str = "10.96.0.10";
+/// A runtime that has its images to unpack may take a while on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
+/// Number of a node, from 1; its addresses follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number(pub u8);
+
+impl Number {
+    fn name(self) -> String {
+        format!("node-{}", self.0)
+    }
+
+    /// By family.
+    fn addresses(self) -> Vec<IpAddr> {
+        let (four, six) =
+            (Ipv4Addr::new(10, 77, self.0, 2), Ipv6Addr::new(0xfd00, 0x77, self.0.into(), 0, 0, 0, 0, 2));
+        families(four.into(), six.into())
+    }
+
+    /// The router's, beside them.
+    fn beside(self) -> Vec<IpAddr> {
+        let (four, six) =
+            (Ipv4Addr::new(10, 77, self.0, 1), Ipv6Addr::new(0xfd00, 0x77, self.0.into(), 0, 0, 0, 0, 1));
+        families(four.into(), six.into())
+    }
+
+    /// Ranges of its pods, as the embedded nodes have them.
+    fn pods(self) -> Vec<String> {
+        families(format!("10.200.{}.0/24", self.0), format!("fd00:200:{}::/64", self.0))
+    }
+}
+
+/// A running node; with it ends everything on it.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) programs: Vec<Program>,
+    _place: Place,
+}
+
+impl Node {
+    /// Starts runtime and kubelet, which registers the node.
+    ///
+    /// # Errors
+    /// A program ends, or is not ready in time.
+    pub async fn start(
+        number: Number,
+        programs: &Programs,
+        control: &Control,
+        cgroup: &str,
+        (directory, logs): (&Path, &Path),
+    ) -> Result<Self, Error> {
+        let name = number.name();
+        let place = Place::start(&name, &programs.workload, &directory.join(&name)).await?;
+        link(&place, number, programs).await?;
+        install(&place, number, programs)?;
+        configure(&place, number, control, cgroup, programs)?;
+        let beside =
+            [programs.containerd.parent(), programs.runc.parent()].map(|path| path.unwrap_or(Path::new("/")));
+        let mut runtime = Program::start(Some(&place), &programs.containerd, &[], &beside, logs).await?;
+        let socket = place.find(SOCKET);
+        runtime.until("listens", START, async || socket.exists().then_some(())).await?;
+        let kubelet =
+            Program::start(Some(&place), &programs.kubelet, &kubelet(number), &beside, logs).await?;
+        Ok(Self { programs: vec![runtime, kubelet], _place: place })
+    }
+}
+
+/// Joins the node's network to the lab's, and translates the address of the API's service, as kube-proxy does.
+async fn link(place: &Place, number: Number, programs: &Programs) -> Result<(), Error> {
+    let lab = Path::new("/proc/self/ns/net");
+    let lab = File::open(lab).map_err(Error::file("open", lab))?;
+    let mut wire = Command::new(&programs.workload);
+    // The lab's own network has no path in the node.
+    wire.args(["wire", "--to", "/proc/self/fd/0", "--name", &number.name()]).stdin(lab);
+    for (own, beside) in number.addresses().into_iter().zip(number.beside()) {
+        wire.args(["--lane", &format!("{own}={beside}")]);
+    }
+    for range in number.pods() {
+        wire.args(["--behind", &range]);
+    }
+    place.run(wire, "").await?;
+    let mut translate = Command::new(&programs.workload);
+    translate.arg("translate").stdin(Stdio::piped());
+    let service = json!({
+        "transport": "tcp",
+        "from": format!("{SERVICE}:443"),
+        "to": format!("{}:{}", IpAddr::from(control::ADDRESS), control::PORT),
+    });
+    place.run(translate, &json!({ "services": [service], "masqueraded": [] }).to_string()).await
+}
+
+/// Plugins of the primary network, and its list.
+fn install(place: &Place, number: Number, programs: &Programs) -> Result<(), Error> {
+    for plugin in &programs.plugins {
+        let to = place.find(PLUGINS).join(plugin.file_name().unwrap_or_default());
+        std::fs::copy(plugin, &to).map_err(Error::file("write", &to))?;
+    }
+    let ranges: Vec<_> = number.pods().into_iter().map(|range| json!([{ "subnet": range }])).collect();
+    let routes: Vec<_> = families("0.0.0.0/0", "::/0").into_iter().map(|to| json!({ "dst": to })).collect();
+    let bridge = json!({
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": true,
+        "hairpinMode": true,
+        "ipam": { "type": "host-local", "ranges": ranges, "routes": routes },
+    });
+    let portmap = json!({ "type": "portmap", "capabilities": { "portMappings": true } });
+    let list = json!({ "cniVersion": "1.0.0", "name": "bridge", "plugins": [bridge, portmap] });
+    place.write("/etc/cni/net.d/10-bridge.conflist", format!("{list:#}\n"))
+}
+
+fn configure(
+    place: &Place,
+    number: Number,
+    control: &Control,
+    cgroup: &str,
+    programs: &Programs,
+) -> Result<(), Error> {
+    let authority = &control.authority;
+    let name = number.name();
+    let user = format!("system:node:{name}");
+    let of = Subject { user: &user, group: Some("system:nodes") };
+    let serving = authority.server(of, &[&name], &number.addresses())?;
+    let kubeconfig = authority.kubeconfig(&control::server(), &authority.client(of)?);
+    place.write(&format!("{FILES}/ca.crt"), authority.pem())?;
+    place.write(&format!("{FILES}/kubelet.crt"), serving.certificate)?;
+    place.write(&format!("{FILES}/kubelet.key"), serving.key)?;
+    place.write(&format!("{FILES}/kubelet.kubeconfig"), kubeconfig)?;
+    place.write(&format!("{FILES}/kubelet.json"), kubelet_configuration(cgroup))?;
+    place.write("/etc/containerd/config.toml", containerd_configuration(programs))?;
+    let at = format!("http://{}:{}", IpAddr::from(control::ADDRESS), registry::PORT);
+    let hosts = format!("server = \"{at}\"\n\n[host.\"{at}\"]\ncapabilities = [\"pull\", \"resolve\"]\n");
+    place.write(&format!("/etc/containerd/certs.d/{}/hosts.toml", registry::NAME), hosts)
+}
+
+fn kubelet(number: Number) -> Vec<String> {
+    vec![
+        format!("--config={FILES}/kubelet.json"),
+        format!("--kubeconfig={FILES}/kubelet.kubeconfig"),
+        format!("--hostname-override={}", number.name()),
+        format!(
+            "--node-ip={}",
+            number.addresses().iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
+        ),
+        "--v=2".to_owned(),
+    ]
+}
+
+/// `KubeletConfiguration`, as JSON. It runs in a user namespace as far as it knows: without `CAP_SYS_RESOURCE` it could not lower its own
+/// out-of-memory score, and would end.
+fn kubelet_configuration(cgroup: &str) -> String {
+    let x509 = json!({ "clientCAFile": format!("{FILES}/ca.crt") });
+    let evict = json!({
+        "memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%",
+    });
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "0.0.0.0",
+        "authentication": { "anonymous": { "enabled": false }, "webhook": { "enabled": true }, "x509": x509 },
+        "authorization": { "mode": "Webhook" },
+        "tlsCertFile": format!("{FILES}/kubelet.crt"),
+        "tlsPrivateKeyFile": format!("{FILES}/kubelet.key"),
+        "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": format!("/{cgroup}"),
+        "clusterDNS": [DNS],
+        "clusterDomain": "cluster.local",
+        "failSwapOn": false,
+        "featureGates": { "KubeletInUserNamespace": true },
+        "maxPods": 200,
+        "evictionHard": evict,
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "nodeStatusUpdateFrequency": "5s",
+        "serializeImagePulls": false,
+    })
+    .to_string()
+}
+
+/// Configuration of containerd 2 (version 3), with its default paths.
+fn containerd_configuration(programs: &Programs) -> String {
+    format!(
+        "\
+version = 3
+
+[plugins.'io.containerd.cri.v1.images']
+snapshotter = 'overlayfs'
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = '{}/pause:1'
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = '/etc/containerd/certs.d'
+
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+disable_apparmor = true
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = false
+BinaryName = '{}'
+
+[plugins.'io.containerd.nri.v1.nri']
+disable = true
+",
+        registry::NAME,
+        programs.runc.display()
+    )
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cluster of real components for `cnilab up --real`: what it needs is found and made outside of the sandbox, and started inside.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::Api;
+use real::image::Image;
+use real::{Cluster, ClusterOptions, Components, Programs, cgroups, registry};
+use serde_json::json;
+use tokio::time::interval;
+
+use crate::binaries::AGENT;
+use crate::locate::Workspace;
+use crate::plan::{Real, Sut, UpPlan};
+use crate::{chart, components};
+
+/// Files of the cluster: in the sandbox' own `/run`.
+const DIRECTORY: &str = "/run/cnilab/real";
+/// Tag of all images.
+const TAG: &str = "1";
+const NAMESPACE: &str = "istio-system";
+const DAEMON_SET: &str = "istio-cni-node";
+/// From its objects until an agent is ready on every node.
+const ROLLOUT: Duration = Duration::from_secs(60);
+
+/// Finds the components, and makes the agent's image.
+///
+/// # Errors
+/// A component is not built, or there is no image: the error says what to do.
+pub fn plan(workspace: &Workspace, sut: &Sut, workload: &Path) -> anyhow::Result<Real> {
+    sweep();
+    let (modules, cache) = components::places(workspace)?;
+    // What is not built is said before anything is made.
+    Programs::find(&Components::read(&modules, &cache)?, workload)?;
+    let directory = std::path::absolute(workspace.lab.join("up"))?;
+    let logs = directory.join("logs");
+    match fs::remove_dir_all(&logs) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", logs.display()));
+        }
+        _ => fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?,
+    }
+    let agent = directory.join("install-cni.tar");
+    let mut build = Command::new(workspace.root.join("ci/image/build"));
+    build.arg(&agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
+    // It ends with the cluster, on the machine that built it.
+    build.env("IMAGE_LIBC", "any");
+    let status = build.status().context("cannot run ci/image/build")?;
+    if !status.success() {
+        bail!("ci/image/build ended with {status}");
+    }
+    Ok(Real { modules, cache, agent, logs, cgroup: cgroups::name(std::process::id()) })
+}
+
+/// Removes cgroups of clusters that have ended: this process' own, and those of processes that were killed.
+pub fn sweep() {
+    let is_gone = |pid: u32| pid == std::process::id() || !PathBuf::from(format!("/proc/{pid}")).exists();
+    for (path, error) in cgroups::sweep(Path::new(cgroups::MOUNTS), is_gone) {
+        eprintln!("cnilab: {} stays: {error}", path.display());
+    }
+}
+
+/// Starts it; its API answers on the listener.
+pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> anyhow::Result<Cluster> {
+    let begun = Instant::now();
+    let workload = |name: &str, entrypoint: &[&str]| {
+        Image::of(&format!("{name}:{TAG}"), &[("/usr/local/bin/workload", plan.workload.clone())], entrypoint)
+    };
+    let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
+    let cluster = Cluster::start(ClusterOptions {
+        programs: Programs::find(&Components::read(&of.modules, &of.cache)?, &plan.workload)?,
+        nodes: plan.args.nodes,
+        directory: DIRECTORY.into(),
+        logs: of.logs.clone(),
+        images: vec![workload("workload", &["workload"])?, workload("pause", &["workload", "pause"])?, agent],
+        cgroup: of.cgroup.clone(),
+    });
+    let cluster = cluster.await?;
+    tokio::spawn(real::cluster::forward(listener));
+    eprintln!("nodes are ready after {:.1} s", begun.elapsed().as_secs_f64());
+    if !plan.args.bare {
+        deploy(&cluster, &plan.sut).await?;
+        eprintln!("the node agent is ready after {:.1} s", begun.elapsed().as_secs_f64());
+    }
+    Ok(cluster)
+}
+
+/// Name of an image for the nodes.
+fn reference(name: &str) -> String {
+    format!("{}/{name}:{TAG}", registry::NAME)
+}
+
+/// Deploys the node agent of the product, and waits until it is ready on every node.
+async fn deploy(cluster: &Cluster, sut: &Sut) -> anyhow::Result<()> {
+    let mut objects =
+        vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })];
+    objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None)?);
+    cluster.apply(&objects).await?;
+    let sets: Api<DaemonSet> = Api::namespaced(cluster.client().clone(), NAMESPACE);
+    let (mut due, end) = (interval(Duration::from_millis(100)), Instant::now() + ROLLOUT);
+    loop {
+        due.tick().await;
+        let status = sets.get(DAEMON_SET).await?.status.unwrap_or_default();
+        if status.desired_number_scheduled > 0 && status.number_ready == status.desired_number_scheduled {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let (ready, wanted) = (status.number_ready, status.desired_number_scheduled);
+            bail!("the node agent is ready on {ready} of {wanted} nodes within {ROLLOUT:?}");
+        }
+    }
+}
