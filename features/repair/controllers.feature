@@ -48,6 +48,30 @@ Feature: Repair of pods that a controller makes
     When the kubelet starts its containers again
     Then the Job is Complete, with 1 succeeded and 0 failed
 
+  @mutant:priority-swapped
+  Scenario: A Job of three completions goes on after the pod that is repaired
+    Each restart of a validation counts against the limit, so the pods of a Job with a small one have little time.
+
+    Given the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    And a Job runs it 3 times with restartPolicy OnFailure and backoffLimit 6
+    And 1 of them came up unredirected
+    When the kubelet starts its containers no more
+    And the node agent is deployed
+    Then the node agent tells of it: RepairedBrokenPod
+    When the kubelet starts its containers again
+    Then the Job is Complete, with 3 succeeded and 0 failed
+
+  @mutant:policies-need-repair
+  Scenario: A Job of three completions makes another one for the pod that is deleted
+    Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    And a Job runs it 3 times with restartPolicy OnFailure and backoffLimit 6
+    And 1 of them came up unredirected
+    When the kubelet starts its containers no more
+    And the node agent is deployed
+    Then it goes
+    And the Job is Complete, with 3 succeeded and 1 failed
+
   @mutant:policies-need-repair
   Scenario: A Job counts a pod that is deleted as failed, and makes another one
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"

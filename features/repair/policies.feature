@@ -46,6 +46,36 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
       | repair | delete | label | reason          | text                     | writes  |
       | false  | false  | false | UnredirectedPod | no repair policy is on   | nothing |
 
+  Scenario Outline: With the values of Istio <version> it is <what>
+    What an operator carries over from an older chart means what it meant there: until 1.20 the chart deleted and labelled, of which the deletion
+    counts, since 1.21 it repairs.
+
+    Given the chart's values are "<values>"
+    And it came up unredirected
+    When the node agent is deployed
+    Then the node agent tells of it: <reason>, "<text>"
+    And the node agent has written pods' "<writes>"
+    And the node agent was denied nothing and used its rights on pods
+
+    @mutant:priority-swapped
+    Examples:
+      | version | what     | reason            | text                            | writes      | values                                                                              |
+      | 1.20    | deleted  | DeleteBrokenPod   | pod detected as broken, deleted | delete pods | cni.repair.repairPods=false, cni.repair.deletePods=true, cni.repair.labelPods=true  |
+
+    @mutant:repair-believes
+    Examples:
+      | version | what     | reason            | text                            | writes      | values                                                                              |
+      | 1.21    | repaired | RepairedBrokenPod | is redirected to port 15001     | nothing     | cni.repair.repairPods=true, cni.repair.deletePods=false, cni.repair.labelPods=false |
+
+  @mutant:init-container-fixed
+  Scenario: A mesh whose templates call the validation otherwise
+    Given the node agent's setting "REPAIR_INIT_CONTAINER_NAME" is "mesh-check"
+    And the init container that checks its rules is called "mesh-check"
+    And it came up unredirected
+    When the node agent is deployed
+    Then the node agent tells of it: RepairedBrokenPod, "is redirected to port 15001"
+    And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+
   @mutant:label-fixed
   Scenario: The label has the key and the value that the settings say
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"

@@ -21,3 +21,4 @@ Feature: Whose a namespace is (istio-61211; field S7)
     Given a sandbox of its name and address is left of a former pod
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
+    And the namespace that is left holds no rule

@@ -36,6 +36,14 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
     And nothing of ours is left on the node
 
   @mutant:binary-not-kept
+  Scenario: Nothing gets stuck of pods that start and end meanwhile
+    When the DaemonSet is deleted while pods of the mesh start and end
+    Then each of them runs in the end, and can be deleted
+    And the conflist "10-lab.conflist" is as it was
+    When install-cni --purge is run on the node
+    Then nothing of ours is left on the node
+
+  @mutant:binary-not-kept
   Scenario: An agent that was set up with its own plugin takes that back as well
     Given what is installed is remembered
     When the node agent's pod is evicted

@@ -2,7 +2,7 @@
 //! What the lab's own kubelet does on request. Nobody can ask a real one.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -50,4 +50,10 @@ pub trait Kubelet: Send + Sync {
 
     /// Mounts a new token; the old one is dead.
     async fn renew_token(&self, pod: &PodName) -> Result<(), LabError>;
+
+    /// Starts the daemon of Multus on a node; beside what its manifest shows it of the node it sees `more`.
+    async fn serve_multus(&self, node: &str, more: &[PathBuf]) -> Result<(), LabError>;
+
+    /// Kills that daemon.
+    async fn stop_multus(&self, node: &str) -> Result<(), LabError>;
 }

@@ -2,7 +2,7 @@
 //! Questions of steps to this tier's kubelet and API server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,16 @@ impl Kubelet for NetnsCluster {
 
     async fn restart_kubelet(&self, name: &str) -> Result<(), LabError> {
         Ok(self.node_of(name)?.restart_kubelet().await?)
+    }
+
+    async fn serve_multus(&self, node: &str, more: &[PathBuf]) -> Result<(), LabError> {
+        let node = self.node_of(node)?;
+        Ok(node.chain.multus.serve(more, node.options.deadlines.process).await?)
+    }
+
+    async fn stop_multus(&self, node: &str) -> Result<(), LabError> {
+        self.node_of(node)?.chain.multus.stop().await;
+        Ok(())
     }
 
     async fn hold(&self, pod: &PodName) -> Result<(), LabError> {

@@ -9,7 +9,7 @@
 //! | [`call`] | one call of one plugin |
 //! | [`chain`] | a whole list, as a runtime calls it |
 //! | [`cache`] | results of earlier calls |
-//! | [`multus`] | a plugin that is a runtime for others |
+//! | [`multus`] | a plugin that is a runtime for others, and what it did |
 
 pub mod cache;
 pub mod call;

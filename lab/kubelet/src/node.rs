@@ -23,6 +23,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use crate::agent::Agent;
 use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
+use crate::cni::multus::{self, Multus};
 use crate::error::Error;
 use crate::leftovers::Leftovers;
 use crate::netns::{self, Namespace, NamespaceRole};
@@ -108,6 +109,7 @@ impl NetnsNode {
             }
         }
         let pids = Pids::start(&binaries.workload, netns.path(), &shown).await?;
+        let multus = Multus::new(&binaries.workload, netns.path(), &host, &shown, below("multus"))?;
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),
             netns: netns.path().to_owned(),
@@ -122,13 +124,7 @@ impl NetnsNode {
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
         Ok(Self {
             name: name.to_owned(),
-            chain: Chain::new(
-                paths.clone(),
-                caller,
-                host.clone(),
-                options.plugin_env.clone(),
-                options.runtime,
-            )?,
+            chain: Chain::new(paths.clone(), caller, multus, options.plugin_env.clone(), options.runtime)?,
             directory,
             paths,
             options: options.clone(),
@@ -345,7 +341,9 @@ fn lay_out(options: &ClusterOptions, directory: &Path) -> Result<NodePaths, Erro
         fs::write(&path, text).map_err(Error::file("write", path))?;
     }
     let binaries = &options.binaries;
-    link(&binaries.workload, &paths.bin_dir.join(BASE_PLUGIN))?;
+    for name in [BASE_PLUGIN].into_iter().chain(multus::TYPES) {
+        link(&binaries.workload, &paths.bin_dir.join(name))?;
+    }
     if options.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
         link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
     }

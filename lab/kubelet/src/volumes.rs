@@ -115,6 +115,13 @@ impl Host {
         }
     }
 
+    /// A line `PATH=PLACE` for each directory, the rest at the end.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let known = self.known.iter().map(|(at, place)| format!("{at}={}", place.display()));
+        known.chain([format!("/={}", self.rest.display())]).collect::<Vec<_>>().join("\n")
+    }
+
     /// Bind mounts for programs of the node. Both paths must exist.
     #[must_use]
     pub fn shown(&self) -> Vec<Mount> {

@@ -98,6 +98,9 @@ pub struct Sender {
 /// Name of its container.
 pub const SENDER: &str = "sender";
 
+/// Name that injection gives the container that checks rules.
+const VALIDATION: &str = "istio-validation";
+
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
     pub name: String,
@@ -127,6 +130,8 @@ pub struct Pod {
     pub owner: Option<Value>,
     /// Its validation fails, whatever its rules.
     pub fails_validation: bool,
+    /// Name of the container that checks its rules, if its template has another one.
+    pub validation: Option<String>,
     pub resolvers: Vec<IpAddr>,
     /// Writer of its rules, where a real injector has to add the container for it.
     pub programming: Option<Programming>,
@@ -210,7 +215,18 @@ impl Pod {
         config.uid = id(proxy.uid).unwrap_or(config.uid);
         config.gid = id(proxy.gid).unwrap_or(config.gid);
         config.metadata.extend(proxy.env.clone());
-        inject(&bare.object(), &config)
+        let mut object = inject(&bare.object(), &config)?;
+        let containers = object["spec"]["initContainers"].as_array_mut().into_iter().flatten();
+        for container in containers.filter(|container| container["name"] == VALIDATION) {
+            container["name"] = json!(self.validation());
+        }
+        Ok(object)
+    }
+
+    /// Name of the container that checks its rules.
+    #[must_use]
+    pub fn validation(&self) -> &str {
+        self.validation.as_deref().unwrap_or(VALIDATION)
     }
 
     /// Parameters of its redirection.
@@ -243,7 +259,7 @@ impl Pod {
         let mut init: Vec<Value> = self.sender.iter().map(Sender::container).collect();
         init.extend(self.init.iter().map(|name| ending(name)));
         if self.fails_validation {
-            let mut validation = ending("istio-validation");
+            let mut validation = ending(self.validation());
             validation["args"] = json!(["126"]);
             init.push(validation);
         }

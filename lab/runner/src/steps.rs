@@ -22,6 +22,8 @@
 //! | [`damage`] | what else can be in a pod's namespace than what the plugin left |
 //! | [`diagnosis`] | `istio-cni diagnose` |
 //! | [`manifests`] | what an operator hands in, and the objects that come of it |
+//! | [`multus`] | Multus, and the networks that pods name |
+//! | [`networks`] | lists of other networks, and when their owners write them |
 //! | [`nodes`] | the network between nodes and to the outside, and services |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
 //! | [`repair`] | what the node agent did about pods that came up unredirected |
@@ -49,6 +51,8 @@ pub mod files;
 pub mod init;
 pub mod injection;
 pub mod manifests;
+pub mod multus;
+pub mod networks;
 pub mod nodes;
 pub mod observe;
 pub mod permissions;

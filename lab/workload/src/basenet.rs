@@ -74,7 +74,19 @@ impl Error {
 
 /// Runs the plugin on this process' environment and standard streams.
 pub fn main() -> ExitCode {
-    let (output, code) = match answer() {
+    let mut text = Vec::new();
+    match io::stdin().read_to_end(&mut text) {
+        Ok(_) => serve(&text),
+        Err(error) => {
+            eprintln!("{NAME}: failed to read standard input: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the plugin on this process' environment and this configuration.
+pub fn serve(text: &[u8]) -> ExitCode {
+    let (output, code) = match answer(text) {
         Ok(output) => (output, ExitCode::SUCCESS),
         Err(error) => (Some(json!({ "code": error.code(), "msg": error.to_string() })), ExitCode::FAILURE),
     };
@@ -87,14 +99,12 @@ pub fn main() -> ExitCode {
     code
 }
 
-fn answer() -> Result<Option<Value>, Error> {
+fn answer(text: &[u8]) -> Result<Option<Value>, Error> {
     let call = Call::from_environment(|name| std::env::var(name).ok())?;
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text).map_err(|error| Error::Io("read standard input", error))?;
     if call.command == CniCommand::Version {
         return Ok(Some(result::versions()));
     }
-    let conf = Conf::parse(&text)?;
+    let conf = Conf::parse(text)?;
     let store = Store::new(&conf.state_dir);
     match call.command {
         CniCommand::Add => add(&call, &conf, &store).map(Some),
@@ -117,7 +127,7 @@ fn add(call: &Call, conf: &Conf, store: &Store) -> Result<Value, Error> {
 
 /// Wires the pod's first network, then its additional ones.
 fn attach(call: &Call, conf: &Conf, store: &Store) -> Result<Vec<Attached>, Error> {
-    let first = (call.clone(), conf.wanted(), Network { number: 0, reach: &[] });
+    let first = (call.clone(), conf.wanted(), Network { number: conf.number, reach: &conf.reach });
     let further = (1..).zip(conf.further()).map(|(number, (name, reach))| {
         let call = Call { ifname: name.to_owned(), ..call.clone() };
         (call, conf.wanted_from(reach), Network { number, reach })

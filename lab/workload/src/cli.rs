@@ -15,8 +15,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, network, node, proxy, sender,
-    stray, translate, wire,
+    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, multus, network, node, proxy,
+    sender, stray, translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -82,6 +82,8 @@ enum Command {
     Translate,
     /// Stand in for the node agent's socket.
     Agent(agent::AgentOptions),
+    /// Stand in for the daemon of Multus thick.
+    MultusDaemon(multus::daemon::DaemonOptions),
     /// Run a program on a kernel that lacks something.
     FakeKernel(kernel::KernelOptions),
     /// Carry out the orders on standard input: run programs on the node and in its pods' networks.
@@ -133,6 +135,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Wire(options) => wire::run(&options).await?,
             Command::Translate => translate::run()?,
             Command::Agent(options) => agent::run(&options).await?,
+            Command::MultusDaemon(options) => multus::daemon::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Hand => hand::run().await?,
             Command::Network => network::run().await?,

@@ -20,12 +20,15 @@
 //! | [`node`] | the first process of a node of real components |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
+//! | [`multus`] | stands in for Multus, thin and thick |
+//! | [`chained`] | stands in for the plugins of other networks |
 //! | [`listen`], [`line`](mod@line) | sockets of both families; reading and writing lines |
 //! | [`own`] | waiting until the kernel takes an address for its own |
 
 pub mod agent;
 pub mod app;
 pub mod basenet;
+pub mod chained;
 pub mod cli;
 pub mod client;
 pub mod disturb;
@@ -36,6 +39,7 @@ pub mod injector;
 pub mod kernel;
 pub mod line;
 pub mod listen;
+pub mod multus;
 pub mod network;
 pub mod node;
 pub mod own;

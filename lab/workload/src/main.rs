@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One binary for every process of the lab's pods. Called as `lab-net` by a container runtime it is the lab's base CNI
-//! plugin, otherwise its first argument says what it is.
+//! plugin, as `multus` or `multus-shim` its stand-in for Multus, under any other name a plugin of another network. Otherwise its first argument says what
+//! it is.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,11 +9,18 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+/// Its name where it is no plugin.
+const OWN: &str = "workload";
+
 fn main() -> ExitCode {
     let called_as = std::env::args_os().next();
-    let name = called_as.as_deref().map(Path::new).and_then(Path::file_name);
-    if name == Some(OsStr::new(workload::basenet::NAME)) {
-        return workload::basenet::main();
+    let name = called_as.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
+    match name.unwrap_or_default() {
+        workload::basenet::NAME => return workload::basenet::main(),
+        name @ (workload::multus::THIN | workload::multus::SHIM) => return workload::multus::main(name),
+        // A plugin of another network.
+        name if name != OWN && std::env::var_os("CNI_COMMAND").is_some() => return workload::chained::main(),
+        _ => {}
     }
     match workload::cli::run(workload::cli::Cli::parse()) {
         Ok(code) => code,

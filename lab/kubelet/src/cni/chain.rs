@@ -13,9 +13,8 @@ use super::cache::{Cache, CachedResult};
 use super::call::{Caller, failure, not_found};
 use super::conflist::{Extra, List};
 use super::loaded::Loaded;
-use super::multus;
+use super::multus::{self, Multus};
 use crate::error::Error;
-use crate::volumes::Host;
 
 /// An attachment to the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +58,8 @@ pub enum ChainError {
 pub struct Chain {
     paths: NodePaths,
     caller: Caller,
-    pub(super) host: Host,
+    /// The plugin that is a runtime for others.
+    pub(crate) multus: Multus,
     cache: Cache,
     loaded: Loaded,
     pub(crate) profile: &'static RuntimeProfile,
@@ -80,13 +80,13 @@ impl Chain {
     pub fn new(
         paths: NodePaths,
         caller: Caller,
-        host: Host,
+        multus: Multus,
         env: BTreeMap<String, String>,
         profile: &'static RuntimeProfile,
     ) -> Result<Self, Error> {
         let cache = Cache::new(&paths.cache_dir, profile.cache);
         let loaded = Loaded::new(&paths.conf_dir, &paths.bin_dir, profile)?;
-        Ok(Self { paths, caller, host, cache, loaded, profile, env, calls: Mutex::default() })
+        Ok(Self { paths, caller, multus, cache, loaded, profile, env, calls: Mutex::default() })
     }
 
     /// Plugin calls so far, with their answers.
@@ -352,15 +352,22 @@ impl Chain {
         extra: Extra<'_>,
     ) -> Result<CniAnswer, ChainError> {
         let name = plugin.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if name == multus::TYPE {
-            return self.multus(command, plugin, attachment).await;
-        }
         if !self.paths.bin_dir.join(&name).exists() {
             return Err(not_found(&name, &self.paths.bin_dir).into());
         }
         let env = self.environment(command, attachment);
-        let call = CniCall { plugin: name, env, stdin: list.input(plugin, extra) };
-        let answer = self.call(call.clone()).await?;
+        let mut call = CniCall { plugin: name, env, stdin: list.input(plugin, extra) };
+        let answer = if multus::TYPES.contains(&call.plugin.as_str()) {
+            let (more, record) = self.multus.environment();
+            call.env.extend(more);
+            let answer = self.call(call.clone()).await?;
+            for (call, answer) in record.take() {
+                self.record(call, &answer);
+            }
+            answer
+        } else {
+            self.call(call.clone()).await?
+        };
         if answer.exit == Some(0) { Ok(answer) } else { Err(failure(&call, &answer).into()) }
     }
 

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use cluster::profile::Unusable;
 use serde_json::{Map, Value};
 
-use super::multus;
-
 /// No usable network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfError {
@@ -106,7 +104,7 @@ impl List {
     /// Itself, unless the runtime wants binaries that are not there.
     fn usable(self, search: Search<'_>) -> Result<Self, String> {
         let types = self.plugins.iter().filter_map(|plugin| plugin["type"].as_str());
-        let is_lacking = |name: &&str| *name != multus::TYPE && !search.binaries.join(name).exists();
+        let is_lacking = |name: &&str| !search.binaries.join(name).exists();
         match types.filter(|_| search.unusable == Unusable::Skipped).find(is_lacking) {
             Some(lacking) => Err(format!("failed to find plugin {lacking:?}")),
             None => Ok(self),

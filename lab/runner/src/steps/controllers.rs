@@ -61,14 +61,18 @@ async fn kept(world: &mut LabWorld, kind: String, replicas: u32) -> Step {
     create(world, "apps/v1", &kind, spec).await
 }
 
-/// Its template is the pod that `it` means, whose app does its work and ends.
-#[given(regex = r"^a Job runs it with restartPolicy (Never|OnFailure) and backoffLimit (\d+)$")]
-async fn job(world: &mut LabWorld, policy: String, limit: u32) -> Step {
+/// Its template is the pod that `it` means, whose app does its work and ends; one pod after the other.
+#[given(
+    regex = r"^a Job runs it(?: (\d+) times)? with restartPolicy (Never|OnFailure) and backoffLimit (\d+)$"
+)]
+async fn job(world: &mut LabWorld, times: String, policy: String, limit: u32) -> Step {
     let mut template = template(world)?;
     template["spec"]["restartPolicy"] = json!(policy);
     let app = &mut template["spec"]["containers"][0];
     app["command"] = json!(["workload", "exit"]);
-    create(world, "batch/v1", "Job", json!({ "backoffLimit": limit, "template": template })).await
+    let times: u32 = times.parse().unwrap_or(1);
+    let spec = json!({ "completions": times, "backoffLimit": limit, "template": template });
+    create(world, "batch/v1", "Job", spec).await
 }
 
 /// Pods of the template that are not being deleted.

@@ -136,6 +136,14 @@ fn checked(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// As by a template of a mesh's own.
+#[given(regex = r#"^the init container that checks its rules is called "([^"]+)"$"#)]
+fn validation(world: &mut LabWorld, name: String) -> Step {
+    checked(world)?;
+    world.it()?.validation = Some(name);
+    Ok(())
+}
+
 /// The injector is installed from the same documents as the node agent.
 #[given("it is injected as that document says")]
 fn by_document(world: &mut LabWorld) -> Step {

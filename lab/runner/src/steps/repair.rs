@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Asked, PodName, PodStart, Verb};
+use cluster::{Asked, Errand, PodName, PodStart, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -36,8 +36,9 @@ async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
 #[when("it came up unredirected")]
 async fn unredirected(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
+    let validation = world.it()?.validation().to_owned();
     match world.start(&name).await? {
-        PodStart::ContainerFailed { container, exit: Some(126), .. } if container == "istio-validation" => {}
+        PodStart::ContainerFailed { container, exit: Some(126), .. } if container == validation => {}
         other => return Err(Stop::wrong(format!("its start ended with {other:?}"))),
     }
     let once = world.it()?.starts_once;
@@ -96,6 +97,23 @@ async fn former(world: &mut LabWorld) -> Step {
     node.write(&file, entry.to_string()).await?;
     let address = address.parse().map_err(Stop::harness)?;
     Ok(world.cluster().await?.kubelet()?.leave_namespace("former", address).await?)
+}
+
+/// It is as the former pod left it.
+#[then("the namespace that is left holds no rule")]
+async fn untouched(world: &mut LabWorld) -> Step {
+    let netns = super::agent::paths(world).await?.netns_dir.join("former");
+    let netns = Some(netns.display().to_string());
+    let program = world.lab()?.plan.workload.display().to_string();
+    let words = vec![program, "network".to_owned()];
+    let errand = Errand { words, netns, ..Errand::default() };
+    let answer = world.cluster().await?.node()?.run(errand).await?;
+    let rules = answer.json()["rules"].as_array().map(Vec::len);
+    match rules {
+        Some(0) => Ok(()),
+        Some(rules) => Err(Stop::wrong(format!("it holds {rules} rules"))),
+        None => Err(Stop::harness(format!("{answer:?}"))),
+    }
 }
 
 /// Waits until no process is left in it.

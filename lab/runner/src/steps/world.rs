@@ -24,6 +24,7 @@ use crate::steps::configuration::Watched;
 use crate::steps::controllers::Made;
 use crate::steps::exposure::Measure;
 use crate::steps::manifests::HandedIn;
+use crate::steps::multus::MultusPlan;
 use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
 use crate::steps::pod_security::Answered;
@@ -116,6 +117,8 @@ pub struct LabWorld {
     pub agent: AgentPlan,
     /// Result of the last request with the agent's token.
     pub attempt: Option<Attempt>,
+    /// Configuration of Multus.
+    pub multus: MultusPlan,
     /// State of steps about the agent's reports.
     pub observed: Observed,
     /// Pods that a controller makes.

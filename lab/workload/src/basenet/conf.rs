@@ -164,6 +164,12 @@ pub struct Conf {
     /// Networks that a pod may have beside its first, by the name of its interface there.
     #[serde(default)]
     pub networks: BTreeMap<String, Vec<Range>>,
+    /// Index of the network among those of a pod that has several from elsewhere.
+    #[serde(default)]
+    pub number: u8,
+    /// Its destinations; the default route if empty.
+    #[serde(default)]
+    pub reach: Vec<Range>,
     /// Directory of the allocations.
     pub state_dir: PathBuf,
     /// Rules of legacy iptables that the pod gets, as restore text; none if empty.

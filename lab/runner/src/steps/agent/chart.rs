@@ -215,7 +215,13 @@ fn of(client: &kube::Client, object: &Value) -> Result<(Api<DynamicObject>, Stri
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let types = TypeMeta { api_version: text(&object["apiVersion"]), kind: text(&object["kind"]) };
     let kind = GroupVersionKind::try_from(types).map_err(|error| Stop::wrong(error.to_string()))?;
-    let resource = ApiResource::from_gvk(&kind);
+    // The one whose plural does not follow from its kind.
+    let resource = match kind.kind.as_str() {
+        "NetworkAttachmentDefinition" => {
+            ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions")
+        }
+        _ => ApiResource::from_gvk(&kind),
+    };
     // The chart names the namespace of everything that has one.
     let api = match object["metadata"]["namespace"].as_str() {
         None => Api::all_with(client.clone(), &resource),

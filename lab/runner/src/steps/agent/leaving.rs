@@ -147,6 +147,51 @@ async fn all_redirected(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// The first of them runs by then. The others start one after the other meanwhile, and every other one is deleted as soon as it has.
+#[when("the DaemonSet is deleted while pods of the mesh start and end")]
+async fn deleted_meanwhile(world: &mut LabWorld) -> Step {
+    for number in 0..STARTS.end {
+        if number >= STARTS.start && agents(world).await?.is_empty() {
+            break;
+        }
+        let name = format!("during-{number}");
+        world.pods.insert(name.clone(), Pod::meshed(&name, MESH_NAMESPACE));
+        let start = world.start(&name).await?;
+        match number {
+            0 => drop(sets(world)?.delete(DAEMONSET, &DeleteParams::default()).await.map_err(Stop::harness)?),
+            _ if number % 2 == 1 => {
+                let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), MESH_NAMESPACE);
+                pods.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+            }
+            _ => {}
+        }
+        world.agent.remembered.started.push((name, start));
+    }
+    gone(world).await
+}
+
+/// However its first start ended.
+#[then("each of them runs in the end, and can be deleted")]
+async fn nothing_stuck(world: &mut LabWorld) -> Step {
+    let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), MESH_NAMESPACE);
+    for (name, start) in std::mem::take(&mut world.agent.remembered.started) {
+        let object = pods.get_opt(&name).await.map_err(Stop::harness)?;
+        if object.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            world.it.clone_from(&name);
+            if !matches!(start, PodStart::Running { .. }) {
+                comes_up(world, SOON.as_secs()).await?;
+            }
+            pods.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+        }
+        eventually(world, SOON, async |_| match pods.get_opt(&name).await.map_err(Stop::harness)? {
+            Some(_) => Err(Stop::wrong(format!("{name} cannot be deleted"))),
+            None => Ok(()),
+        })
+        .await?;
+    }
+    Ok(())
+}
+
 /// Deletes the pod as a drain does and waits until it is gone.
 #[when("the node agent's pod is evicted")]
 async fn evicted(world: &mut LabWorld) -> Step {

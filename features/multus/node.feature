@@ -1,0 +1,127 @@
+@real-kernel @install-cni
+Feature: Multus on the node, thin and thick (field S16)
+  Runtimes read Multus' file first, and it hands on. Thin it is one binary for each call; thick a shim hands the call to a daemon, which sees
+  of the node what somebody mounted.
+
+  @mutant:multus-unknown
+  Scenario Outline: Our entry is in the file of the default network that Multus <kind> hands on to
+    Given Multus <kind> is installed
+    And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+    Examples:
+      | kind  |
+      | thin  |
+      | thick |
+
+  @mutant:standalone-chained
+  Scenario: A file of our own is in its directory
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the node agent's setting "CHAINED_CNI_PLUGIN" is "false"
+    And the node agent's setting "CNI_CONF_NAME" is "istio-cni.conf"
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And "/etc/cni/multus/net.d/istio-cni.conf" of the node contains "'type': 'istio-cni'"
+    And the conflist "10-lab.conflist" is as it was
+    When the DaemonSet is deleted
+    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
+
+  @mutant:binary-not-kept
+  Scenario Outline: A pod that Multus <kind> attached outlives the agent, and can still be deleted
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus <kind> is installed, and sees "/etc/cni/multus/net.d"
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And its networks are default/istio-cni
+    And it runs
+    Then TCP from "cart" to "outside" port 8080 passes 15001
+    When the DaemonSet is deleted
+    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
+    And the plugin's binary is on the node
+    When it is deleted
+    Then its last sandbox was taken down
+    And the plugin's last DEL succeeded
+
+    Examples:
+      | kind  |
+      | thin  |
+      | thick |
+
+  @mutant:delegate-needs-result
+  Scenario: A daemon that does not see our directory needs the configuration in the definition (multus-971)
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus thick is installed
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "basket" of the mesh
+    And its networks are default/istio-cni
+    Then it does not start: code 999, "No networks found in /etc/cni/multus/net.d"
+    Given network "shop/istio-cni" is defined:
+      """
+      {"cniVersion": "0.3.1", "type": "istio-cni", "cni_agent_run_dir": "/var/run/istio-cni"}
+      """
+    And pod "cart" of the mesh
+    And its networks are istio-cni
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:delegate-needs-result
+  Scenario: While the daemon is away pods wait, and then they are redirected
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus thick is installed, and sees "/etc/cni/multus/net.d"
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And it runs
+    And pod "cart" of the mesh
+    And its networks are default/istio-cni
+    When Multus' daemon is killed
+    Then it does not start: code 999, "dial unix /run/multus/multus.sock: connect: connection refused"
+    When Multus' daemon is there again, and sees "/etc/cni/multus/net.d"
+    Then it comes up within 10 s
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:multus-unknown
+  Scenario: Nothing starts before the default network says that it is ready (istio-22449)
+    Given Multus' configuration has "readinessindicatorfile" = "/run/multus/cni/ready"
+    And Multus thin is installed
+    And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    And the node agent is on the host's network
+    And the node agent is deployed
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    Then it does not start: code 999, "still waiting for readinessindicatorfile @ /run/multus/cni/ready"
+    When the default network says that it is ready in "/run/multus/cni/ready"
+    Then it comes up within 10 s
+    And the node agent becomes ready within 10 s
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:fail-open
+  Scenario: What our plugin refuses, Multus refuses, without our code
+    Given Multus thin is installed
+    And the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And the node agent is ready
+    And network "shop/istio-cni" is defined:
+      """
+      {"cniVersion": "0.3.1", "type": "istio-cni", "cni_agent_run_dir": "/var/run/nobody"}
+      """
+    And pod "cart" of the mesh
+    And its networks are istio-cni
+    Then it does not start: code 999, "error adding container to network "istio-cni""
+
+  @mutant:binary-always-kept
+  Scenario: What Multus left of a pod that is long gone keeps nothing
+    Given the node agent is ready
+    And Multus left what it attached to a pod whose sandbox is gone
+    When the DaemonSet is deleted
+    Then nothing of ours is left on the node

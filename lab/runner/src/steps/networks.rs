@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Networks of others on the node: the lists that they write (`scenarios/networks`), and when they write them again.
+
+use cucumber::{given, when};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::agent::bare;
+use super::files::files;
+use crate::steps::world::LabWorld;
+use crate::stop::{Step, Stop};
+
+/// List that a node has at first.
+const FIRST: &str = "10-lab.conflist";
+
+/// A file of `scenarios/networks`.
+#[derive(Debug, Deserialize)]
+struct Network {
+    file: String,
+    /// Text of the list, as its owner writes it.
+    list: String,
+}
+
+/// Its list and plugins of its names. The first plugin has the lab's addresses beside its own keys and wires pods, the others hand the result on.
+#[given(regex = r#"^the node's network is that of "([a-z-]+)"$"#)]
+async fn network(world: &mut LabWorld, name: String) -> Step {
+    bare(world)?;
+    let file = world.lab()?.plan.root.join(format!("scenarios/networks/{name}.yaml"));
+    let text = std::fs::read_to_string(file).map_err(Stop::harness)?;
+    let network: Network = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
+    let node = files(world).await?;
+    let first = node.json(&node.paths.conf_dir.join(FIRST)).await?;
+    let list: Value = serde_json::from_str(&network.list).map_err(Stop::harness)?;
+    let program = world.lab()?.plan.workload.clone();
+    for plugin in list["plugins"].as_array().into_iter().flatten() {
+        let at = node.paths.bin_dir.join(plugin["type"].as_str().unwrap_or_default());
+        if !node.exists(&at).await? {
+            node.hand.link(&at, &program).await?;
+        }
+    }
+    node.write(&node.paths.conf_dir.join(&network.file), wired(&network.list, &first["plugins"][0])?).await?;
+    Ok(node.hand.remove(&node.paths.conf_dir.join(FIRST)).await?)
+}
+
+/// The list with the lab's keys in its first plugin, which is otherwise as its owner wrote it.
+fn wired(list: &str, base: &Value) -> Result<String, Stop> {
+    let mut keys = String::new();
+    for key in ["ranges", "networks", "stateDir"] {
+        keys.push_str(&format!("{}: {}, ", json!(key), base[key]));
+    }
+    let begin = list.find("\"plugins\"").and_then(|at| Some(at + list[at..].find('{')?));
+    let begin = begin.ok_or_else(|| Stop::harness("the list has no plugins"))?;
+    Ok(format!("{}{{{keys}{}", &list[..begin], &list[begin + 1..]))
+}
+
+/// Behind whatever is there, ours as well.
+#[when(regex = r#"^the owner of "([^"]+)" appends the plugin "([^"]+)"$"#)]
+async fn appends(world: &mut LabWorld, file: String, plugin: String) -> Step {
+    let node = files(world).await?;
+    let at = node.paths.bin_dir.join(&plugin);
+    if !node.exists(&at).await? {
+        let program = world.lab()?.plan.workload.clone();
+        node.hand.link(&at, &program).await?;
+    }
+    let path = node.paths.conf_dir.join(file);
+    let mut list = node.json(&path).await?;
+    if let Some(plugins) = list["plugins"].as_array_mut() {
+        plugins.push(json!({ "type": plugin }));
+    }
+    node.write(&path, format!("{list:#}")).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_lists_of_others_keep_their_text() {
+        let base = json!({ "ranges": ["10.0.0.0/24"], "networks": {}, "stateDir": "/s" });
+        for entry in
+            std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/networks")).unwrap()
+        {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let network: Network = serde_saphyr::from_str(&text).unwrap();
+            let wired = wired(&network.list, &base).unwrap();
+            let (was, is): (Value, Value) =
+                (serde_json::from_str(&network.list).unwrap(), serde_json::from_str(&wired).unwrap());
+            assert_eq!(is["plugins"][0]["ranges"], base["ranges"], "{}", network.file);
+            assert_eq!(is["plugins"][0]["type"], was["plugins"][0]["type"]);
+            assert_eq!(
+                wired.len() - network.list.len(),
+                wired.find("\"stateDir\": \"/s\", ").unwrap() + 17 - wired.find("\"ranges\"").unwrap()
+            );
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Multus thick: a shim that the runtime calls, and the daemon that does the work, over HTTP on a socket of the node. A call is lost if the
+//! daemon is not there. The daemon sees what it was shown of the node, and no more.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1 as client;
+use hyper::server::conn::http1 as server;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{UnixListener, UnixStream};
+
+use super::Call;
+use super::conf::Conf;
+use super::places::{PLACES, Places};
+use super::work::carry_out;
+use crate::line;
+
+/// Name of the socket in its directory.
+const SOCKET: &str = "multus.sock";
+
+/// Options of the daemon.
+#[derive(Debug, Clone, Args)]
+pub struct DaemonOptions {
+    /// Directory of its socket.
+    #[arg(long)]
+    directory: PathBuf,
+}
+
+/// Hands a call to the daemon.
+///
+/// # Errors
+/// The daemon is not there, or says so.
+pub async fn hand_over(call: &Call) -> Result<Value, String> {
+    let conf = Conf::parse(&call.configuration)?;
+    let command = match call.get("CNI_COMMAND") {
+        "ADD" => "CmdAdd",
+        "DEL" => "CmdDel",
+        "CHECK" => "CmdCheck",
+        "STATUS" => "CmdStatus",
+        _ => "CmdGC",
+    };
+    let failed = |why: String| format!("{command} (shim): {why}");
+    let socket = conf.socket_dir.join(SOCKET);
+    let place = Places::of(call.get(PLACES)).find(&socket);
+    let lost = |error: io::Error| {
+        // The kernel's words, as Go has them.
+        let why = error.to_string().to_lowercase();
+        let why = why.split(" (os error").next().unwrap_or_default();
+        failed(format!(
+            "failed to send CNI request: Post \"http://dummy/cni\": dial unix {}: connect: {why}",
+            socket.display()
+        ))
+    };
+    let stream = UnixStream::connect(&place).await.map_err(lost)?;
+    let (code, body) = post(stream, call).await.map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8_lossy(&body);
+    if code != StatusCode::OK {
+        return Err(failed(format!("CNI request failed with status {}: '{text}'", code.as_u16())));
+    }
+    serde_json::from_str(&text)
+        .map_err(|error| failed(format!("failed to unmarshal response '{text}': {error}")))
+}
+
+async fn post(
+    stream: UnixStream,
+    call: &Call,
+) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+    let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let body = Full::new(Bytes::from(serde_json::to_vec(call)?));
+    let request = Request::builder().method(Method::POST).uri("/cni").header("host", "dummy").body(body)?;
+    let response = sender.send_request(request).await?;
+    let code = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    connection.abort();
+    Ok((code, body))
+}
+
+/// Serves until it is killed.
+///
+/// # Errors
+/// The socket cannot be made.
+pub async fn run(options: &DaemonOptions) -> io::Result<()> {
+    let places = Arc::new(Places::of(&std::env::var(PLACES).unwrap_or_default()));
+    fs::create_dir_all(&options.directory)?;
+    let listener = listen(&options.directory.join(SOCKET))?;
+    line::announce("ready multus")?;
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(connection(stream, Arc::clone(&places)));
+        }
+    }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    // One of before may be left.
+    let _ = fs::remove_file(socket);
+    UnixListener::bind(socket)
+}
+
+/// Errors of a connection are the shim's.
+async fn connection(stream: UnixStream, places: Arc<Places>) {
+    let service = service_fn(move |request| reply(request, Arc::clone(&places)));
+    let _ended = server::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn reply(request: Request<Incoming>, places: Arc<Places>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let call: Option<Call> = match request.into_body().collect().await {
+        Ok(body) => serde_json::from_slice(&body.to_bytes()).ok(),
+        Err(_) => None,
+    };
+    let done = match &call {
+        None => Err("failed to unmarshal the request".to_owned()),
+        Some(call) => carry_out(call, &places).await.map_err(|error| told(call, &error)),
+    };
+    let (code, body) = match done {
+        Ok(result) => (StatusCode::OK, result.to_string()),
+        Err(error) => (StatusCode::BAD_REQUEST, error),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = code;
+    Ok(response)
+}
+
+/// An error, with whose call it was.
+fn told(call: &Call, error: &str) -> String {
+    let of = |name| call.get(name);
+    let doing = if of("CNI_COMMAND") == "ADD" { "configuring" } else { "deleting" };
+    format!(
+        "ContainerID:{:?} Netns:{:?} IfName:{:?} Args:{:?} Path:\"\" ERRORED: error {doing} pod [{}/{}] networking: {error}",
+        of("CNI_CONTAINERID"),
+        of("CNI_NETNS"),
+        of("CNI_IFNAME"),
+        of("CNI_ARGS"),
+        call.argument("K8S_POD_NAMESPACE"),
+        call.argument("K8S_POD_NAME"),
+    )
+}
