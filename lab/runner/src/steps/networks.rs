@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(is["plugins"][0]["type"], was["plugins"][0]["type"]);
             assert_eq!(
                 wired.len() - network.list.len(),
-                wired.find("\"stateDir\": \"/s\", ").unwrap() + 17 - wired.find("\"ranges\"").unwrap()
+                wired.find("\"stateDir\": \"/s\", ").unwrap() + 18 - wired.find("\"ranges\"").unwrap()
             );
         }
     }
