@@ -164,8 +164,8 @@ pub async fn forward(listener: TcpListener) -> Result<(), Error> {
 }
 
 fn is_ready(node: &NodeObject) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.clone().any(|one| one.type_ == "Ready" && one.status == "True")
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 /// The lab's own network routes between nodes, and has the address of the control plane.

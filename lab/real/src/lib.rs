@@ -13,6 +13,7 @@
 //! | [`pki`] | certificates, keys, kubeconfigs |
 //! | [`image`], [`registry`] | images, and who serves them |
 //! | [`family`] | IPv4 and IPv6, or IPv4 alone |
+//! | [`quirks`] | what a restricted machine refuses |
 //! | [`cgroups`] | made before, removed after |
 
 pub mod cgroups;
@@ -27,6 +28,7 @@ pub mod pki;
 pub mod place;
 pub mod program;
 pub mod programs;
+pub mod quirks;
 pub mod registry;
 
 pub use cluster::{Cluster, ClusterOptions};

@@ -17,7 +17,7 @@ use crate::pki::Subject;
 use crate::place::Place;
 use crate::program::Program;
 use crate::programs::Programs;
-use crate::registry;
+use crate::{quirks, registry};
 
 /// Directory of configurations that are no container runtime's own.
 const FILES: &str = "/etc/kubernetes";
@@ -174,8 +174,8 @@ fn kubelet(number: Number) -> Vec<String> {
     ]
 }
 
-/// `KubeletConfiguration`, as JSON. It runs in a user namespace as far as it knows: without `CAP_SYS_RESOURCE` it could not lower its own
-/// out-of-memory score, and would end.
+/// `KubeletConfiguration`, as JSON. Where it may not lower its own out-of-memory score it would end, unless it takes itself to be in a user
+/// namespace.
 fn kubelet_configuration(cgroup: &str) -> String {
     let x509 = json!({ "clientCAFile": format!("{FILES}/ca.crt") });
     let evict = json!({
@@ -195,7 +195,7 @@ fn kubelet_configuration(cgroup: &str) -> String {
         "clusterDNS": [DNS],
         "clusterDomain": "cluster.local",
         "failSwapOn": false,
-        "featureGates": { "KubeletInUserNamespace": true },
+        "featureGates": { "KubeletInUserNamespace": !quirks::lowers_oom_score() },
         "maxPods": 200,
         "evictionHard": evict,
         "imageGCHighThresholdPercent": 100,
@@ -220,7 +220,7 @@ sandbox = '{}/pause:1'
 config_path = '/etc/containerd/certs.d'
 
 [plugins.'io.containerd.cri.v1.runtime']
-restrict_oom_score_adj = true
+restrict_oom_score_adj = {}
 disable_apparmor = true
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
 runtime_type = 'io.containerd.runc.v2'
@@ -232,6 +232,7 @@ BinaryName = '{}'
 disable = true
 ",
         registry::NAME,
+        !quirks::lowers_oom_score(),
         programs.runc.display()
     )
 }

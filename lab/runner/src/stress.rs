@@ -57,8 +57,8 @@ fn one(id: &str, runs: &[Record]) -> Record {
     record.evidence = runs.iter().flat_map(|run| run.evidence.clone()).collect();
     record.notes = union(runs.iter().flat_map(|run| &run.notes));
     record.back_ends = union(runs.iter().flat_map(|run| &run.back_ends));
-    // What cannot run here did not run often.
-    let ran = runs.iter().any(|run| !run.steps.is_empty());
+    // What cannot run here did not run often; and once is what every run does.
+    let ran = count > 1 && runs.iter().any(|run| !run.steps.is_empty());
     record.runs = ran.then_some(Runs { count, verdicts });
     record
 }
@@ -109,6 +109,12 @@ mod tests {
         let all = fold(records.collect());
         let found: Vec<_> = all.iter().map(|one| (one.id.as_str(), one.verdict)).collect();
         assert_eq!(found, [("g/f/z", Verdict::Pass), ("g/f/a", Verdict::Fail)]);
+    }
+
+    #[test]
+    fn what_ran_once_has_no_runs() {
+        let [record] = fold(vec![run("g/f/x", "pass")]).try_into().unwrap();
+        assert_eq!((record.id.as_str(), record.verdict, record.runs), ("g/f/x", Verdict::Pass, None));
     }
 
     #[test]

@@ -143,5 +143,5 @@ fn every_adapter_says_of_each_capability_whether_it_has_it_or_why_not() {
         names.push(product.name);
     }
     names.sort();
-    assert_eq!(names, ["millrace", "upstream"]);
+    assert_eq!(names, ["millrace", "upstream", "upstream-agent", "upstream-plugin"]);
 }

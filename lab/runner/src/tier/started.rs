@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Api;
+use nix::unistd::geteuid;
 use real::image::Image;
 use real::{Cluster, ClusterOptions, Components, Programs, cgroups, registry};
 use serde_json::json;
@@ -34,6 +35,11 @@ const ROLLOUT: Duration = Duration::from_secs(60);
 /// # Errors
 /// A component is not built, or there is no image: the error says what to do.
 pub fn plan(workspace: &Workspace, sut: &Sut, workload: &Path) -> anyhow::Result<Real> {
+    if !geteuid().is_root() {
+        bail!(
+            "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
+        );
+    }
     sweep();
     let (modules, cache) = components::places(workspace)?;
     // What is not built is said before anything is made.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a restricted machine refuses, tried out: components are told only where it is so.
+
+use std::fs;
+
+/// Score of this process, from -1000 to 1000 (proc(5)).
+const SCORE: &str = "/proc/self/oom_score_adj";
+
+/// True if a process may lower its out-of-memory score (`CAP_SYS_RESOURCE`), as a kubelet does with its own and a runtime with pods'.
+#[must_use]
+pub fn lowers_oom_score() -> bool {
+    let Some(now) = fs::read_to_string(SCORE).ok().and_then(|text| text.trim().parse::<i32>().ok()) else {
+        return false;
+    };
+    // At the lowest there is nothing to be refused.
+    let lowered = now == -1000 || fs::write(SCORE, (now - 1).to_string()).is_ok();
+    // What may be lowered may be raised again.
+    lowered && fs::write(SCORE, now.to_string()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_leaves_the_score_as_it_was() {
+        let before = fs::read_to_string(SCORE).unwrap();
+        let _either = lowers_oom_score();
+        assert_eq!(fs::read_to_string(SCORE).unwrap(), before);
+    }
+}
