@@ -28,6 +28,8 @@ const RECORD: &str = "backend";
 const RECORDED: Duration = Duration::from_secs(10);
 /// Default lock of the legacy tools.
 const NODE_LOCK: &str = "/run/xtables.lock";
+/// Deadline for a tool of another scenario to free it.
+const FREED: Duration = Duration::from_secs(10);
 /// Directories of the tools, in a `PATH` or not.
 const DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -110,9 +112,9 @@ fn no_ipv6(world: &mut LabWorld) {
 }
 
 #[given("another process holds the node's lock of the tables")]
-fn node_lock(world: &mut LabWorld) -> Step {
+async fn node_lock(world: &mut LabWorld) -> Step {
     let file = File::options().create(true).append(true).open(NODE_LOCK).map_err(Stop::harness)?;
-    hold(world, file)
+    hold(world, file).await
 }
 
 #[given("another process holds its namespace's lock of the tables")]
@@ -120,14 +122,18 @@ async fn pod_lock(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     let file = File::open(world.workload(&name).await?.netns()?).map_err(Stop::harness)?;
-    hold(world, file)
+    hold(world, file).await
 }
 
-fn hold(world: &mut LabWorld, file: File) -> Step {
-    // Two scenarios may want the node's at a time: whoever has it, it is held.
-    match Flock::lock(file, FlockArg::LockSharedNonblock) {
-        Ok(lock) => world.locks.push(lock),
-        Err((_, errno)) => return Err(Stop::harness(format!("the lock cannot be taken: {errno}"))),
+async fn hold(world: &mut LabWorld, file: File) -> Step {
+    // Two scenarios may hold the node's at a time; a legacy tool of a third has it for itself, for a moment.
+    let taken = tokio::task::spawn_blocking(move || Flock::lock(file, FlockArg::LockShared));
+    let cannot = |why: String| Stop::harness(format!("the lock cannot be taken: {why}"));
+    match tokio::time::timeout(FREED, taken).await {
+        Ok(Ok(Ok(lock))) => world.locks.push(lock),
+        Ok(Ok(Err((_, errno)))) => return Err(cannot(errno.to_string())),
+        Ok(Err(error)) => return Err(cannot(error.to_string())),
+        Err(_) => return Err(cannot(format!("somebody has it for {FREED:?}"))),
     }
     Ok(())
 }
