@@ -31,7 +31,7 @@ use crate::registry::{self, Registry};
 /// From the start of its kubelet until a node is ready, on a busy machine.
 const READY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
-/// Who applies objects.
+/// Field manager of applied objects.
 const MANAGER: &str = "cnilab";
 
 /// A cluster that is wanted.

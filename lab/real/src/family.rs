@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// What there is of each family: IPv6 only where the kernel has it.
+/// Both values, or the first alone where the kernel lacks IPv6.
 #[must_use]
 pub fn families<T>(four: T, six: T) -> Vec<T> {
     if Path::new("/proc/net/if_inet6").exists() { vec![four, six] } else { vec![four] }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a restricted machine refuses, tried out: components are told only where it is so.
+//! Probes for restricted machines: a workaround is configured only where its probe fails.
 
 use std::fs;
 
@@ -14,7 +14,6 @@ pub fn lowers_oom_score() -> bool {
     };
     // At the lowest there is nothing to be refused.
     let lowered = now == -1000 || fs::write(SCORE, (now - 1).to_string()).is_ok();
-    // What may be lowered may be raised again.
     lowered && fs::write(SCORE, now.to_string()).is_ok()
 }
 

@@ -42,7 +42,7 @@ impl Registry {
         }))
     }
 
-    /// What a path leads to: digest, kind and content.
+    /// Manifest or blob of a path: digest, media type, content.
     fn find(&self, path: &str) -> Option<(&str, &'static str, &Bytes)> {
         let rest = path.strip_prefix("/v2/")?;
         let (digest, kind) = if let Some((name, reference)) = rest.split_once("/manifests/") {

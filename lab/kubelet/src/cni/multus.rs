@@ -86,7 +86,7 @@ impl Multus {
         })
     }
 
-    /// What a call's environment has beyond CNI's, and the record that it leads to.
+    /// Variables of a call beyond CNI's, and its record.
     #[must_use]
     pub fn environment(&self) -> (Vec<(String, String)>, Record) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);

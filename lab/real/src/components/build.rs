@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Lines of a build that failed.
 const LAST: usize = 12;
 
-/// What a build tells.
+/// Event of a build, with the binary's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// It is there.
@@ -95,7 +95,7 @@ fn is_package(line: &str) -> bool {
     !line.is_empty() && !line.contains([' ', ':', '#'])
 }
 
-/// What a build takes beside Go's modules is looked for before it begins.
+/// Checks for programs and libraries beforehand: Go would name neither the package to install nor the component.
 fn needed(recipe: &Recipe, name: &str) -> Result<(), Error> {
     let lacks = |why: String| Err(Error::Build { binary: name.to_owned(), why });
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a component is built.
+//! The recipe of a component.
 
 use std::collections::BTreeMap;
 
