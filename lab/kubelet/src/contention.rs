@@ -19,7 +19,7 @@ use tokio::process::Child;
 pub(crate) async fn wait_with_output(mut child: Child) -> io::Result<(Output, Duration)> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr) = tokio::join!(all(stdout), all(stderr));
-    let waited = waited(child.id()).await;
+    let waited = without_core(&schedstat_of_ended(child.id()).await);
     let status = child.wait().await?;
     Ok((Output { status, stdout: stdout?, stderr: stderr? }, waited))
 }
@@ -32,17 +32,17 @@ async fn all(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Waits for its end, which is near once it has closed its output. Nothing where the kernel does not tell.
-async fn waited(process: Option<u32>) -> Duration {
+/// Waits for its end, which is near once it has closed its output. Empty where the kernel does not tell.
+async fn schedstat_of_ended(process: Option<u32>) -> String {
     let Some(pid) = process.and_then(|number| i32::try_from(number).ok()).map(Pid::from_raw) else {
-        return Duration::ZERO;
+        return String::new();
     };
     let ended = move || {
         let how = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         while waitid(Id::Pid(pid), how) == Err(Errno::EINTR) {}
         fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default()
     };
-    without_core(&tokio::task::spawn_blocking(ended).await.unwrap_or_default())
+    tokio::task::spawn_blocking(ended).await.unwrap_or_default()
 }
 
 /// Time on a core, time in a queue for one, both in nanoseconds, and the number of times on a core.
@@ -65,15 +65,28 @@ mod tests {
         assert_eq!(without_core(""), Duration::ZERO);
     }
 
-    #[tokio::test]
-    async fn a_process_is_asked_once_it_has_ended_and_its_output_is_whole() {
+    fn listing() -> Command {
         let mut command = Command::new("/proc/self/exe");
         command.args(["--list"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (output, waited) = wait_with_output(command.spawn().unwrap()).await.unwrap();
+        command
+    }
+
+    #[tokio::test]
+    async fn output_is_whole() {
+        let (output, _) = wait_with_output(listing().spawn().unwrap()).await.unwrap();
         assert!(output.status.success());
-        assert!(String::from_utf8_lossy(&output.stdout).contains("a_process_is_asked_once"));
-        if std::path::Path::new("/proc/self/schedstat").exists() {
-            assert!(waited > Duration::ZERO, "a process waits at least while it is made");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("output_is_whole"));
+    }
+
+    /// Where a core is idle a process need not wait at all; what every process has had is time on one.
+    #[tokio::test]
+    async fn a_process_is_asked_once_it_has_ended() {
+        if !std::path::Path::new("/proc/self/schedstat").exists() {
+            return;
         }
+        let child = listing().stdout(Stdio::null()).spawn().unwrap();
+        let schedstat = schedstat_of_ended(child.id()).await;
+        let on_core = schedstat.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+        assert!(on_core.is_some_and(|nanoseconds| nanoseconds > 0), "{schedstat:?}");
     }
 }
