@@ -96,7 +96,7 @@ pub enum Task {
     Doctor {
         /// Optional tools count as well.
         strict: bool,
-        /// Why production binaries that are built here are not of musl, if they are not.
+        /// Why binaries that are built here are not those that ship, if they are not.
         without_musl: Option<String>,
     },
 }
@@ -157,7 +157,7 @@ pub struct Plan {
     /// Directory of the reports, absolute.
     pub report_dir: PathBuf,
     pub sut: Sut,
-    /// Why production binaries that were built for this run are not of musl, if they are not.
+    /// Why binaries that were built for this run are not those that ship, if they are not.
     pub without_musl: Option<String>,
     /// Defects to play.
     pub mutants: Option<Mutants>,

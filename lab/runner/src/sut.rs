@@ -15,6 +15,11 @@ use crate::mutants::copy;
 use crate::plan::{Binary, Sut};
 use crate::product::{self, Description, Product, ROLES};
 
+mod target;
+
+pub use target::without_musl;
+use target::{NOT_MUSL, Target, host_triple, musl};
+
 /// This package. Builds of the lab's parts select it, too, so that they share what it depends on: which features a dependency
 /// has, and so whether it is built again, follows from all packages that are selected.
 const LAB: &str = env!("CARGO_PKG_NAME");
@@ -50,13 +55,29 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     collect(named, workspace.target.join("lab/production"))
 }
 
-/// Builds the binaries that ship, and inspects them.
+/// Builds what a run puts under test, and inspects it: the binaries that ship where they can be built, else the same code as the lab is built.
 pub fn build_static(workspace: &Workspace) -> anyhow::Result<Sut> {
-    let sut = inspect_all(&build(workspace)?)?;
+    let dir = if musl().is_some() { build(workspace)? } else { build_beside(workspace)? };
+    let sut = inspect_all(&dir)?;
     if let Some(binary) = sut.binaries.iter().find(|binary| !binary.is_static) {
         bail!("{} is not static: a node has no libraries that it could rely on", binary.path.display());
     }
     Ok(sut)
+}
+
+/// Builds the binaries in the lab's own profile and for its target, and returns the directory that holds them and nothing else. All that they
+/// depend on is the lab's already; plugin and tool in the release profile would have it compiled once more, to be no more of what ships: that is musl's.
+fn build_beside(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    let triple = host_triple()?;
+    eprintln!("building {} ({triple}, {NOT_MUSL})", packages().join(", "));
+    // With the lab's own wrapper, if there is one: what is the lab's, too, is there.
+    let mut cargo = cargo(workspace);
+    cargo.args(["build", "--locked", "--package", LAB]);
+    cargo.args(packages().iter().flat_map(|package| ["--package", package, "--bin", package]));
+    succeed(&mut cargo)?;
+    let built = workspace.target.join(triple).join("debug");
+    let named = packages().into_iter().map(|name| (name.into(), built.join(name)));
+    collect(named, workspace.target.join("lab/beside"))
 }
 
 /// Builds the binaries with all named defects in them and returns their directory. They never run on a node: that they are built soon
@@ -188,51 +209,6 @@ pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
     })
 }
 
-/// Target triple of production builds, with its flags.
-struct Target {
-    triple: String,
-    how: &'static str,
-}
-
-impl Target {
-    /// musl where it is installed: it starts faster. Else the host's own libc, linked statically, as `.cargo/config.toml` has it.
-    fn choose() -> anyhow::Result<Self> {
-        if let Some(triple) = musl() {
-            return Ok(Self { triple, how: "static musl" });
-        }
-        Ok(Self { triple: host_triple()?, how: "static glibc" })
-    }
-}
-
-/// The musl target, if it is installed.
-fn musl() -> Option<String> {
-    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    target_libdir(&triple).is_some_and(|dir| dir.is_dir()).then_some(triple)
-}
-
-/// Linkage of production binaries without the musl target; `None` where it is installed.
-#[must_use]
-pub fn without_musl() -> Option<String> {
-    let lacking = || {
-        "the target is not installed: production binaries are static glibc, which starts slower".to_owned()
-    };
-    musl().is_none().then(lacking)
-}
-
-fn target_libdir(triple: &str) -> Option<PathBuf> {
-    let output =
-        Command::new("rustc").args(["--print", "target-libdir", "--target", triple]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| PathBuf::from(text.trim()))
-}
-
-fn host_triple() -> anyhow::Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
-    let text = String::from_utf8(output.stdout)?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
-    Ok(host.to_owned())
-}
-
 /// Cargo, told nothing by the cargo that may have started us: build scripts that look at a package's name would run again
 /// and rebuild what depends on them, each time one of the two follows the other.
 fn cargo(workspace: &Workspace) -> Command {
@@ -292,13 +268,6 @@ mod tests {
     fn a_digest_is_spelled_as_sha256sum_does() {
         let digest = hex(&Sha256::digest(b"abc"));
         assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    }
-
-    #[test]
-    fn a_target_that_is_not_installed_is_not_chosen() {
-        assert!(target_libdir("no-such-triple").is_none());
-        let host = host_triple().unwrap();
-        assert!(target_libdir(&host).unwrap().is_dir());
     }
 
     #[test]
