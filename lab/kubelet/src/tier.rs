@@ -13,6 +13,7 @@ use apiserver::{Account, ApiServer, Grant, Verb};
 use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use front::{Proxy, Upstream};
 use futures::future::join_all;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use listen::ServerHandle;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -37,6 +38,8 @@ use crate::workload::NetnsWorkload;
 const API: &str = "127.0.0.1:6443";
 /// First backoff of Jobs where pods have none: a real one has 10 s, forty times as much.
 const JOB_BACKOFF: Duration = Duration::from_millis(250);
+/// Nodes that are made, and ended, side by side.
+const NODES_AT_ONCE: usize = 8;
 /// Lifetime of the plugin's token: longer than any lab.
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
@@ -72,28 +75,14 @@ impl NetnsCluster {
         let upstream = Upstream::new(api.anonymous_client(), api.client());
         let front = Proxy::new(upstream).perturbed(options.chaos.clone());
         let wire = wired(&options).await?;
-        let mut nodes = Vec::new();
-        let mut served = Vec::new();
-        for (number, name) in (1..).zip(&options.nodes) {
-            let node = NetnsNode::create(&options, name, number, &api).await?;
-            if let Some(wire) = &wire {
-                wire.join(node.netns.path(), number).await?;
-                services::translate(&node, wire, &[]).await?;
-            }
-            for address in addresses(options.installed, number) {
-                let listener = netns::listen(node.netns.path(), address).await?;
-                let handle = front.serve(listener, Some(api.tls()));
-                served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
-            }
-            if options.installed == Installed::ByLab {
-                let kubeconfig = api.kubeconfig(&format!("https://{API}"), &token);
-                secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
-            }
-            lay_network(&node).await?;
-            node.agent.become_(options.agent, options.deadlines.process).await?;
-            register(&api, &node)?;
-            nodes.push(Arc::new(node));
-        }
+        let made = (1..)
+            .zip(&options.nodes)
+            .map(|(number, name)| node(&options, name, number, (&api, &front, &token), wire.as_ref()));
+        let made: Vec<_> = stream::iter(made).buffered(NODES_AT_ONCE).try_collect().await?;
+        let (nodes, served): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
+        let served = served.into_iter().flatten().collect();
+        nodes.iter().try_for_each(|node| register(&api, node))?;
         api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
         api.set_network(Arc::new(NodeNetwork::new(&nodes)));
         let changes = api.subscribe();
@@ -177,14 +166,11 @@ impl NetnsCluster {
             // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
             let _aborted = controller.await;
         }
-        for node in &self.nodes {
-            let slots = node.slots();
-            join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
-            left.extend(node.leftovers());
-            node.agent.become_(cluster::AgentStandIn::Absent, self.options.deadlines.process).await?;
-            node.let_hand_go().await;
-            // Tasks that still look at the node must not keep its namespace.
-            node.netns.let_go();
+        let deadline = self.options.deadlines.process;
+        let ended = stream::iter(&self.nodes).map(|node| end(node, deadline)).buffered(NODES_AT_ONCE);
+        let ended: Vec<_> = ended.collect().await;
+        for ended in ended {
+            left.extend(ended?);
         }
         if let Some(wire) = &self.wire {
             wire.stop().await;
@@ -202,6 +188,46 @@ impl Drop for NetnsCluster {
             controller.abort();
         }
     }
+}
+
+/// Makes a node, with the API server's addresses on it, its plugin's credentials and its network.
+async fn node(
+    options: &ClusterOptions,
+    name: &str,
+    number: u8,
+    (api, front, token): (&ApiServer, &Proxy, &str),
+    wire: Option<&Wire>,
+) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
+    let node = NetnsNode::create(options, name, number, api).await?;
+    if let Some(wire) = wire {
+        wire.join(node.netns.path(), number).await?;
+        services::translate(&node, wire, &[]).await?;
+    }
+    let mut served = Vec::new();
+    for address in addresses(options.installed, number) {
+        let listener = netns::listen(node.netns.path(), address).await?;
+        let handle = front.serve(listener, Some(api.tls()));
+        served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
+    }
+    if options.installed == Installed::ByLab {
+        let kubeconfig = api.kubeconfig(&format!("https://{API}"), token);
+        secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
+    }
+    lay_network(&node).await?;
+    node.agent.become_(options.agent, options.deadlines.process).await?;
+    Ok((node, served))
+}
+
+/// Ends whatever runs on a node. Returns what was not undone.
+async fn end(node: &NetnsNode, deadline: Duration) -> Result<Leftovers, Error> {
+    let slots = node.slots();
+    join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
+    let left = node.leftovers();
+    node.agent.become_(cluster::AgentStandIn::Absent, deadline).await?;
+    node.let_hand_go().await;
+    // Tasks that still look at the node must not keep its namespace.
+    node.netns.let_go();
+    Ok(left)
 }
 
 /// Gives a node its default network.

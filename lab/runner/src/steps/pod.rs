@@ -18,7 +18,7 @@ use crate::stopwatch::Spent;
 use crate::tier::Families;
 
 /// Time after which an init container that found no rules gives up; 5 s if nobody says so.
-const PROBE_TIMEOUT: (&str, &str) = ("PROBE_TIMEOUT", "2s");
+const PROBE_TIMEOUT: (&str, &str) = ("PROBE_TIMEOUT", "1s");
 /// Deadline of a pod's deletion.
 const GONE: Duration = Duration::from_secs(30);
 
