@@ -40,6 +40,19 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
     And the conflist "10-lab.conflist" lists "lab-net" within 5000 ms
     And the conflist "10-lab.conflist" is as it was
 
+  @mutant:alone-left
+  Scenario: The file goes once the entry is chained again
+    Given the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    Then our entry in "YYY-istio-cni.conf" has "cniVersion" = "0.3.1"
+    When the chart is applied again with "chained=true"
+    Then another pod of the node agent is ready within 40 s
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And the configuration "YYY-istio-cni.conf" is not there
+    When "cart" starts
+    Then TCP from "cart" to "outside" port 8080 passes 15001
+
   @mutant:mode-unread
   Scenario: The group may read it as soon as that is wanted
     Given the node agent is ready

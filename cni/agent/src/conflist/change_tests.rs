@@ -115,6 +115,28 @@ fn a_file_of_its_own_goes_when_it_is_to_have_another_name() {
 }
 
 #[test]
+fn a_file_of_its_own_goes_once_the_entry_is_chained_wherever_it_sorts() {
+    for (name, former) in [("00-istio.conf", "00-istio.conf"), ("", "YYY-istio-cni.conf")] {
+        let alone = ChainSettings { chained: false, conf_name: name.to_owned(), ..chain() };
+        for wish in [chain(), ChainSettings { conf_name: "10.conflist".to_owned(), ..chain() }] {
+            let (mut now, _) = installed(&alone, &[("10.conflist", CALICO)]);
+            assert!(now.files.contains_key(former), "{former}");
+            let (entry, none) = (entry(), BTreeSet::new());
+            let plan = DesiredConflist { chain: &wish, entry: &entry, made: &none, able: &none }.plan(&now);
+            let names =
+                plan.steps.iter().map(|(Step::Write { name, .. } | Step::Remove { name })| name.as_str());
+            assert_eq!(
+                names.collect::<Vec<_>>(),
+                ["10.conflist", former],
+                "pods are redirected at every moment"
+            );
+            assert_eq!(settle(&wish, &mut now, &BTreeSet::new()), Ok("10.conflist".to_owned()));
+            assert_eq!(now.files.keys().collect::<Vec<_>>(), ["10.conflist"]);
+        }
+    }
+}
+
+#[test]
 fn another_mode_reaches_files_of_our_own_and_no_others() {
     let alone = ChainSettings { chained: false, ..chain() };
     let owned = ChainSettings { owned: true, ..chain() };

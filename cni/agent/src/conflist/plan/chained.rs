@@ -30,7 +30,8 @@ impl DesiredConflist<'_> {
             let at = usize::from(!steps.is_empty());
             steps.insert(at, Step::Remove { name: primary });
         }
-        steps.extend(self.brought_up(now, &target));
+        let further = self.brought_up(now, &target).into_iter().filter(|step| !steps.contains(step));
+        steps.extend(further.collect::<Vec<_>>());
         let then = if steps.is_empty() { self.seen(now, &target) } else { Ok(target) };
         Ok(Plan { steps, then })
     }

@@ -17,14 +17,16 @@ impl DesiredConflist<'_> {
         now.usable().filter(goes).filter_map(|(name, _)| leave::step(self.chain, now, name)).collect()
     }
 
-    /// Takes copies out; where runtimes read a list of others before ours, an entry in it says the same as ours.
+    /// Takes copies and files of our plugin alone out; where runtimes read a list of others before ours, an entry in it says the same as ours.
     pub(super) fn brought_up(&self, now: &DirectorySnapshot, target: &str) -> Vec<Step> {
-        let is_copy =
-            |name: &str, document: &Document<'_>| name != target && copy::is_copy(self.chain, name, document);
+        // A file of our plugin alone would be a network without addresses, should it become the first one.
+        let goes = |name: &str, document: &Document<'_>| {
+            name != target && (document.others().is_empty() || copy::is_copy(self.chain, name, document))
+        };
         let mut steps = Vec::new();
         let mut handed_on = true;
         for (name, document) in now.usable() {
-            if is_copy(name, &document) {
+            if goes(name, &document) {
                 steps.push(Step::Remove { name: name.to_owned() });
             } else if handed_on {
                 handed_on = delegates(&document);
