@@ -36,7 +36,7 @@ Feature: A virtual machine in a pod goes through the pod's proxy
   @mutant:guest-not-captured
   Scenario: Only the included ranges are caught, and the guest's packets are never inbound
     Given its annotation "istio.io/reroute-virtual-interfaces" is "k6t-eth0"
-    And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "10.200.0.0/16"
+    And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "{outside/16}"
     Then TCP from the guest of "vm" to "outside" port 8080 passes 15001
 
   @mutant:no-inbound-capture

@@ -14,15 +14,15 @@ Feature: Annotations choose which outbound traffic is caught
       | ranges                     | ending       |
       | *                          | passes 15001 |
       | 0.0.0.0/0                  | passes 15001 |
-      | 10.200.0.0/16              | passes 15001 |
-      | 10.200.7.7/16              | passes 15001 |
-      | 172.16.0.0/12,10.200.0.0/16| passes 15001 |
+      | {outside/16}               | passes 15001 |
+      | {outside+7}/16             | passes 15001 |
+      | 192.0.2.0/24,{outside/16}  | passes 15001 |
 
     @mutant:annotation-ignored
     Examples:
       | ranges                     | ending       |
-      | 172.16.0.0/12              | is direct    |
-      | 10.200.9.9/32              | is direct    |
+      | 192.0.2.0/24               | is direct    |
+      | {outside+1}/32             | is direct    |
       |                            | is direct    |
 
   Scenario Outline: excludeOutboundIPRanges "<ranges>": port 8080 <ending>
@@ -32,13 +32,13 @@ Feature: Annotations choose which outbound traffic is caught
     @mutant:annotation-ignored
     Examples:
       | ranges                      | ending       |
-      | 10.200.0.0/16               | is direct    |
-      | 172.16.0.0/12,10.200.0.0/16 | is direct    |
+      | {outside/16}                | is direct    |
+      | 192.0.2.0/24,{outside/16}   | is direct    |
 
     @mutant:exclusion-too-wide
     Examples:
       | ranges                      | ending       |
-      | 172.16.0.0/12               | passes 15001 |
+      | 192.0.2.0/24                | passes 15001 |
 
     @mutant:no-outbound-capture
     Examples:
@@ -91,8 +91,8 @@ Feature: Annotations choose which outbound traffic is caught
 
   @mutant:exclusion-after-inclusion
   Scenario: A destination that is both included and excluded is excluded
-    Given its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "10.0.0.0/8"
-    And its annotation "traffic.sidecar.istio.io/excludeOutboundIPRanges" is "10.200.0.0/16"
+    Given its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "{outside/8}"
+    And its annotation "traffic.sidecar.istio.io/excludeOutboundIPRanges" is "{outside/16}"
     Then TCP from "cart" to "outside" port 8080 is direct
 
   @ipv6
@@ -109,10 +109,10 @@ Feature: Annotations choose which outbound traffic is caught
     Examples:
       | ranges        | ending       |
       | *             | passes 15001 |
-      | fd00:200::/32 | passes 15001 |
+      | {afar/32}     | passes 15001 |
 
     @mutant:annotation-ignored
     Examples:
       | ranges        | ending       |
-      | fd00:300::/32 | is direct    |
-      | 10.200.0.0/16 | is direct    |
+      | 2001:db8::/32 | is direct    |
+      | 192.0.2.0/24  | is direct    |

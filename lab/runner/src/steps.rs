@@ -23,6 +23,7 @@
 //! | [`diagnosis`] | `istio-cni diagnose` |
 //! | [`manifests`] | what an operator hands in, and the objects that come of it |
 //! | [`multus`] | Multus, and the networks that pods name |
+//! | [`ranges`] | addresses of pods in texts of features |
 //! | [`networks`] | lists of other networks, and when their owners write them |
 //! | [`nodes`] | the network between nodes and to the outside, and services |
 //! | [`observe`] | what the node agent tells of itself: ports, status, events |
@@ -59,6 +60,7 @@ pub mod permissions;
 pub mod pod;
 pub mod pod_security;
 pub mod policy;
+mod ranges;
 pub mod repair;
 pub mod rules;
 pub mod runtime;

@@ -54,8 +54,11 @@ fn namespace(world: &mut LabWorld, name: String) -> Step {
     Ok(())
 }
 
+/// `{outside}` in the value is the address of pod "outside", which is started; `{outside+1}` the one after it, `{outside/16}` the network of that length
+/// around it.
 #[given(regex = r#"^its annotation "([^"]+)" is "([^"]*)"$"#)]
-fn annotation(world: &mut LabWorld, key: String, value: String) -> Step {
+async fn annotation(world: &mut LabWorld, key: String, value: String) -> Step {
+    let value = super::ranges::resolved(world, &value).await?;
     world.it()?.annotations.insert(key, value);
     Ok(())
 }

@@ -86,7 +86,7 @@ async fn stray(
 }
 
 /// Address of a started pod.
-async fn address(world: &mut LabWorld, name: &str, family: Family) -> Result<IpAddr, Stop> {
+pub(super) async fn address(world: &mut LabWorld, name: &str, family: Family) -> Result<IpAddr, Stop> {
     let addresses = world.workload(name).await?.addresses();
     let found = addresses.iter().copied().find(|address| is_of(*address, family));
     found.ok_or_else(|| Stop::harness(format!("{name:?} has no {family:?} address among {addresses:?}")))
