@@ -17,3 +17,15 @@ Feature: The owner of a list writes it at the worst moment (field 4; S8)
       | flannel | 10-flannel.conflist | flannel, portmap           |
       | cilium  | 05-cilium.conflist  | cilium-cni                 |
       | gke     | 10-gke-ptp.conflist | ptp, portmap, cilium-cni   |
+
+  @mutant:owner-overwritten
+  Scenario: Between our read and our write
+    Plugins are asked for their versions where the list's is to be raised: that is when the owner writes the list, and ours is made of a former one.
+
+    Given the owner of "10-lab.conflist" appends the plugin "bandwidth" when its plugins are asked for their versions
+    And the node agent's setting "MILLRACE_RAISE_CNI_VERSION" is "true"
+    And the CNI directory is watched
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab.conflist" lists "lab-net, list-owner, bandwidth, istio-cni"
+    And at every moment it held a whole network

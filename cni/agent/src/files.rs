@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use crate::file_error::remedy;
 pub use crate::file_error::{Doing, FileError};
+pub use swap::{Replaced, replace};
+
+mod swap;
 
 /// Separates a file's name from the random part of its temporary's.
 const TEMPORARY: &str = ".tmp.";
@@ -98,7 +101,7 @@ fn temporary_of(target: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes what writes of `name` left in `directory` when they were killed: ours and upstream's (`<name>.tmp.<digits>`). Nobody else
-/// writes these files at the same time.
+/// writes these temporaries at the same time. What somebody else wrote into the file itself goes back there.
 ///
 /// # Errors
 /// Those of the directory and of the first that could not be removed.
@@ -108,6 +111,7 @@ pub fn remove_stale_temporaries(directory: &Path, names: &dyn Fn(&str) -> bool) 
     for entry in listed {
         let entry = entry.map_err(|cause| Doing::List.failed(directory, cause))?;
         if entry.file_name().to_str().and_then(written_name).is_some_and(names) {
+            swap::recover(&entry.path())?;
             remove(&entry.path())?;
             removed += 1;
         }

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::conflist::entry;
 use crate::conflist::plan::{FileMode, Step};
 use crate::conflist::scan::{ConfigFormat, Content, DirectorySnapshot};
-use crate::files::{self, Doing, FileError};
+use crate::files::{self, Doing, FileError, Replaced};
 
 /// No configuration of a network is anywhere near this; a runtime would not want to read it either.
 const LARGEST: u64 = 4 << 20;
@@ -106,23 +106,49 @@ fn content(path: &Path) -> io::Result<Option<Content>> {
     ))
 }
 
-/// Takes one step. `ours` is the mode of files that are ours.
+/// Takes one step that was decided on a snapshot. `ours` is the mode of files that are ours.
 ///
 /// # Errors
 /// The directory is as it was.
-pub fn apply(directory: &Path, step: &Step, ours: u32) -> Result<(), FileError> {
+pub fn apply(
+    directory: &Path,
+    step: &Step,
+    now: &DirectorySnapshot,
+    ours: u32,
+) -> Result<Replaced, FileError> {
     match step {
-        Step::Write { name, text, mode } => {
-            let mode = match mode {
-                FileMode::Ours => ours,
-                FileMode::Of(like) => {
-                    let like = directory.join(like);
-                    files::mode_of(&like).map_err(|cause| Doing::Read.failed(&like, cause))?
-                }
-            };
-            files::atomic_write(&directory.join(name), &mut text.as_bytes(), mode)
+        Step::Write { name, text, mode } => write(directory, (name, text), mode, now, ours),
+        Step::Remove { name } => files::remove(&directory.join(name)).map(|()| Replaced::Done),
+    }
+}
+
+/// What somebody else wrote since the snapshot stays.
+fn write(
+    directory: &Path,
+    (name, text): (&str, &str),
+    mode: &FileMode,
+    now: &DirectorySnapshot,
+    ours: u32,
+) -> Result<Replaced, FileError> {
+    let mode = match mode {
+        FileMode::Ours => ours,
+        FileMode::Of(like) => {
+            let like = directory.join(like);
+            match files::mode_of(&like) {
+                Ok(mode) => mode,
+                Err(cause) if files::is_absent(&cause) => return Ok(Replaced::Changed),
+                Err(cause) => return Err(Doing::Read.failed(&like, cause)),
+            }
         }
-        Step::Remove { name } => files::remove(&directory.join(name)),
+    };
+    let path = directory.join(name);
+    match now.files.get(name) {
+        Some(Content::Text(read)) => files::replace(&path, Some(read), text, mode),
+        None => files::replace(&path, None, text, mode),
+        // There is no text that could get lost.
+        Some(Content::Unreadable(_) | Content::Denied(_)) => {
+            files::atomic_write(&path, &mut text.as_bytes(), mode).map(|()| Replaced::Done)
+        }
     }
 }
 

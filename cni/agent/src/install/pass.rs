@@ -14,7 +14,7 @@ use crate::conflist::OUR_TYPE;
 use crate::conflist::entry::{self, EntryError};
 use crate::conflist::plan::{DesiredConflist, NotRight, Plan, Step};
 use crate::conflist::scan::DirectorySnapshot;
-use crate::files::{self, FileError};
+use crate::files::{self, FileError, Replaced};
 use crate::settings::Settings;
 
 /// More rounds than any plan needs: another writer is active all the time.
@@ -123,7 +123,10 @@ impl Installer {
     ) -> Result<(), ConflistError> {
         let ours = settings.chain.mode();
         for step in plan.steps {
-            directory::apply(&settings.places.net_dir, &step, ours)?;
+            if directory::apply(&settings.places.net_dir, &step, now, ours)? == Replaced::Changed {
+                tracing::info!(target: "install", "a configuration was written by somebody else at the same time: what they wrote counts");
+                return Ok(());
+            }
             match &step {
                 Step::Write { name, text, .. } if !text.contains(OUR_TYPE) => {
                     tracing::info!(target: "install", file = name, "took our entry out of a configuration that is not to have it");

@@ -12,7 +12,7 @@ use super::{BINARY, KUBECONFIG, cache, claim, directory};
 use crate::conflist::leave;
 use crate::conflist::plan::Step;
 use crate::conflist::scan::DirectorySnapshot;
-use crate::files::{self, Doing, FileError};
+use crate::files::{self, Doing, FileError, Replaced};
 use crate::settings::{Places, Settings};
 
 /// Other files of ours in the run directory.
@@ -28,6 +28,9 @@ const RUN_FILES: [&str; 10] = [
     "istio-cni.log",
     "istio-cni.log.1",
 ];
+
+/// Rounds for files that others write meanwhile.
+const ROUNDS: usize = 4;
 
 /// Removal of the binary where a cached result still names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,16 +85,15 @@ pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: BinaryR
 
 /// Takes our entries out of every configuration. Whether one may still name our plugin.
 fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> bool {
-    let now = match directory::read(net_dir) {
-        Ok(now) => now,
+    if let Err(error) = directory::tidy(net_dir) {
+        absent_is_fine(error, summary);
+    }
+    let (now, mut named) = match taken_out(settings, net_dir, &directory::read, summary) {
+        Ok(taken) => taken,
         Err(error) => return absent_is_fine(error, summary),
     };
-    let mut named = take_out(settings, net_dir, &now, summary);
-    match directory::set_aside(net_dir) {
-        Ok(aside) => {
-            take_out(settings, net_dir, &aside, summary);
-        }
-        Err(error) => summary.errors.push(error),
+    if let Err(error) = taken_out(settings, net_dir, &directory::set_aside, summary) {
+        summary.errors.push(error);
     }
     for (_, why) in now.denied() {
         named = true;
@@ -103,26 +105,46 @@ fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> 
             net_dir.join(name).display()
         ));
     }
-    if let Err(error) = directory::tidy(net_dir) {
-        summary.errors.push(error);
-    }
     named
 }
 
-/// Removes our entry; returns true if a file still names our plugin.
-fn take_out(settings: &Settings, net_dir: &Path, now: &DirectorySnapshot, summary: &mut Summary) -> bool {
-    let mut named = false;
+/// Removes our entry from all files that `read` finds; the last snapshot, and whether a file still names our plugin. What others write meanwhile is read again.
+fn taken_out(
+    settings: &Settings,
+    net_dir: &Path,
+    read: &dyn Fn(&Path) -> Result<DirectorySnapshot, FileError>,
+    summary: &mut Summary,
+) -> Result<(DirectorySnapshot, bool), FileError> {
+    for _ in 0..ROUNDS {
+        let now = read(net_dir)?;
+        if let Some(named) = take_out(settings, net_dir, &now, summary) {
+            return Ok((now, named));
+        }
+    }
+    summary.kept.push(format!("our entry in {}: somebody else writes there all the time", net_dir.display()));
+    Ok((read(net_dir)?, true))
+}
+
+/// Removes our entry; returns true if a file still names our plugin, and nothing if somebody else wrote one meanwhile.
+fn take_out(
+    settings: &Settings,
+    net_dir: &Path,
+    now: &DirectorySnapshot,
+    summary: &mut Summary,
+) -> Option<bool> {
+    let (mut named, mut changed) = (false, false);
     for step in leave::steps(&settings.chain, now) {
         let (Step::Write { name, .. } | Step::Remove { name }) = &step;
-        match directory::apply(net_dir, &step, 0o600) {
-            Ok(()) => summary.done.push(format!("our entry in {}", net_dir.join(name).display())),
+        match directory::apply(net_dir, &step, now, 0o600) {
+            Ok(Replaced::Done) => summary.done.push(format!("our entry in {}", net_dir.join(name).display())),
+            Ok(Replaced::Changed) => changed = true,
             Err(error) => {
                 named = true;
                 summary.errors.push(error);
             }
         }
     }
-    named
+    (!changed).then_some(named)
 }
 
 /// Ignores ENOENT; returns true for another error.

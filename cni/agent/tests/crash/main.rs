@@ -6,8 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod node;
+mod owner;
 mod trace;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::process::{Command, ExitCode};
 
@@ -27,6 +29,10 @@ const CASES: &[Case] = &[
     Case(
         "a_kill_at_any_change_of_a_conf_to_a_conflist_leaves_a_network_and_the_next_start_installs",
         upgrade,
+    ),
+    Case(
+        "a_kill_at_any_change_of_an_installation_loses_nothing_that_the_owner_of_the_list_writes_meanwhile",
+        meanwhile,
     ),
     Case("a_kill_at_any_change_of_an_uninstallation_leaves_a_network_and_the_next_one_cleans", uninstall),
     Case("what_a_killed_uninstallation_left_is_installed_again", install_again),
@@ -56,6 +62,8 @@ struct Victim<'a> {
     came: &'a dyn Fn() -> bool,
     /// System calls that it must make: without them the tracer is blind.
     makes: &'a [&'a str],
+    /// Somebody else, before each of its changes.
+    beside: &'a dyn Fn(&str),
 }
 
 impl Victim<'_> {
@@ -65,7 +73,7 @@ impl Victim<'_> {
         for fatal in 1..=MOST {
             self.node.clear();
             (self.prepare)(self.node);
-            match trace::killed_at(&(self.command)(), fatal, self.came) {
+            match trace::killed_at(&(self.command)(), fatal, self.came, self.beside) {
                 End::Killed(call) => {
                     calls.insert(call);
                     let what = format!("killed at change {fatal}, {call}");
@@ -94,8 +102,32 @@ fn upgrade(node: &Node) {
 
 fn installed_at_last(node: &Node, prepare: &dyn Fn(&Node), makes: &[&str]) {
     let came = || node.installed().is_ok();
-    let victim = Victim { node, prepare, command: node::agent, came: &came, makes };
+    let victim = Victim { node, prepare, command: node::agent, came: &came, makes, beside: &|_| {} };
     victim.at_each_change(|what| node.start_until_installed(what));
+}
+
+/// The owner writes the list when the agent is about to put its own in the place, and once more when it is about to give that back.
+fn meanwhile(node: &Node) {
+    let written = Cell::new(0);
+    let prepare = |node: &Node| {
+        written.set(0);
+        node.primary(Primary::List);
+    };
+    let beside = |call: &str| {
+        if call == "rename" && written.get() < 2 && owner::is_about_to_be_replaced() {
+            written.set(written.get() + 1);
+            owner::writes(written.get());
+        }
+    };
+    let came = || written.get() == 2 && node.installed().is_ok();
+    let makes = &["open", "write", "chmod", "fsync", "rename", "unlink"];
+    let victim =
+        Victim { node, prepare: &prepare, command: node::agent, came: &came, makes, beside: &beside };
+    victim.at_each_change(|what| {
+        node.start_until_installed(what);
+        assert_eq!(owner::version(), written.get(), "{what}: what the owner wrote is lost");
+    });
+    assert_eq!((owner::version(), written.get()), (2, 2), "what the owner wrote is lost");
 }
 
 fn uninstall(node: &Node) {
@@ -125,6 +157,13 @@ fn orphaned(node: &Node) {
 
 fn purged(node: &Node, after: impl Fn(&str)) {
     let makes = &["open", "write", "chmod", "fsync", "rename", "unlink"];
-    let victim = Victim { node, prepare: &Node::install, command: node::purge, came: &|| false, makes };
+    let victim = Victim {
+        node,
+        prepare: &Node::install,
+        command: node::purge,
+        came: &|| false,
+        makes,
+        beside: &|_| {},
+    };
     victim.at_each_change(after);
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 const AGENT: &str = "/install-cni";
 const SHIPPED: &str = "/opt/cni/bin/istio-cni";
 const BINARY: &str = "/host/opt/cni/bin/istio-cni";
-const NET_DIR: &str = "/host/etc/cni/net.d";
+pub(crate) const NET_DIR: &str = "/host/etc/cni/net.d";
 const RUN_DIR: &str = "/var/run/istio-cni";
 /// Backing directory of the mount.
 const VOLUME: &str = "/node-net.d";
@@ -22,7 +22,7 @@ const KUBECONFIG: &str = "/var/run/istio-cni/istio-cni-kubeconfig";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 const SINGLE: &str = r#"{"cniVersion":"0.4.0","name":"lab","type":"ptp","mtu":1400}"#;
-const LIST: &str =
+pub(crate) const LIST: &str =
     r#"{"cniVersion":"1.0.0","name":"lab","plugins":[{"type":"ptp","mtu":1400},{"type":"portmap"}]}"#;
 
 /// Longer than any start takes.
@@ -244,7 +244,7 @@ fn is_kubeconfig(text: &[u8]) -> bool {
         || String::from_utf8_lossy(text).contains("current-context: istio-cni-context")
 }
 
-fn files(directory: &str) -> Vec<PathBuf> {
+pub(crate) fn files(directory: &str) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 

@@ -26,8 +26,14 @@ pub(crate) enum End {
     Came,
 }
 
-/// Runs `command` until it begins its `fatal`th change, ends, or has come to where `reached` says that it is to come.
-pub(crate) fn killed_at(command: &Command, fatal: usize, reached: &dyn Fn() -> bool) -> End {
+/// Runs `command` until it begins its `fatal`th change, ends, or has come to where `reached` says that it is to come. `before` happens while it waits for each
+/// change to begin.
+pub(crate) fn killed_at(
+    command: &Command,
+    fatal: usize,
+    reached: &dyn Fn() -> bool,
+    before: &dyn Fn(&str),
+) -> End {
     let mut child = held(command);
     let first = Pid::from_raw(child.id().try_into().unwrap());
     ptrace::seize(
@@ -39,7 +45,7 @@ pub(crate) fn killed_at(command: &Command, fatal: usize, reached: &dyn Fn() -> b
     )
     .unwrap();
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let end = Tracer { first, fatal, changes: 0, under_way: BTreeSet::new() }.follow(reached);
+    let end = Tracer { first, fatal, changes: 0, under_way: BTreeSet::new() }.follow(reached, before);
     // It is reaped already, of which the library knows nothing.
     child.wait().unwrap_err();
     end
@@ -68,7 +74,7 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn follow(mut self, reached: &dyn Fn() -> bool) -> End {
+    fn follow(mut self, reached: &dyn Fn() -> bool, before: &dyn Fn(&str)) -> End {
         let mut end = End::Came;
         loop {
             match waitpid(None, Some(WaitPidFlag::__WALL)).unwrap() {
@@ -78,6 +84,7 @@ impl Tracer {
                             self.kill();
                         }
                     } else if let Some(call) = begun_change(pid) {
+                        before(call);
                         self.changes += 1;
                         if self.changes == self.fatal {
                             end = End::Killed(call);

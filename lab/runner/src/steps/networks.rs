@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks of others on the node: the lists that they write (`scenarios/networks`), and when they write them again.
 
+use cluster::hand::Writing;
 use cucumber::{given, when};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -68,6 +69,31 @@ async fn appends(world: &mut LabWorld, file: String, plugin: String) -> Step {
         plugins.push(json!({ "type": plugin }));
     }
     node.write(&path, format!("{list:#}")).await
+}
+
+/// A plugin of the list writes it, when it is asked for its versions: after the agent has read the list, and before it writes.
+#[given(
+    regex = r#"^the owner of "([^"]+)" appends the plugin "([^"]+)" when its plugins are asked for their versions$"#
+)]
+async fn appends_meanwhile(world: &mut LabWorld, file: String, plugin: String) -> Step {
+    const OWNER: &str = "list-owner";
+    bare(world)?;
+    let node = files(world).await?;
+    let program = world.lab()?.plan.workload.clone();
+    // Not a link: the agent's container calls it.
+    let content = std::fs::read(&program).map_err(Stop::harness)?;
+    let own = node.paths.bin_dir.join(OWNER);
+    node.hand.write(&own, &content, Writing::Whole { mode: 0o755 }).await?;
+    node.hand.link(&node.paths.bin_dir.join(&plugin), &program).await?;
+    let path = node.paths.conf_dir.join(&file);
+    let mut list = node.json(&path).await?;
+    for (name, to) in [(OWNER, path), (&plugin, node.paths.conf_dir.join(format!("{file}.next")))] {
+        if let Some(plugins) = list["plugins"].as_array_mut() {
+            plugins.push(json!({ "type": name }));
+        }
+        node.write(&to, format!("{list:#}")).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
