@@ -2,7 +2,7 @@
 //! Authentication and authorization: bearer tokens, and the roles of service accounts. Pure, like the store.
 //!
 //! A service account's token dies when its time is over, when it is revoked, or when its account or the pod that it is
-//! bound to is gone (or replaced by one of the same name). Audiences are ignored. The shortest lifetime is one second, not
+//! bound to is gone (or replaced by one of the same name). One for other audiences is no token here. The shortest lifetime is one second, not
 //! ten minutes as in a real cluster, so that expiry can be tested.
 //!
 //! **A token that was accepted stays accepted for ten seconds**, whatever becomes of its account: a kube-apiserver caches successes for
@@ -31,6 +31,8 @@ use crate::store::{Key, Store};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
     Admin,
+    /// Whoever sends no credentials at all. No role is for them.
+    Anonymous,
     Account {
         account: Account,
         /// Extra of the token beside the account: its pod, and its pod's node.
@@ -48,6 +50,7 @@ impl Identity {
     pub(crate) fn user(&self) -> String {
         match self {
             Self::Admin => "system:admin".to_owned(),
+            Self::Anonymous => "system:anonymous".to_owned(),
             Self::Account { account, .. } => account.user(),
         }
     }
@@ -55,6 +58,7 @@ impl Identity {
     pub(crate) fn groups(&self) -> Vec<String> {
         match self {
             Self::Admin => ["system:masters", "system:authenticated"].map(str::to_owned).to_vec(),
+            Self::Anonymous => vec!["system:unauthenticated".to_owned()],
             Self::Account { account, .. } => account.groups(),
         }
     }
@@ -67,6 +71,8 @@ struct Token {
     bound: Vec<(Key, String)>,
     extra: Extra,
     expires: Timestamp,
+    /// It is for this server.
+    is_ours: bool,
 }
 
 /// Tokens and the log of authorized requests.
@@ -129,7 +135,7 @@ impl Access {
         let lives = |(key, uid): &(Key, String)| {
             store.get(key).is_ok_and(|object| object["metadata"]["uid"] == uid.as_str())
         };
-        if now >= token.expires || !token.bound.iter().all(lives) {
+        if now >= token.expires || !token.is_ours || !token.bound.iter().all(lives) {
             return Err(ApiError::Unauthorized);
         }
         let Key { namespace, name, .. } = token.account.clone();
@@ -173,24 +179,33 @@ impl Access {
         }
         let lifetime = request["spec"]["expirationSeconds"].as_i64().unwrap_or(3600).max(1);
         let expires = now.checked_add(SignedDuration::from_secs(lifetime)).unwrap_or(Timestamp::MAX);
-        let secret = jwt(account, &bound, (now, expires), &store.ids().token());
+        let audiences = Some(&request["spec"]["audiences"]).filter(|list| !list.is_null()).cloned();
+        let audiences = audiences.unwrap_or_else(|| json!([ISSUER]));
+        let secret = jwt(account, &bound, &audiences, (now, expires), &store.ids().token());
         let mut answer = json!({
             "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": request["spec"],
             "metadata": {"name": account.name, "namespace": account.namespace},
             "status": {"token": secret, "expirationTimestamp": crate::store::seconds(expires)},
         });
-        if answer["spec"].is_object() {
+        if answer["spec"].is_object() || answer["spec"].is_null() {
             answer["spec"]["expirationSeconds"] = json!(lifetime);
+            answer["spec"]["audiences"] = audiences.clone();
+            answer["spec"]["boundObjectRef"] = request["spec"]["boundObjectRef"].clone();
         }
-        self.tokens.insert(secret, Token { account: account.clone(), bound, extra, expires });
+        let is_ours = audiences.as_array().is_some_and(|all| all.is_empty() || all.contains(&json!(ISSUER)));
+        self.tokens.insert(secret, Token { account: account.clone(), bound, extra, expires, is_ours });
         Ok(answer)
     }
 }
+
+/// Who issues tokens, and whom they are for if nobody says otherwise.
+const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// Token as a real server writes it, but for its signature.
 fn jwt(
     account: &Key,
     bound: &[(Key, String)],
+    audiences: &Value,
     (issued, expires): (Timestamp, Timestamp),
     secret: &str,
 ) -> String {
@@ -203,9 +218,8 @@ fn jwt(
     if let Some(pod) = of("Pod") {
         about["pod"] = pod;
     }
-    let issuer = "https://kubernetes.default.svc.cluster.local";
     let claims = json!({
-        "aud": [issuer], "exp": expires.as_second(), "iat": issued.as_second(), "iss": issuer, "kubernetes.io": about,
+        "aud": audiences, "exp": expires.as_second(), "iat": issued.as_second(), "iss": ISSUER, "kubernetes.io": about,
         "nbf": issued.as_second(), "sub": format!("system:serviceaccount:{namespace}:{name}"),
     });
     let header = json!({"alg": "RS256", "kid": "lab"});
@@ -215,8 +229,11 @@ fn jwt(
 
 /// Authorizes a request.
 pub(crate) fn may(who: &Identity, request: &Attributes, store: &Store) -> bool {
-    let Identity::Account { account, .. } = who else { return true };
-    allowed(&roles::grants(account, store), request)
+    match who {
+        Identity::Admin => true,
+        Identity::Anonymous => false,
+        Identity::Account { account, .. } => allowed(&roles::grants(account, store), request),
+    }
 }
 
 /// Extra of a token that is bound to a pod.
@@ -250,22 +267,28 @@ fn bound_pod(account: &Key, reference: &Value, store: &Store) -> Result<Option<(
         return Ok(None);
     }
     let (Some("Pod"), Some(name)) = (reference["kind"].as_str(), reference["name"].as_str()) else {
-        return Err(ApiError::BadRequest("tokens can be bound to pods only".to_owned()));
+        let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+        let why =
+            format!("cannot bind token to object of type {}, Kind={}", text("apiVersion"), text("kind"));
+        return Err(ApiError::BadRequest(why));
     };
     let kind = Kind::find("", "v1", "pods").ok_or(ApiError::NoSuchPath)?;
     let key = Key { kind, namespace: account.namespace.clone(), name: name.to_owned() };
     let pod = store.get(&key)?;
     let own = pod["spec"]["serviceAccountName"].as_str().unwrap_or("default");
     if own != account.name {
-        return Err(ApiError::Forbidden(format!(
-            "cannot bind token for serviceaccount {:?} to pod running with service account {own:?}",
+        return Err(ApiError::BadRequest(format!(
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
             account.name
         )));
     }
     let uid = uid_of(&pod);
-    if reference["uid"].as_str().is_some_and(|wanted| wanted != uid) {
-        let why = "the UID in the bound object reference does not match the UID of the pod".to_owned();
-        return Err(ApiError::Conflict { kind, name: key.name, why });
+    if let Some(wanted) = reference["uid"].as_str().filter(|wanted| *wanted != uid) {
+        let why = format!(
+            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been \
+             deleted and then recreated"
+        );
+        return Err(ApiError::Precondition { kind, name: key.name, why });
     }
     Ok(Some((key, pod)))
 }

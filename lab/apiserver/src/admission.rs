@@ -17,6 +17,7 @@ use self::expressions::{Expressions, Facts};
 use self::hooks::Stage;
 pub(crate) use self::pod_security::warning;
 use crate::access::Identity;
+use crate::causes::Causes;
 use crate::error::ApiError;
 use crate::kinds::{ADMISSION, Kind};
 use crate::selector::Selector;
@@ -128,7 +129,6 @@ fn judge(bound: &Bound, who: &Identity, proposal: &Proposal<'_>) -> Result<(), A
 
 fn code_of(reason: Option<&str>) -> StatusCode {
     match reason {
-        Some("Unauthorized") => StatusCode::UNAUTHORIZED,
         Some("Forbidden") => StatusCode::FORBIDDEN,
         Some("RequestEntityTooLarge") => StatusCode::PAYLOAD_TOO_LARGE,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
@@ -147,13 +147,22 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 pub(crate) fn check(key: &Key, object: &Value) -> Result<(), ApiError> {
     let spec = &object["spec"];
     let checked = match key.kind.name {
+        "ValidatingAdmissionPolicy" if list(&spec["validations"]).next().is_none() => {
+            let why = "Required value: validations or auditAnnotations must contain at least one item";
+            let wrong = ["validations", "auditAnnotations"].map(|field| format!("spec.{field}: {why}"));
+            return Err(ApiError::Invalid {
+                kind: key.kind,
+                name: key.name.clone(),
+                why: Causes(wrong.into()),
+            });
+        }
         "ValidatingAdmissionPolicy" => check_policy(spec),
         "ValidatingAdmissionPolicyBinding" => check_binding(spec),
         "MutatingWebhookConfiguration" => hooks::check(object, Stage::Mutating),
         "ValidatingWebhookConfiguration" => hooks::check(object, Stage::Validating),
         _ => return Ok(()),
     };
-    checked.map_err(|why| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why })
+    checked.map_err(|why| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.into() })
 }
 
 fn check_policy(spec: &Value) -> Result<(), String> {
@@ -161,9 +170,6 @@ fn check_policy(spec: &Value) -> Result<(), String> {
         ["failurePolicy", "matchConstraints", "matchConditions", "validations", "variables"];
     only(spec, "spec", &FIELDS)?;
     matching::check(&spec["matchConstraints"])?;
-    if list(&spec["validations"]).next().is_none() {
-        return Err("spec.validations: Required value".to_owned());
-    }
     for (field, known) in [
         ("matchConditions", &["name", "expression"][..]),
         ("variables", &["name", "expression"]),
@@ -172,6 +178,13 @@ fn check_policy(spec: &Value) -> Result<(), String> {
         for (number, one) in list(&spec[field]).enumerate() {
             let path = format!("spec.{field}[{number}]");
             only(one, &path, known)?;
+            let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+            if let Some(reason) = one["reason"].as_str().filter(|reason| !reasons.contains(reason)) {
+                let supported = reasons.map(|one| format!("\"{one}\"")).join(", ");
+                return Err(format!(
+                    "{path}.reason: Unsupported value: \"{reason}\": supported values: {supported}"
+                ));
+            }
             for expression in ["expression", "messageExpression"] {
                 let required = expression == "expression";
                 match one[expression].as_str() {
@@ -191,6 +204,11 @@ fn check_binding(spec: &Value) -> Result<(), String> {
     only(spec, "spec", &["policyName", "validationActions"])?;
     if spec["policyName"].as_str().is_none_or(str::is_empty) {
         return Err("spec.policyName: Required value".to_owned());
+    }
+    if list(&spec["validationActions"]).next().is_none() {
+        return Err(
+            "spec.validationActions: Required value: at least one validation action is required".to_owned()
+        );
     }
     if spec["validationActions"] != json!(["Deny"]) {
         return Err(format!(

@@ -79,6 +79,11 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
 }
 
 pub(crate) fn failure(error: &ApiError) -> Response<Body> {
+    if matches!(error, ApiError::NoSuchPage) {
+        let mut response = whole(error.code(), error.to_string().into_bytes());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        return response;
+    }
     let mut response = whole(error.code(), error.status().to_string().into_bytes());
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

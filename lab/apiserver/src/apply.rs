@@ -37,22 +37,21 @@ pub(crate) fn applied(
     wanted: &Value,
     by: &Applier<'_>,
 ) -> Result<Value, ApiError> {
-    if !wanted.is_object() || wanted["metadata"].get("managedFields").is_some() {
-        let why = "a configuration to apply must be an object without metadata.managedFields";
-        return Err(ApiError::BadRequest(why.to_owned()));
-    }
+    check(key, old, wanted)?;
     let mut object = old.cloned().unwrap_or_else(|| json!({"metadata": {"name": key.name}}));
     let mut managers = managers(&object);
     let own = fields(wanted);
     let former = managers.remove(by.manager).unwrap_or_default();
+    let mut conflicts = Vec::new();
     for (other, theirs) in &mut managers {
         let disputed: Vec<_> =
             theirs.intersection(&own).filter(|path| at(&object, path) != at(wanted, path)).cloned().collect();
-        if let Some(path) = disputed.first().filter(|_| !by.force) {
-            let why = format!("Apply failed with 1 conflict: conflict with \"{other}\": .{}", path.join("."));
-            return Err(ApiError::Conflict { kind: key.kind, name: key.name.clone(), why });
-        }
+        conflicts
+            .extend(disputed.iter().map(|path| (format!("\"{other}\""), format!(".{}", path.join(".")))));
         theirs.retain(|path| !disputed.contains(path));
+    }
+    if !conflicts.is_empty() && !by.force {
+        return Err(ApiError::Apply(conflicts));
     }
     for path in former.difference(&own) {
         if !managers.values().any(|theirs| theirs.contains(path)) {
@@ -63,6 +62,41 @@ pub(crate) fn applied(
     managers.insert(by.manager.to_owned(), own);
     object["metadata"]["managedFields"] = entries(&managers);
     Ok(object)
+}
+
+/// Rejects what is no configuration of this object.
+fn check(key: &Key, old: Option<&Value>, wanted: &Value) -> Result<(), ApiError> {
+    let bad = |why: String| Err(ApiError::BadRequest(why));
+    if !wanted.is_object() {
+        return bad("a configuration to apply must be an object".to_owned());
+    }
+    if wanted["metadata"].get("managedFields").is_some() {
+        return bad("metadata.managedFields must be nil".to_owned());
+    }
+    let (version, kind) = (wanted["apiVersion"].as_str(), wanted["kind"].as_str());
+    let (Some(_), Some(_)) = (version, kind) else {
+        return bad(format!(
+            "invalid object type: /{}, Kind={}",
+            version.unwrap_or_default(),
+            kind.unwrap_or_default()
+        ));
+    };
+    if let Some(name) = wanted["metadata"]["name"].as_str().filter(|name| *name != key.name) {
+        return bad(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        ));
+    }
+    match wanted["metadata"]["uid"].as_str().filter(|uid| old.is_none() && !uid.is_empty()) {
+        Some(uid) => Err(ApiError::Conflict {
+            kind: key.kind,
+            name: key.name.clone(),
+            why: format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            ),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The fields that a configuration names, but for those that say which object it is.
@@ -143,7 +177,8 @@ mod tests {
     }
 
     fn apply(old: Option<&Value>, data: &Value, manager: &str, force: bool) -> Result<Value, String> {
-        let wanted = json!({"metadata": {"name": "m"}, "data": data});
+        let wanted =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data});
         applied(&key(), old, &wanted, &Applier { manager, force }).map_err(|error| error.to_string())
     }
 

@@ -4,6 +4,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::causes::{Causes, about, conflicts, disputed};
 use crate::kinds::Kind;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -27,15 +28,43 @@ pub enum ApiError {
         /// Failed precondition.
         why: String,
     },
+    /// A precondition of a deletion failed.
+    #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.of_group())]
+    Precondition { kind: &'static Kind, name: String, why: String },
+    /// The object exists until its finalizers are gone.
+    #[error("object is being deleted: {} \"{name}\" already exists", kind.qualified())]
+    Ending { kind: &'static Kind, name: String },
+    /// A path of nobody.
+    #[error("404 page not found\n")]
+    NoSuchPage,
+    /// A path that is not for this user.
+    #[error("forbidden: User \"{user}\" cannot {verb} path \"{path}\"")]
+    Path { user: String, verb: String, path: String },
+    /// A patch of an unknown type.
+    #[error("415: Unsupported Media Type")]
+    PatchType,
+    /// An error without a reason.
+    #[error("{0}")]
+    Plain(String),
     /// Malformed request.
     #[error("{0}")]
     BadRequest(String),
     /// Invalid object.
-    #[error("{} \"{name}\" is invalid: {why}", kind.qualified())]
-    Invalid { kind: &'static Kind, name: String, why: String },
-    /// Contradictory parameters of a list or a watch.
-    #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}")]
-    ListOptions(String),
+    #[error("{} \"{name}\" is invalid: {why}", kind.of_group())]
+    Invalid { kind: &'static Kind, name: String, why: Causes },
+    /// An invalid scale of an object.
+    #[error("Scale.autoscaling \"{0}\" is invalid: {1}")]
+    Scale(String, Causes),
+    /// Contradictory parameters.
+    #[error("{kind}.meta.k8s.io \"\" is invalid: {why}")]
+    Options {
+        /// `ListOptions`, `CreateOptions`, …
+        kind: &'static str,
+        why: Causes,
+    },
+    /// Other managers want other values: who, and the field.
+    #[error("Apply failed with {}", conflicts(.0))]
+    Apply(Vec<(String, String)>),
     /// The patch does not fit the object.
     #[error("the server rejected our request due to an error in our request")]
     Rejected,
@@ -105,8 +134,8 @@ pub enum ApiError {
     )]
     NoWatchProgress,
     /// Unsupported media type.
-    #[error("the body of the request was in an unknown format: {0}")]
-    MediaType(String),
+    #[error("the body of the request was in an unknown format - accepted media types include: {0}")]
+    MediaType(&'static str),
     #[error("the body of the request is too large")]
     TooLarge,
     /// The server's own failure, or a kubelet's.
@@ -118,17 +147,25 @@ impl ApiError {
     #[must_use]
     pub fn code(&self) -> StatusCode {
         match self {
-            Self::NotFound { .. } | Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::NotFound { .. } | Self::NoSuchPath | Self::NoSuchPage => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::AlreadyExists { .. } | Self::Conflict { .. } => StatusCode::CONFLICT,
+            Self::AlreadyExists { .. }
+            | Self::Ending { .. }
+            | Self::Apply(_)
+            | Self::Precondition { .. }
+            | Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::Invalid { .. } | Self::ListOptions(_) | Self::Rejected => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid { .. } | Self::Scale(..) | Self::Options { .. } | Self::Rejected => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden(_) | Self::Denied { .. } | Self::Terminating { .. } => StatusCode::FORBIDDEN,
+            Self::Forbidden(_) | Self::Path { .. } | Self::Denied { .. } | Self::Terminating { .. } => {
+                StatusCode::FORBIDDEN
+            }
             Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Self::NoWatchProgress | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NoWatchProgress | Self::Plain(_) | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::MediaType(_) | Self::PatchType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Policy { code, .. } | Self::Webhook { code, .. } => *code,
         }
@@ -138,9 +175,9 @@ impl ApiError {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::AlreadyExists { .. } => "AlreadyExists",
+            Self::AlreadyExists { .. } | Self::Ending { .. } => "AlreadyExists",
             Self::Expired { .. } | Self::ContinueExpired => "Expired",
-            Self::Webhook { has_reason: false, .. } => "",
+            Self::Webhook { has_reason: false, .. } | Self::Plain(_) => "",
             _ => reason_of(self.code()),
         }
     }
@@ -154,6 +191,52 @@ impl ApiError {
         }
     }
 
+    fn details(&self) -> Option<Value> {
+        let mut details = match self {
+            Self::NotFound { kind, name }
+            | Self::AlreadyExists { kind, name }
+            | Self::Ending { kind, name }
+            | Self::Conflict { kind, name, .. }
+            | Self::Policy { kind, name, .. }
+            | Self::Terminating { kind, name, .. } => about(name, kind.group, kind.plural),
+            Self::Denied { kind, name, .. } => {
+                about(name.as_deref().unwrap_or_default(), kind.group, kind.plural)
+            }
+            Self::Invalid { kind, name, .. } | Self::Precondition { kind, name, .. } => {
+                about(name, kind.group, kind.name)
+            }
+            Self::Scale(name, _) => about(name, "autoscaling", "Scale"),
+            Self::Options { kind, .. } => about("", "meta.k8s.io", kind),
+            Self::TooLargeVersion { .. }
+            | Self::NoSuchPath
+            | Self::MethodNotAllowed
+            | Self::Rejected
+            | Self::PatchType
+            | Self::Path { .. }
+            | Self::Apply(_) => json!({}),
+            _ => return None,
+        };
+        match self {
+            Self::Invalid { why, .. } | Self::Scale(_, why) | Self::Options { why, .. } => {
+                details["causes"] = why.status()
+            }
+            Self::Apply(fields) => details["causes"] = fields.iter().map(disputed).collect(),
+            Self::Policy { why, .. } => details["causes"] = json!([{"message": why}]),
+            Self::Terminating { namespace, .. } => {
+                details["causes"] = json!([{
+                    "reason": "NamespaceTerminating", "field": "metadata.namespace",
+                    "message": format!("namespace {namespace} is being terminated"),
+                }]);
+            }
+            Self::TooLargeVersion { .. } => {
+                let message = "Too large resource version";
+                details["causes"] = json!([{"reason": "ResourceVersionTooLarge", "message": message}]);
+            }
+            _ => {}
+        }
+        Some(details)
+    }
+
     /// The `metav1.Status` object.
     #[must_use]
     pub fn status(&self) -> Value {
@@ -161,31 +244,13 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.to_string(), "reason": self.reason(), "code": self.code().as_u16(),
         });
-        if let Self::NotFound { kind, name }
-        | Self::AlreadyExists { kind, name }
-        | Self::Conflict { kind, name, .. }
-        | Self::Invalid { kind, name, .. }
-        | Self::Policy { kind, name, .. } = self
+        if self.reason().is_empty()
+            && let Some(status) = status.as_object_mut()
         {
-            status["details"] = json!({"name": name, "group": kind.group, "kind": kind.plural});
+            status.remove("reason");
         }
-        if let Self::Denied { kind, name, .. } = self {
-            status["details"] = json!({"group": kind.group, "kind": kind.plural});
-            if let Some(name) = name {
-                status["details"]["name"] = json!(name);
-            }
-        }
-        if let Self::Terminating { kind, name, namespace } = self {
-            let cause = json!({
-                "reason": "NamespaceTerminating", "field": "metadata.namespace",
-                "message": format!("namespace {namespace} is being terminated"),
-            });
-            status["details"] =
-                json!({"name": name, "group": kind.group, "kind": kind.plural, "causes": [cause]});
-        }
-        if let Self::TooLargeVersion { .. } = self {
-            let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
-            status["details"] = json!({"causes": [cause]});
+        if let Some(details) = self.details() {
+            status["details"] = details;
         }
         if let Some(seconds) = self.retry_after() {
             status["details"]["retryAfterSeconds"] = json!(seconds);

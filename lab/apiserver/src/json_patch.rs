@@ -29,8 +29,7 @@ fn operate(document: &mut Value, operation: &Value) -> Option<()> {
         "add" => path.add(document, operation.get("value")?.clone()),
         "replace" => {
             let value = operation.get("value")?.clone();
-            *path.find_mut(document)? = value;
-            Some(())
+            path.replace(document, value)
         }
         "remove" => path.remove(document).map(drop),
         "move" => {
@@ -75,14 +74,13 @@ impl Pointer {
         }
     }
 
-    fn find_mut<'a>(&self, document: &'a mut Value) -> Option<&'a mut Value> {
-        let parent = document.pointer_mut(&self.parent)?;
-        match (&self.last, parent) {
-            (None, whole) => Some(whole),
-            (Some(last), Value::Object(map)) => map.get_mut(last),
-            (Some(last), Value::Array(list)) => list.get_mut(index(last)?),
-            _ => None,
+    /// As the real server's library has it, a field of a map need not be there.
+    fn replace(&self, document: &mut Value, value: Value) -> Option<()> {
+        match document.pointer_mut(&self.parent)? {
+            Value::Array(list) => *list.get_mut(index(self.last.as_ref()?)?)? = value,
+            _ => self.add(document, value)?,
         }
+        Some(())
     }
 
     fn add(&self, document: &mut Value, value: Value) -> Option<()> {
@@ -163,7 +161,8 @@ mod tests {
         for operation in [
             json!({"op": "test", "path": "/t", "value": false}),
             json!({"op": "test", "path": "/gone", "value": 1}),
-            json!({"op": "replace", "path": "/gone", "value": 1}),
+            json!({"op": "replace", "path": "/gone/x", "value": 1}),
+            json!({"op": "replace", "path": "/list/2", "value": 1}),
             json!({"op": "remove", "path": "/gone"}),
             json!({"op": "remove", "path": "/list/2"}),
             json!({"op": "add", "path": "/gone/x", "value": 1}),

@@ -124,10 +124,10 @@ pub static KINDS: [Kind; 30] = [
         ..core("poddisruptionbudgets", "PodDisruptionBudget", Scope::Namespaced, StatusRule::Reset(None))
     },
     plain("networkpolicies", "networking.k8s.io", "NetworkPolicy", Scope::Namespaced),
-    plain("clusterroles", RBAC, "ClusterRole", Scope::Cluster),
     plain("clusterrolebindings", RBAC, "ClusterRoleBinding", Scope::Cluster),
-    plain("roles", RBAC, "Role", Scope::Namespaced),
+    plain("clusterroles", RBAC, "ClusterRole", Scope::Cluster),
     plain("rolebindings", RBAC, "RoleBinding", Scope::Namespaced),
+    plain("roles", RBAC, "Role", Scope::Namespaced),
     Kind {
         group: ADMISSION,
         ..core(
@@ -188,6 +188,12 @@ impl Kind {
     #[must_use]
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Name in errors about an invalid object: `Pod`, `DaemonSet.apps`.
+    #[must_use]
+    pub fn of_group(&self) -> String {
+        if self.group.is_empty() { self.name.to_owned() } else { format!("{}.{}", self.name, self.group) }
     }
 
     /// True if it has a status subresource.

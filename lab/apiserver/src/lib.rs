@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An embedded Kubernetes API: enough of one for a kube client in process, and for any HTTPS client with a bearer token.
 //!
-//! Objects are JSON, so fields that nobody here knows survive. Nothing is validated against a schema, and no controller
+//! Objects are JSON. Of built-in kinds unknown fields are dropped; no controller
 //! runs but those that follow a deletion ([`ApiServer::follow_deletions`]): a lab brings its own.
 //!
 //! | module | what |
@@ -12,9 +12,10 @@
 //! | [`rbac`], `roles`, `review` | what rules allow, the objects that have them, and the question for it: pure |
 //! | `admission` | what admission policies say of a write, and which webhooks it goes through: pure |
 //! | `webhooks`, [`network`] | calls of webhooks; the network that they are made from |
-//! | [`selector`], [`patch`], `strategic`, `apply`, [`route`], `protobuf`, [`error`] | the parts of a request and its failures: pure |
+//! | [`selector`], [`patch`], `strategic`, `apply`, [`route`], `protobuf`, [`error`], `causes` | the parts of a request and its failures: pure |
 //! | [`reads`] | who answers a read, the watch cache or etcd, and which are refused: pure |
-//! | `scale`, `workloads` | replicas as a subresource; defaults of kinds that have pods: pure |
+//! | `scale`, `workloads`, `options` | replicas as a subresource; what controllers rely on; options of a write: pure |
+//! | `schema`, `defaults`, `fields` | the fields of built-in kinds: which there are, what is filled in, what is refused: pure |
 //! | `table` | objects as rows, for `kubectl get`: pure |
 //! | `call`, `operate`, `list`, `watch`, `answer`, `server`, `shared` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
@@ -27,10 +28,13 @@ mod admission;
 mod answer;
 mod apply;
 mod call;
+mod causes;
 mod containers;
+mod defaults;
 mod discovery;
 pub mod error;
 mod exec;
+mod fields;
 mod ids;
 mod json_patch;
 pub mod kinds;
@@ -40,6 +44,7 @@ mod list;
 pub mod log;
 pub mod network;
 mod operate;
+mod options;
 pub mod patch;
 mod protobuf;
 pub mod rbac;
@@ -48,6 +53,7 @@ mod review;
 mod roles;
 pub mod route;
 mod scale;
+mod schema;
 pub mod selector;
 mod server;
 mod shared;
@@ -69,6 +75,7 @@ pub use k8s_openapi::jiff::Timestamp;
 use listen::{Answer, Handler};
 pub use listen::{ServeError, ServerHandle};
 
+pub use self::causes::Causes;
 pub use self::error::ApiError;
 pub use self::lab::Changes;
 pub use self::log::Logged;

@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::reads;
 use crate::store::{Collection, Key, Store};
-use crate::table::{Include, table};
+use crate::table::{Include, metadata_of, table};
 
 /// A list, or a page of one.
 pub(crate) struct List {
@@ -34,6 +34,15 @@ impl List {
     pub(crate) fn table(&self, kind: &Kind, include: Include, now: Timestamp) -> Value {
         let items = self.items.iter().map(|item| &**item);
         table(kind, items, &self.head["metadata"], include, now, true)
+    }
+
+    /// The metadata of its items alone.
+    pub(crate) fn metadata(&self) -> Value {
+        let items: Vec<Value> = self.items.iter().map(|item| metadata_of(item)).collect();
+        json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": self.head["metadata"],
+            "items": items,
+        })
     }
 
     /// As the real server sends it: items without `kind` and `apiVersion`.
@@ -104,7 +113,7 @@ fn token_of(revision: u64, last: &Key) -> String {
 }
 
 fn place_of(token: &str, collection: &Collection) -> Result<(u64, Key), ApiError> {
-    let bad = || ApiError::BadRequest("continue key is not valid".to_owned());
+    let bad = || ApiError::BadRequest("invalid continue token: continue key is not valid".to_owned());
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| bad())?;
     let parts: (u64, String, String) = match serde_json::from_slice(&bytes) {
         Ok(parts) => parts,

@@ -11,16 +11,17 @@ use crate::access::Access;
 use crate::admission::{Operation, Proposal, admit, warning};
 use crate::apply::{Applier, applied};
 use crate::call::Call;
+use crate::causes::about;
 use crate::error::ApiError;
 use crate::kinds::{Backing, Kind};
 use crate::list::{self, List};
+use crate::options;
 use crate::patch::{PatchKind, patched};
-use crate::protobuf;
+use crate::rbac::Attributes;
 use crate::route::{Target, Verb};
 use crate::scale;
-use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
-use crate::table::{Form, table};
+use crate::table::{Form, metadata_of, table};
 
 /// Result of a request.
 pub(crate) enum Outcome {
@@ -40,6 +41,8 @@ impl Outcome {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 table(kind, [&**object], &metadata, include, now, true).to_string().into_bytes()
             }
+            (Self::Object(object), Form::Metadata) => metadata_of(object).to_string().into_bytes(),
+            (Self::List(list), Form::Metadata) => list.metadata().to_string().into_bytes(),
             (Self::List(list), Form::Table(include)) => {
                 list.table(kind, include, now).to_string().into_bytes()
             }
@@ -47,35 +50,13 @@ impl Outcome {
     }
 }
 
+/// Those of patches of kinds that a definition brings.
+const PATCHES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+/// Kinds whose deletion is answered with the object.
+const SHOWN: [&str; 3] = ["Pod", "ServiceAccount", "Service"];
+
 pub(crate) type Handled = Result<(StatusCode, Outcome), ApiError>;
-
-impl Call {
-    /// The body as JSON; `Null` if there is none.
-    pub(crate) fn json(&self) -> Result<Value, ApiError> {
-        if self.content_type == protobuf::MEDIA_TYPE {
-            let unknown = || ApiError::MediaType(self.content_type.clone());
-            return protobuf::json(&self.body).ok_or_else(unknown);
-        }
-        let readable =
-            ["", "application/json"].contains(&self.content_type.split(';').next().unwrap_or("").trim());
-        if !readable && self.verb != Verb::Patch {
-            return Err(ApiError::MediaType(self.content_type.clone()));
-        }
-        if self.body.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&self.body)
-            .map_err(|error| ApiError::BadRequest(format!("the body is not JSON: {error}")))
-    }
-
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.query.get("dryRun").is_some()
-    }
-
-    pub(crate) fn selector(&self, collection: &Collection) -> Result<Selector, ApiError> {
-        Selector::parse(collection.kind, self.query.get("labelSelector"), self.query.get("fieldSelector"))
-    }
-}
 
 /// Executes a request. With `dryRun`, on a copy.
 pub(crate) fn operate(
@@ -85,8 +66,16 @@ pub(crate) fn operate(
     access: &mut Access,
     now: Timestamp,
 ) -> Handled {
+    options::check(call.verb, &call.query, PatchKind::of(&call.content_type) == Ok(PatchKind::Apply))?;
     if call.is_dry_run() {
-        return on_resource(call, target, &mut store.clone(), access, now);
+        let (code, mut outcome) = on_resource(call, target, &mut store.clone(), access, now)?;
+        if let (StatusCode::CREATED, Outcome::Object(object)) = (code, &mut outcome)
+            && let Some(metadata) = Arc::make_mut(object)["metadata"].as_object_mut()
+        {
+            // Nothing was stored.
+            metadata.remove("resourceVersion");
+        }
+        return Ok((code, outcome));
     }
     on_resource(call, target, store, access, now)
 }
@@ -104,10 +93,17 @@ fn on_resource(
         return match call.verb {
             Verb::List => Ok((StatusCode::OK, Outcome::List(list::list(call, collection, store)?))),
             Verb::Create if !collection.needs_namespace() => {
-                let write = store.creation(collection, call.json()?, now)?;
+                let object = call.object(collection.kind, call.json()?)?;
+                if object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty()) {
+                    let why = "resourceVersion should not be set on objects to be created";
+                    return Err(ApiError::Plain(why.to_owned()));
+                }
+                let write = store.creation(collection, object, now)?;
                 Ok((StatusCode::CREATED, Outcome::Object(write_admitted(call, None, write, store)?)))
             }
-            Verb::DeleteCollection => delete_all(call, collection, store, now),
+            Verb::DeleteCollection if !collection.needs_namespace() => {
+                delete_all(call, collection, store, now)
+            }
             _ => Err(ApiError::MethodNotAllowed),
         };
     };
@@ -118,8 +114,19 @@ fn on_resource(
         (Verb::Get, Some("scale")) => Ok((StatusCode::OK, Outcome::Value(scale::of(&*store.get(&key)?)))),
         (Verb::Update | Verb::Patch, Some("scale")) => rescale(call, &key, store),
         (Verb::Update, None | Some("status")) => {
-            let write = store.replacement(&key, call.json()?, part)?;
+            let object = call.object(key.kind, call.json()?)?;
+            if object["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+                let why = format!(
+                    "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                );
+                return Err(ApiError::BadRequest(why));
+            }
+            let write = store.replacement(&key, object, part)?;
             ok(write_admitted(call, subresource.as_deref(), write, store)?)
+        }
+        (Verb::Patch, None) if call.creates(&key, store) && !call.may_create(target, store, access) => {
+            let create = Attributes::of(Verb::Create, target, None).ok_or(ApiError::NoSuchPath)?;
+            Err(create.refusal(key.kind, &call.who.user()))
         }
         (Verb::Patch, None | Some("status")) => patch(call, collection, &key, part, store, now),
         (Verb::Delete, None) => delete(call, &key, store, now),
@@ -136,8 +143,7 @@ fn rescale(call: &Call, key: &Key, store: &mut Store) -> Handled {
         Verb::Patch => patched(&scale::of(&old), &body, PatchKind::of(&call.content_type)?)?,
         _ => body,
     };
-    let invalid = |why| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why };
-    let object = scale::applied(&old, &scale).map_err(invalid)?;
+    let object = scale::applied(&old, &scale).map_err(|why| ApiError::Scale(key.name.clone(), why.into()))?;
     let write = store.replacement(key, object, Part::Main)?;
     let new = write_admitted(call, Some("scale"), write, store)?;
     Ok((StatusCode::OK, Outcome::Value(scale::of(&new))))
@@ -171,7 +177,12 @@ fn act(
         "eviction" => {
             // Budgets for disruptions are not counted: every eviction is granted.
             let options = DeleteOptions::from_body(&body["deleteOptions"])?;
+            if body["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty() && name != key.name) {
+                let why = "name in URL does not match name in Eviction object";
+                return Err(ApiError::BadRequest(why.to_owned()));
+            }
             admit_deletion(call, key, store)?;
+            store.disrupt(key, &options, now)?;
             store.delete(key, &options, now)?;
             let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
             Ok((StatusCode::CREATED, Outcome::Value(done)))
@@ -228,22 +239,20 @@ fn patch(
 ) -> Handled {
     let kind = PatchKind::of(&call.content_type)?;
     if kind == PatchKind::Strategic && key.kind.backing == Backing::Definition {
-        return Err(ApiError::MediaType(call.content_type.clone()));
+        return Err(ApiError::MediaType(PATCHES));
     }
     let (body, old) = (call.json()?, store.get(key));
     let subresource = (part == Part::Status).then_some("status");
     let object = match (&old, kind) {
         (_, PatchKind::Apply) => {
-            let manager = call
-                .query
-                .get("fieldManager")
-                .ok_or_else(|| ApiError::BadRequest("fieldManager is required for apply patch".to_owned()))?;
+            let manager = call.query.get("fieldManager").unwrap_or_default();
             let by = Applier { manager, force: call.query.is_true("force") };
             applied(key, old.as_deref().ok(), &body, &by)?
         }
         (Ok(old), _) => patched(old, &body, kind)?,
         (Err(error), _) => return Err(error.clone()),
     };
+    let object = call.object(key.kind, object)?;
     // A resource version in the patch is now in the object: one that is not the current one conflicts.
     let (code, write) = match old {
         Ok(_) => (StatusCode::OK, store.replacement(key, object, part)?),
@@ -268,9 +277,9 @@ fn delete(call: &Call, key: &Key, store: &mut Store, now: Timestamp) -> Handled 
     let options = delete_options(call)?;
     admit_deletion(call, key, store)?;
     let answer = match store.delete(key, &options, now)? {
-        Deletion::Gone(object) if key.kind.name != "Pod" => {
-            let details = json!({"name": key.name, "group": key.kind.group, "kind": key.kind.plural,
-                                 "uid": object["metadata"]["uid"]});
+        Deletion::Gone(object) if !SHOWN.contains(&key.kind.name) => {
+            let mut details = about(&key.name, key.kind.group, key.kind.plural);
+            details["uid"] = object["metadata"]["uid"].clone();
             let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                               "details": details});
             Outcome::Value(done)

@@ -25,14 +25,14 @@ impl PatchKind {
     /// From a `Content-Type`.
     ///
     /// # Errors
-    /// [`ApiError::MediaType`] for any other.
+    /// [`ApiError::PatchType`] for any other.
     pub fn of(content_type: &str) -> Result<Self, ApiError> {
         match content_type.split(';').next().unwrap_or("").trim() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            other => Err(ApiError::MediaType(other.to_owned())),
+            _ => Err(ApiError::PatchType),
         }
     }
 }

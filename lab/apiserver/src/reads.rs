@@ -20,6 +20,7 @@
 //! which version an answer may be of, differ. Its watch cache is always ready and never behind; the real one makes a request for a version
 //! that it has not seen yet wait for 3 s before it refuses it.
 
+use crate::causes::Causes;
 use crate::error::ApiError;
 use crate::route::{Query, Verb};
 
@@ -149,13 +150,10 @@ pub(crate) fn validate(verb: Verb, query: &Query, gates: Gates) -> Result<(), Ap
         _ => {}
     }
     if let Some(other) = asked.filter(|asked| ![EXACT, NOT_OLDER_THAN].contains(asked)) {
-        wrong.push(format!("{MATCH}: Unsupported value: \"{other}\""));
+        let supported = "\"Exact\", \"NotOlderThan\", \"\"";
+        wrong.push(format!("{MATCH}: Unsupported value: \"{other}\": supported values: {supported}"));
     }
-    match wrong.as_slice() {
-        [] => Ok(()),
-        [one] => Err(ApiError::ListOptions(one.clone())),
-        many => Err(ApiError::ListOptions(format!("[{}]", many.join(", ")))),
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(ApiError::Options { kind: "ListOptions", why: Causes(wrong) }) }
 }
 
 #[cfg(test)]

@@ -20,16 +20,29 @@ pub(crate) fn answer(who: &Identity, body: &[u8], store: &Store) -> Result<(Stat
             serde_json::from_slice(body).map_err(|error| bad(format!("the body is not JSON: {error}")))?
         }
     };
+    (review["apiVersion"], review["kind"]) =
+        (json!("authorization.k8s.io/v1"), json!("SelfSubjectAccessReview"));
+    if let Some(path) = review["spec"]["nonResourceAttributes"]["path"].as_str() {
+        let public = ["/api", "/healthz", "/livez", "/openapi", "/readyz", "/version"];
+        let allowed = *who == Identity::Admin || public.iter().any(|known| path.starts_with(known));
+        review["status"] = json!({ "allowed": allowed });
+        return Ok((StatusCode::CREATED, review));
+    }
     let asked = &review["spec"]["resourceAttributes"];
     if !asked.is_object() {
-        return Err(bad("spec.resourceAttributes is required: other paths are not reviewed".to_owned()));
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        return Err(bad(format!("spec.resourceAttributes: Invalid value: null: {why}")));
     }
     let text = |field: &str| asked[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let verb = text("verb").unwrap_or_default();
-    let verb = Verb::ALL.into_iter().find(|one| one.to_string() == verb);
+    let Some(verb) = Verb::ALL.into_iter().find(|one| one.to_string() == verb) else {
+        // Nobody but the administrator may do what nobody knows, or everything.
+        review["status"] = json!({ "allowed": *who == Identity::Admin });
+        return Ok((StatusCode::CREATED, review));
+    };
     let resource = text("resource").unwrap_or_default();
     let request = Attributes {
-        verb: verb.ok_or_else(|| bad("spec.resourceAttributes.verb is none that is served".to_owned()))?,
+        verb,
         group: text("group").unwrap_or_default(),
         resource: text("subresource").map_or(resource.clone(), |sub| format!("{resource}/{sub}")),
         namespace: text("namespace"),

@@ -24,10 +24,10 @@ pub(crate) fn grants(account: &Account, store: &Store) -> Vec<Grant> {
     let mut grants = Vec::new();
     for (key, binding) in bindings {
         let subjects: Vec<Subject> = parsed(&binding["subjects"]);
-        if !subjects.iter().any(|subject| is_meant(subject, account)) {
+        let namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        if !subjects.iter().any(|subject| is_meant(subject, namespace.as_ref(), account)) {
             continue;
         }
-        let namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let Ok(role) = serde_json::from_value::<RoleRef>(binding["roleRef"].clone()) else { continue };
         let of_namespace = (role.kind == "Role").then(|| namespace.clone()).flatten();
         let role = RoleId { namespace: of_namespace, name: role.name };
@@ -62,10 +62,11 @@ fn parsed<T: serde::de::DeserializeOwned>(list: &Value) -> Vec<T> {
     serde_json::from_value(list.clone()).unwrap_or_default()
 }
 
-fn is_meant(subject: &Subject, account: &Account) -> bool {
+/// An account without a namespace is one of the binding's.
+fn is_meant(subject: &Subject, here: Option<&String>, account: &Account) -> bool {
     match subject.kind.as_str() {
         "ServiceAccount" => {
-            subject.name == account.name && subject.namespace.as_ref() == Some(&account.namespace)
+            subject.name == account.name && subject.namespace.as_ref().or(here) == Some(&account.namespace)
         }
         "User" => subject.name == account.user(),
         "Group" => account.groups().contains(&subject.name),
@@ -78,20 +79,23 @@ pub(crate) fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<()
     if key.kind.group != RBAC {
         return Ok(());
     }
-    let invalid = |why: String| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why };
+    let invalid = |why: String| ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.into() };
     if key.kind.plural.ends_with("roles") {
-        return check_role(object).map_err(invalid);
+        return check_role(key.kind, object).map_err(invalid);
     }
     check_binding(key.kind, object).map_err(invalid)?;
     match old {
         Some(old) if old["roleRef"] != object["roleRef"] => {
-            Err(invalid("roleRef: Invalid value: cannot change roleRef".to_owned()))
+            let part = |field: &str| object["roleRef"][field].as_str().unwrap_or_default().to_owned();
+            let shown =
+                serde_json::json!({"APIGroup": part("apiGroup"), "Kind": part("kind"), "Name": part("name")});
+            Err(invalid(format!("roleRef: Invalid value: {shown}: cannot change roleRef")))
         }
         _ => Ok(()),
     }
 }
 
-fn check_role(role: &Value) -> Result<(), String> {
+fn check_role(kind: &Kind, role: &Value) -> Result<(), String> {
     if !role["aggregationRule"].is_null() {
         return Err("aggregationRule: roles that aggregate others are not served here".to_owned());
     }
@@ -102,10 +106,17 @@ fn check_role(role: &Value) -> Result<(), String> {
         let paths = !empty(&rule.non_resource_urls);
         let wrong = match rule {
             rule if rule.verbs.is_empty() => "verbs: Required value: verbs must contain at least one value",
+            rule if paths && kind.scope == Scope::Namespaced => {
+                let urls = serde_json::json!(rule.non_resource_urls);
+                let why = "namespaced rules cannot apply to non-resource URLs";
+                return Err(format!("rules[{number}].nonResourceURLs: Invalid value: {urls}: {why}"));
+            }
             rule if paths && !(empty(&rule.resources) && empty(&rule.api_groups)) => {
                 "nonResourceURLs: Invalid value: rules cannot apply to both regular resources and non-resource URLs"
             }
-            rule if !paths && empty(&rule.api_groups) => "apiGroups: Required value",
+            rule if !paths && empty(&rule.api_groups) => {
+                "apiGroups: Required value: resource rules must supply at least one api group"
+            }
             rule if !paths && empty(&rule.resources) => "resources: Required value",
             _ => continue,
         };
@@ -120,7 +131,12 @@ fn check_binding(kind: &Kind, binding: &Value) -> Result<(), String> {
     let kinds: &[&str] =
         if kind.scope == Scope::Cluster { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
     if role.api_group.as_deref().is_some_and(|group| group != RBAC) || !kinds.contains(&role.kind.as_str()) {
-        return Err(format!("roleRef: Unsupported value: {role:?}"));
+        let supported =
+            if kind.scope == Scope::Cluster { "\"ClusterRole\"" } else { "\"Role\", \"ClusterRole\"" };
+        return Err(format!(
+            "roleRef.kind: Unsupported value: \"{}\": supported values: {supported}",
+            role.kind
+        ));
     }
     let subjects: Option<Vec<Subject>> =
         serde_json::from_value(binding["subjects"].clone()).map_err(|error| format!("subjects: {error}"))?;
@@ -129,7 +145,8 @@ fn check_binding(kind: &Kind, binding: &Value) -> Result<(), String> {
         if !account && !["User", "Group"].contains(&subject.kind.as_str()) {
             return Err(format!("subjects[{number}].kind: Unsupported value: {:?}", subject.kind));
         }
-        if account && subject.namespace.as_ref().is_none_or(String::is_empty) {
+        let somewhere = kind.scope == Scope::Cluster;
+        if account && somewhere && subject.namespace.as_ref().is_none_or(String::is_empty) {
             return Err(format!("subjects[{number}].namespace: Required value"));
         }
     }
@@ -209,9 +226,9 @@ mod tests {
         assert!(why("clusterrolebindings", None, &binding("Role", user.clone())).contains("roleRef"));
         assert_eq!(why("rolebindings", None, &binding("Role", user.clone())), "fine");
         let nowhere = json!({"kind": "ServiceAccount", "name": "u"});
-        assert!(
-            why("rolebindings", None, &binding("Role", nowhere)).contains("subjects[0].namespace: Required")
-        );
+        let everywhere = why("clusterrolebindings", None, &binding("ClusterRole", nowhere.clone()));
+        assert!(everywhere.contains("subjects[0].namespace: Required"), "{everywhere}");
+        assert_eq!(why("rolebindings", None, &binding("Role", nowhere)), "fine");
         let mut other = binding("Role", user.clone());
         other["roleRef"]["name"] = json!("b");
         let changed = why("rolebindings", Some(&other), &binding("Role", user));

@@ -156,8 +156,17 @@ impl Query {
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
-        let bad = |_| ApiError::BadRequest(format!("{name} is not a number"));
-        self.get(name).map(|text| text.parse().map_err(bad)).transpose()
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let (what, how) = match name {
+            "resourceVersion" => {
+                ("invalid resource version: resourceVersion: Invalid value: \"", "ParseUint")
+            }
+            _ => ("", "ParseInt"),
+        };
+        let what = if what.is_empty() { String::new() } else { format!("{what}{text}\": ") };
+        let bad =
+            |_| ApiError::BadRequest(format!("{what}strconv.{how}: parsing \"{text}\": invalid syntax"));
+        text.parse().map(Some).map_err(bad)
     }
 }
 

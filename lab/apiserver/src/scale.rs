@@ -14,7 +14,11 @@ pub(crate) fn of(object: &Value) -> Value {
             "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": { "replicas": object["spec"]["replicas"] },
+        // As everywhere, a zero is not sent.
+        "spec": match object["spec"]["replicas"].as_u64() {
+            None | Some(0) => json!({}),
+            Some(replicas) => json!({ "replicas": replicas }),
+        },
         "status": {
             "replicas": object["status"]["replicas"].as_u64().unwrap_or(0),
             "selector": selector::written(&object["spec"]["selector"]),

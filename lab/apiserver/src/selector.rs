@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::fields::key_mistake;
 use crate::kinds::Kind;
 
 /// Filter of a list or watch. The default matches everything.
@@ -145,10 +146,33 @@ fn label(text: &str) -> Result<Requirement, ApiError> {
     } else {
         Requirement { key: text.to_owned(), test: Test::Exists }
     };
+    let values = match &requirement.test {
+        Test::In(values) | Test::NotIn(values) => values.as_slice(),
+        _ => &[],
+    };
+    if values.iter().any(|value| value.starts_with('=')) {
+        return Err(ApiError::BadRequest(
+            "unable to parse requirement: found '=', expected: identifier".to_owned(),
+        ));
+    }
+    if requirement.key.is_empty() && text == "!" {
+        return Err(ApiError::BadRequest(
+            "unable to parse requirement: found '', expected: identifier".to_owned(),
+        ));
+    }
+    if let Some((_, wrong)) = text.split_once(" in ").filter(|(_, values)| !values.trim().starts_with('(')) {
+        let why = format!("unable to parse requirement: found '{}' expected: '('", wrong.trim());
+        return Err(ApiError::BadRequest(why));
+    }
     if requirement.key.is_empty()
         || requirement.key.contains(|c: char| c.is_whitespace() || "()!=".contains(c))
     {
         return Err(ApiError::BadRequest(format!("unable to parse requirement: {text}")));
+    }
+    if let Some(mistake) = key_mistake(&requirement.key) {
+        let why =
+            format!("unable to parse requirement: <nil>: Invalid value: \"{}\": {mistake}", requirement.key);
+        return Err(ApiError::BadRequest(why));
     }
     Ok(requirement)
 }
@@ -161,7 +185,12 @@ fn field(kind: &Kind, text: &str) -> Result<Requirement, ApiError> {
     if matches!(key, "metadata.name" | "metadata.namespace") || kind.fields.contains(&key) {
         Ok(requirement)
     } else {
-        Err(ApiError::BadRequest(format!("field label not supported: {key}")))
+        let why = if kind.fields.is_empty() {
+            format!("\"{key}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        } else {
+            format!("field label not supported: {key}")
+        };
+        Err(ApiError::BadRequest(why))
     }
 }
 

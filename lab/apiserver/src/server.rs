@@ -25,8 +25,9 @@ use crate::operate::operate;
 use crate::rbac::Attributes;
 use crate::reads;
 use crate::review;
-use crate::route::{Query, Route, Target, Verb};
+use crate::route::{Query, REVIEWS, Route, Target, Verb};
 use crate::shared::Shared;
+use crate::store::Store;
 use crate::table::Form;
 
 /// Maximum size of a request's body, as in a real API server.
@@ -60,7 +61,9 @@ impl Shared {
     }
 
     fn identify(&self, default: Option<Identity>, headers: &HeaderMap) -> Result<Identity, ApiError> {
-        let Some(header) = headers.get(AUTHORIZATION) else { return default.ok_or(ApiError::Unauthorized) };
+        let Some(header) = headers.get(AUTHORIZATION) else {
+            return Ok(default.unwrap_or(Identity::Anonymous));
+        };
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         let state = &mut *self.lock();
         state.access.identify(token.ok_or(ApiError::Unauthorized)?.trim(), &state.store, self.now())
@@ -97,6 +100,22 @@ impl Shared {
         Err(request.refusal(collection.kind, &who.user()))
     }
 
+    /// Answers a path that is no resource: discovery, for whoever is known.
+    fn page(&self, who: &Identity, target: &Target, parts: &Parts) -> Result<Reply, ApiError> {
+        let path = parts.uri.path();
+        let store = &self.lock().store;
+        let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
+        let is_path = *target == Target::Path;
+        let body = is_path.then(|| discovery::discovery(path, &served)).flatten();
+        let is_known = *who == Identity::Admin || *who != Identity::Anonymous && body.is_some();
+        if is_path && !is_known {
+            let verb = parts.method.as_str().to_lowercase();
+            return Err(ApiError::Path { user: who.user(), verb, path: path.to_owned() });
+        }
+        let body = body.ok_or_else(|| nobody_has(path, store))?;
+        Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()))
+    }
+
     async fn reply<B>(self: &Arc<Self>, arrived: Arrived, parts: &Parts, body: B) -> Result<Reply, ApiError>
     where
         B: hyper::body::Body + Send,
@@ -104,11 +123,18 @@ impl Shared {
     {
         let Arrived { order, who, route, query, upgrade, warnings } = arrived;
         let path = parts.uri.path();
+        let who = who?;
         if let Some(reply) = public(path) {
             return Ok(reply);
         }
-        let who = who?;
         self.authorize(&who, &route, &query, order)?;
+        if route.target == Target::Review && who == Identity::Anonymous {
+            return Err(ApiError::Forbidden(format!(
+                "{REVIEWS} is forbidden: User \"{}\" cannot create resource \"selfsubjectaccessreviews\" in API group \
+                 \"authorization.k8s.io\" at the cluster scope",
+                who.user()
+            )));
+        }
         if route.target == Target::Review {
             if route.verb != Verb::Create {
                 return Err(ApiError::MethodNotAllowed);
@@ -117,12 +143,7 @@ impl Shared {
             return Ok(Reply::Whole(code, answer.to_string().into_bytes()));
         }
         let Target::Resource { collection, .. } = &route.target else {
-            let found = Some(&route.target).filter(|target| **target == Target::Path);
-            let store = &self.lock().store;
-            let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
-            let body = found.and_then(|_| discovery::discovery(path, &served));
-            let body = body.ok_or(ApiError::NoSuchPath)?;
-            return Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()));
+            return self.page(&who, &route.target, parts);
         };
         if let Target::Resource { name: Some(name), subresource: Some(sub), .. } = &route.target {
             match sub.as_str() {
@@ -159,6 +180,16 @@ where
     B::Error: Into<BoxError>,
 {
     Ok(Limited::new(body, BODY_LIMIT).collect().await.map_err(|_| ApiError::TooLarge)?.to_bytes())
+}
+
+/// The error of a path that nobody serves: of a known group it is a status.
+fn nobody_has(path: &str, store: &Store) -> ApiError {
+    let base = path.split('/').take(3).collect::<Vec<_>>().join("/");
+    let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
+    match base.starts_with("/api") && discovery::discovery(&base, &served).is_some() && base != path {
+        true => ApiError::NoSuchPath,
+        false => ApiError::NoSuchPage,
+    }
 }
 
 /// A request that is in the log.

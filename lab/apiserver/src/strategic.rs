@@ -100,8 +100,11 @@ fn merge_list(field: &str, items: &mut Vec<Value>, changes: &[Value]) {
         *items = changes.iter().filter(|change| change[PATCH].is_null()).cloned().collect();
         return;
     };
+    let before = items.clone();
+    let same_item =
+        |one: &Value, other: &Value| if key.is_empty() { one == other } else { one[key] == other[key] };
     for change in changes {
-        let same = |item: &Value| if key.is_empty() { item == change } else { item[key] == change[key] };
+        let same = |item: &Value| same_item(item, change);
         if change[PATCH] == "delete" {
             items.retain(|item| !same(item));
         } else if let Some(item) = items.iter_mut().find(|item| same(item)) {
@@ -111,6 +114,32 @@ fn merge_list(field: &str, items: &mut Vec<Value>, changes: &[Value]) {
             merge(&mut item, change);
             items.push(item);
         }
+    }
+    let place = |item: &Value| before.iter().position(|one| same_item(one, item));
+    *items =
+        in_order(std::mem::take(items), |item| changes.iter().position(|one| same_item(one, item)), place);
+}
+
+/// Items of a patch in its own order, and among them those of the object alone, as far as the object has both: what is new comes first.
+fn in_order(
+    items: Vec<Value>,
+    of_patch: impl Fn(&Value) -> Option<usize>,
+    before: impl Fn(&Value) -> Option<usize>,
+) -> Vec<Value> {
+    let (mut patched, kept): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| of_patch(item).is_some());
+    patched.sort_by_key(&of_patch);
+    let (mut patched, mut kept) = (patched.into_iter().peekable(), kept.into_iter().peekable());
+    let mut ordered = Vec::new();
+    loop {
+        let kept_first = match (patched.peek(), kept.peek()) {
+            (None, None) => return ordered,
+            (Some(one), Some(other)) => {
+                before(one).is_some_and(|place| before(other).is_some_and(|kept| kept < place))
+            }
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+        };
+        ordered.extend(if kept_first { kept.next() } else { patched.next() });
     }
 }
 
@@ -176,7 +205,7 @@ mod tests {
             "spec": { "containers": [{ "name": "app", "env": [{ "name": "A", "$patch": "delete" }] }] },
         });
         let expected = json!({
-            "metadata": { "labels": { "b": "2" }, "finalizers": ["y", "z"] },
+            "metadata": { "labels": { "b": "2" }, "finalizers": ["z", "y"] },
             "spec": { "containers": [{ "name": "app", "env": [{ "name": "B" }] }] },
         });
         assert_eq!(patched(object, &patch), expected);

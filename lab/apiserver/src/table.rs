@@ -35,6 +35,8 @@ pub(crate) enum Include {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
+    /// `PartialObjectMetadata`, of a list or a watch as well.
+    Metadata,
     Table(Include),
 }
 
@@ -49,6 +51,13 @@ impl Form {
             let is_plain = !parts.iter().any(|part| part.starts_with("as="));
             if is_plain && ["application/json", "application/*", "*/*"].contains(&media) {
                 return Self::Object;
+            }
+            let metadata = ["as=PartialObjectMetadata", "as=PartialObjectMetadataList"];
+            if media == "application/json"
+                && ["v=v1", "g=meta.k8s.io"].iter().all(|wanted| parts.contains(wanted))
+                && metadata.iter().any(|wanted| parts.contains(wanted))
+            {
+                return Self::Metadata;
             }
             if media == "application/json"
                 && ["as=Table", "v=v1", "g=meta.k8s.io"].iter().all(|wanted| parts.contains(wanted))
@@ -95,10 +104,13 @@ fn beside(object: &Value, include: Include) -> Value {
     match include {
         Include::None => Value::Null,
         Include::Object => object.clone(),
-        Include::Metadata => json!({
-            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
-        }),
+        Include::Metadata => metadata_of(object),
     }
+}
+
+/// The metadata of an object alone.
+pub(crate) fn metadata_of(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 #[cfg(test)]
@@ -120,7 +132,7 @@ mod tests {
         assert_eq!(form("application/vnd.kubernetes.protobuf,application/json", ""), Form::Object);
         assert_eq!(form("*/*", ""), Form::Object);
         let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        assert_eq!(form(partial, ""), Form::Object);
+        assert_eq!(form(partial, ""), Form::Metadata);
     }
 
     #[test]

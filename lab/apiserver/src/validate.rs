@@ -3,22 +3,27 @@
 
 use serde_json::Value;
 
+use crate::causes::Causes;
 use crate::error::ApiError;
 use crate::kinds::{Backing, KINDS, Scope, definitions};
 use crate::store::Key;
-use crate::{admission, roles, workloads};
+use crate::{admission, fields, roles, workloads};
 
 /// Rejects an object that the rest of the server could not go by.
 pub(crate) fn check(key: &Key, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
     if key.kind.name == "Event" && old.is_none() {
         check_event(key, object)?;
     }
+    let wrong = fields::mistakes(key.kind.name, key.kind.group, &key.name, old, object);
+    if !wrong.is_empty() {
+        return Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: Causes(wrong) });
+    }
     check_definition(key, object)?;
     admission::check(key, object)?;
     workloads::check(key.kind.name, object).map_err(|why| ApiError::Invalid {
         kind: key.kind,
         name: key.name.clone(),
-        why,
+        why: why.into(),
     })?;
     roles::check(key, old, object)
 }
@@ -34,7 +39,7 @@ fn check_event(key: &Key, event: &Value) -> Result<(), ApiError> {
         return Ok(());
     }
     let why = format!("involvedObject.namespace: Invalid value: \"{about}\": does not match event.namespace");
-    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why })
+    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.into() })
 }
 
 /// Rejects a definition of an unknown kind, or under another name; other objects pass.
@@ -56,5 +61,5 @@ fn check_definition(key: &Key, object: &Value) -> Result<(), ApiError> {
         return Ok(());
     }
     let why = "spec: its group, names, scope and served version are of no kind in this server's table";
-    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.to_owned() })
+    Err(ApiError::Invalid { kind: key.kind, name: key.name.clone(), why: why.to_owned().into() })
 }

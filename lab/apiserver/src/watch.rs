@@ -21,7 +21,7 @@ use crate::kinds::Kind;
 use crate::selector::Selector;
 use crate::shared::Shared;
 use crate::store::{Action, Change, Collection};
-use crate::table::{Form, table};
+use crate::table::{Form, metadata_of, table};
 
 /// The real server picks between 30 and 60 minutes when a watcher names no limit.
 const DEFAULT_LIMIT: u64 = 1800;
@@ -49,7 +49,11 @@ pub(crate) fn watch(shared: &Arc<Shared>, collection: &Collection, call: &Call) 
         let refusal = line("ERROR", &ApiError::NoWatchProgress.status());
         return Ok(futures::stream::iter([refusal.into()]).boxed());
     }
-    let asked = call.query.number("resourceVersion")?.filter(|asked| *asked != 0);
+    let malformed = |error: ApiError| match error {
+        ApiError::BadRequest(why) => ApiError::Plain(why.replacen("invalid resource version: ", "", 1)),
+        other => other,
+    };
+    let asked = call.query.number("resourceVersion").map_err(malformed)?.filter(|asked| *asked != 0);
     let initial = call.query.is_true("sendInitialEvents");
     let limit = call.query.number("timeoutSeconds")?.filter(|limit| *limit != 0).unwrap_or(DEFAULT_LIMIT);
     let bookmarks = call.query.is_true("allowWatchBookmarks");
@@ -68,7 +72,8 @@ pub(crate) fn watch(shared: &Arc<Shared>, collection: &Collection, call: &Call) 
     };
     let newest = shared.lock().store.revision();
     if initial && watch.cursor > newest {
-        return Err(ApiError::TooLargeVersion { asked: watch.cursor, current: newest });
+        let refusal = ApiError::TooLargeVersion { asked: watch.cursor, current: newest };
+        return Ok(futures::stream::iter([line("ERROR", &refusal.status()).into()]).boxed());
     }
     if initial || asked.is_none() && call.query.get("sendInitialEvents").is_none() {
         watch.snapshot();
@@ -133,6 +138,10 @@ impl Watch {
     fn gather(&mut self) {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();
+        if self.cursor > state.store.revision() {
+            // A version of the future is waited for.
+            return;
+        }
         match state.store.since(self.cursor) {
             Ok(changes) => {
                 for change in changes {
@@ -151,7 +160,7 @@ impl Watch {
     }
 
     fn bookmark_line(&self, annotations: Value) -> Vec<u8> {
-        let mut metadata = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if !annotations.is_null() {
             metadata["annotations"] = annotations;
         }
@@ -170,7 +179,11 @@ struct Sheet {
 
 impl Sheet {
     fn line(&mut self, event: &str, object: &Value, now: Timestamp) -> Vec<u8> {
-        let Form::Table(include) = self.form else { return line(event, object) };
+        let include = match self.form {
+            Form::Object => return line(event, object),
+            Form::Metadata => return line(event, &metadata_of(object)),
+            Form::Table(include) => include,
+        };
         let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
         let columns = !std::mem::replace(&mut self.has_columns, true);
         line(event, &table(self.kind, [object], &metadata, include, now, columns))

@@ -25,7 +25,7 @@ impl Facts {
             json!({"group": key.kind.group, "version": key.kind.version, "resource": key.kind.plural});
         let kind = json!({"group": key.kind.group, "version": key.kind.version, "kind": key.kind.name});
         let extra: BTreeMap<_, _> = match who {
-            Identity::Admin => BTreeMap::new(),
+            Identity::Admin | Identity::Anonymous => BTreeMap::new(),
             Identity::Account { extra, .. } => extra.iter().map(|(key, value)| (*key, [value])).collect(),
         };
         let user = json!({"username": who.user(), "groups": who.groups(), "extra": extra});
@@ -49,7 +49,8 @@ const ABSENT: [&str; 3] = ["params", "authorizer", "namespaceObject"];
 
 /// Compiles an expression.
 pub(super) fn compile(source: &str) -> Result<Program, String> {
-    let program = Env::stdlib().compile(source).map_err(|error| error.to_string())?;
+    // The real server's compiler indents the source that it shows.
+    let program = Env::stdlib().compile(source).map_err(|error| error.to_string().replace("\n|", "\n |"))?;
     let references = program.references();
     match ABSENT.into_iter().find(|name| references.has_variable(name)) {
         Some(absent) => Err(format!("'{absent}' is not served here")),
@@ -106,7 +107,8 @@ impl Expressions {
 
     fn value(&self, source: &str) -> Result<cel::Value, String> {
         let failed = |why: String| format!("expression '{source}' resulted in error: {why}");
-        compile(source).map_err(failed)?.execute(&self.context).map_err(|error| failed(error.to_string()))
+        let value = compile(source).map_err(failed)?.execute(&self.context);
+        value.map_err(|error| failed(error.to_string().replace("No such key", "no such key")))
     }
 }
 

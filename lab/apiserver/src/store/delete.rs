@@ -40,13 +40,18 @@ impl Propagation {
     /// From `propagationPolicy`.
     ///
     /// # Errors
-    /// [`ApiError::BadRequest`] for an unknown policy.
+    /// [`ApiError::Options`] for an unknown policy.
     pub fn of(policy: &str) -> Result<Self, ApiError> {
         match policy {
             "" | "Background" => Ok(Self::Background),
             "Foreground" => Ok(Self::Foreground),
             "Orphan" => Ok(Self::Orphan),
-            other => Err(ApiError::BadRequest(format!("{other:?} is no propagationPolicy"))),
+            other => {
+                let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+                let why =
+                    format!("propagationPolicy: Unsupported value: {other:?}: supported values: {supported}");
+                Err(ApiError::Options { kind: "DeleteOptions", why: why.into() })
+            }
         }
     }
 }
@@ -55,10 +60,18 @@ impl DeleteOptions {
     /// From the request's body (`DeleteOptions`), or `Null`.
     ///
     /// # Errors
-    /// [`ApiError::BadRequest`] for an unknown propagation policy.
+    /// [`ApiError::Options`] for an unknown propagation policy, or two.
     pub fn from_body(body: &Value) -> Result<Self, ApiError> {
         let text = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
-        let grace = body["gracePeriodSeconds"].as_u64().and_then(|grace| u32::try_from(grace).ok());
+        // What is negative is as short as it can be.
+        let grace = body["gracePeriodSeconds"].as_i64().map(|grace| u32::try_from(grace).unwrap_or(1));
+        if let Some(policy) =
+            body["propagationPolicy"].as_str().filter(|_| !body["orphanDependents"].is_null())
+        {
+            let both = "orphanDependents and deletionPropagation cannot be both set";
+            let why = format!("propagationPolicy: Invalid value: {policy:?}: {both}");
+            return Err(ApiError::Options { kind: "DeleteOptions", why: why.into() });
+        }
         let propagation = Propagation::of(body["propagationPolicy"].as_str().unwrap_or_default())?;
         Ok(Self { grace, uid: text("uid"), resource_version: text("resourceVersion"), propagation })
     }
@@ -90,8 +103,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Deletion, ApiError> {
         let old = self.get(key)?;
-        let wanted = json!({"uid": options.uid, "resourceVersion": options.resource_version});
-        self.check_versions(key, &old, &wanted)?;
+        check_preconditions(key, &old, options)?;
         if key.kind.name == "Namespace" {
             return Ok(Deletion::Pending(self.end_namespace(key, &old, now)));
         }
@@ -109,7 +121,7 @@ impl Store {
             if kinds::definitions() == Some(key.kind) {
                 self.empty_kinds(|kind| kind.backing == Backing::Definition && kind.qualified() == key.name);
             }
-            let gone = self.commit(key.clone(), Action::Deleted, (*old).clone());
+            let gone = self.remove(key, &old, now);
             self.depart(&gone);
             return Ok(Deletion::Gone(gone));
         }
@@ -128,6 +140,46 @@ impl Store {
         Ok(Deletion::Pending(pending))
     }
 
+    /// Removes an object. A pod's last state says that its grace is over; one that was given some is seen so before.
+    fn remove(&mut self, key: &Key, old: &Value, now: Timestamp) -> Arc<Value> {
+        let mut last = old.clone();
+        if key.kind.name == "Pod" {
+            if last["metadata"]["deletionTimestamp"].is_null() {
+                last["metadata"]["deletionTimestamp"] = json!(seconds(now));
+            }
+            let given = std::mem::replace(&mut last["metadata"]["deletionGracePeriodSeconds"], json!(0));
+            if given.as_u64().is_some_and(|given| given > 0) {
+                last = (*self.commit(key.clone(), Action::Modified, last)).clone();
+            }
+        }
+        self.commit(key.clone(), Action::Deleted, last)
+    }
+
+    /// Says of a pod that is about to be evicted why it goes.
+    pub(crate) fn disrupt(
+        &mut self,
+        key: &Key,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<(), ApiError> {
+        let old = self.get(key)?;
+        check_preconditions(key, &old, options)?;
+        let mut pod = (*old).clone();
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting", "lastTransitionTime": seconds(now),
+        });
+        match pod["status"]["conditions"].as_array_mut() {
+            Some(all) => {
+                all.retain(|one| one["type"] != "DisruptionTarget");
+                all.push(condition);
+            }
+            None => pod["status"]["conditions"] = json!([condition]),
+        }
+        self.commit(key.clone(), Action::Modified, pod);
+        Ok(())
+    }
+
     fn empty_kinds(&mut self, which: impl Fn(&Kind) -> bool) {
         for kind in KINDS.iter().filter(|kind| which(kind)) {
             let collection = Collection { kind, namespace: None };
@@ -139,6 +191,27 @@ impl Store {
                 self.commit(key, Action::Deleted, object);
             }
         }
+    }
+}
+
+fn check_preconditions(key: &Key, old: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+    let metadata = &old["metadata"];
+    let failed = |field: &str, wanted: &str, had: &Value, after: &str| ApiError::Precondition {
+        kind: key.kind,
+        name: key.name.clone(),
+        why: format!(
+            "the {field} in the precondition ({wanted}) does not match the {field} in record ({}). The object might have been {after}",
+            had.as_str().unwrap_or_default()
+        ),
+    };
+    match (&options.uid, &options.resource_version) {
+        (Some(uid), _) if metadata["uid"] != **uid => {
+            Err(failed("UID", uid, &metadata["uid"], "deleted and then recreated"))
+        }
+        (_, Some(version)) if metadata["resourceVersion"] != **version => {
+            Err(failed("ResourceVersion", version, &metadata["resourceVersion"], "modified"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Action, Collection, Key, Store};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope, StatusRule};
-use crate::workloads;
+use crate::{defaults, workloads};
 
 /// Part of an object that an update may change. The rest is kept, whatever was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub enum Part {
 /// Immutable metadata.
 const FIXED: [&str; 6] =
     ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 
 /// A create or an update that is decided and not yet committed.
 #[derive(Debug)]
@@ -73,7 +76,7 @@ impl Store {
             }
         }
         first_status(key.kind, &mut object);
-        fill_in(&key, &mut object);
+        defaults::fill_in(key.kind.name, &key.name, &mut object);
         (self.validate)(&key, None, &object)?;
         self.check_account(&key, &object)?;
         Ok(Write { key, old: None, object })
@@ -125,15 +128,18 @@ impl Store {
         let prefix = object["metadata"]["generateName"].as_str().map(str::to_owned);
         let mut key = into.key(&name.clone().unwrap_or_default());
         if namespace.is_some_and(|namespace| namespace != key.namespace) {
-            return Err(ApiError::BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the request"
-                    .to_owned(),
-            ));
+            return Err(ApiError::BadRequest(OTHER_NAMESPACE.to_owned()));
         }
         self.require_namespace(&key)?;
         match (name, prefix) {
             (Some(name), _) if self.objects.contains_key(&key) => {
-                return Err(ApiError::AlreadyExists { kind: key.kind, name });
+                let (kind, ending) =
+                    (key.kind, !self.objects[&key]["metadata"]["deletionTimestamp"].is_null());
+                return Err(if ending {
+                    ApiError::Ending { kind, name }
+                } else {
+                    ApiError::AlreadyExists { kind, name }
+                });
             }
             (Some(_), _) => {}
             (None, Some(prefix)) => {
@@ -144,7 +150,7 @@ impl Store {
             }
             (None, None) => {
                 let why = "metadata.name: Required value: name or generateName is required".to_owned();
-                return Err(ApiError::Invalid { kind: key.kind, name: String::new(), why });
+                return Err(ApiError::Invalid { kind: key.kind, name: String::new(), why: why.into() });
             }
         }
         Ok(key)
@@ -163,16 +169,19 @@ impl Store {
     pub(crate) fn replacement(&self, key: &Key, mut object: Value, part: Part) -> Result<Write, ApiError> {
         let old = self.get(key)?;
         let (name, namespace) = identify(key.kind, &mut object)?;
-        if name.is_some_and(|name| name != key.name) || namespace.is_some_and(|one| one != key.namespace) {
-            return Err(ApiError::BadRequest(
-                "the object's name or namespace does not match the URL".to_owned(),
-            ));
+        if let Some(name) = name.filter(|name| *name != key.name) {
+            let why =
+                format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
+            return Err(ApiError::BadRequest(why));
+        }
+        if namespace.is_some_and(|one| one != key.namespace) {
+            return Err(ApiError::BadRequest(OTHER_NAMESPACE.to_owned()));
         }
         self.check_versions(key, &old, &object["metadata"])?;
         if key.kind.has_status() {
             keep_other_part(&old, &mut object, part);
         }
-        fill_in(key, &mut object);
+        defaults::fill_in(key.kind.name, &key.name, &mut object);
         for field in FIXED.iter().chain(&["resourceVersion", "generation"]) {
             carry(&old["metadata"], &mut object["metadata"], field);
         }
@@ -211,9 +220,14 @@ impl Store {
             wanted.is_some_and(|wanted| old["metadata"][field] != *wanted)
         };
         if differs("uid") {
-            let (wanted, had) = (&wanted["uid"], &old["metadata"]["uid"]);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (wanted, had) = (text(&wanted["uid"]), text(&old["metadata"]["uid"]));
+            let place =
+                [key.kind.plural, &key.namespace, &key.name].into_iter().filter(|part| !part.is_empty());
             return Err(key.conflict(format!(
-                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {had}"
+                "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {wanted}, UID in object meta: {had}",
+                place.collect::<Vec<_>>().join("/")
             )));
         }
         if differs("resourceVersion") {
@@ -254,34 +268,20 @@ fn identify(kind: &Kind, object: &mut Value) -> Result<(Option<String>, Option<S
 fn first_status(kind: &Kind, object: &mut Value) {
     match kind.status {
         StatusRule::Absent => {}
-        StatusRule::Kept => set_if_absent(object, "status", json!({})),
+        StatusRule::Kept if !object["status"].is_null() => {}
+        StatusRule::Kept => object["status"] = json!({}),
         StatusRule::Reset(phase) => {
             object["status"] = phase.map_or_else(|| json!({}), |phase| json!({"phase": phase}));
         }
     }
-    if workloads::KINDS.contains(&kind.name) {
+    if workloads::KINDS.contains(&kind.name) || kind.name == "Pod" {
         object["metadata"]["generation"] = json!(1);
     }
-}
-
-/// The few defaults that a node or a plugin reads.
-fn fill_in(key: &Key, object: &mut Value) {
-    match key.kind.name {
-        // Expressions of policies count on it.
-        "Node" => set_if_absent(object, "spec", json!({})),
-        "Namespace" => object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(key.name),
-        "Pod" if object["spec"].is_object() => {
-            set_if_absent(&mut object["spec"], "serviceAccountName", json!("default"));
-            set_if_absent(&mut object["spec"], "restartPolicy", json!("Always"));
-            set_if_absent(&mut object["spec"], "terminationGracePeriodSeconds", json!(30));
+    if kind.name == "DaemonSet" {
+        for count in ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"]
+        {
+            object["status"][count] = json!(0);
         }
-        kind => workloads::fill_in(kind, object),
-    }
-}
-
-fn set_if_absent(object: &mut Value, field: &str, value: Value) {
-    if object[field].is_null() {
-        object[field] = value;
     }
 }
 

@@ -76,7 +76,7 @@ async fn without_credentials_only_health_and_version_answer() {
     let codes = tokio::task::spawn_blocking(move || {
         urls.map(|url| agent.get(&url).call().unwrap().status().as_u16())
     });
-    assert_eq!(soon(codes).await.unwrap(), [200, 200, 401, 401]);
+    assert_eq!(soon(codes).await.unwrap(), [200, 200, 403, 403]);
     assert_eq!(wire.world.server.requests()[2].user, "system:anonymous");
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn one(args: &str) -> Value {
 }
 
 pub(crate) fn container(name: &str, args: &str) -> Value {
-    json!({ "name": name, "args": args.split(' ').collect::<Vec<_>>() })
+    json!({ "name": name, "image": "workload", "args": args.split(' ').collect::<Vec<_>>() })
 }
 
 pub(crate) fn to(transport: Transport, destination: IpAddr, port: u16) -> Traffic {

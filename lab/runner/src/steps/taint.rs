@@ -145,7 +145,7 @@ async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
         },
         // As the chart's: else a `NoExecute` taint ends it.
         "spec": {
-            "nodeName": node, "containers": [{ "name": "install-cni" }],
+            "nodeName": node, "containers": [{ "name": "install-cni", "image": "install-cni" }],
             "tolerations": [{ "operator": "Exists" }],
         },
         "status": {
