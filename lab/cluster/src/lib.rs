@@ -26,7 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hand::{Hand, Network};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
@@ -138,6 +138,16 @@ pub struct CniCall {
     pub env: BTreeMap<String, String>,
     /// Standard input.
     pub stdin: Vec<u8>,
+}
+
+impl CniCall {
+    /// The call for a record: an object with its plugin, its environment and its standard input, as JSON if it is.
+    #[must_use]
+    pub fn told(&self) -> Value {
+        let stdin = serde_json::from_slice(&self.stdin);
+        let stdin: Value = stdin.unwrap_or_else(|_| String::from_utf8_lossy(&self.stdin).into());
+        json!({ "plugin": self.plugin, "env": self.env, "stdin": stdin })
+    }
 }
 
 /// Result of a [`CniCall`], or of another program that ran to its end.

@@ -38,6 +38,15 @@ fn mounted(mounts: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.is_dir() && !path.is_symlink()).collect()
 }
 
+/// True if a hierarchy has this controller.
+#[must_use]
+pub fn controls(mounts: &Path, controller: &str) -> bool {
+    match fs::read_to_string(mounts.join(CONTROLLERS)) {
+        Ok(controllers) => controllers.split_whitespace().any(|one| one == controller),
+        Err(_) => mounts.join(controller).is_dir(),
+    }
+}
+
 /// Makes a cgroup in every hierarchy with controllers: a kubelet wants them.
 ///
 /// # Errors
@@ -77,6 +86,16 @@ fn remove(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_controller_is_a_hierarchy_or_a_word_of_the_one_that_there_is() {
+        let mounts = tempfile::tempdir().unwrap();
+        fs::create_dir(mounts.path().join("cpu")).unwrap();
+        let controls = |name| controls(mounts.path(), name);
+        assert_eq!([controls("cpu"), controls("hugetlb")], [true, false]);
+        fs::write(mounts.path().join(CONTROLLERS), "memory hugetlb\n").unwrap();
+        assert_eq!([controls("cpu"), controls("hugetlb")], [false, true]);
+    }
 
     #[test]
     fn only_what_ended_is_swept() {

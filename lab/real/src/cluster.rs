@@ -2,12 +2,14 @@
 //! A cluster of real components on one machine, without a container engine.
 
 use std::fs;
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node as NodeObject, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::pinned_kind;
@@ -18,35 +20,21 @@ use serde_json::Value;
 use tokio::net::{TcpListener as Forwarder, TcpStream};
 use tokio::time::{Instant, interval};
 
-use crate::cgroups;
 use crate::control::{ADDRESS, Control, PORT};
 use crate::error::Error;
 use crate::family::families;
-use crate::image::Image;
 use crate::node::{Node, Number};
+use crate::options::ClusterOptions;
 use crate::program::Program;
-use crate::programs::Programs;
 use crate::registry::{self, Registry};
 
 /// From the start of its kubelet until a node is ready, on a busy machine.
 const READY: Duration = Duration::from_secs(60);
+/// From a DaemonSet's creation until its pods are ready.
+const ROLLOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// Field manager of applied objects.
 const MANAGER: &str = "cnilab";
-
-/// A cluster that is wanted.
-#[derive(Debug)]
-pub struct ClusterOptions {
-    pub programs: Programs,
-    pub nodes: u8,
-    /// Files of control plane and nodes; gone with the lab.
-    pub directory: PathBuf,
-    /// Logs of all programs.
-    pub logs: PathBuf,
-    pub images: Vec<Image>,
-    /// Name of its cgroups.
-    pub cgroup: String,
-}
 
 /// A running cluster; everything ends with it.
 #[derive(Debug)]
@@ -61,28 +49,25 @@ impl Cluster {
     ///
     /// # Errors
     /// A program ends, or is not ready in time.
-    pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
+    pub async fn start(mut options: ClusterOptions) -> Result<Self, Error> {
         for directory in [&options.directory, &options.logs] {
             fs::create_dir_all(directory).map_err(Error::file("make", directory))?;
         }
         route().await?;
         let listener = TcpListener::bind((Ipv4Addr::from(ADDRESS), registry::PORT));
         let listener = listener.map_err(|source| Error::System("listen for the nodes", source))?;
-        let registry = listen::serve(Registry::new(options.images), listener, None);
+        let images = mem::take(&mut options.images).into_iter().chain(options.programs.network.image()?);
+        let registry = listen::serve(Registry::new(images.collect()), listener, None);
         let registry = registry.map_err(|error| Error::Other("serve images", error.to_string()))?;
-        let programs = &options.programs;
-        let control = Control::start(programs, &options.directory, &options.logs).await?;
-        let nodes = (1..=options.nodes).map(|number| {
-            let cgroup = format!("{}/node-{number}", options.cgroup);
-            let (control, places) = (&control, (options.directory.as_path(), options.logs.as_path()));
-            async move {
-                cgroups::make(Path::new(cgroups::MOUNTS), &cgroup)?;
-                Node::start(Number(number), programs, control, &cgroup, places).await
-            }
-        });
+        let control = Control::start(&options.programs, &options.directory, &options.logs).await?;
+        let nodes = (1..=options.nodes).map(|number| Node::start(Number(number), &options, &control));
         let nodes = try_join_all(nodes).await?;
         let mut cluster = Self { control, _registry: registry, nodes };
         cluster.settled().await?;
+        cluster.apply(&options.programs.network.objects()?).await?;
+        if let Some((namespace, name)) = options.programs.network.daemon_set() {
+            cluster.rolled_out(namespace, name).await?;
+        }
         Ok(cluster)
     }
 
@@ -102,6 +87,27 @@ impl Cluster {
             if Instant::now() > end {
                 let why = format!("{ready} of {} are ready within {READY:?}", self.nodes.len());
                 return Err(Error::Other("start all nodes", why));
+            }
+        }
+    }
+
+    /// Waits until a DaemonSet has a ready pod on every node that it is for.
+    ///
+    /// # Errors
+    /// It has not in time.
+    pub async fn rolled_out(&self, namespace: &str, name: &str) -> Result<(), Error> {
+        let sets: Api<DaemonSet> = Api::namespaced(self.control.client.clone(), namespace);
+        let (mut due, end) = (interval(LOOK), Instant::now() + ROLLOUT);
+        loop {
+            due.tick().await;
+            let status = sets.get(name).await?.status.unwrap_or_default();
+            let (ready, wanted) = (status.number_ready, status.desired_number_scheduled);
+            if wanted > 0 && ready == wanted {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                let why = format!("{name} is ready on {ready} of {wanted} nodes within {ROLLOUT:?}");
+                return Err(Error::Other("roll out a DaemonSet", why));
             }
         }
     }

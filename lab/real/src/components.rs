@@ -100,8 +100,8 @@ impl Components {
     pub fn state(&self, recipe: &Recipe) -> Result<State, Error> {
         let path = self.path(recipe)?;
         let size = |name: &String| fs::metadata(path.join(name)).map(|found| found.len());
-        let missing = recipe.binaries.keys().filter(|name| size(name).is_err()).cloned().collect();
-        let bytes = recipe.binaries.keys().filter_map(|name| size(name).ok()).sum();
+        let missing = recipe.names().filter(|name| size(name).is_err()).cloned().collect();
+        let bytes = recipe.names().filter_map(|name| size(name).ok()).sum();
         Ok(State { name: recipe.name.clone(), version: recipe.version.clone(), path, missing, bytes })
     }
 

@@ -18,6 +18,9 @@ pub enum Error {
     /// A component that was not built.
     #[error("{binary} is not built: cnilab components build {component}")]
     Missing { binary: String, component: String },
+    /// A program that the machine's distribution has.
+    #[error("there is no {0} in PATH: install it")]
+    NotInstalled(&'static str),
     #[error("failed to build {binary}: {why}")]
     Build { binary: String, why: String },
     #[error("failed to make a certificate: {0}")]

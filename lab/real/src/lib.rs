@@ -6,8 +6,11 @@
 //! |---|---|
 //! | [`components`] | recipes, the cache, a build |
 //! | [`cluster`] | a cluster: control plane, network, nodes |
+//! | [`options`] | what a cluster is wanted to be |
 //! | [`control`] | etcd, API server, controllers, scheduler |
 //! | [`node`] | runtime and kubelet in a [`place`] |
+//! | [`runtime`] | containerd, CRI-O |
+//! | [`network`] | the standard plugins, Multus |
 //! | [`place`] | namespaces of a node, and programs in them |
 //! | [`program`], [`programs`] | a program that stays, and its log; those of a cluster |
 //! | [`pki`] | certificates, keys, kubeconfigs |
@@ -23,15 +26,21 @@ pub mod control;
 pub mod error;
 pub mod family;
 pub mod image;
+pub mod network;
 pub mod node;
+pub mod options;
 pub mod pki;
 pub mod place;
 pub mod program;
 pub mod programs;
 pub mod quirks;
 pub mod registry;
+pub mod runtime;
 
-pub use cluster::{Cluster, ClusterOptions};
+pub use cluster::Cluster;
 pub use components::{Components, Progress};
 pub use error::Error;
-pub use programs::Programs;
+pub use network::NetworkName;
+pub use options::ClusterOptions;
+pub use programs::{Choice, Programs};
+pub use runtime::RuntimeName;

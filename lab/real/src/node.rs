@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node: containerd and a kubelet in a place of their own, with the paths that a node has by default.
+//! A node: a container runtime and a kubelet in a place of their own, with the paths that a node has by default.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,17 +13,15 @@ use tokio::process::Command;
 use crate::control::{self, Control, SERVICE};
 use crate::error::Error;
 use crate::family::families;
+use crate::options::ClusterOptions;
 use crate::pki::Subject;
 use crate::place::Place;
 use crate::program::Program;
 use crate::programs::Programs;
-use crate::{quirks, registry};
+use crate::{cgroups, network, quirks, registry};
 
 /// Directory of configurations that are no container runtime's own.
 const FILES: &str = "/etc/kubernetes";
-const SOCKET: &str = "/run/containerd/containerd.sock";
-/// Directory of the runtime's plugins.
-const PLUGINS: &str = "/opt/cni/bin";
 /// Nobody answers there.
 const DNS: &str = "10.96.0.10";
 /// A runtime that has its images to unpack may take a while on a busy machine.
@@ -70,22 +68,23 @@ impl Node {
     ///
     /// # Errors
     /// A program ends, or is not ready in time.
-    pub async fn start(
-        number: Number,
-        programs: &Programs,
-        control: &Control,
-        cgroup: &str,
-        (directory, logs): (&Path, &Path),
-    ) -> Result<Self, Error> {
-        let name = number.name();
-        let place = Place::start(&name, &programs.workload, &directory.join(&name)).await?;
+    pub async fn start(number: Number, options: &ClusterOptions, control: &Control) -> Result<Self, Error> {
+        let (name, programs, logs) = (number.name(), &options.programs, options.logs.as_path());
+        let cgroup = format!("{}/{name}", options.cgroup);
+        cgroups::make(Path::new(cgroups::MOUNTS), &cgroup)?;
+        let place = Place::start(&name, &programs.workload, &options.directory.join(&name)).await?;
         link(&place, number, programs).await?;
-        install(&place, number, programs)?;
-        configure(&place, number, control, cgroup, programs)?;
-        let beside =
-            [programs.containerd.parent(), programs.runc.parent()].map(|path| path.unwrap_or(Path::new("/")));
-        let mut runtime = Program::start(Some(&place), &programs.containerd, &[], &beside, logs).await?;
-        let socket = place.find(SOCKET);
+        let multus = control.authority.client(Subject { user: network::MULTUS, group: None })?;
+        let multus = control.authority.kubeconfig(&control::server(), &multus);
+        programs.network.install(&place, number.pods(), &multus)?;
+        if let Some(record) = &options.record {
+            programs.network.record(&place, record)?;
+        }
+        configure(&place, number, control, &cgroup, programs)?;
+        let of = &programs.runtime;
+        let beside = of.directories();
+        let mut runtime = Program::start(Some(&place), of.program(), &[], &beside, logs).await?;
+        let socket = place.find(of.socket());
         runtime.until("listens", START, async || socket.exists().then_some(())).await?;
         let kubelet =
             Program::start(Some(&place), &programs.kubelet, &kubelet(number), &beside, logs).await?;
@@ -117,26 +116,6 @@ async fn link(place: &Place, number: Number, programs: &Programs) -> Result<(), 
     place.run(translate, &json!({ "services": [service], "masqueraded": [] }).to_string()).await
 }
 
-/// Plugins of the primary network, and its list.
-fn install(place: &Place, number: Number, programs: &Programs) -> Result<(), Error> {
-    for plugin in &programs.plugins {
-        let to = place.find(PLUGINS).join(plugin.file_name().unwrap_or_default());
-        std::fs::copy(plugin, &to).map_err(Error::file("write", &to))?;
-    }
-    let ranges: Vec<_> = number.pods().into_iter().map(|range| json!([{ "subnet": range }])).collect();
-    let routes: Vec<_> = families("0.0.0.0/0", "::/0").into_iter().map(|to| json!({ "dst": to })).collect();
-    let bridge = json!({
-        "type": "bridge",
-        "bridge": "cni0",
-        "isGateway": true,
-        "hairpinMode": true,
-        "ipam": { "type": "host-local", "ranges": ranges, "routes": routes },
-    });
-    let portmap = json!({ "type": "portmap", "capabilities": { "portMappings": true } });
-    let list = json!({ "cniVersion": "1.0.0", "name": "bridge", "plugins": [bridge, portmap] });
-    place.write("/etc/cni/net.d/10-bridge.conflist", format!("{list:#}\n"))
-}
-
 fn configure(
     place: &Place,
     number: Number,
@@ -154,11 +133,9 @@ fn configure(
     place.write(&format!("{FILES}/kubelet.crt"), serving.certificate)?;
     place.write(&format!("{FILES}/kubelet.key"), serving.key)?;
     place.write(&format!("{FILES}/kubelet.kubeconfig"), kubeconfig)?;
-    place.write(&format!("{FILES}/kubelet.json"), kubelet_configuration(cgroup))?;
-    place.write("/etc/containerd/config.toml", containerd_configuration(programs))?;
-    let at = format!("http://{}:{}", IpAddr::from(control::ADDRESS), registry::PORT);
-    let hosts = format!("server = \"{at}\"\n\n[host.\"{at}\"]\ncapabilities = [\"pull\", \"resolve\"]\n");
-    place.write(&format!("/etc/containerd/certs.d/{}/hosts.toml", registry::NAME), hosts)
+    place
+        .write(&format!("{FILES}/kubelet.json"), kubelet_configuration(cgroup, programs.runtime.socket()))?;
+    programs.runtime.configure(place, (control::ADDRESS, registry::PORT).into())
 }
 
 fn kubelet(number: Number) -> Vec<String> {
@@ -176,7 +153,7 @@ fn kubelet(number: Number) -> Vec<String> {
 
 /// `KubeletConfiguration`, as JSON. Where it may not lower its own out-of-memory score it would end, unless it takes itself to be in a user
 /// namespace.
-fn kubelet_configuration(cgroup: &str) -> String {
+fn kubelet_configuration(cgroup: &str, socket: &str) -> String {
     let x509 = json!({ "clientCAFile": format!("{FILES}/ca.crt") });
     let evict = json!({
         "memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%",
@@ -189,7 +166,7 @@ fn kubelet_configuration(cgroup: &str) -> String {
         "authorization": { "mode": "Webhook" },
         "tlsCertFile": format!("{FILES}/kubelet.crt"),
         "tlsPrivateKeyFile": format!("{FILES}/kubelet.key"),
-        "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
+        "containerRuntimeEndpoint": format!("unix://{socket}"),
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": format!("/{cgroup}"),
         "clusterDNS": [DNS],
@@ -204,35 +181,4 @@ fn kubelet_configuration(cgroup: &str) -> String {
         "serializeImagePulls": false,
     })
     .to_string()
-}
-
-/// Configuration of containerd 2 (version 3), with its default paths.
-fn containerd_configuration(programs: &Programs) -> String {
-    format!(
-        "\
-version = 3
-
-[plugins.'io.containerd.cri.v1.images']
-snapshotter = 'overlayfs'
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-sandbox = '{}/pause:1'
-[plugins.'io.containerd.cri.v1.images'.registry]
-config_path = '/etc/containerd/certs.d'
-
-[plugins.'io.containerd.cri.v1.runtime']
-restrict_oom_score_adj = {}
-disable_apparmor = true
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-runtime_type = 'io.containerd.runc.v2'
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-SystemdCgroup = false
-BinaryName = '{}'
-
-[plugins.'io.containerd.nri.v1.nri']
-disable = true
-",
-        registry::NAME,
-        !quirks::lowers_oom_score(),
-        programs.runc.display()
-    )
 }

@@ -2,8 +2,9 @@
 //! Namespaces of a node: mounts, network, processes, host name. Its first process (`workload node`) mounts what a node has and reaps; with it
 //! everything in there ends.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -96,6 +97,16 @@ impl Place {
         let directory = at.parent().unwrap_or(&at);
         fs::create_dir_all(directory).map_err(Error::file("make", directory))?;
         fs::write(&at, text).map_err(Error::file("write", &at))
+    }
+
+    /// Writes a program of the node, which anybody may run.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_program(&self, path: &str, text: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.write(path, text)?;
+        let at = self.find(path);
+        fs::set_permissions(&at, Permissions::from_mode(0o755)).map_err(Error::file("set the mode of", &at))
     }
 
     /// Starts a program inside.

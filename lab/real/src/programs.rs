@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::components::Components;
 use crate::error::Error;
+use crate::network::{Network, NetworkName};
+use crate::runtime::{Runtime, RuntimeName};
 
 /// Programs of a cluster, by their paths.
 #[derive(Debug, Clone)]
@@ -14,11 +16,17 @@ pub struct Programs {
     pub controllers: PathBuf,
     pub scheduler: PathBuf,
     pub kubelet: PathBuf,
-    pub containerd: PathBuf,
-    pub runc: PathBuf,
-    pub plugins: Vec<PathBuf>,
+    pub runtime: Runtime,
+    pub network: Network,
     /// The lab's own.
     pub workload: PathBuf,
+}
+
+/// Which programs, where there are several of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    pub runtime: RuntimeName,
+    pub network: NetworkName,
 }
 
 impl Programs {
@@ -26,19 +34,16 @@ impl Programs {
     ///
     /// # Errors
     /// One is not built.
-    pub fn find(components: &Components, workload: &Path) -> Result<Self, Error> {
-        let of = |component: &str, name: &str| components.binary(component, name);
-        let kubernetes = "kubernetes-1.34";
-        let plugins = ["bridge", "host-local", "loopback", "portmap"];
+    pub fn find(components: &Components, of: Choice, workload: &Path) -> Result<Self, Error> {
+        let kubernetes = |name: &str| components.binary("kubernetes-1.34", name);
         Ok(Self {
-            etcd: of(kubernetes, "etcd")?,
-            apiserver: of(kubernetes, "kube-apiserver")?,
-            controllers: of(kubernetes, "kube-controller-manager")?,
-            scheduler: of(kubernetes, "kube-scheduler")?,
-            kubelet: of(kubernetes, "kubelet")?,
-            containerd: of("containerd-2", "containerd")?,
-            runc: of("runc", "runc")?,
-            plugins: plugins.iter().map(|name| of("cni-plugins", name)).collect::<Result<_, _>>()?,
+            etcd: kubernetes("etcd")?,
+            apiserver: kubernetes("kube-apiserver")?,
+            controllers: kubernetes("kube-controller-manager")?,
+            scheduler: kubernetes("kube-scheduler")?,
+            kubelet: kubernetes("kubelet")?,
+            runtime: Runtime::find(of.runtime, components, workload)?,
+            network: Network::find(of.network, components, workload)?,
             workload: workload.to_owned(),
         })
     }

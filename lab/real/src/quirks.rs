@@ -2,6 +2,9 @@
 //! Probes for restricted machines: a workaround is configured only where its probe fails.
 
 use std::fs;
+use std::path::Path;
+
+use crate::cgroups;
 
 /// Score of this process, from -1000 to 1000 (proc(5)).
 const SCORE: &str = "/proc/self/oom_score_adj";
@@ -15,6 +18,12 @@ pub fn lowers_oom_score() -> bool {
     // At the lowest there is nothing to be refused.
     let lowered = now == -1000 || fs::write(SCORE, (now - 1).to_string()).is_ok();
     lowered && fs::write(SCORE, now.to_string()).is_ok()
+}
+
+/// True if limits of huge pages can be set: CRI-O asks for them wherever the kernel has them.
+#[must_use]
+pub fn limits_huge_pages() -> bool {
+    cgroups::controls(Path::new(cgroups::MOUNTS), "hugetlb")
 }
 
 #[cfg(test)]

@@ -25,6 +25,9 @@ use crate::workload::RemotePod;
 const FAMILIES: &str = "lab.millrace.dev/families";
 const NETWORKS: &str = "lab.millrace.dev/networks";
 
+/// The sysctl that says from which port on anybody may listen.
+const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
+
 /// Image of the lab's pods as scenarios name it.
 const IMAGE: &str = "workload";
 
@@ -192,6 +195,10 @@ impl RemoteNode {
             // A real API server demands one with the policy None.
             spec["dnsPolicy"] = json!("Default");
             spec["dnsConfig"] = Value::Null;
+        }
+        if spec["hostNetwork"] != true && spec["securityContext"]["sysctls"].is_null() {
+            // containerd lets anybody listen on low ports, CRI-O does not; a safe sysctl, which is the pod's own.
+            spec["securityContext"]["sysctls"] = json!([{ "name": LOW_PORTS, "value": "0" }]);
         }
         for kind in ["initContainers", "containers"] {
             for container in spec[kind].as_array_mut().into_iter().flatten() {

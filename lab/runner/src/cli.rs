@@ -27,6 +27,8 @@ Examples:
   cnilab up                                a cluster that stays, for kubectl; Ctrl-C ends it
   cnilab sweep race                        situations x policies of scenarios/sweeps/race.yaml as one table
   cnilab up --real --nodes 2               one of Kubernetes and containerd themselves, which cnilab components builds
+  cnilab up --real --runtime crio --network multus-thick
+                                           the same with CRI-O, and Multus between it and the standard plugins
   cnilab clean --kubeconfig FILE           removes what a run that was killed left in a cluster
   cnilab components build                  builds them, once, into a cache
   cnilab steps conflist                    steps that speak of it, with examples
@@ -280,15 +282,41 @@ pub struct UpArgs {
     /// Port of the API on 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
-    /// Of real components, which `cnilab components build` builds: Kubernetes, containerd, the standard plugins
+    /// Of real components, which `cnilab components build` builds: Kubernetes, a container runtime, the standard plugins
     #[arg(long)]
     pub real: bool,
+    /// The nodes' container runtime; on nodes that are not real its stand-in
+    #[arg(long, value_enum, default_value_t)]
+    pub runtime: NodeRuntime,
+    /// The pods' network of real nodes
+    #[arg(long, value_enum, default_value_t, requires = "real")]
+    pub network: NodeNetwork,
+    /// Where calls of the network's first CNI plugin are written, a line of JSON each; of nodes that are not real when the cluster ends
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Nodes without the mesh plugin, for whoever installs a node agent themselves
     #[arg(long)]
     pub bare: bool,
     /// What is printed once the cluster is there
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
+}
+
+/// Container runtime of a cluster that stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum NodeRuntime {
+    #[default]
+    Containerd,
+    Crio,
+}
+
+/// Network of its pods, where its nodes are real.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum NodeNetwork {
+    #[default]
+    Bridge,
+    MultusThin,
+    MultusThick,
 }
 
 /// What to do with components.

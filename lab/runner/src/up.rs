@@ -4,7 +4,7 @@
 //! The sandbox has a network of its own, and kubectl runs outside of it. A socket stays in the namespace that it was made in: so the API's
 //! listener is made before the sandbox, and its descriptor is inherited.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
@@ -24,7 +24,7 @@ use crate::tier::{Standing, started};
 use crate::{board, net, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
-pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
+pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let mut workspace = Workspace::find()?;
     let sut = match &args.sut {
         Some(path) => match sut::read(path, &workspace) {
@@ -44,10 +44,16 @@ pub fn start(args: UpArgs) -> anyhow::Result<Exit> {
     let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| workspace.lab.join("up/kubeconfig"));
     let kubeconfig = std::path::absolute(kubeconfig)?;
     sandbox::require_visible([&sut.dir, &workload, &kubeconfig])?;
+    if let Some(record) = &mut args.record {
+        // Empty from the beginning; and what cannot be written is said before anything is started.
+        File::create(&record).with_context(|| format!("cannot write {}", record.display()))?;
+        *record = std::path::absolute(&record)?;
+        sandbox::require_visible([&*record])?;
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
     fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
-    let real = match args.real.then(|| started::plan(&workspace, &sut, &workload)).transpose() {
+    let real = match args.real.then(|| started::plan(&workspace, &args, &sut, &workload)).transpose() {
         Ok(real) => real,
         Err(error) => {
             eprintln!("cnilab: {error:#}");
@@ -83,7 +89,7 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
     termination.came().await;
     eprintln!("ending");
     remove(&plan.kubeconfig, &kubeconfig);
-    for failure in cluster.stop().await? {
+    for failure in cluster.stop(plan.args.record.as_deref()).await? {
         eprintln!("cnilab: {failure}");
     }
     Ok(Exit::Ok)

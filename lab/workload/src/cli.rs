@@ -15,8 +15,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, multus, network, node, proxy,
-    sender, stray, translate, wire,
+    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, multus, network, node, oci, proxy,
+    record, sender, stray, translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -94,6 +94,10 @@ enum Command {
     Disturb,
     /// Print how the rules of the network namespace differ from those that standard input asks for.
     Compare,
+    /// Be a CNI plugin, and write down what it is called with.
+    Record(record::RecordOptions),
+    /// Be an OCI runtime that is asked for nothing that the machine refuses.
+    OciRuntime(oci::OciOptions),
     /// Be the first process of a node: mount what a node has, reap what nobody waits for.
     Node(node::NodeOptions),
     /// Do nothing until killed.
@@ -141,6 +145,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Network => network::run().await?,
             Command::Disturb => disturb::run().await?,
             Command::Compare => network::compare()?,
+            Command::Record(options) => return record::run(&options),
+            Command::OciRuntime(options) => oci::run(&options)?,
             Command::Node(options) => node::run(&options).await?,
             Command::Pause => pause().await?,
             Command::MountProc { at } => mount_proc(&at)?,

@@ -18,6 +18,8 @@
 //! | [`wire`], [`translate`] | a node's link to the others; services and masquerading in its nat chains |
 //! | [`agent`] | stands in for the node agent's socket |
 //! | [`node`] | the first process of a node of real components |
+//! | [`record`] | a CNI plugin whose calls are written down |
+//! | [`oci`] | an OCI runtime on a restricted machine |
 //! | [`kernel`] | runs a program on a kernel that lacks something |
 //! | [`basenet`] | the base CNI plugin `lab-net` |
 //! | [`multus`] | stands in for Multus, thin and thick |
@@ -42,8 +44,10 @@ pub mod listen;
 pub mod multus;
 pub mod network;
 pub mod node;
+pub mod oci;
 pub mod own;
 pub mod proxy;
+pub mod record;
 pub mod sender;
 pub mod stray;
 pub mod translate;

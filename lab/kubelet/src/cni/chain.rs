@@ -379,13 +379,16 @@ impl Chain {
         set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned());
         set("CNI_COMMAND", command.to_owned());
         set("CNI_PATH", self.paths.bin_dir.display().to_string());
-        if let Some(at) = attachment {
-            let args: Vec<String> = at.args.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            set("CNI_CONTAINERID", at.container_id.clone());
-            set("CNI_NETNS", at.netns.clone());
-            set("CNI_IFNAME", at.ifname.clone());
-            set("CNI_ARGS", args.join(";"));
-        }
+        // libcni sets all of them: without an attachment they are empty.
+        let mut of = |name: &str, value: fn(&Attachment) -> String| {
+            set(name, attachment.map(value).unwrap_or_default());
+        };
+        of("CNI_CONTAINERID", |at| at.container_id.clone());
+        of("CNI_NETNS", |at| at.netns.clone());
+        of("CNI_IFNAME", |at| at.ifname.clone());
+        of("CNI_ARGS", |at| {
+            at.args.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")
+        });
         env
     }
 }

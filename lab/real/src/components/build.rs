@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Building: each binary to a name of its own, renamed when it is finished, under a lock of its component.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::recipe::Sources;
 use super::{Components, Recipe};
 use crate::error::Error;
 
@@ -38,7 +40,7 @@ impl Components {
         let lock = File::create(&lock).map_err(Error::file("make", &lock))?;
         // Somebody else may build the same: then it is there afterwards.
         lock.lock().map_err(|source| Error::System("lock a component", source))?;
-        for (name, package) in &recipe.binaries {
+        for name in recipe.names() {
             let path = directory.join(name);
             if path.is_file() {
                 tell(Progress::Cached(name));
@@ -48,7 +50,11 @@ impl Components {
             tell(Progress::Begun(name));
             let started = Instant::now();
             let fresh = directory.join(format!(".{name}.new"));
-            self.go(recipe, name, package, &fresh, tell)?;
+            match (recipe.binaries.get(name), recipe.c.get(name)) {
+                (Some(package), _) => self.go(recipe, name, package, &fresh, tell)?,
+                (_, Some(sources)) => self.cc(recipe, name, sources, &fresh)?,
+                (None, None) => {}
+            }
             fs::rename(&fresh, &path).map_err(Error::file("rename", &fresh))?;
             tell(Progress::Built(name, started.elapsed()));
         }
@@ -88,6 +94,39 @@ impl Components {
             last[last.len().saturating_sub(LAST)..].join("\n")
         )))
     }
+}
+
+impl Components {
+    /// Compiles what a module has in C. Go has fetched the module, or does now.
+    fn cc(&self, recipe: &Recipe, name: &str, sources: &Sources, output: &Path) -> Result<(), Error> {
+        let failed = |why: String| Error::Build { binary: name.to_owned(), why };
+        let said = |program: &str, arguments: &[OsString]| {
+            let mut command = Command::new(program);
+            command.args(arguments).current_dir(self.module(recipe)).stdin(Stdio::null());
+            let output =
+                command.output().map_err(|error| failed(format!("cannot run {program}: {error}")))?;
+            if output.status.success() {
+                return Ok(output.stdout);
+            }
+            let errors = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(failed(format!("{program} ended with {}:\n{errors}", output.status)))
+        };
+        let told = said("go", &["mod", "download", "-json", &sources.module].map(OsString::from))?;
+        let module: Downloaded = serde_json::from_slice(&told).map_err(|error| failed(error.to_string()))?;
+        let directory = module.dir.join(&sources.directory);
+        let found = fs::read_dir(&directory).map_err(Error::file("read", &directory))?;
+        let mut files: Vec<_> = found.flatten().map(|entry| entry.path()).collect();
+        files.retain(|path| path.extension().is_some_and(|end| end == "c"));
+        files.sort();
+        said("cc", &recipe.compiled(&files, output)).map(drop)
+    }
+}
+
+/// Answer of `go mod download -json`, as far as we need it.
+#[derive(serde::Deserialize)]
+struct Downloaded {
+    #[serde(rename = "Dir")]
+    dir: PathBuf,
 }
 
 /// A line of `go build -v`: a package's path and nothing else.

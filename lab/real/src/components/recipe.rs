@@ -2,6 +2,8 @@
 //! The recipe of a component.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,8 @@ pub struct Recipe {
     pub name: String,
     pub version: String,
     pub binaries: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub c: BTreeMap<String, Sources>,
     #[serde(default)]
     pub tags: Vec<String>,
     #[serde(default)]
@@ -24,7 +28,31 @@ pub struct Recipe {
     pub libraries: Vec<String>,
 }
 
+/// C files of a Go module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sources {
+    pub module: String,
+    /// Their directory in it.
+    pub directory: String,
+}
+
 impl Recipe {
+    /// Names of all binaries.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.binaries.keys().chain(self.c.keys())
+    }
+
+    /// Arguments of a C compiler that makes `output` of these files.
+    #[must_use]
+    pub fn compiled(&self, files: &[PathBuf], output: &Path) -> Vec<OsString> {
+        let version = format!("-DVERSION=\"{}\"", self.version);
+        let mut arguments: Vec<OsString> = ["-O2", "-std=gnu99", &version, "-o"].map(OsString::from).into();
+        arguments.push(output.into());
+        arguments.extend(files.iter().map(OsString::from));
+        arguments
+    }
+
     /// Arguments of `go` that build `package` into `output`; `-v` names each package that is compiled. Without debug information, which is
     /// most of what a linker writes.
     #[must_use]
@@ -55,6 +83,7 @@ mod tests {
             name: "one".to_owned(),
             version: "1".to_owned(),
             binaries: BTreeMap::new(),
+            c: BTreeMap::new(),
             tags: vec!["x".to_owned(), "y".to_owned()],
             variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             cgo: false,

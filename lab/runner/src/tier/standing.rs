@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cluster that stays, for `cnilab up`.
 
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::ServerHandle;
-use cluster::Installed;
+use cluster::{BASE_PLUGIN, Cluster, Installed, RuntimeProfile};
 use kubelet::{ClusterOptions, Images, NetnsCluster};
 
+use crate::cli::NodeRuntime;
 use crate::istiod::{self, FailurePolicy, Identity};
 use crate::plan::UpPlan;
 
@@ -21,6 +23,9 @@ const BACK_OFF: Duration = Duration::from_secs(10);
 
 /// A second of the containers' probes: who waits at a terminal gains nothing by a real one.
 const PROBE_SECOND: Duration = Duration::from_millis(100);
+
+/// The first that has STATUS and GC.
+const CNI_VERSION: &str = "1.1.0";
 
 /// Images of the nodes, by the last part of their names: the lab's programs, the node agent, what an injected pod has.
 const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
@@ -57,13 +62,17 @@ impl Standing {
         })
     }
 
-    /// Ends everything. Returns what could not be taken down.
+    /// Ends everything; before that, writes the calls of the network's first plugin to `record`. Returns what could not be taken down.
     ///
     /// # Errors
     /// A directory stays.
-    pub async fn stop(self) -> anyhow::Result<Vec<String>> {
+    pub async fn stop(self, record: Option<&Path>) -> anyhow::Result<Vec<String>> {
         match self {
             Self::Embedded(cluster, served) => {
+                if let Some(record) = record {
+                    let calls = recorded(&cluster)?;
+                    fs::write(record, calls).with_context(|| format!("cannot write {}", record.display()))?;
+                }
                 served.stop().await;
                 let left = cluster.stop().await.context("cannot end the cluster")?;
                 Ok([left.networks, left.faults].concat())
@@ -72,6 +81,17 @@ impl Standing {
             Self::Real(_) => Ok(Vec::new()),
         }
     }
+}
+
+/// Calls of the network's first plugin, a line of JSON each.
+fn recorded(cluster: &NetnsCluster) -> anyhow::Result<String> {
+    let mut lines = String::new();
+    for node in Cluster::nodes(cluster) {
+        let calls = node.cni_calls()?.into_iter().map(|(call, _)| call);
+        lines
+            .extend(calls.filter(|call| call.plugin == BASE_PLUGIN).map(|call| format!("{}\n", call.told())));
+    }
+    Ok(lines)
 }
 
 /// Pods of labelled namespaces are injected.
@@ -94,5 +114,10 @@ fn options(plan: &UpPlan) -> ClusterOptions {
     options.back_off = Some(BACK_OFF);
     options.images = Images::Only(IMAGES.to_vec());
     options.probe_second = PROBE_SECOND;
+    options.cni_version = CNI_VERSION.to_owned();
+    options.runtime = match plan.args.runtime {
+        NodeRuntime::Containerd => &RuntimeProfile::CONTAINERD_2,
+        NodeRuntime::Crio => &RuntimeProfile::CRI_O,
+    };
     options
 }

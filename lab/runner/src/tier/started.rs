@@ -5,18 +5,18 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use k8s_openapi::api::apps::v1::DaemonSet;
-use kube::Api;
 use nix::unistd::geteuid;
 use real::image::Image;
-use real::{Cluster, ClusterOptions, Components, Programs, cgroups, registry};
+use real::{
+    Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, cgroups, registry,
+};
 use serde_json::json;
-use tokio::time::interval;
 
 use crate::binaries::AGENT;
+use crate::cli::{NodeNetwork, NodeRuntime, UpArgs};
 use crate::locate::Workspace;
 use crate::plan::{Real, Sut, UpPlan};
 use crate::{chart, components};
@@ -27,14 +27,12 @@ const DIRECTORY: &str = "/run/cnilab/real";
 const TAG: &str = "1";
 const NAMESPACE: &str = "istio-system";
 const DAEMON_SET: &str = "istio-cni-node";
-/// From its objects until an agent is ready on every node.
-const ROLLOUT: Duration = Duration::from_secs(60);
 
 /// Finds the components, and makes the agent's image.
 ///
 /// # Errors
 /// A component is not built, or there is no image: the error says what to do.
-pub fn plan(workspace: &Workspace, sut: &Sut, workload: &Path) -> anyhow::Result<Real> {
+pub fn plan(workspace: &Workspace, args: &UpArgs, sut: &Sut, workload: &Path) -> anyhow::Result<Real> {
     if !geteuid().is_root() {
         bail!(
             "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
@@ -43,7 +41,7 @@ pub fn plan(workspace: &Workspace, sut: &Sut, workload: &Path) -> anyhow::Result
     sweep();
     let (modules, cache) = components::places(workspace)?;
     // What is not built is said before anything is made.
-    Programs::find(&Components::read(&modules, &cache)?, workload)?;
+    Programs::find(&Components::read(&modules, &cache)?, chosen(args), workload)?;
     let directory = std::path::absolute(workspace.lab.join("up"))?;
     let logs = directory.join("logs");
     match fs::remove_dir_all(&logs) {
@@ -80,12 +78,17 @@ pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> an
     };
     let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
     let cluster = Cluster::start(ClusterOptions {
-        programs: Programs::find(&Components::read(&of.modules, &of.cache)?, &plan.workload)?,
+        programs: Programs::find(
+            &Components::read(&of.modules, &of.cache)?,
+            chosen(&plan.args),
+            &plan.workload,
+        )?,
         nodes: plan.args.nodes,
         directory: DIRECTORY.into(),
         logs: of.logs.clone(),
         images: vec![workload("workload", &["workload"])?, workload("pause", &["workload", "pause"])?, agent],
         cgroup: of.cgroup.clone(),
+        record: plan.args.record.clone(),
     });
     let cluster = cluster.await?;
     tokio::spawn(real::cluster::forward(listener));
@@ -95,6 +98,19 @@ pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> an
         eprintln!("the node agent is ready after {:.1} s", begun.elapsed().as_secs_f64());
     }
     Ok(cluster)
+}
+
+fn chosen(args: &UpArgs) -> Choice {
+    let runtime = match args.runtime {
+        NodeRuntime::Containerd => RuntimeName::Containerd,
+        NodeRuntime::Crio => RuntimeName::Crio,
+    };
+    let network = match args.network {
+        NodeNetwork::Bridge => NetworkName::Bridge,
+        NodeNetwork::MultusThin => NetworkName::MultusThin,
+        NodeNetwork::MultusThick => NetworkName::MultusThick,
+    };
+    Choice { runtime, network }
 }
 
 /// Name of an image for the nodes.
@@ -108,17 +124,5 @@ async fn deploy(cluster: &Cluster, sut: &Sut) -> anyhow::Result<()> {
         vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })];
     objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None)?);
     cluster.apply(&objects).await?;
-    let sets: Api<DaemonSet> = Api::namespaced(cluster.client().clone(), NAMESPACE);
-    let (mut due, end) = (interval(Duration::from_millis(100)), Instant::now() + ROLLOUT);
-    loop {
-        due.tick().await;
-        let status = sets.get(DAEMON_SET).await?.status.unwrap_or_default();
-        if status.desired_number_scheduled > 0 && status.number_ready == status.desired_number_scheduled {
-            return Ok(());
-        }
-        if Instant::now() > end {
-            let (ready, wanted) = (status.number_ready, status.desired_number_scheduled);
-            bail!("the node agent is ready on {ready} of {wanted} nodes within {ROLLOUT:?}");
-        }
-    }
+    Ok(cluster.rolled_out(NAMESPACE, DAEMON_SET).await?)
 }
