@@ -33,8 +33,9 @@ const RIGHTS: &str = include_str!("network/rights.yaml");
 const DAEMON: &str = include_str!("network/daemon.yaml");
 
 /// Which network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NetworkName {
+    #[default]
     Bridge,
     MultusThin,
     MultusThick,

@@ -23,7 +23,7 @@ pub struct Programs {
 }
 
 /// Which programs, where there are several of a kind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Choice {
     pub runtime: RuntimeName,
     pub network: NetworkName,

@@ -13,8 +13,9 @@ use crate::{quirks, registry};
 const WRAPPER: &str = "/opt/lab/runc";
 
 /// Which runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RuntimeName {
+    #[default]
     Containerd,
     Crio,
 }

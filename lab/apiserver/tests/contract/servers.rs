@@ -9,7 +9,7 @@ use apiserver::{ApiServer, ServerOptions};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use real::control::{self, Control};
-use real::{Components, Programs};
+use real::{Choice, Components, Programs};
 use serde_json::{Value, from_str, from_value};
 
 use crate::play::Server;
@@ -38,7 +38,7 @@ pub(crate) async fn real(directory: &Path) -> (Server, Control) {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let cache = Components::cache_of(variable("XDG_CACHE_HOME"), variable("HOME")).unwrap();
     let components = Components::read(Path::new(MODULES), &cache).unwrap();
-    let programs = Programs::find(&components, Path::new("")).unwrap();
+    let programs = Programs::find(&components, Choice::default(), Path::new("")).unwrap();
     let control = Control::start(&programs, directory, directory).await.unwrap();
     let mut kubeconfig: Value = from_str(&control.kubeconfig(&control::server()).unwrap()).unwrap();
     let admin = client(&kubeconfig).await;
