@@ -7,7 +7,7 @@ Feature: An agent that is killed leaves the old state or the new one, never half
     Given a node without the plugin
     And the node agent is on the host's network
 
-  @mutant:written-in-place
+  @mutant:copied-in-place
   Scenario: It is killed while it installs
     Then an installation that is killed before any change of a file leaves the old network or the new one
     When the node agent is deployed
