@@ -198,7 +198,7 @@ impl Access {
     }
 }
 
-/// Who issues tokens, and whom they are for if nobody says otherwise.
+/// Issuer of tokens, and their audience by default.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// Token as a real server writes it, but for its signature.

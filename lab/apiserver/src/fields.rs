@@ -78,7 +78,7 @@ fn is_subdomain(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// Why a key of a label is none.
+/// Reason to refuse a label's key: a prefix is not looked at.
 pub(crate) fn key_mistake(key: &str) -> Option<&'static str> {
     let name = key.split_once('/').map_or(key, |(_, name)| name);
     (!(fits(name, true, "-_.") && is_framed(name))).then_some(NAME_PART)

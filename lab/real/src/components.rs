@@ -10,6 +10,7 @@ mod recipe;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
@@ -85,7 +86,7 @@ impl Components {
             let path = self.module(recipe).join(file);
             digest.update(fs::read(&path).map_err(Error::file("read", &path))?);
         }
-        let hex: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = HEXLOWER.encode(&digest.finalize());
         Ok(self.cache.join(format!("{}-{}-{}", recipe.name, recipe.version, &hex[..DIGITS])))
     }
 

@@ -20,7 +20,7 @@ pub enum Error {
     Missing { binary: String, component: String },
     /// A program that the machine's distribution has.
     #[error("there is no {0} in PATH: install it")]
-    NotInstalled(&'static str),
+    NotInstalled(String),
     #[error("failed to build {binary}: {why}")]
     Build { binary: String, why: String },
     #[error("failed to make a certificate: {0}")]

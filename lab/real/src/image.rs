@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -95,8 +96,7 @@ fn put(blobs: &mut BTreeMap<String, Vec<u8>>, kind: &str, content: Vec<u8>) -> V
 }
 
 fn digest(content: &[u8]) -> String {
-    let hex: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(content)))
 }
 
 /// The architecture, as images call it.

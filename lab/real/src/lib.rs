@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`components`] | recipes, the cache, a build |
 //! | [`cluster`] | a cluster: control plane, network, nodes |
-//! | [`options`] | what a cluster is wanted to be |
+//! | [`options`] | settings of a cluster |
 //! | [`control`] | etcd, API server, controllers, scheduler |
 //! | [`node`] | runtime and kubelet in a [`place`] |
 //! | [`runtime`] | containerd, CRI-O |
@@ -17,6 +17,7 @@
 //! | [`image`], [`registry`] | images, and who serves them |
 //! | [`family`] | IPv4 and IPv6, or IPv4 alone |
 //! | [`quirks`] | what a restricted machine refuses |
+//! | [`tools`] | programs that the machine has |
 //! | [`cgroups`] | made before, removed after |
 
 pub mod cgroups;
@@ -36,6 +37,7 @@ pub mod programs;
 pub mod quirks;
 pub mod registry;
 pub mod runtime;
+pub mod tools;
 
 pub use cluster::Cluster;
 pub use components::{Components, Progress};

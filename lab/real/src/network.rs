@@ -20,7 +20,7 @@ const LISTS: &str = "/etc/cni/net.d";
 const VERSION: &str = "1.1.0";
 /// The network's first plugin.
 const FIRST: &str = "bridge";
-/// Where a plugin is whose calls are recorded.
+/// Directory of the plugin itself while its calls are recorded.
 const RECORDED: &str = "/opt/lab/plugins";
 /// User that thin Multus is.
 pub const MULTUS: &str = "multus";
@@ -32,7 +32,7 @@ const DAEMON_SET: &str = "kube-multus-ds";
 const RIGHTS: &str = include_str!("network/rights.yaml");
 const DAEMON: &str = include_str!("network/daemon.yaml");
 
-/// Which network.
+/// Networks that there are recipes for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NetworkName {
     #[default]
@@ -157,7 +157,7 @@ fn bridge(ranges: Vec<String>) -> Value {
     json!({ "cniVersion": VERSION, "name": "bridge", "plugins": [bridge, portmap] })
 }
 
-/// What the entrypoint of Multus thin writes: the first network's configuration within its own.
+/// Configuration as the entrypoint of Multus thin writes it: the first network's within its own.
 fn thin(first: &Value, kubeconfig: &Path) -> Value {
     json!({
         "cniVersion": VERSION,

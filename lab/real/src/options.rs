@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a cluster is wanted to be.
+//! Settings of a cluster.
 
 use std::path::PathBuf;
 
@@ -18,6 +18,6 @@ pub struct ClusterOptions {
     pub images: Vec<Image>,
     /// Name of its cgroups.
     pub cgroup: String,
-    /// Where calls of the network's first plugin are recorded.
+    /// File for the calls of the network's first plugin, see [`crate::network::Network::record`].
     pub record: Option<PathBuf>,
 }

@@ -22,7 +22,7 @@ pub struct Programs {
     pub workload: PathBuf,
 }
 
-/// Which programs, where there are several of a kind.
+/// Selects among programs of a kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice {
     pub runtime: RuntimeName,

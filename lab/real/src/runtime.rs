@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::components::Components;
 use crate::error::Error;
 use crate::place::Place;
-use crate::{quirks, registry};
+use crate::{quirks, registry, tools};
 
 /// OCI runtime of a node where it is not called directly.
 const WRAPPER: &str = "/opt/lab/runc";
 
-/// Which runtime.
+/// Runtimes that there are recipes for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RuntimeName {
     #[default]
@@ -23,15 +23,15 @@ pub enum RuntimeName {
 /// A runtime, by the paths of its programs.
 #[derive(Debug, Clone)]
 pub struct Runtime {
-    name: RuntimeName,
     program: PathBuf,
     runc: PathBuf,
-    /// CRI-O's own: what pins namespaces, and what watches a container.
+    /// CRI-O's; containerd has none.
     helpers: Option<Helpers>,
     /// The lab's own.
     workload: PathBuf,
 }
 
+/// Programs that CRI-O calls: one pins namespaces, one watches a container.
 #[derive(Debug, Clone)]
 struct Helpers {
     pinns: PathBuf,
@@ -47,13 +47,15 @@ impl Runtime {
         let (program, helpers) = match name {
             RuntimeName::Containerd => (components.binary("containerd-2", "containerd")?, None),
             RuntimeName::Crio => {
-                let helpers =
-                    Helpers { pinns: components.binary("crio-1.36", "pinns")?, conmon: installed("conmon")? };
+                let helpers = Helpers {
+                    pinns: components.binary("crio-1.36", "pinns")?,
+                    conmon: tools::find("conmon")?,
+                };
                 (components.binary("crio-1.36", "crio")?, Some(helpers))
             }
         };
         let runc = components.binary("runc", "runc")?;
-        Ok(Self { name, program, runc, helpers, workload: workload.to_owned() })
+        Ok(Self { program, runc, helpers, workload: workload.to_owned() })
     }
 
     #[must_use]
@@ -70,9 +72,9 @@ impl Runtime {
     /// Socket of the Container Runtime Interface.
     #[must_use]
     pub fn socket(&self) -> &'static str {
-        match self.name {
-            RuntimeName::Containerd => "/run/containerd/containerd.sock",
-            RuntimeName::Crio => "/run/crio/crio.sock",
+        match &self.helpers {
+            None => "/run/containerd/containerd.sock",
+            Some(_) => "/run/crio/crio.sock",
         }
     }
 
@@ -183,11 +185,4 @@ enable_nri = false
         helpers.conmon.display(),
         registry::NAME
     )
-}
-
-/// A program that the machine has, and that no component builds.
-fn installed(name: &'static str) -> Result<PathBuf, Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|at| at.join(name)).find(|at| at.is_file());
-    found.ok_or(Error::NotInstalled(name))
 }

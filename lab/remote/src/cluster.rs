@@ -232,9 +232,8 @@ impl RemoteNode {
                 }
                 event = events.try_next() => {
                     let event = event?.ok_or_else(ended)?;
-                    let start = last.as_ref().and_then(|pod| sandbox_failure(&event, pod));
-                    if let (Some(start), Some(pod)) = (start, last.take()) {
-                        return Ok((pod, start));
+                    if let Some(pod) = &last && let Some(start) = sandbox_failure(&event, pod) {
+                        return Ok((pod.clone(), start));
                     }
                 }
             }

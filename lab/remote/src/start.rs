@@ -9,6 +9,9 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
 /// Reason of the event of a sandbox that could not be made (kubelet, `FailedCreatePodSandBox`).
 const NO_SANDBOX: &str = "FailedCreatePodSandBox";
 
+/// In the message of a Multus that could not ask for the pod within its own deadline: no plugin was called, and the kubelet tries again.
+const NOT_ASKED: &str = "error waiting for pod";
+
 /// Reasons of a container that waits because its image is not there.
 const NO_IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
 
@@ -72,9 +75,9 @@ fn failure(container: &ContainerStatus, not_started: bool, message: String) -> O
 /// Failure of a pod's sandbox, by an event. One of a former pod of that name says nothing about this one. The runtime's message does not have
 /// the plugin's code.
 pub(crate) fn sandbox_failure(event: &Event, pod: &Pod) -> Option<PodStart> {
-    let is_its = event.involved_object.uid == pod.metadata.uid;
-    (is_its && event.reason.as_deref() == Some(NO_SANDBOX))
-        .then(|| PodStart::SandboxFailed { code: None, message: event.message.clone().unwrap_or_default() })
+    let message = event.message.clone().unwrap_or_default();
+    let is_its = event.involved_object.uid == pod.metadata.uid && event.reason.as_deref() == Some(NO_SANDBOX);
+    (is_its && !message.contains(NOT_ASKED)).then_some(PodStart::SandboxFailed { code: None, message })
 }
 
 /// Addresses of a pod, as its status has them.
@@ -134,16 +137,25 @@ mod tests {
         assert_eq!(found, Progress::NoImage("lab:1: ErrImagePull: not found".to_owned()));
     }
 
-    #[test]
-    fn an_event_of_a_former_pod_of_that_name_is_no_failure() {
-        let pod = |uid: &str| serde_json::from_value::<Pod>(json!({ "metadata": { "uid": uid } })).unwrap();
+    /// Result of a failed sandbox of the pod with uid 1, as far as the pod with this one goes.
+    fn failed(message: &str, uid: &str) -> Option<PodStart> {
         let event = json!({
-            "metadata": {}, "reason": "FailedCreatePodSandBox", "message": "no",
+            "metadata": {}, "reason": "FailedCreatePodSandBox", "message": message,
             "involvedObject": { "uid": "1" },
         });
-        let event: Event = serde_json::from_value(event).unwrap();
-        assert_eq!(sandbox_failure(&event, &pod("2")), None);
-        let failed = PodStart::SandboxFailed { code: None, message: "no".to_owned() };
-        assert_eq!(sandbox_failure(&event, &pod("1")), Some(failed));
+        let pod = json!({ "metadata": { "uid": uid } });
+        sandbox_failure(&serde_json::from_value(event).unwrap(), &serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn an_event_of_a_former_pod_of_that_name_is_no_failure() {
+        assert_eq!(failed("no", "2"), None);
+        let no = PodStart::SandboxFailed { code: None, message: "no".to_owned() };
+        assert_eq!(failed("no", "1"), Some(no));
+    }
+
+    #[test]
+    fn a_multus_that_could_not_ask_is_asked_again() {
+        assert_eq!(failed("Multus: [a/b]: error waiting for pod: context deadline exceeded", "1"), None);
     }
 }

@@ -291,7 +291,7 @@ pub struct UpArgs {
     /// The pods' network of real nodes
     #[arg(long, value_enum, default_value_t, requires = "real")]
     pub network: NodeNetwork,
-    /// Where calls of the network's first CNI plugin are written, a line of JSON each; of nodes that are not real when the cluster ends
+    /// File for the calls of the network's first CNI plugin, a line of JSON each; without --real it is written when the cluster ends
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Nodes without the mesh plugin, for whoever installs a node agent themselves

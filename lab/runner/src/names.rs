@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use cucumber::gherkin;
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 /// Most characters of a title in a name.
@@ -128,9 +129,7 @@ pub fn feature(name: &str) -> &str {
 pub fn directory(name: &str) -> String {
     let plain = name.replace(|character: char| !character.is_ascii_alphanumeric(), "-");
     let begin: String = plain.chars().take(32).collect();
-    let digest = Sha256::digest(name.as_bytes());
-    let hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{begin}-{hex}")
+    format!("{begin}-{}", HEXLOWER.encode(&Sha256::digest(name.as_bytes())[..4]))
 }
 
 /// A name as an argument that every shell leaves alone.

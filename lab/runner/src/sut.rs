@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use crate::binaries::{AGENT, OPTIONAL, PLUGIN, TOOL};
@@ -202,7 +203,7 @@ pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
     Ok(Binary {
         name,
         version: version(&path)?,
-        sha256: hex(&Sha256::digest(&bytes)),
+        sha256: HEXLOWER.encode(&Sha256::digest(&bytes)),
         bytes: bytes.len() as u64,
         is_static: linkage == Linkage::Static,
         path,
@@ -252,23 +253,9 @@ fn version(path: &Path) -> anyhow::Result<String> {
     Ok(about.trim_start_matches(name.as_ref()).trim().to_owned())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_digest_is_spelled_as_sha256sum_does() {
-        let digest = hex(&Sha256::digest(b"abc"));
-        assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    }
 
     #[test]
     fn a_binary_that_is_not_there_is_named_in_the_error() {

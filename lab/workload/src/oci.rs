@@ -55,7 +55,7 @@ fn configuration(arguments: &[OsString]) -> Option<PathBuf> {
 /// True if this process could hand a capability on.
 fn is_had(name: &str) -> bool {
     let known = name.strip_prefix("CAP_").and_then(CapabilitySet::from_name);
-    // What is unknown here is the runtime's affair.
+    // The runtime knows capabilities of kernels newer than this list.
     known.is_none_or(|one| capability_is_in_bounding_set(one).unwrap_or(true))
 }
 

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -151,7 +152,7 @@ fn is_unsupported(errno: Errno) -> bool {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(bytes)[..DIGITS / 2])
 }
 
 /// Digests of an exchange, in the name of the temporary.

@@ -122,7 +122,7 @@ pub fn apply(
     }
 }
 
-/// What somebody else wrote since the snapshot stays.
+/// Writes a list, unless somebody else wrote it since the snapshot.
 fn write(
     directory: &Path,
     (name, text): (&str, &str),

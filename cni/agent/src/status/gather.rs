@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use protocol::netconf::BACKEND_RECORD;
 use sha2::{Digest as _, Sha256};
 
@@ -144,7 +145,7 @@ fn digest(path: &Path) -> io::Result<String> {
             read => hash.update(&block[..read]),
         }
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(HEXLOWER.encode(&hash.finalize()))
 }
 
 pub(super) fn credentials(path: &Path) -> Credentials {

@@ -23,7 +23,7 @@ pub(crate) fn writes(version: u32) {
     fs::rename(next, Path::new(NET_DIR).join(FILE)).unwrap();
 }
 
-/// How often it had been written when what is there was.
+/// The nth of its texts that is there.
 pub(crate) fn version() -> u32 {
     let text = fs::read(Path::new(NET_DIR).join(FILE)).unwrap();
     let list: Value = serde_json::from_slice(&text).unwrap();

@@ -63,7 +63,7 @@ impl DeleteOptions {
     /// [`ApiError::Options`] for an unknown propagation policy, or two.
     pub fn from_body(body: &Value) -> Result<Self, ApiError> {
         let text = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
-        // What is negative is as short as it can be.
+        // A real server makes 1 of a negative one.
         let grace = body["gracePeriodSeconds"].as_i64().map(|grace| u32::try_from(grace).unwrap_or(1));
         if let Some(policy) =
             body["propagationPolicy"].as_str().filter(|_| !body["orphanDependents"].is_null())

@@ -33,7 +33,7 @@ pub(crate) struct Step {
     pub(crate) options: Options,
 }
 
-/// What differs from a request without a body by the administrator, of whose answer the code is looked at.
+/// Deviations from the usual step: the administrator's request without a body, of which the code alone is compared.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Options {

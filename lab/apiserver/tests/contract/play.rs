@@ -27,7 +27,7 @@ pub(crate) struct Server {
     pub(crate) nobody: Client,
 }
 
-/// What was seen, step by step, in a new namespace of this name.
+/// Plays a case in a new namespace of this name: an entry for each step ([`seen`]).
 pub(crate) async fn play(server: &Server, namespace: &str, case: &Case) -> Vec<Value> {
     let mut known = Variables::from([
         ("ns".to_owned(), namespace.to_owned()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is compared of an answer: values that no two servers share are replaced by what they are.
+//! Answers made comparable: placeholders stand for values that no two servers share.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ fn shown(value: &Value, name: &str, known: &Variables) -> Value {
 
 /// A text with words of one server alone replaced.
 fn words(text: &str, known: &Variables) -> String {
-    // What a pod's update would change is a diff of Go's, whose white space is random on purpose.
+    // A refused update of a pod ends with a diff by go-cmp, whose white space is random on purpose.
     let mut text = text.split("\n@@ ").next().unwrap_or_default().to_owned();
     for (name, value) in known.iter().filter(|(_, value)| value.len() >= TELLING) {
         text = text.replace(value, &format!("<{name}>"));

@@ -14,7 +14,7 @@ use serde_json::{Value, from_str, from_value};
 
 use crate::play::Server;
 
-/// Where the recipes of real components are.
+/// Recipes of real components.
 const MODULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/components");
 
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::recipe::Sources;
 use super::{Components, Recipe};
 use crate::error::Error;
+use crate::tools;
 
 /// Lines of a build that failed.
 const LAST: usize = 12;
@@ -137,11 +138,9 @@ fn is_package(line: &str) -> bool {
 /// Checks for programs and libraries beforehand: Go would name neither the package to install nor the component.
 fn needed(recipe: &Recipe, name: &str) -> Result<(), Error> {
     let lacks = |why: String| Err(Error::Build { binary: name.to_owned(), why });
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |program: &str| std::env::split_paths(&path).any(|at| at.join(program).is_file());
     let mut programs = std::iter::once("go").chain(recipe.needs.iter().map(String::as_str));
-    if let Some(program) = programs.find(|one| !is_there(one)) {
-        return lacks(format!("there is no {program} in PATH: install it"));
+    if let Some(error) = programs.find_map(|program| tools::find(program).err()) {
+        return lacks(error.to_string());
     }
     let is_known = |library: &&String| {
         let asked = Command::new("pkg-config").args(["--exists", library.as_str()]).status();
