@@ -8,7 +8,8 @@ use super::decide::ActionResult;
 use crate::api::{ApiError, Client, REQUEST_LIMIT};
 use crate::pods::NodePod;
 
-/// Deletes a pod, with its UID and resource version as preconditions.
+/// Deletes a pod, with its UID and resource version as preconditions. The UID alone would delete one that came up after it was seen: somebody
+/// repaired it, and the watch is behind.
 pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     let preconditions =
         json!({"uid": pod.metadata.facts.uid, "resourceVersion": pod.metadata.resource_version});
@@ -37,6 +38,7 @@ async fn send(client: &Client, request: http::request::Builder, body: &Value) ->
     match client.request::<serde::de::IgnoredAny>(request, REQUEST_LIMIT).await {
         Ok(_) => ActionResult::Accepted,
         Err(ApiError::NotFound(_)) => ActionResult::Vanished,
+        Err(error @ ApiError::Conflict(_)) => ActionResult::Conflict(error.to_string()),
         Err(error) => ActionResult::Failed(error.to_string()),
     }
 }
@@ -100,9 +102,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_that_is_gone_is_no_failure_and_all_else_is() {
+    async fn a_pod_that_is_gone_or_changed_is_no_failure_and_all_else_is() {
         assert_eq!(delete(&server(404).0, &pod()).await, ActionResult::Vanished);
-        for code in [403, 409, 429, 500] {
+        let done = delete(&server(409).0, &pod()).await;
+        assert!(matches!(done, ActionResult::Conflict(_)), "{done:?}");
+        for code in [403, 429, 500] {
             let done = delete(&server(code).0, &pod()).await;
             assert!(matches!(done, ActionResult::Failed(_)), "{code}: {done:?}");
         }

@@ -3,6 +3,8 @@
 //! the pod that waits longest first, rate limited by [`Pace`]. Nothing is forgotten while a pod is broken: failures are retried with
 //! exponential backoff; and as everything follows from what the API says of pods, a new agent comes to the same.
 
+mod done;
+mod news;
 mod owners;
 mod pace;
 mod right;
@@ -18,16 +20,16 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use redirect::Redirect;
 
-use super::ask::{PodOutcome, Proven};
+use super::ask::PodOutcome;
 use super::detect::{Lifecycle, RepairScope, Rules, detect, is_validated, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
 use crate::settings::RepairPolicy;
 
+pub use news::News;
 use owners::{Owners, When};
 pub use pace::Pace;
 use pace::after;
-use right::Right;
 use tracked::{Once, Tracked};
 
 /// Time since the agent started.
@@ -57,6 +59,8 @@ pub enum ActionResult {
     Accepted,
     /// The pod is gone, or replaced by another one.
     Vanished,
+    /// The pod is there in another version than the one that was named.
+    Conflict(String),
     Failed(String),
 }
 
@@ -85,36 +89,6 @@ pub struct Enrolled {
     pub pod: Arc<NodePod>,
     pub redirect: Arc<Redirect>,
 }
-
-/// Events on a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
-    /// Broken, and no policy is on.
-    Broken,
-    /// Repaired, with the evidence.
-    Repaired(String),
-    /// Rules were written and read back, and no packet could prove all of them: what is known.
-    Unproven(String),
-    /// The rules were correct before the agent came to it, with the evidence.
-    RightBefore(String),
-    /// A run of its validation that began with right rules failed: the proofs.
-    FailsOtherwise(String),
-    Failed(RepairPolicy, String),
-    Deleted,
-    /// It is not deleted yet, since that many pods of its owner were before it, one after the other: when it is.
-    Spared(u32, Duration),
-    Labelled,
-    Unrepairable(String),
-    /// It is not redirected, though its validation did not say so: the differences.
-    Unredirected(String),
-    /// Redirected again.
-    Restored,
-    /// Its rules cannot be read repeatedly, and why.
-    Unseen(String),
-}
-
-/// Failures before an event says that repair does not work.
-const PATIENCE: u32 = 5;
 
 /// Action in flight. It owns its pod: the watch may report a deletion before the API server answers.
 #[derive(Debug)]
@@ -211,9 +185,9 @@ impl Controller {
             }
             known.broken = None;
             known.attempts = 0;
-            if !(known.survey.is_unredirected() && self.rules.settings.act_on_unredirected) {
-                known.due = None;
-            }
+            known.conflicts = 0;
+            let is_wanted = known.is_wanted(&self.rules.settings);
+            known.due = known.due.filter(|_| is_wanted);
             return;
         }
         if known.broken.is_none() {
@@ -266,6 +240,10 @@ impl Controller {
         let policy = self.policy();
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
+        // A pod that came up while the last request was in flight is left alone, whatever became of that.
+        if !known.is_wanted(&self.rules.settings) {
+            return;
+        }
         let lifecycle = known.broken.as_ref().map_or(Lifecycle::Again, |broken| broken.lifecycle);
         if let (Some(RepairPolicy::Repair), RepairScope::Impossible(why)) = (policy, &known.scope) {
             let why = why.clone();
@@ -336,67 +314,5 @@ impl Controller {
         if let Some(policy @ (RepairPolicy::Delete | RepairPolicy::Label)) = fallback {
             self.begin(policy, uid, now, out);
         }
-    }
-
-    fn done(
-        &mut self,
-        uid: &str,
-        done: ActionResult,
-        (now, at): (Time, Timestamp),
-        out: &mut Vec<RepairAction>,
-    ) {
-        let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
-        let Busy { pod, policy, since, seen } = busy;
-        let took = now.saturating_sub(since);
-        if done == ActionResult::Accepted {
-            if policy == RepairPolicy::Delete {
-                self.owners.deleted(&pod.metadata.controller, seen, now);
-            }
-            out.push(RepairAction::Ended(policy, RepairResult::Success, took));
-            let news = if policy == RepairPolicy::Label { News::Labelled } else { News::Deleted };
-            return out.push(RepairAction::Tell(pod, news));
-        }
-        let Some(known) = self.pods.get_mut(uid) else { return };
-        let failed = match done {
-            ActionResult::Repaired(PodOutcome::Proven { written, backend, families }) => {
-                let result = match families.iter().all(Proven::is_by_packet) {
-                    true => RepairResult::Success,
-                    false => RepairResult::Unproven,
-                };
-                let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
-                out.push(RepairAction::Ended(policy, result, took));
-                known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
-                known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
-                return;
-            }
-            ActionResult::Accepted | ActionResult::Vanished => return,
-            ActionResult::Repaired(outcome) => failure(&outcome),
-            ActionResult::Failed(why) => (Unrepairable::RulesRefused, why),
-        };
-        let (reason, why) = failed;
-        out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
-        known.attempts += 1;
-        known.due = Some(now + after(known.attempts));
-        if policy != RepairPolicy::Repair || known.attempts == 1 {
-            out.push(RepairAction::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
-        }
-        let is_enough = policy == RepairPolicy::Repair && known.attempts == PATIENCE;
-        if is_enough && !known.emitted.contains(&Once::Unrepairable(false)) {
-            out.push(RepairAction::Unrepairable(reason));
-            out.push(RepairAction::Tell(pod, News::Unrepairable(why)));
-            known.emitted.push(Once::Unrepairable(false));
-        }
-    }
-}
-
-/// Reason of a repair that was not verified.
-fn failure(outcome: &PodOutcome) -> (Unrepairable, String) {
-    match outcome {
-        PodOutcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),
-        PodOutcome::Unproven { why, .. } => {
-            (Unrepairable::NotProven, format!("rules were written, and are not proven: {why}"))
-        }
-        PodOutcome::Failed(why) => (Unrepairable::RulesRefused, why.clone()),
-        other => (Unrepairable::RulesRefused, format!("unexpected answer {other:?}")),
     }
 }

@@ -56,6 +56,15 @@ async fn loses(world: &mut LabWorld, what: String) -> Step {
     disturb(world, Disturbance::Lost(wanted, part)).await
 }
 
+/// Somebody else repairs the pod, which may still be starting.
+#[when("its namespace gets its rules")]
+async fn gets(world: &mut LabWorld) -> Step {
+    let (name, namespace, native) = (world.it.clone(), world.it()?.namespace.clone(), is_native(world));
+    let addresses = world.cluster().await?.starting(&namespace, &name).await?.addresses();
+    let wanted = wanted_by(world.it()?, addresses, native)?;
+    disturb(world, Disturbance::Repaired(wanted)).await
+}
+
 /// Flushes a pod's tables without an event for anybody.
 #[when("its namespace loses its rules")]
 async fn lose_rules(world: &mut LabWorld) -> Step {

@@ -168,10 +168,10 @@ async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
 }
 
 /// No such Event so far.
-#[then(regex = r"^the node agent tells of it no ([A-Za-z]+)$")]
-async fn tells_not(world: &mut LabWorld, reason: String) -> Step {
+#[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")?$"#)]
+async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
     let told = events(world).await?;
-    match told.iter().find(|(why, _)| *why == reason) {
+    match told.iter().find(|(why, what)| *why == reason && what.contains(&text)) {
         None => Ok(()),
         Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),
     }
@@ -267,15 +267,31 @@ fn meant(world: &mut LabWorld, name: String) {
     world.it = name;
 }
 
-#[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)$")]
-async fn asks(world: &mut LabWorld, verb: String, resource: String) -> Step {
+/// Neither deleted nor being deleted, for so long: whoever wanted to would have.
+#[then(regex = r"^it stays for (\d+) s$")]
+async fn stays(world: &mut LabWorld, seconds: u64) -> Step {
+    throughout(world, Duration::from_secs(seconds), async |world| match object(world).await? {
+        Some(pod) if pod["metadata"]["deletionTimestamp"].is_null() => Ok(()),
+        _ => Err(Stop::wrong("it was deleted")),
+    })
+    .await
+}
+
+/// Waits for the request, and for its answer where the step speaks of one.
+#[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)(, and is answered(?: \d+)?)?$")]
+async fn asks(world: &mut LabWorld, verb: String, resource: String, answer: String) -> Step {
+    let code: Option<u16> = answer.rsplit(' ').next().and_then(|code| code.parse().ok());
     let user = cluster::plugin_user();
     eventually(world, SOON, async |world| {
         let meant = |one: &Asked| {
-            one.user == user && one.verb.to_string() == verb && one.resource.as_deref() == Some(&*resource)
+            one.user == user
+                && one.verb.to_string() == verb
+                && one.resource.as_deref() == Some(&*resource)
+                && (answer.is_empty() || one.code.is_some())
+                && (code.is_none() || one.code == code)
         };
         match world.cluster().await?.front()?.count(&meant) {
-            0 => Err(Stop::wrong("it did not ask")),
+            0 => Err(Stop::wrong("it did not ask, or got no such answer")),
             _ => Ok(()),
         }
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rate limits of repair: token bucket over the node, exponential backoff at one pod.
+//! Rate limits of repair: token bucket over the node, exponential backoff at one pod. They count requests, a conflict as well.
 
 use std::time::Duration;
 
@@ -50,6 +50,12 @@ pub(super) fn after(attempts: u32) -> Duration {
     }
 }
 
+/// Backoff after so many conflicts in a row before: 5 ms, 10, … 640, by which the watch has brought the other version. `None` after these eight:
+/// what conflicts for more than a second is no change of the pod's.
+pub(super) fn after_conflict(before: u32) -> Option<Duration> {
+    (before < 8).then(|| Duration::from_millis(5 << before))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +80,12 @@ mod tests {
         let waits: Vec<u64> = (0..12).map(|attempts| after(attempts).as_secs()).collect();
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!(after(u32::MAX), after(11));
+    }
+
+    #[test]
+    fn conflicts_are_waited_out_for_a_second_in_all() {
+        let waits: Vec<u128> = (0..).map_while(after_conflict).map(|wait| wait.as_millis()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640]);
+        assert_eq!(after_conflict(u32::MAX), None);
     }
 }

@@ -9,6 +9,8 @@ use super::super::find::NotFound;
 use super::*;
 use crate::settings::{RepairSettings, Settings};
 
+#[path = "conflict_tests.rs"]
+mod conflict;
 #[path = "unredirected_tests.rs"]
 mod unredirected;
 
@@ -367,8 +369,8 @@ fn a_deletion_is_told_and_counted_although_the_watch_knew_of_it_before_the_answe
 fn deletion_and_label_are_told_as_upstream_does() {
     let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&pod("a", 1)));
-    let failed = "tell a: Failed(Delete, \"conflict\")";
-    assert_eq!(play.done(0, "a", ActionResult::Failed("conflict".into())), ["Delete fail after 0s", failed]);
+    let failed = "tell a: Failed(Delete, \"denied\")";
+    assert_eq!(play.done(0, "a", ActionResult::Failed("denied".into())), ["Delete fail after 0s", failed]);
     assert!(play.at(1, RepairEvent::Tick).contains(&"Delete a".to_owned()));
     assert_eq!(play.done(1, "a", ActionResult::Accepted), ["Delete success after 1s", "tell a: Deleted"]);
 

@@ -11,6 +11,7 @@ use crate::metrics::RepairResult;
 use crate::pods::NodePod;
 use crate::repair::ask::Written;
 use crate::repair::detect::{Broken, RepairScope};
+use crate::settings::RepairSettings;
 
 /// Events emitted at most once a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +33,8 @@ pub(super) struct Tracked {
     /// When something is to be done; none if nothing is, or it is being done.
     pub(super) due: Option<Time>,
     pub(super) attempts: u32,
+    /// Conflicts since the last failure.
+    pub(super) conflicts: u32,
     pub(super) emitted: Vec<Once>,
     pub(super) survey: Survey,
     pub(super) seen: Time,
@@ -48,11 +51,17 @@ impl Tracked {
             since: now,
             due: None,
             attempts: 0,
+            conflicts: 0,
             emitted: Vec::new(),
             survey: Survey::default(),
             seen: now,
             right: None,
         }
+    }
+
+    /// True if there is something to be done about it.
+    pub(super) fn is_wanted(&self, settings: &RepairSettings) -> bool {
+        self.broken.is_some() || (settings.act_on_unredirected && self.survey.is_unredirected())
     }
 
     /// With its redirection, if it is to be redirected.

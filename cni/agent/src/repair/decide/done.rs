@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Result of an action: what is counted and told of it, and when the pod is due again.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::pace::{after, after_conflict};
+use super::right::Right;
+use super::tracked::Once;
+use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
+use crate::metrics::{RepairResult, Unrepairable};
+use crate::repair::ask::{PodOutcome, Proven};
+use crate::settings::RepairPolicy;
+
+/// Failures before an event says that repair does not work.
+const PATIENCE: u32 = 5;
+
+impl Controller {
+    pub(super) fn done(
+        &mut self,
+        uid: &str,
+        done: ActionResult,
+        (now, at): (Time, Timestamp),
+        out: &mut Vec<RepairAction>,
+    ) {
+        let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
+        let Busy { pod, policy, since, seen } = busy;
+        let took = now.saturating_sub(since);
+        if done == ActionResult::Accepted {
+            if policy == RepairPolicy::Delete {
+                self.owners.deleted(&pod.metadata.controller, seen, now);
+            }
+            out.push(RepairAction::Ended(policy, RepairResult::Success, took));
+            let news = if policy == RepairPolicy::Label { News::Labelled } else { News::Deleted };
+            return out.push(RepairAction::Tell(pod, news));
+        }
+        let Some(known) = self.pods.get_mut(uid) else { return };
+        let conflicts = std::mem::take(&mut known.conflicts);
+        let failed = match done {
+            ActionResult::Conflict(why) => match after_conflict(conflicts) {
+                Some(wait) => {
+                    (known.conflicts, known.due) = (conflicts + 1, Some(now + wait));
+                    return;
+                }
+                None => (Unrepairable::RulesRefused, why),
+            },
+            ActionResult::Repaired(PodOutcome::Proven { written, backend, families }) => {
+                let result = match families.iter().all(Proven::is_by_packet) {
+                    true => RepairResult::Success,
+                    false => RepairResult::Unproven,
+                };
+                let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
+                out.push(RepairAction::Ended(policy, result, took));
+                known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
+                known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
+                return;
+            }
+            ActionResult::Accepted | ActionResult::Vanished => return,
+            ActionResult::Repaired(outcome) => failure(&outcome),
+            ActionResult::Failed(why) => (Unrepairable::RulesRefused, why),
+        };
+        let (reason, why) = failed;
+        out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
+        known.attempts += 1;
+        known.due = Some(now + after(known.attempts));
+        if policy != RepairPolicy::Repair || known.attempts == 1 {
+            out.push(RepairAction::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
+        }
+        let is_enough = policy == RepairPolicy::Repair && known.attempts == PATIENCE;
+        if is_enough && !known.emitted.contains(&Once::Unrepairable(false)) {
+            out.push(RepairAction::Unrepairable(reason));
+            out.push(RepairAction::Tell(pod, News::Unrepairable(why)));
+            known.emitted.push(Once::Unrepairable(false));
+        }
+    }
+}
+
+/// Reason of a repair that was not verified.
+fn failure(outcome: &PodOutcome) -> (Unrepairable, String) {
+    match outcome {
+        PodOutcome::NotFound(why) => (Unrepairable::NoNamespace, why.to_string()),
+        PodOutcome::Unproven { why, .. } => {
+            (Unrepairable::NotProven, format!("rules were written, and are not proven: {why}"))
+        }
+        PodOutcome::Failed(why) => (Unrepairable::RulesRefused, why.clone()),
+        other => (Unrepairable::RulesRefused, format!("unexpected answer {other:?}")),
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Events on pods, before they have words.
+
+use std::time::Duration;
+
+use crate::settings::RepairPolicy;
+
+/// Events on a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Broken, and no policy is on.
+    Broken,
+    /// Repaired, with the evidence.
+    Repaired(String),
+    /// Rules were written and read back, and no packet could prove all of them: what is known.
+    Unproven(String),
+    /// The rules were correct before the agent came to it, with the evidence.
+    RightBefore(String),
+    /// A run of its validation that began with right rules failed: the proofs.
+    FailsOtherwise(String),
+    Failed(RepairPolicy, String),
+    Deleted,
+    /// It is not deleted yet, since that many pods of its owner were before it, one after the other: when it is.
+    Spared(u32, Duration),
+    Labelled,
+    Unrepairable(String),
+    /// It is not redirected, though its validation did not say so: the differences.
+    Unredirected(String),
+    /// Redirected again.
+    Restored,
+    /// Its rules cannot be read repeatedly, and why.
+    Unseen(String),
+}
