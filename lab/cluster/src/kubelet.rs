@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -26,9 +25,6 @@ pub trait Kubelet: Send + Sync {
 
     /// Ends [`Kubelet::hold`].
     async fn release(&self, pod: &PodName) -> Result<(), LabError>;
-
-    /// Waits until a pod runs, however many starts that takes.
-    async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError>;
 
     /// Answers of a pod's readiness probes, of those that failed last.
     async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError>;

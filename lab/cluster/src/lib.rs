@@ -222,6 +222,9 @@ pub trait Cluster: Send + Sync {
         Err(LabError::Unsupported { tier: self.tier(), what })
     }
 
+    /// Waits until a pod runs, however many starts that takes.
+    async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError>;
+
     /// Factor of deadlines: how much slower than the lab's own cluster this one may be.
     fn patience(&self) -> u32 {
         1
@@ -237,8 +240,8 @@ pub trait Cluster: Send + Sync {
     }
 
     /// Output of all containers on the nodes, `namespace/pod container: line`, where it can be had those of deleted pods as well.
-    fn logs(&self) -> Vec<String> {
-        Vec::new()
+    async fn logs(&self) -> Result<Vec<String>, LabError> {
+        Ok(Vec::new())
     }
 }
 

@@ -4,7 +4,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use apiserver::{Account, Gates, Grant, Read};
 use async_trait::async_trait;
@@ -52,10 +51,6 @@ impl Kubelet for NetnsCluster {
     async fn release(&self, pod: &PodName) -> Result<(), LabError> {
         self.seen(pod).await?.slot.release();
         Ok(())
-    }
-
-    async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
-        Ok(self.seen(pod).await?.slot.running(deadline).await?)
     }
 
     async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError> {

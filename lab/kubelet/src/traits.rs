@@ -93,8 +93,12 @@ impl Cluster for NetnsCluster {
         Ok(&self.front)
     }
 
-    fn logs(&self) -> Vec<String> {
-        self.nodes.iter().flat_map(|node| node.logs()).collect()
+    async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
+        Ok(self.seen(pod).await?.slot.running(deadline).await?)
+    }
+
+    async fn logs(&self) -> Result<Vec<String>, LabError> {
+        Ok(self.nodes.iter().flat_map(|node| node.logs()).collect())
     }
 }
 

@@ -2,46 +2,46 @@
 //! One scenario's view of the cluster: namespaces of its own, whose names carry the run's and the scenario's, and one node.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::Hand;
-use cluster::{Cluster, CniAnswer, CniCall, LabError, News, Node, PodName, PodStart, Workload};
-use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use cluster::{Cluster, LabError, News, Node, PodName, PodStart, SYSTEM_NAMESPACE, Workload};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use kube::{Api, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::error::{Error, TIER};
-use crate::session::{Session, from, make_namespace};
-use crate::start::{Progress, addresses, progress, sandbox_failure};
-use crate::watch::{Told, first_line, objects, until_gone};
+use crate::node::RemoteNode;
+use crate::session::{LABEL, Session, from, gone, make_namespace};
+use crate::start::{Progress, addresses, progress};
+use crate::watch::{Told, until, until_gone};
 use crate::workload::RemotePod;
-
-/// Annotations of the lab's base plugin: a cluster's own network knows none of them.
-const FAMILIES: &str = "lab.millrace.dev/families";
-const NETWORKS: &str = "lab.millrace.dev/networks";
-
-/// The sysctl that says from which port on anybody may listen.
-const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
-
-/// Image of the lab's pods as scenarios name it.
-const IMAGE: &str = "workload";
+use crate::{logs, objects};
 
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
-
-/// Namespaces that belong to the cluster, and that the lab leaves alone.
-const NOT_OURS: [&str; 2] = ["kube-system", "istio-system"];
 
 /// A cluster as one scenario sees it.
 #[derive(Debug)]
 pub struct RemoteCluster {
     node: RemoteNode,
-    made: Mutex<BTreeSet<String>>,
+    used: Mutex<Used>,
+}
+
+/// Namespaces with something of a scenario in them.
+#[derive(Debug, Default)]
+struct Used {
+    made: BTreeSet<String>,
+    /// Those that were there: only pods of the scenario go.
+    found: BTreeSet<String>,
+}
+
+impl Used {
+    fn all(&self) -> BTreeSet<String> {
+        self.made.union(&self.found).cloned().collect()
+    }
 }
 
 impl RemoteCluster {
@@ -49,7 +49,7 @@ impl RemoteCluster {
     #[must_use]
     pub fn new(session: &Session) -> Self {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
-        Self { node: RemoteNode { session: session.clone(), prefix }, made: Mutex::default() }
+        Self { node: RemoteNode { session: session.clone(), prefix }, used: Mutex::default() }
     }
 
     fn session(&self) -> &Session {
@@ -62,35 +62,87 @@ impl RemoteCluster {
         self.session().client.clone()
     }
 
+    /// Sees to a namespace, by its name in the cluster.
     async fn has_namespace(&self, name: &str) -> Result<(), Error> {
-        let mut made = self.made.lock().await;
-        if made.contains(name) {
+        let mut used = self.used.lock().await;
+        if used.made.contains(name) || used.found.contains(name) {
             return Ok(());
         }
-        make_namespace(&self.client(), name, &self.session().options.run).await?;
-        made.insert(name.to_owned());
+        match make_namespace(&self.client(), name, &self.session().options.run).await {
+            Ok(()) => used.made.insert(name.to_owned()),
+            Err(error) if error.is_about_one_that_is_there() && self.is_whole() => {
+                used.found.insert(name.to_owned())
+            }
+            Err(error) => return Err(error),
+        };
         Ok(())
+    }
+
+    /// Sees to the namespace that the node agent is deployed to.
+    ///
+    /// # Errors
+    /// The cluster is not the run's own, or the API server refuses.
+    pub async fn expects_agent(&self) -> Result<(), LabError> {
+        if !self.is_whole() {
+            return Err(Error::Unsupported("give a node no plugin".to_owned()).into());
+        }
+        Ok(self.has_namespace(SYSTEM_NAMESPACE).await?)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.session().options.whole.is_some()
     }
 
     async fn create(&self, object: &Value) -> Result<Value, Error> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
         let name = self.node.real(namespace)?;
-        let pod = self.node.adapt(object, &name)?;
+        let mut object = self.node.adapt(object, &name)?;
         self.has_namespace(&name).await?;
+        object["metadata"]["labels"][LABEL] = Value::from(self.session().options.run.as_str());
+        if object["kind"] != "Pod" {
+            return objects::apply(&self.client(), &object).await;
+        }
         let pods: Api<Pod> = Api::namespaced(self.client(), &name);
-        let made = pods.create(&PostParams::default(), &pod).await.map_err(Error::api("make a pod"))?;
+        let made =
+            pods.create(&PostParams::default(), &from(object)?).await.map_err(Error::api("make a pod"))?;
         Ok(serde_json::to_value(made)?)
     }
 
-    /// Removes what the scenario made. Its namespaces are asked to go, and waited for at the end of the run.
+    /// Removes what the scenario made, and these objects, which it applied itself. A guest's namespaces are asked to go, and waited for at the end
+    /// of the run; others have names that the next scenario wants.
     ///
     /// # Errors
     /// The API server rejects it.
-    pub async fn end(&self) -> Result<(), LabError> {
-        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client());
-        for name in std::mem::take(&mut *self.made.lock().await) {
-            let deleted = namespaces.delete(&name, &DeleteParams::default()).await;
+    pub async fn end(&self, applied: &[Value]) -> Result<(), LabError> {
+        let used = std::mem::take(&mut *self.used.lock().await);
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        let (system, of_pods): (Vec<_>, Vec<_>) =
+            used.made.iter().partition(|name| self.is_whole() && *name == SYSTEM_NAMESPACE);
+        for name in &of_pods {
+            let deleted = namespaces.delete(name, &DeleteParams::default()).await;
             deleted.map_err(Error::api(format!("delete namespace {name}")))?;
+        }
+        if !self.is_whole() {
+            return Ok(());
+        }
+        let (run, deadline) = (&self.session().options.run, self.session().options.deadline);
+        for name in &used.found {
+            objects::remove_pods(&self.client(), name, &format!("{LABEL}={run}"), deadline).await?;
+        }
+        // The plugin takes part in the end of pods.
+        self.all_gone(&of_pods).await?;
+        objects::remove(&self.client(), applied, deadline).await?;
+        Ok(self.all_gone(&system).await?)
+    }
+
+    async fn all_gone(&self, names: &[&String]) -> Result<(), Error> {
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        for name in names {
+            let found =
+                namespaces.get_opt(name).await.map_err(Error::api(format!("get namespace {name}")))?;
+            if let Some(namespace) = found {
+                gone(&self.client(), &namespace, self.session().options.deadline).await?;
+            }
         }
         Ok(())
     }
@@ -103,7 +155,7 @@ impl Cluster for RemoteCluster {
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
-        if object["kind"] == "Pod" {
+        if object["kind"] == "Pod" || self.is_whole() {
             return Ok(self.create(&object).await?);
         }
         Err(Error::Unsupported(format!("apply a {}", object["kind"].as_str().unwrap_or("nameless object")))
@@ -120,8 +172,26 @@ impl Cluster for RemoteCluster {
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
-        let made = self.made.lock().await.clone();
-        Ok(Box::new(Told::of(&self.client(), &made).await?))
+        let used = self.used.lock().await.all();
+        Ok(Box::new(Told::of(&self.client(), &used).await?))
+    }
+
+    async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
+        let pods = self.node.pods(&pod.namespace)?;
+        let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
+        let runs = |pod: &Pod| matches!(progress(pod), Progress::Ended(PodStart::Running { .. }));
+        Ok(until(&pods, &pod.name, what, deadline * PATIENCE, runs).await.map(drop)?)
+    }
+
+    async fn logs(&self) -> Result<Vec<String>, LabError> {
+        if !self.is_whole() {
+            return Ok(Vec::new());
+        }
+        let mut lines = Vec::new();
+        for namespace in self.used.lock().await.all() {
+            lines.extend(logs::of_namespace(&self.client(), &namespace).await?);
+        }
+        Ok(lines)
     }
 
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
@@ -156,151 +226,4 @@ impl Cluster for RemoteCluster {
             deadline: self.session().options.deadline,
         }))
     }
-}
-
-/// The node that a run uses.
-#[derive(Debug)]
-struct RemoteNode {
-    session: Session,
-    prefix: String,
-}
-
-impl RemoteNode {
-    /// The name in the cluster of a namespace that a scenario names.
-    fn real(&self, namespace: &str) -> Result<String, Error> {
-        if NOT_OURS.contains(&namespace) {
-            return Err(Error::Unsupported(format!(
-                "make pods in namespace {namespace}, which is not the lab's"
-            )));
-        }
-        Ok(format!("{}-{namespace}", self.prefix))
-    }
-
-    fn pods(&self, namespace: &str) -> Result<Api<Pod>, Error> {
-        Ok(Api::namespaced(self.session.client.clone(), &self.real(namespace)?))
-    }
-
-    /// A scenario's pod for this cluster.
-    fn adapt(&self, object: &Value, namespace: &str) -> Result<Pod, Error> {
-        if object["metadata"]["annotations"][NETWORKS].is_string() {
-            return Err(Error::Unsupported("add networks to a pod".to_owned()));
-        }
-        let mut object = object.clone();
-        object["metadata"]["namespace"] = json!(namespace);
-        let spec = &mut object["spec"];
-        spec["terminationGracePeriodSeconds"] = json!(0);
-        spec["automountServiceAccountToken"] = json!(false);
-        let resolvers = spec["dnsConfig"]["nameservers"].as_array().map_or(0, Vec::len);
-        if resolvers == 0 {
-            // A real API server demands one with the policy None.
-            spec["dnsPolicy"] = json!("Default");
-            spec["dnsConfig"] = Value::Null;
-        }
-        if spec["hostNetwork"] != true && spec["securityContext"]["sysctls"].is_null() {
-            // containerd lets anybody listen on low ports, CRI-O does not; a safe sysctl, which is the pod's own.
-            spec["securityContext"]["sysctls"] = json!([{ "name": LOW_PORTS, "value": "0" }]);
-        }
-        for kind in ["initContainers", "containers"] {
-            for container in spec[kind].as_array_mut().into_iter().flatten() {
-                if container["image"] == IMAGE {
-                    container["image"] = json!(self.session.options.image);
-                }
-                container["imagePullPolicy"] = json!("IfNotPresent");
-            }
-        }
-        from(object)
-    }
-
-    /// Waits for the end of a pod's start: its status tells, or an event of its sandbox.
-    async fn ended(&self, pods: &Api<Pod>, name: &str) -> Result<(Pod, PodStart), Error> {
-        let events: Api<Event> =
-            Api::namespaced(self.session.client.clone(), pods.namespace().unwrap_or_default());
-        let mut events = objects(&events, "involvedObject.name", name).await?;
-        let mut pods = objects(pods, "metadata.name", name).await?;
-        let ended =
-            || Error::Watch { what: format!("pod {name}"), why: "the server ended the watch".to_owned() };
-        let mut last = None;
-        loop {
-            tokio::select! {
-                pod = pods.try_next() => {
-                    let pod = pod?.ok_or_else(ended)?;
-                    match progress(&pod) {
-                        Progress::Starting => last = Some(pod),
-                        Progress::Ended(start) => return Ok((pod, start)),
-                        Progress::NoImage(why) => return Err(Error::Missing(format!("image {why}"))),
-                    }
-                }
-                event = events.try_next() => {
-                    let event = event?.ok_or_else(ended)?;
-                    if let Some(pod) = &last && let Some(start) = sandbox_failure(&event, pod) {
-                        return Ok((pod.clone(), start));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits until each of the pod's containers that stay has said something: the lab's do when they listen.
-    async fn listens(&self, pods: &Api<Pod>, pod: &Pod) -> Result<(), Error> {
-        let spec = pod.spec.clone().unwrap_or_default();
-        let sidecars = spec.init_containers.into_iter().flatten();
-        let sidecars = sidecars.filter(|one| one.restart_policy.as_deref() == Some("Always"));
-        for container in sidecars.chain(spec.containers) {
-            if container.image.as_ref() == Some(&self.session.options.image) {
-                first_line(pods, &pod.name_any(), &container.name, "").await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Node for RemoteNode {
-    fn name(&self) -> &str {
-        &self.session.node
-    }
-
-    async fn write_conflist(&self, file: &str, _text: &str) -> Result<(), LabError> {
-        Err(Error::Unsupported(format!("write {file} of a node's network configuration")).into())
-    }
-
-    async fn pod_started(
-        &self,
-        namespace: &str,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<PodStart, LabError> {
-        let pods = self.pods(namespace)?;
-        let start = async {
-            let (pod, start) = self.ended(&pods, name).await?;
-            if let PodStart::Running { addresses } = &start {
-                has_families(&pod, addresses)?;
-                self.listens(&pods, &pod).await?;
-            }
-            Ok::<_, Error>(start)
-        };
-        let what = || format!("the start of pod {namespace}/{name}");
-        let ended = tokio::time::timeout(deadline, start).await;
-        Ok(ended.map_err(|_| Error::Deadline { what: what(), deadline })??)
-    }
-
-    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
-        Ok(Arc::new(self.session.hand.clone()))
-    }
-
-    async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
-        Err(Error::Unsupported(format!("call {} outside of a pod's life", call.plugin)).into())
-    }
-}
-
-/// A scenario that speaks of families needs a cluster that gives them, in that order.
-fn has_families(pod: &Pod, addresses: &[std::net::IpAddr]) -> Result<(), Error> {
-    let Some(wanted) = pod.annotations().get(FAMILIES) else { return Ok(()) };
-    let families: Vec<_> = addresses.iter().map(|one| if one.is_ipv4() { "v4" } else { "v6" }).collect();
-    let found = families.join(",");
-    // With IPv4 alone a scenario does not mind a second family, with others it does.
-    if found == *wanted || (wanted == "v4" && families.first() == Some(&"v4")) {
-        return Ok(());
-    }
-    Err(Error::Unsupported(format!("give a pod addresses of {wanted}: it has {found}")))
 }

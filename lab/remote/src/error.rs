@@ -49,6 +49,12 @@ impl Error {
         let what = what.into();
         move |source| Self::Api { what, source: Box::new(source) }
     }
+
+    /// True if an object was to be made that is there.
+    pub(crate) fn is_about_one_that_is_there(&self) -> bool {
+        let Self::Api { source, .. } = self else { return false };
+        matches!(&**source, kube::Error::Api(status) if status.is_already_exists())
+    }
 }
 
 impl From<Error> for LabError {

@@ -5,13 +5,19 @@
 //! | module | what |
 //! |---|---|
 //! | [`session`] | a run's connection: namespaces, the hand's pod, what the run may do |
-//! | `cluster` | one scenario's view: its own namespaces, its pods |
+//! | `cluster` | one scenario's view: its namespaces and objects |
+//! | `node` | the node, and how pods start there |
+//! | `objects` | objects of any kind, applied and removed |
+//! | `logs` | what containers have printed |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
 
 mod cluster;
 pub mod error;
+mod logs;
+mod node;
+mod objects;
 pub mod session;
 mod start;
 mod watch;
@@ -19,4 +25,4 @@ mod workload;
 
 pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
-pub use self::session::{LABEL, Session, SessionOptions, clean};
+pub use self::session::{LABEL, Session, SessionOptions, Whole, clean};

@@ -37,10 +37,20 @@ const NEEDED: [(&str, &str, &str); 9] = [
     ("create", "", "pods/exec"),
 ];
 
+/// A run that has a cluster to itself, for one scenario at a time: namespaces have the names that scenarios give them, a scenario may deploy the
+/// node agent, and changes what it wants on the node.
+#[derive(Debug, Clone)]
+pub struct Whole {
+    /// Image of a proxy, with `istio-iptables` in its `PATH`.
+    pub proxy: String,
+}
+
 /// Options of a session.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     pub kubeconfig: PathBuf,
+    /// `None` for a guest, which makes pods in namespaces of its own.
+    pub whole: Option<Whole>,
     /// Image with the lab's `workload` binary in its `PATH`.
     pub image: String,
     /// Name of the run, unique among those of a cluster.
@@ -227,7 +237,8 @@ async fn place_hand(client: &Client, own: &str, node: &str, options: &SessionOpt
     let hand = hand.map_err(|error| Error::Hand { node: node.to_owned(), why: error.to_string() })?;
     // The first process of the node sees its files, the pod those of its image.
     let of_node = |path: &Path| Path::new("/proc/1/root").join(path.strip_prefix("/").unwrap_or(path));
-    Ok(hand.with_places(of_node).that_only_looks(TIER))
+    let hand = hand.with_places(of_node);
+    Ok(if options.whole.is_some() { hand } else { hand.that_only_looks(TIER) })
 }
 
 /// Removes every namespace of a run, and waits until they are gone.
@@ -245,7 +256,7 @@ async fn remove_labelled(client: &Client, labels: &str, deadline: Duration) -> R
     Ok(found.iter().map(Namespace::name_any).collect())
 }
 
-async fn gone(client: &Client, namespace: &Namespace, deadline: Duration) -> Result<(), Error> {
+pub(crate) async fn gone(client: &Client, namespace: &Namespace, deadline: Duration) -> Result<(), Error> {
     let name = namespace.name_any();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.delete(&name, &DeleteParams::default()).await {

@@ -25,10 +25,19 @@ struct Asked {
 }
 
 /// Cache of renderings.
-#[derive(Debug, Default)]
-pub struct Rendered(Mutex<BTreeMap<Asked, Arc<Vec<Value>>>>);
+#[derive(Debug)]
+pub struct Rendered {
+    image: String,
+    known: Mutex<BTreeMap<Asked, Arc<Vec<Value>>>>,
+}
 
 impl Rendered {
+    /// Renderings with this image, or the one that the lab's kubelet has.
+    #[must_use]
+    pub fn with(image: Option<&str>) -> Self {
+        Self { image: image.unwrap_or(IMAGE).to_owned(), known: Mutex::default() }
+    }
+
     /// The objects that these values make, in the order in which they are to be applied.
     pub fn objects(
         &self,
@@ -37,11 +46,12 @@ impl Rendered {
         values: &Value,
     ) -> anyhow::Result<Arc<Vec<Value>>> {
         let asked = Asked { values: values.to_string(), mutant: mutant.map(str::to_owned) };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(objects) = all.get(&asked) {
             return Ok(Arc::clone(objects));
         }
-        let objects = Arc::new(render(&sut.join(AGENT), IMAGE, &asked.values, asked.mutant.as_deref())?);
+        let objects =
+            Arc::new(render(&sut.join(AGENT), &self.image, &asked.values, asked.mutant.as_deref())?);
         all.insert(asked, Arc::clone(&objects));
         Ok(objects)
     }

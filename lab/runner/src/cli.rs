@@ -173,11 +173,15 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub report_dir: Option<PathBuf>,
     /// Runs against the cluster of this kubeconfig, through pods and its API alone; what it cannot show is inapplicable
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sut", "mutant", "keep"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mutant", "keep"])]
     pub kubeconfig: Option<PathBuf>,
     /// With --kubeconfig: an image of the lab's pods that its nodes have or can pull, with `workload` in its PATH
     #[arg(long, value_name = "REF", requires = "kubeconfig", default_value = "workload")]
     pub image: String,
+    /// With --kubeconfig: the run has the cluster to itself. Scenarios deploy the node agent with this image, one after the other, and change the
+    /// node; the cluster has no agent of its own, and the image `proxyv2` of the same registry and tag has istio-iptables
+    #[arg(long, value_name = "REF", requires = "kubeconfig")]
+    pub agent_image: Option<String>,
     /// Scenarios at a time [default: four times the number of cores, with --mutant eight times]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
@@ -247,6 +251,7 @@ impl SweepArgs {
             report_dir: Some(self.report_dir.unwrap_or(report_dir)),
             kubeconfig: None,
             image: String::new(),
+            agent_image: None,
             jobs: Some(self.jobs.unwrap_or(cores)),
             chaos: None,
             stress: None,

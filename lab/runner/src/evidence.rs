@@ -28,7 +28,10 @@ pub async fn conclude(
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
-    extra.wrong = denied(world).or_else(|| logged(lab, world));
+    extra.wrong = match denied(world) {
+        Some(why) => Some(why),
+        None => logged(lab, world).await,
+    };
     let failed = failed || extra.wrong.is_some();
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
@@ -68,8 +71,9 @@ fn denied(world: &LabWorld) -> Option<String> {
 }
 
 /// An error in a log that nobody expects.
-fn logged(lab: &Lab, world: &LabWorld) -> Option<String> {
-    let lines = world.cluster.as_deref()?.logs();
+async fn logged(lab: &Lab, world: &LabWorld) -> Option<String> {
+    // Logs that cannot be had say nothing.
+    let lines = world.cluster.as_deref()?.logs().await.ok()?;
     let of_product = lab.plan.sut.product.errors.keys();
     let expected: Vec<String> = world.errors.iter().chain(of_product).cloned().collect();
     let error = errors::unexpected(&lines, &expected)?;
@@ -106,7 +110,7 @@ async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> 
         let asked: Vec<_> = cluster.nodes().into_iter().flat_map(cluster::Node::agent_requests).collect();
         files.push(("agent-requests.json", json(&asked)));
         files.push(("rules.txt", insides(world, cluster).await));
-        files.push(("logs.txt", tier.logs().join("\n") + "\n"));
+        files.push(("logs.txt", tier.logs().await.unwrap_or_default().join("\n") + "\n"));
         files.push(("node.txt", node_files(cluster)));
     }
     let dir = report_dir.join(name);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::tier::{self, Session, SessionOptions};
+use crate::tier::{self, Session, SessionOptions, Whole};
 use anyhow::Context as _;
 use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
@@ -127,8 +127,17 @@ pub(crate) const IN_A_CLUSTER: Duration = Duration::from_secs(120);
 async fn connect(plan: &Plan) -> anyhow::Result<Option<Session>> {
     let Some(kubeconfig) = plan.args.kubeconfig.clone() else { return Ok(None) };
     let (image, run) = (plan.args.image.clone(), format!("{}-{}", plan.seed_text(), std::process::id()));
-    let options = SessionOptions { kubeconfig, image, run, deadline: IN_A_CLUSTER, exchange: EXCHANGE };
+    let whole = plan.args.agent_image.as_deref().map(|agent| Whole { proxy: beside(agent) });
+    let options =
+        SessionOptions { kubeconfig, whole, image, run, deadline: IN_A_CLUSTER, exchange: EXCHANGE };
     Ok(Some(Session::open(options).await?))
+}
+
+/// Image of the proxy of a release: a mesh's images have a registry and a tag in common.
+fn beside(agent: &str) -> String {
+    let (registry, name) = agent.rsplit_once('/').unwrap_or_default();
+    let tag = name.split_once(':').map(|(_, tag)| format!(":{tag}")).unwrap_or_default();
+    format!("{registry}/proxyv2{tag}")
 }
 
 /// The signals that end a run. Listening begins once and early: the first process of a pid namespace gets no signal that it
@@ -334,6 +343,7 @@ Feature: The harness itself
             report_dir: None,
             kubeconfig: None,
             image: String::new(),
+            agent_image: None,
             jobs: None,
             chaos: None,
             stress: None,

@@ -13,7 +13,7 @@ use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
-use crate::plan::{Place, Plan, Privilege, Sut, Task};
+use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
 use crate::{board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary};
@@ -145,7 +145,7 @@ fn pack(to: &Path) -> anyhow::Result<Exit> {
 }
 
 fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
-    let mut workspace = Workspace::find()?;
+    let workspace = Workspace::find()?;
     // Before its report may be replaced by that of this run.
     args.selection = match args.selection.resolved() {
         Ok(selection) => selection,
@@ -154,7 +154,14 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    let builds = args.sut.is_none() && args.kubeconfig.is_none();
+    let is_guest = args.kubeconfig.is_some() && args.agent_image.is_none();
+    if is_guest && args.sut.is_some() {
+        eprintln!(
+            "cnilab: --sut: the product is what the cluster of --kubeconfig has, unless --agent-image says otherwise"
+        );
+        return Ok(Exit::Usage);
+    }
+    let builds = args.sut.is_none() && !is_guest;
     if workspace.carried.is_some() && builds {
         return Ok(carried::needs_source("run"));
     }
@@ -174,9 +181,14 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
             }
         },
     };
-    if args.kubeconfig.is_some() {
-        return against_a_cluster(args, &workspace);
+    if is_guest {
+        return against_a_cluster(args, &workspace, Sut::of_cluster());
     }
+    with_product(args, workspace, mutants)
+}
+
+/// A run that has a product to deploy: in a sandbox, or in a cluster that it has to itself.
+fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants>) -> anyhow::Result<Exit> {
     let sut = match under_test(&args, &workspace) {
         Ok(sut) => sut,
         Err(error) if args.sut.is_some() => {
@@ -185,6 +197,9 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error),
     };
+    if args.kubeconfig.is_some() {
+        return against_a_cluster(args, &workspace, sut);
+    }
     let workload = match workspace.carried {
         Some(_) => PathBuf::new(),
         None => sut::build_workload(&workspace)?,
@@ -207,16 +222,20 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     })))
 }
 
-/// A run against somebody's cluster. Nothing is built for it, and nothing of it happens on this machine.
-fn against_a_cluster(args: RunArgs, workspace: &Workspace) -> anyhow::Result<Exit> {
+/// A run against somebody's cluster. Nothing of it happens on this machine but that the product renders its manifests.
+fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
     let plan = Plan {
-        jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
+        // Who has a cluster to themselves has it for one scenario at a time.
+        jobs: match args.agent_image {
+            Some(_) => 1,
+            None => args.jobs.map_or_else(|| default_jobs(&args), usize::from),
+        },
         seed: args.seed.unwrap_or_else(new_seed),
         report_dir: fresh_report_dir(&args, workspace)?,
         args,
         root: workspace.root.clone(),
         without_musl: None,
-        sut: Sut::of_cluster(),
+        sut,
         mutants: None,
         workload: PathBuf::new(),
     };

@@ -21,7 +21,7 @@ pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
 use redirect::ruleset::Family;
 use remote::RemoteCluster;
-pub use remote::{Error as SessionError, Session, SessionOptions, clean};
+pub use remote::{Error as SessionError, Session, SessionOptions, Whole, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
 pub use standing::Standing;
@@ -156,7 +156,6 @@ impl NodePlan {
             (!self.plugin_conf.is_empty() || !self.base_conf.is_empty(), "another network configuration"),
             (!self.run_files.is_empty(), "files of the run directory"),
             (self.kernel != Kernel::default(), "another kernel"),
-            (self.installed != Installed::default(), "no plugin"),
             (self.runtime.is_some(), "another runtime"),
             (self.cni_version.is_some(), "another version of CNI"),
             (self.conf_is_lost, "an immutable system"),
@@ -256,9 +255,15 @@ impl Tier {
     }
 
     /// A view of a cluster that is there, for a scenario. Its nodes are what they are.
-    fn of(session: &Session, node: &NodePlan) -> Result<Self, LabError> {
+    async fn of(session: &Session, node: &NodePlan) -> Result<Self, LabError> {
         match node.differs() {
-            None => Ok(Self(Parts::Remote(Box::new(RemoteCluster::new(session))))),
+            None => {
+                let cluster = RemoteCluster::new(session);
+                if node.installed == Installed::ByAgent {
+                    cluster.expects_agent().await?;
+                }
+                Ok(Self(Parts::Remote(Box::new(cluster))))
+            }
             Some(what) => {
                 Err(LabError::Unsupported { tier: remote::TIER, what: format!("give a node {what}") })
             }
@@ -273,7 +278,7 @@ impl Tier {
         node: &NodePlan,
     ) -> Result<Self, LabError> {
         if let Some(session) = session {
-            return Self::of(session, node);
+            return Self::of(session, node).await;
         }
         let directory = directory(id);
         let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
@@ -365,11 +370,11 @@ impl Tier {
         self.apply(object).await.map(drop)
     }
 
-    /// Ends everything that runs and removes every file. Returns what was not undone.
-    pub async fn end(self) -> Result<Leftovers, LabError> {
+    /// Ends everything that runs and removes every file, and on somebody's cluster the objects that steps applied. Returns what was not undone.
+    pub async fn end(self, applied: &[Value]) -> Result<Leftovers, LabError> {
         match self.0 {
             Parts::Embedded(cluster) => Ok(cluster.stop().await?),
-            Parts::Remote(cluster) => cluster.end().await.map(|()| Leftovers::default()),
+            Parts::Remote(cluster) => cluster.end(applied).await.map(|()| Leftovers::default()),
         }
     }
 }

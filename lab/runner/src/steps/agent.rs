@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use cluster::Installed;
 use cluster::hand::Signal;
-use cluster::{NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::{BASE_PLUGIN, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -204,10 +204,30 @@ async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
     ready(world, Duration::from_secs(seconds)).await
 }
 
+/// The primary network's list, as scenarios call it.
+const PRIMARY: &str = "10-lab.conflist";
+
+/// The primary's list where the network is not the lab's: its name, and the types of its plugins before the deployment.
+async fn others_list(world: &mut LabWorld) -> Result<Option<(String, String)>, Stop> {
+    if !world.cluster().await?.node()?.network().is_null() {
+        return Ok(None);
+    }
+    let Some((name, text)) = world.agent.before.iter().find(|(name, _)| name.ends_with(".conflist")) else {
+        return Ok(None);
+    };
+    let list: Value = serde_json::from_slice(text).unwrap_or_default();
+    let types = list["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["type"].as_str());
+    Ok(Some((name.clone(), types.collect::<Vec<_>>().join(", "))))
+}
+
 /// Types of the list's plugins, in order.
 #[then(regex = r#"^the conflist "([^"]+)" lists "([^"]*)"(?: within (\d+) ms)?$"#)]
 async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: String) -> Step {
     let node = files(world).await?;
+    let (file, wanted) = match others_list(world).await? {
+        Some((name, types)) if file == PRIMARY => (name, wanted.replace(BASE_PLUGIN, &types)),
+        _ => (file, wanted),
+    };
     let path = node.paths.conf_dir.join(file);
     let deadline = Duration::from_millis(millis.parse().unwrap_or(0));
     node.until(deadline, &[&path], async || match node.types(&path).await? {
@@ -221,6 +241,10 @@ async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: Strin
 #[then(regex = r#"^the conflist "([^"]+)" is as it was(, byte for byte)?$"#)]
 async fn as_before(world: &mut LabWorld, file: String, how: String) -> Step {
     let node = files(world).await?;
+    let file = match others_list(world).await? {
+        Some((name, _)) if file == PRIMARY => name,
+        _ => file,
+    };
     let now = node.all(&node.paths.conf_dir).await?;
     let text = |all: &BTreeMap<String, Vec<u8>>| {
         all.get(&file).map(|text| String::from_utf8_lossy(text).into_owned())
@@ -329,7 +353,7 @@ async fn killed(world: &mut LabWorld) -> Step {
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
     let tier = world.cluster().await?;
-    tier.kubelet()?.comes_up(&pod, Duration::from_secs(seconds)).await?;
+    tier.comes_up(&pod, Duration::from_secs(seconds)).await?;
     // The result of its first start no longer counts.
     let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
     world.starts.insert(pod.name, PodStart::Running { addresses });

@@ -134,7 +134,7 @@ pub(crate) async fn said(world: &mut LabWorld, name: &str) -> Result<Vec<(String
     let namespace = world.pod(name)?.namespace.clone();
     let begin = format!("{namespace}/");
     let mut all: Vec<(String, Said)> = Vec::new();
-    for line in world.cluster().await?.logs() {
+    for line in world.cluster().await?.logs().await? {
         let Some((pod, words)) = line.strip_prefix(&begin).and_then(|line| line.split_once(' ')) else {
             continue;
         };

@@ -54,7 +54,8 @@ impl Lab {
         ledger: Ledger,
         session: Option<Session>,
     ) -> Arc<Self> {
-        Arc::new(Self { plan, catalogue, ledger, session, rendered: Rendered::default() })
+        let rendered = Rendered::with(plan.args.agent_image.as_deref());
+        Arc::new(Self { plan, catalogue, ledger, session, rendered })
     }
 }
 
@@ -223,6 +224,6 @@ impl LabWorld {
         }
         let Some(cluster) = self.cluster.take() else { return Ok(Leftovers::default()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
-        cluster.end().await.map_err(|error| error.to_string())
+        cluster.end(&self.agent.applied).await.map_err(|error| error.to_string())
     }
 }

@@ -15,7 +15,7 @@ use real::{
 };
 use serde_json::json;
 
-use crate::binaries::AGENT;
+use crate::binaries::{AGENT, TOOL};
 use crate::cli::{NodeNetwork, NodeRuntime, UpArgs};
 use crate::locate::Workspace;
 use crate::plan::{Real, Sut, UpPlan};
@@ -76,6 +76,8 @@ pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> an
     let workload = |name: &str, entrypoint: &[&str]| {
         Image::of(&format!("{name}:{TAG}"), &[("/usr/local/bin/workload", plan.workload.clone())], entrypoint)
     };
+    let checks = plan.sut.dir.join(TOOL);
+    let proxy = Image::of(&format!("proxyv2:{TAG}"), &[("/usr/local/bin/istio-iptables", checks)], &[])?;
     let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
     let cluster = Cluster::start(ClusterOptions {
         programs: Programs::find(
@@ -86,7 +88,12 @@ pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> an
         nodes: plan.args.nodes,
         directory: DIRECTORY.into(),
         logs: of.logs.clone(),
-        images: vec![workload("workload", &["workload"])?, workload("pause", &["workload", "pause"])?, agent],
+        images: vec![
+            workload("workload", &["workload"])?,
+            workload("pause", &["workload", "pause"])?,
+            proxy,
+            agent,
+        ],
         cgroup: of.cgroup.clone(),
         record: plan.args.record.clone(),
     });

@@ -147,7 +147,7 @@ async fn may_again(world: &mut LabWorld) -> Step {
 
 /// Output of the controllers.
 pub async fn logs(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
-    let mut lines = world.cluster().await?.logs();
+    let mut lines = world.cluster().await?.logs().await?;
     lines.retain(|line| line.contains(CONTAINER));
     Ok(lines)
 }

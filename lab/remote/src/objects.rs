@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Objects of any kind: applied, and removed in an order that leaves nothing behind.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::watch::until_gone;
+
+/// Field manager.
+const MANAGER: &str = "cnilab";
+
+/// Applies an object (server-side apply), and returns it as the API server has it.
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<Value, Error> {
+    let (api, name) = of(client, object).await?;
+    let applied = api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await;
+    Ok(serde_json::to_value(applied.map_err(Error::api(format!("apply {} {name}", object["kind"])))?)?)
+}
+
+/// Removes objects: DaemonSets first, with their pods, which may need the others to end. One that is gone already is right.
+pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duration) -> Result<(), Error> {
+    for object in objects.iter().filter(|object| object["kind"] == "DaemonSet") {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+        let sets: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let failed = || Error::api(format!("delete DaemonSet {name}"));
+        let Some(set) = sets.get_opt(name).await.map_err(failed())? else { continue };
+        sets.delete(name, &DeleteParams::foreground()).await.map_err(failed())?;
+        until_gone(&sets, &set, || format!("the end of DaemonSet {name}"), deadline).await?;
+    }
+    for object in objects.iter().rev() {
+        let (api, name) = of(client, object).await?;
+        match api.delete(&name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            deleted => {
+                deleted.map(drop).map_err(Error::api(format!("delete {} {name}", object["kind"])))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the pods with this label, and waits until they are gone.
+pub(crate) async fn remove_pods(
+    client: &Client,
+    namespace: &str,
+    label: &str,
+    deadline: Duration,
+) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let (at_once, its) = (DeleteParams::default().grace_period(0), ListParams::default().labels(label));
+    let found = pods.list(&its).await.map_err(Error::api("list pods"))?.items;
+    pods.delete_collection(&at_once, &its).await.map_err(Error::api("delete pods"))?;
+    for pod in &found {
+        until_gone(&pods, pod, || format!("the end of pods in namespace {namespace}"), deadline).await?;
+    }
+    Ok(())
+}
+
+/// API and name of an object.
+async fn of(client: &Client, object: &Value) -> Result<(Api<DynamicObject>, String), Error> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, version) = match object["apiVersion"].as_str().unwrap_or_default() {
+        both if both.contains('/') => both.split_once('/').unwrap_or_default(),
+        version => ("", version),
+    };
+    let kind = GroupVersionKind::gvk(group, version, &text(&object["kind"]));
+    let found = pinned_kind(client, &kind).await;
+    let (resource, abilities) = found.map_err(Error::api(format!("look for kind {}", kind.kind)))?;
+    let api = match (abilities.scope, object["metadata"]["namespace"].as_str()) {
+        (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+        (Scope::Namespaced, namespace) => {
+            Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), &resource)
+        }
+    };
+    Ok((api, text(&object["metadata"]["name"])))
+}
