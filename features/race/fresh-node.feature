@@ -25,6 +25,17 @@ Feature: A pod that is faster than the node agent (field S1)
     And the node agent is deployed
     Then exposure of pod "cart" was 0
 
+  @mutant:dns-not-captured
+  Scenario: Questions to resolvers count as well where they are to be captured
+    Given pod "cart" of the mesh
+    And its proxy's environment has ISTIO_META_DNS_CAPTURE = "true"
+    And an init container checks its rules
+    And its mesh's metadata has PROBE_TIMEOUT = "400ms"
+    And exposure of pod "cart" is measured
+    When "cart" starts
+    And the node agent is deployed
+    Then exposure of pod "cart" was 0
+
   @mutant:policies-need-repair
   Scenario: A pod that is deleted instead has another one in its place, behind the plugin
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cluster::hand::{Direction, Flow, Packet, Transport};
+use cluster::Transport;
+use cluster::hand::{self, Direction, Flow, Packet};
 use cluster::traffic::SENDER_PORTS;
 use redirect::packet::{Connection, Hook, Layer4, Outcome};
 use redirect::ruleset::Family;
@@ -16,6 +17,8 @@ use crate::pod::Pod;
 
 /// Port where nobody listens (discard): what is sent there and got past is one packet.
 pub const NOBODY: u16 = 9;
+/// Port of resolvers; at the pod that packets are counted at there is none.
+pub const DNS: u16 = 53;
 /// User and group of a pod's sender.
 const SENDER: (u32, u32) = (1000, 1000);
 
@@ -38,15 +41,20 @@ impl Exposure {
     /// The pod wants no rules, or none that concern its sender: nothing could be exposed.
     pub fn of(packets: &[Packet], pod: &Pod, every: Duration) -> anyhow::Result<Self> {
         let (mut sources, mut times) = (BTreeSet::new(), Vec::new());
-        let mut judged = None;
-        for packet in packets.iter().filter(|packet| is_senders(packet)) {
+        let mut judged = Vec::new();
+        for packet in packets {
+            let Some(transport) = of_sender(packet) else { continue };
             let Flow { source, destination, .. } = packet.flow;
-            // Its ports mean nothing to rules, so that one verdict holds for all of them.
-            let concerned = match judged {
-                Some((of, concerned)) if of == (source, destination) => concerned,
-                _ => concerns(pod, source, destination)?,
+            let of = (transport, source, destination);
+            // Source ports mean nothing to rules, so that one verdict holds for all of them.
+            let known = judged.iter().find(|(known, _)| *known == of);
+            let concerned = match known {
+                Some((_, concerned)) => *concerned,
+                None => concerns(pod, transport, source, destination)?,
             };
-            judged = Some(((source, destination), concerned));
+            if known.is_none() {
+                judged.push((of, concerned));
+            }
             if concerned {
                 sources.insert(source);
                 times.push(packet.at_ns);
@@ -59,23 +67,37 @@ impl Exposure {
     }
 }
 
-/// True for a packet of a sender, seen where it arrives.
-fn is_senders(packet: &Packet) -> bool {
-    let Transport::Tcp { source, destination } = packet.flow.transport else { return false };
-    packet.direction == Direction::In && destination == NOBODY && SENDER_PORTS.contains(&source)
+/// By which transport it was sent, for a packet of a sender that is seen where it arrives.
+fn of_sender(packet: &Packet) -> Option<Transport> {
+    let (transport, source) = match packet.flow.transport {
+        hand::Transport::Tcp { source, destination: NOBODY } => (Transport::Tcp, source),
+        hand::Transport::Udp { source, destination: DNS } => (Transport::Udp, source),
+        _ => return None,
+    };
+    let sent = packet.direction == Direction::In && SENDER_PORTS.contains(&source);
+    sent.then_some(transport)
 }
 
-/// True if the rules that the pod wants do not let its sender through.
+/// True if the rules that the pod wants do not let its sender through: connections to nobody, and questions over UDP.
 ///
 /// # Errors
 /// It wants none.
-pub fn concerns(pod: &Pod, source: IpAddr, destination: IpAddr) -> anyhow::Result<bool> {
+pub fn concerns(
+    pod: &Pod,
+    transport: Transport,
+    source: IpAddr,
+    destination: IpAddr,
+) -> anyhow::Result<bool> {
+    let layer4 = match transport {
+        Transport::Tcp => Layer4::Tcp { source: SENDER_PORTS.start, destination: NOBODY },
+        Transport::Udp => Layer4::Udp { source: SENDER_PORTS.start, destination: DNS },
+    };
     let rules = redirect::generate::ruleset(&pod.config(&[source])?)?;
     let packet = redirect::packet::Packet {
         hook: Hook::Output,
         source,
         destination,
-        layer4: Layer4::Tcp { source: SENDER_PORTS.start, destination: NOBODY },
+        layer4,
         interface: "eth0".into(),
         uid: Some(SENDER.0),
         gid: Some(SENDER.1),
@@ -95,11 +117,11 @@ pub fn any(family: Family) -> IpAddr {
     }
 }
 
-/// Connections of a pod's senders, as the last of them said: it says each power of two.
+/// Connections and questions of a pod's senders, as the last of them said: it says each power of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Said {
     pub sent: u64,
-    /// Of these, those that a proxy answered.
+    /// Those that a proxy answered, of the kind of which it answered fewer.
     pub answered: u64,
 }
 
@@ -120,7 +142,7 @@ mod tests {
 
     fn packet(at_ms: u64, source: &str, port: u16, direction: Direction) -> Packet {
         let (source, destination) = (source.parse().unwrap(), "10.200.1.9".parse().unwrap());
-        let transport = Transport::Tcp { source: port, destination: NOBODY };
+        let transport = hand::Transport::Tcp { source: port, destination: NOBODY };
         let flow = Flow { source, destination, transport };
         Packet { at_ns: at_ms * 1_000_000, interface: "eth0".to_owned(), direction, flow, length: 60 }
     }
@@ -149,8 +171,22 @@ mod tests {
         pod.annotations.insert(excluded.to_owned(), NOBODY.to_string());
         let seen = [packet(10, "10.200.1.2", 20_001, Direction::In)];
         assert_eq!(Exposure::of(&seen, &pod, EVERY).unwrap(), Exposure::default());
-        assert!(!concerns(&pod, any(Family::V4), "10.200.1.9".parse().unwrap()).unwrap());
+        let concerned =
+            |transport| concerns(&pod, transport, any(Family::V4), "10.200.1.9".parse().unwrap()).unwrap();
+        assert!(!concerned(Transport::Tcp) && !concerned(Transport::Udp));
         assert!(Exposure::of(&seen, &Pod::plain("web", "default"), EVERY).is_err());
+    }
+
+    #[test]
+    fn questions_count_where_dns_is_to_be_captured() {
+        let mut question = packet(10, "10.200.1.2", 20_001, Direction::In);
+        question.flow.transport = hand::Transport::Udp { source: 20_001, destination: DNS };
+        let seen = [question, packet(15, "10.200.1.2", 20_002, Direction::In)];
+        let mut pod = Pod::meshed("cart", "shop");
+        assert_eq!(Exposure::of(&seen, &pod, EVERY).unwrap().packets, 1);
+        let env = &mut pod.proxy.as_mut().unwrap().env;
+        env.insert("ISTIO_META_DNS_CAPTURE".to_owned(), "true".to_owned());
+        assert_eq!(Exposure::of(&seen, &pod, EVERY).unwrap(), Exposure { packets: 2, pods: 1, ms: 10 });
     }
 
     #[test]

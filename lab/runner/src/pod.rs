@@ -92,6 +92,8 @@ impl Default for Proxy {
 #[derive(Debug, Clone)]
 pub struct Sender {
     pub to: Vec<SocketAddr>,
+    /// Asked over UDP.
+    pub ask: Vec<SocketAddr>,
     pub every: Duration,
 }
 
@@ -299,6 +301,7 @@ impl Sender {
     fn container(&self) -> Value {
         let mut command = vec!["workload".to_owned(), SENDER.to_owned()];
         command.extend(self.to.iter().flat_map(|to| ["--to".to_owned(), to.to_string()]));
+        command.extend(self.ask.iter().flat_map(|to| ["--ask".to_owned(), to.to_string()]));
         command.extend(["--every-ms".to_owned(), self.every.as_millis().to_string()]);
         let rights = json!({ "runAsUser": 1000, "runAsGroup": 1000 });
         json!({

@@ -49,6 +49,9 @@ enum Command {
         /// Where to, as `10.0.0.1:9`; several in turn.
         #[arg(long, required = true)]
         to: Vec<SocketAddr>,
+        /// Whom to ask over UDP as well, as `10.0.0.1:53`.
+        #[arg(long)]
+        ask: Vec<SocketAddr>,
         /// Time between two connections to the same place.
         #[arg(long, default_value_t = 5)]
         every_ms: u64,
@@ -126,7 +129,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::App { endpoints } => app::run(&endpoints).await?,
             Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
-            Command::Sender { to, every_ms } => sender::run(to, Duration::from_millis(every_ms)).await?,
+            Command::Sender { to, ask, every_ms } => {
+                sender::run(to, ask, Duration::from_millis(every_ms)).await?;
+            }
             Command::Stray { deadline_ms } => stray::run(Duration::from_millis(deadline_ms))?,
             Command::Guest { interface } => guest::run(&interface).await?,
             Command::Proxy { mode, rest: _ } => {

@@ -4,9 +4,10 @@
 //! The pod, or the pods that are made of it, have a sender; a pod outside the mesh, the witness, is where it sends to, and where packets are
 //! counted. Zero means that the sender ran, and that a proxy answered what it sent.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use cluster::Transport;
 use cluster::hand::{Capture, Packet};
 use cucumber::{given, then};
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -16,7 +17,7 @@ use kube::{Api, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
 use super::agent::eventually;
-use crate::exposure::{Exposure, NOBODY, Said, any, concerns};
+use crate::exposure::{DNS, Exposure, NOBODY, Said, any, concerns};
 use crate::pod::{Pod, SENDER, Sender};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -67,7 +68,8 @@ impl Measure {
     }
 }
 
-/// From the first instruction of its first own container on, every 5 ms unless the step says so; of all pods that are made of it.
+/// From the first instruction of its first own container on, every 5 ms unless the step says so; of all pods that are made of it. Questions to
+/// resolvers count where the pod wants them captured.
 #[given(regex = r#"^exposure of pod "([^"]+)" is measured(?: every (\d+) ms)?$"#)]
 async fn measured(world: &mut LabWorld, name: String, every: String) -> Step {
     let (name, every) = (name.as_str(), every.parse().map_or(EVERY, Duration::from_millis));
@@ -80,19 +82,29 @@ async fn measured(world: &mut LabWorld, name: String, every: String) -> Step {
     world.run_pod(WITNESS.0).await?;
     let workload = world.workload(WITNESS.0).await?;
     let capture = workload.hand().await?.capture(workload.network_namespace()?, TOLD).await?;
-    let to: Vec<_> = workload.addresses().into_iter().map(|ip| SocketAddr::new(ip, NOBODY)).collect();
+    let witnesses = workload.addresses();
     let pod = world.pod(name)?;
-    for family in pod.families.list() {
-        let concerned = to.iter().find(|to| to.is_ipv4() == any(family).is_ipv4());
-        let concerned = concerned.map(|to| concerns(pod, any(family), to.ip())).transpose();
-        if concerned.map_err(Stop::harness)? != Some(true) {
-            return Err(Stop::harness(format!("the rules of {name:?} let its sender through")));
-        }
+    let to = targets(pod, &witnesses, (Transport::Tcp, NOBODY))?;
+    if to.len() < pod.families.list().len() {
+        return Err(Stop::harness(format!("the rules of {name:?} let its sender through")));
     }
-    pod.sender = Some(Sender { to, every });
+    let ask = targets(pod, &witnesses, (Transport::Udp, DNS))?;
+    pod.sender = Some(Sender { to, ask, every });
     let (name, since) = (name.to_owned(), Timestamp::now());
     world.exposure = Some(Measure { name, every, since, capture: Some(capture), seen: Vec::new() });
     Ok(())
+}
+
+/// Those of the addresses, with this port, that the rules of the pod do not let its sender through to.
+fn targets(pod: &Pod, all: &[IpAddr], (by, port): (Transport, u16)) -> Result<Vec<SocketAddr>, Stop> {
+    let mut targets = Vec::new();
+    for family in pod.families.list() {
+        let Some(to) = all.iter().find(|to| to.is_ipv4() == any(family).is_ipv4()) else { continue };
+        if concerns(pod, by, any(family), *to).map_err(Stop::harness)? {
+            targets.push(SocketAddr::new(*to, port));
+        }
+    }
+    Ok(targets)
 }
 
 /// The node reboots: what is asked about readiness is asked of what is to come.
