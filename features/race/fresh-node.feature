@@ -70,6 +70,6 @@ Feature: A pod that is faster than the node agent (field S1)
     And pod "cart" of the mesh
     And exposure of pod "cart" is measured
     When "cart" is created
-    Then it waits for a node: "untolerated taint {cni.istio.io/not-ready: }"
+    Then it waits for a node: "untolerated taint"
     When the node agent is deployed
     Then exposure of pod "cart" was 0

@@ -11,7 +11,7 @@ Feature: A node that is made with a taint loses it once the agent is ready there
     And pod "web" outside the mesh
     And the taint controller runs
     When "web" is created
-    Then it waits for a node: "untolerated taint {cni.istio.io/not-ready: }"
+    Then it waits for a node: "untolerated taint"
     When the node agent is deployed
     Then the node agent becomes ready within 30 s
     And the node has the taints ""

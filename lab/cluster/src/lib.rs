@@ -408,10 +408,10 @@ pub trait Workload: Send + Sync {
         })
     }
 
-    /// The number of a container's process, as its node numbers it.
-    fn process(&self, container: &str) -> Option<u32> {
-        let _ = container;
-        None
+    /// The number of a container's first process, as its node numbers it; `None` if it does not run.
+    async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
+        let what = format!("find the process of container {container:?}");
+        Err(LabError::Unsupported { tier: "this tier", what })
     }
 
     /// Waits until a container has printed a line with this in it, and returns the line.
@@ -423,14 +423,12 @@ pub trait Workload: Send + Sync {
     }
 
     /// Output of the pod's containers, `container: line`, for evidence.
-    fn logs(&self) -> Vec<String> {
-        Vec::new()
-    }
+    async fn logs(&self) -> Result<Vec<String>, LabError>;
 
     /// Lines of a container that has ended, once all that it printed is there.
     async fn whole_output(&self, container: &str) -> Result<Vec<String>, LabError> {
         let begin = format!("{container}: ");
-        let lines = self.logs().into_iter();
+        let lines = self.logs().await?.into_iter();
         Ok(lines.filter_map(|line| line.strip_prefix(&begin).map(str::to_owned)).collect())
     }
 

@@ -105,16 +105,12 @@ impl Workload for NetnsWorkload {
         Ok(Arc::new(self.node.hand().await?))
     }
 
-    fn process(&self, container: &str) -> Option<u32> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid(container)?)).ok()?;
+    async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
+        let Some(pid) = self.pid(container) else { return Ok(None) };
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return Ok(None) };
         // In each namespace from the lab's to its own, which is the node's.
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix("NSpid:"))?
-            .split_whitespace()
-            .next_back()?
-            .parse()
-            .ok()
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        Ok(numbers.split_whitespace().next_back().and_then(|number| number.parse().ok()))
     }
 
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
@@ -128,12 +124,12 @@ impl Workload for NetnsWorkload {
         Ok(output.lines())
     }
 
-    fn logs(&self) -> Vec<String> {
+    async fn logs(&self) -> Result<Vec<String>, LabError> {
         let outputs = self.slot.shown().outputs.into_iter();
         let lines = |(name, output): (String, Output)| {
             output.lines().into_iter().map(move |line| format!("{name}: {line}"))
         };
-        outputs.flat_map(lines).collect()
+        Ok(outputs.flat_map(lines).collect())
     }
 }
 

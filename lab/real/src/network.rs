@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pods' network: the standard plugins, and Multus on top of them, thin or thick.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,12 @@ const PLUGINS: &str = "/opt/cni/bin";
 const LISTS: &str = "/etc/cni/net.d";
 /// Of CNI: the first that has STATUS and GC.
 const VERSION: &str = "1.1.0";
-/// The network's first plugin.
-const FIRST: &str = "bridge";
+/// The network's first plugin, the standard one, under the name that scenarios give a primary network's.
+const FIRST: &str = "lab-net";
+/// Its name among the standard plugins.
+const STANDARD: &str = "bridge";
+/// Its list, as scenarios call it.
+const LIST: &str = "10-lab.conflist";
 /// Directory of the plugin itself while its calls are recorded.
 const RECORDED: &str = "/opt/lab/plugins";
 /// User that thin Multus is.
@@ -58,7 +63,7 @@ impl Network {
     /// # Errors
     /// One is not built.
     pub fn find(name: NetworkName, components: &Components, workload: &Path) -> Result<Self, Error> {
-        let standard = ["bridge", "host-local", "loopback", "portmap"].map(|plugin| ("cni-plugins", plugin));
+        let standard = [STANDARD, "host-local", "loopback", "portmap"].map(|plugin| ("cni-plugins", plugin));
         let own = match name {
             NetworkName::Bridge => None,
             NetworkName::MultusThin => Some((MULTUS, "multus")),
@@ -81,11 +86,12 @@ impl Network {
     /// A file cannot be written.
     pub fn install(&self, place: &Place, ranges: Vec<String>, kubeconfig: &str) -> Result<(), Error> {
         for plugin in &self.plugins {
-            let to = place.find(PLUGINS).join(plugin.file_name().unwrap_or_default());
+            let name = plugin.file_name().unwrap_or_default();
+            let to = place.find(PLUGINS).join(if name == STANDARD { OsStr::new(FIRST) } else { name });
             fs::copy(plugin, &to).map_err(Error::file("write", &to))?;
         }
         let list = bridge(ranges);
-        place.write(&format!("{LISTS}/10-bridge.conflist"), format!("{list:#}\n"))?;
+        place.write(&format!("{LISTS}/{LIST}"), format!("{list:#}\n"))?;
         if self.name != NetworkName::MultusThin {
             return Ok(());
         }
@@ -147,14 +153,14 @@ fn bridge(ranges: Vec<String>) -> Value {
     let ranges: Vec<_> = ranges.into_iter().map(|range| json!([{ "subnet": range }])).collect();
     let routes: Vec<_> = families("0.0.0.0/0", "::/0").into_iter().map(|to| json!({ "dst": to })).collect();
     let bridge = json!({
-        "type": "bridge",
+        "type": FIRST,
         "bridge": "cni0",
         "isGateway": true,
         "hairpinMode": true,
         "ipam": { "type": "host-local", "ranges": ranges, "routes": routes },
     });
     let portmap = json!({ "type": "portmap", "capabilities": { "portMappings": true } });
-    json!({ "cniVersion": VERSION, "name": "bridge", "plugins": [bridge, portmap] })
+    json!({ "cniVersion": VERSION, "name": "lab", "plugins": [bridge, portmap] })
 }
 
 /// Configuration as the entrypoint of Multus thin writes it: the first network's within its own.

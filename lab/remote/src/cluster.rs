@@ -12,6 +12,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use crate::before::Before;
 use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::session::{LABEL, Session, from, gone, make_namespace};
@@ -28,6 +29,8 @@ const PATIENCE: u32 = 3;
 pub struct RemoteCluster {
     node: RemoteNode,
     used: Mutex<Used>,
+    /// The node, where a scenario may change it.
+    before: Option<Before>,
 }
 
 /// Namespaces with something of a scenario in them.
@@ -46,10 +49,14 @@ impl Used {
 
 impl RemoteCluster {
     /// A view for one scenario.
-    #[must_use]
-    pub fn new(session: &Session) -> Self {
+    ///
+    /// # Errors
+    /// The node cannot be looked at.
+    pub async fn begin(session: &Session) -> Result<Self, LabError> {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
-        Self { node: RemoteNode { session: session.clone(), prefix }, used: Mutex::default() }
+        let node = RemoteNode { session: session.clone(), prefix };
+        let before = if session.options.whole.is_some() { Some(Before::of(&node).await?) } else { None };
+        Ok(Self { node, used: Mutex::default(), before })
     }
 
     fn session(&self) -> &Session {
@@ -132,7 +139,11 @@ impl RemoteCluster {
         // The plugin takes part in the end of pods.
         self.all_gone(&of_pods).await?;
         objects::remove(&self.client(), applied, deadline).await?;
-        Ok(self.all_gone(&system).await?)
+        self.all_gone(&system).await?;
+        match &self.before {
+            Some(before) => before.restore(&self.node).await,
+            None => Ok(()),
+        }
     }
 
     async fn all_gone(&self, names: &[&String]) -> Result<(), Error> {
@@ -181,6 +192,11 @@ impl Cluster for RemoteCluster {
         let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
         let runs = |pod: &Pod| matches!(progress(pod), Progress::Ended(PodStart::Running { .. }));
         Ok(until(&pods, &pod.name, what, deadline * PATIENCE, runs).await.map(drop)?)
+    }
+
+    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
+        let namespace = self.node.real(&pod.namespace)?;
+        Ok(objects::fetch(&self.client(), &namespace, &pod.name, port, path).await?)
     }
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {

@@ -13,6 +13,7 @@
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
 
+mod before;
 mod cluster;
 pub mod error;
 mod logs;

@@ -14,21 +14,23 @@ pub(crate) async fn of_namespace(client: &Client, namespace: &str) -> Result<Vec
     let all = pods.list(&ListParams::default()).await.map_err(Error::api("list pods"))?;
     let mut lines = Vec::new();
     for pod in all {
-        let spec = pod.spec.clone().unwrap_or_default();
-        for container in spec.init_containers.into_iter().flatten().chain(spec.containers) {
-            let asked = LogParams { container: Some(container.name.clone()), ..LogParams::default() };
-            let name = pod.name_any();
-            match pods.logs(&name, &asked).await {
-                Ok(text) => {
-                    let from = format!("{namespace}/{name} {}", container.name);
-                    lines.extend(text.lines().map(|line| format!("{from}: {line}")));
-                }
-                // It was not started, or is gone by now.
-                Err(kube::Error::Api(status)) if status.is_not_found() || status.code == 400 => {}
-                Err(error) => {
-                    return Err(Error::api(format!("read the log of pod {namespace}/{name}"))(error));
-                }
-            }
+        let from = format!("{namespace}/{} ", pod.name_any());
+        lines.extend(of_pod(&pods, &pod).await?.into_iter().map(|line| from.clone() + &line));
+    }
+    Ok(lines)
+}
+
+/// Output of a pod's containers, `container: line`.
+pub(crate) async fn of_pod(pods: &Api<Pod>, pod: &Pod) -> Result<Vec<String>, Error> {
+    let (name, spec) = (pod.name_any(), pod.spec.clone().unwrap_or_default());
+    let mut lines = Vec::new();
+    for container in spec.init_containers.into_iter().flatten().chain(spec.containers) {
+        let asked = LogParams { container: Some(container.name.clone()), ..LogParams::default() };
+        match pods.logs(&name, &asked).await {
+            Ok(text) => lines.extend(text.lines().map(|line| format!("{}: {line}", container.name))),
+            // It was not started, or is gone by now.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.code == 400 => {}
+            Err(error) => return Err(Error::api(format!("read the log of pod {name}"))(error)),
         }
     }
     Ok(lines)

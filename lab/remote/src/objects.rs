@@ -64,6 +64,27 @@ pub(crate) async fn remove_pods(
     Ok(())
 }
 
+/// Asks a port of a pod for something through the API server, which stands between: the code, if the pod gave one, and the body.
+pub(crate) async fn fetch(
+    client: &Client,
+    namespace: &str,
+    pod: &str,
+    port: u16,
+    path: &str,
+) -> Result<(Option<u16>, String), Error> {
+    let url = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy{path}");
+    let failed = || Error::api(format!("ask pod {namespace}/{pod} for {path}"));
+    let request = http::Request::get(url).body(kube::client::Body::empty());
+    let request = request.map_err(|error| failed()(kube::Error::HttpError(error)))?;
+    let response = client.send(request).await.map_err(failed())?;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect_bytes().await.map_err(failed())?;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    // The API server's own error, not the pod's.
+    let is_status = serde_json::from_str::<Value>(&body).is_ok_and(|body| body["kind"] == "Status");
+    Ok(((!is_status).then_some(code), body))
+}
+
 /// API and name of an object.
 async fn of(client: &Client, object: &Value) -> Result<(Api<DynamicObject>, String), Error> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -2,6 +2,7 @@
 //! A running pod: the hand enters its network by the pod's address.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 
 use crate::error::Error;
+use crate::logs;
 use crate::watch::first_line;
 
 /// Grace beyond a client's own deadline.
@@ -52,6 +54,11 @@ impl RemotePod {
         }
         let why = format!("{} in pod {}: {}", words.join(" "), self.pod.name, answer.stderr.trim());
         Err(Error::Hand { node: "of the pod".to_owned(), why }.into())
+    }
+
+    /// Its object.
+    async fn now(&self) -> Result<Pod, Error> {
+        self.pods.get(&self.pod.name).await.map_err(Error::api(format!("get pod {}", self.pod.name)))
     }
 
     async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
@@ -101,8 +108,38 @@ impl Workload for RemotePod {
         Ok(line.map_err(|_| Error::Deadline { what: what(), deadline: self.deadline })??)
     }
 
+    async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
+        let pod = self.now().await?;
+        let Some(id) = container_id(&pod, container) else { return Ok(None) };
+        let proc = Path::new("/proc");
+        let mut numbers: Vec<u32> =
+            self.hand.list(proc).await?.iter().filter_map(|entry| entry.name.parse().ok()).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            // One that has ended meanwhile has none.
+            let of = self.hand.read(&proc.join(number.to_string()).join("cgroup")).await.unwrap_or_default();
+            if String::from_utf8_lossy(&of).contains(&id) {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn logs(&self) -> Result<Vec<String>, LabError> {
+        Ok(logs::of_pod(&self.pods, &self.now().await?).await?)
+    }
+
     async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError> {
         let input = String::from_utf8_lossy(input).into_owned();
         Ok(self.run(&["workload", word], input, (0, 0), HANGING).await?.stdout)
     }
+}
+
+/// The runtime's name of a container that runs: also that of its control group, on both runtimes.
+fn container_id(pod: &Pod, container: &str) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let all = [&status.init_container_statuses, &status.container_statuses];
+    let its = all.into_iter().flatten().flatten().find(|one| one.name == container)?;
+    its.state.as_ref()?.running.as_ref()?;
+    its.container_id.as_ref()?.rsplit('/').next().map(str::to_owned)
 }

@@ -258,7 +258,7 @@ impl Tier {
     async fn of(session: &Session, node: &NodePlan) -> Result<Self, LabError> {
         match node.differs() {
             None => {
-                let cluster = RemoteCluster::new(session);
+                let cluster = RemoteCluster::begin(session).await?;
                 if node.installed == Installed::ByAgent {
                     cluster.expects_agent().await?;
                 }

@@ -153,7 +153,7 @@ pub(crate) async fn processes_have_the_nodes_numbers_and_the_hand_ends_with_the_
     let processes = |entries: Vec<cluster::hand::Entry>| -> Vec<u32> {
         entries.iter().filter_map(|one| one.name.parse().ok()).collect()
     };
-    let pid = pod.process("main").unwrap();
+    let pid = pod.process("main").await.unwrap().unwrap();
     let seen = processes(former.list(Path::new("/proc")).await.unwrap());
     assert!(seen.contains(&pid) && seen.len() == 3, "the first, the pod's and the hand: {seen:?}");
     former.signal(pid, Signal::Kill).await.unwrap();

@@ -187,7 +187,7 @@ pub(crate) async fn a_container_with_a_root_of_its_own_sees_the_processes_of_its
         "spec": { "nodeName": "node-2", "containers": [container("main", "pause")] } });
     lab.cluster.apply(elsewhere).await.unwrap();
     lab.cluster.nodes()[1].pod_started("default", "q", SOON).await.unwrap();
-    let (pid, hand) = (pod.process("main").unwrap(), pod.hand().await.unwrap());
+    let (pid, hand) = (pod.process("main").await.unwrap().unwrap(), pod.hand().await.unwrap());
     for proc in ["proc", "host/proc"] {
         let seen = hand.list(Path::new(&format!("/proc/{pid}/root/{proc}"))).await.unwrap();
         let numbers = seen.iter().filter_map(|entry| entry.name.parse::<u32>().ok());

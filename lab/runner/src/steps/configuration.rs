@@ -255,7 +255,7 @@ async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
 async fn never_said(world: &mut LabWorld, fragment: String) -> Step {
     let pod = agent(world).await?;
     let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
-    match workload.logs().into_iter().find(|line| line.contains(&fragment)) {
+    match workload.logs().await?.into_iter().find(|line| line.contains(&fragment)) {
         Some(line) => Err(Stop::wrong(line)),
         None => Ok(()),
     }

@@ -56,8 +56,10 @@ async fn create(world: &mut LabWorld, api_version: &str, kind: &str, spec: Value
 async fn kept(world: &mut LabWorld, kind: String, replicas: u32) -> Step {
     let template = template(world)?;
     let selector = json!({ "matchLabels": { LABEL: world.it } });
-    let spec =
-        json!({ "replicas": replicas, "selector": selector, "serviceName": world.it, "template": template });
+    let mut spec = json!({ "replicas": replicas, "selector": selector, "template": template });
+    if kind == "StatefulSet" {
+        spec["serviceName"] = json!(world.it);
+    }
     create(world, "apps/v1", &kind, spec).await
 }
 

@@ -25,7 +25,7 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
     let mut words = vec![PLUGIN.to_owned(), "diagnose".to_owned(), "-o".to_owned(), "json".to_owned()];
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
     if how == " by its process" {
-        let pid = workload.process("app").ok_or_else(|| Stop::harness("its app has no process"))?;
+        let pid = workload.process("app").await?.ok_or_else(|| Stop::harness("its app has no process"))?;
         option("--pid", pid.to_string());
     } else {
         option("--netns", workload.netns()?);

@@ -49,8 +49,10 @@ pub struct Process {
 pub async fn process(world: &mut LabWorld, pod: &PodName, container: &str) -> Result<Process, Stop> {
     let tier = world.cluster().await?;
     let workload = tier.starting(&pod.namespace, &pod.name).await?;
-    let number =
-        workload.process(container).ok_or_else(|| Stop::wrong(format!("{} does not run", pod.name)))?;
+    let number = workload
+        .process(container)
+        .await?
+        .ok_or_else(|| Stop::wrong(format!("{} does not run", pod.name)))?;
     Ok(Process { hand: workload.hand().await?, number })
 }
 

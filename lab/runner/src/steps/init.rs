@@ -106,7 +106,7 @@ fn took(world: &mut LabWorld, limit: u64) -> Step {
 async fn said(world: &mut LabWorld, container: &str) -> Result<Vec<String>, Stop> {
     let name = world.it.clone();
     world.start(&name).await?;
-    let mut lines = world.workload(&name).await?.logs();
+    let mut lines = world.workload(&name).await?.logs().await?;
     lines.retain(|line| line.starts_with(&format!("{container}: ")));
     Ok(lines)
 }

@@ -163,7 +163,7 @@ async fn interfaces(world: &mut LabWorld, wanted: String) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let tier = world.cluster().await?;
     let workload = tier.starting(&namespace, &name).await?;
-    let number = workload.process("app").ok_or_else(|| Stop::wrong("it does not run"))?;
+    let number = workload.process("app").await?.ok_or_else(|| Stop::wrong("it does not run"))?;
     let hand = workload.hand().await?;
     let text = hand.read(&Path::new("/proc").join(number.to_string()).join("net/dev")).await?;
     let text = String::from_utf8_lossy(&text).into_owned();

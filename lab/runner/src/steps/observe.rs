@@ -168,7 +168,7 @@ async fn told_nowhere(world: &mut LabWorld) -> Step {
     let pod = agent(world).await?;
     let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
     let mut told = vec![
-        ("log", workload.logs().join("\n")),
+        ("log", workload.logs().await?.join("\n")),
         ("status", status(world, &["status"]).await?.stdout),
         ("status as JSON", status(world, &["status", "-o", "json"]).await?.stdout),
         ("events", Value::from(events(world).await?).to_string()),

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a scenario may change of a node that stays, as it was before: configurations of networks, and the node's own object.
+
+use std::collections::BTreeMap;
+
+use cluster::LabError;
+use cluster::hand::{Hand as _, Kind, Writing};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::node::RemoteNode;
+
+/// Begin of the keys of taints that the cluster itself gives a node, and takes.
+const CLUSTERS_OWN: &str = "node.kubernetes.io/";
+
+/// Files of a directory, by name.
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// A node as it was.
+#[derive(Debug)]
+pub(crate) struct Before {
+    configurations: Files,
+    node: Node,
+}
+
+impl Before {
+    pub(crate) async fn of(node: &RemoteNode) -> Result<Self, LabError> {
+        Ok(Self { configurations: configurations(node).await?, node: object(node).await? })
+    }
+
+    /// Makes the node what it was.
+    pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
+        self.restore_configurations(node).await?;
+        let Some(patch) = difference(&object(node).await?, &self.node) else { return Ok(()) };
+        let nodes: Api<Node> = Api::all(node.session.client.clone());
+        let name = self.node.name_any();
+        let patched = nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        Ok(patched.map(drop).map_err(Error::api(format!("patch node {name}")))?)
+    }
+
+    async fn restore_configurations(&self, node: &RemoteNode) -> Result<(), LabError> {
+        let (hand, directory) = (&node.session.hand, cluster::Node::directories(node).conf_dir);
+        let now = configurations(node).await?;
+        for (name, text) in self.configurations.iter().filter(|(name, text)| now.get(*name) != Some(text)) {
+            hand.write(&directory.join(name), text, Writing::WHOLE).await?;
+        }
+        for name in now.keys().filter(|name| !self.configurations.contains_key(*name)) {
+            hand.remove(&directory.join(name)).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
+    let (hand, directory) = (&node.session.hand, cluster::Node::directories(node).conf_dir);
+    let mut found = Files::new();
+    for entry in hand.list(&directory).await? {
+        if entry.kind == Kind::File {
+            found.insert(entry.name.clone(), hand.read(&directory.join(entry.name)).await?);
+        }
+    }
+    Ok(found)
+}
+
+async fn object(node: &RemoteNode) -> Result<Node, Error> {
+    let (nodes, name) = (Api::<Node>::all(node.session.client.clone()), &node.session.node);
+    nodes.get(name).await.map_err(Error::api(format!("get node {name}")))
+}
+
+/// Merge patch that gives a node its former labels, taints and cordon; none if it has them.
+fn difference(now: &Node, before: &Node) -> Option<Value> {
+    let spec = |node: &Node| node.spec.clone().unwrap_or_default();
+    let (has, had) = (spec(now), spec(before));
+    let of_cluster = |taint: &Taint| taint.key.starts_with(CLUSTERS_OWN);
+    let (has_taints, had_taints) = (has.taints.unwrap_or_default(), had.taints.unwrap_or_default());
+    let of_others = had_taints.into_iter().filter(|taint| !of_cluster(taint));
+    let taints: Vec<_> =
+        has_taints.iter().filter(|taint| of_cluster(taint)).cloned().chain(of_others).collect();
+    let mut labels: BTreeMap<&String, Option<&String>> =
+        before.labels().iter().map(|(key, value)| (key, Some(value))).collect();
+    for key in now.labels().keys() {
+        labels.entry(key).or_insert(None);
+    }
+    let same_labels = now.labels() == before.labels();
+    if same_labels && has.unschedulable == had.unschedulable && taints == has_taints {
+        return None;
+    }
+    Some(json!({
+        "metadata": { "labels": labels },
+        "spec": { "taints": taints, "unschedulable": had.unschedulable },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(labels: &Value, spec: &Value) -> Node {
+        serde_json::from_value(json!({ "metadata": { "labels": labels }, "spec": spec })).unwrap()
+    }
+
+    fn taint(key: &str) -> Value {
+        json!({ "key": key, "effect": "NoSchedule" })
+    }
+
+    #[test]
+    fn a_node_gets_back_what_a_scenario_took_and_loses_what_it_gave() {
+        let before = node(&json!({ "zone": "a" }), &json!({ "taints": [taint("of/owner")] }));
+        let given =
+            json!({ "taints": [taint("cni.istio.io/not-ready"), taint("node.kubernetes.io/not-ready")] });
+        let mut now = node(&json!({ "x": "y" }), &given);
+        now.spec.as_mut().unwrap().unschedulable = Some(true);
+        let wanted = json!({
+            "metadata": { "labels": { "x": null, "zone": "a" } },
+            "spec": { "taints": [taint("node.kubernetes.io/not-ready"), taint("of/owner")], "unschedulable": null },
+        });
+        assert_eq!(difference(&now, &before), Some(wanted));
+    }
+
+    #[test]
+    fn taints_of_the_cluster_itself_come_and_go() {
+        let before = node(&json!({}), &json!({ "taints": [taint("node.kubernetes.io/not-ready")] }));
+        assert_eq!(difference(&node(&json!({}), &json!({})), &before), None);
+    }
+}
