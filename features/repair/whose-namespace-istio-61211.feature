@@ -12,6 +12,7 @@ Feature: Whose a namespace is (istio-61211; field S7)
   @mutant:address-is-enough
   Scenario: An address alone says nothing
     Given the runtime's cache does not know it
+    And no process is in its namespace
     When the node agent is deployed
     Then the node agent tells of it: RepairFailed, "neither the CNI result cache nor a process says whose it is"
     And the node agent tells of it no RepairedBrokenPod

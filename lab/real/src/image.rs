@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Images (OCI image specification 1.1): one layer, a configuration, a manifest; made of files, or read from an archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
+use crate::registry;
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
@@ -88,6 +90,44 @@ impl Image {
     }
 }
 
+/// Writes images to an archive (OCI image layout 1.1) under the names of the lab's registry, which it returns. containerd takes a name from the
+/// first annotation, Podman and skopeo from the second.
+///
+/// # Errors
+/// It cannot be written.
+pub fn archive(images: &[Image], to: impl Write) -> Result<Vec<String>, Error> {
+    let failed = |source| Error::System("write an archive of images", source);
+    let mut archive = tar::Builder::new(to);
+    let mut add = |at: &str, content: &[u8]| {
+        let mut header = tar::Header::new_ustar();
+        header.set_mode(0o644);
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, at, content).map_err(failed)
+    };
+    add("oci-layout", json!({ "imageLayoutVersion": "1.0.0" }).to_string().as_bytes())?;
+    let (mut manifests, mut names, mut written) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for image in images {
+        for (digest, blob) in &image.blobs {
+            if written.insert(digest) {
+                add(&format!("blobs/{}", digest.replace(':', "/")), blob)?;
+            }
+        }
+        let name = format!("{}/{}", registry::NAME, image.name);
+        let size = image.blobs.get(&image.manifest).map_or(0, Vec::len);
+        let tag = image.name.rsplit(':').next().unwrap_or_default();
+        let annotations =
+            json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag });
+        manifests.push(
+            json!({ "mediaType": MANIFEST, "digest": image.manifest, "size": size, "annotations": annotations }),
+        );
+        names.push(name);
+    }
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
+    add("index.json", index.to_string().as_bytes())?;
+    archive.finish().map_err(failed)?;
+    Ok(names)
+}
+
 /// Adds a blob, and returns its descriptor.
 fn put(blobs: &mut BTreeMap<String, Vec<u8>>, kind: &str, content: Vec<u8>) -> Value {
     let (digest, size) = (digest(&content), content.len());
@@ -105,5 +145,23 @@ fn architecture() -> &'static str {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_an_archive_is_the_one_that_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("p");
+        fs::write(&program, "#!").unwrap();
+        let image = Image::of("p:1", &[("/p", program)], &["/p"]).unwrap();
+        let file = directory.path().join("images.tar");
+        let names = archive(std::slice::from_ref(&image), File::create(&file).unwrap()).unwrap();
+        assert_eq!(names, ["lab.local/p:1"]);
+        let read = Image::from_archive("p:1", &file).unwrap();
+        assert_eq!((read.manifest, read.blobs), (image.manifest, image.blobs));
     }
 }

@@ -224,6 +224,13 @@ impl Cluster for RemoteCluster {
         vec![&self.node]
     }
 
+    async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
+        let (pods, deadline) = (self.node.pods(namespace)?, self.session().options.deadline);
+        let what = || format!("the address of pod {namespace}/{name}");
+        until(&pods, name, what, deadline, |pod: &Pod| !addresses(pod).is_empty()).await?;
+        self.workload(namespace, name).await
+    }
+
     async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         let pods = self.node.pods(namespace)?;
         let pod = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;

@@ -3,16 +3,21 @@
 
 use std::time::Duration;
 
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::watch::until_gone;
+use crate::watch::{Watched, until_gone};
 
 /// Field manager.
 const MANAGER: &str = "cnilab";
@@ -45,6 +50,34 @@ pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duratio
         }
     }
     Ok(())
+}
+
+/// Removes objects with this label that belong to no namespace, of the kinds that the node agent's chart makes, and returns their names.
+pub(crate) async fn remove_cluster_wide(client: &Client, label: &str) -> Result<Vec<String>, Error> {
+    let mut gone = all_gone::<ClusterRole>(client, label).await?;
+    gone.extend(all_gone::<ClusterRoleBinding>(client, label).await?);
+    gone.extend(all_gone::<ValidatingAdmissionPolicy>(client, label).await?);
+    gone.extend(all_gone::<ValidatingAdmissionPolicyBinding>(client, label).await?);
+    Ok(gone)
+}
+
+async fn all_gone<T>(client: &Client, label: &str) -> Result<Vec<String>, Error>
+where
+    T: Watched + Resource<DynamicType = (), Scope = ClusterResourceScope>,
+{
+    let (all, kind) = (Api::<T>::all(client.clone()), T::kind(&()));
+    let found = match all.list(&ListParams::default().labels(label)).await {
+        // Whoever may not list them has made none.
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Vec::new()),
+        found => found.map_err(Error::api(format!("list objects of kind {kind}")))?,
+    };
+    let mut gone = Vec::new();
+    for name in found.iter().map(ResourceExt::name_any) {
+        let deleted = all.delete(&name, &DeleteParams::default()).await;
+        deleted.map_err(Error::api(format!("delete {kind} {name}")))?;
+        gone.push(format!("{kind} {name}"));
+    }
+    Ok(gone)
 }
 
 /// Removes the pods with this label, and waits until they are gone.

@@ -16,6 +16,7 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::error::{Error, TIER};
+use crate::objects;
 use crate::watch::{until, until_gone};
 
 /// Label of every namespace that a run makes; its value is the run's name.
@@ -139,14 +140,17 @@ fn own_namespace(run: &str) -> String {
     format!("cnilab-{run}")
 }
 
-/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well. Waits until they are gone, and
-/// returns their names.
+/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, and what belongs to no namespace.
+/// Waits until the namespaces are gone, and returns what is gone, by kind and name.
 ///
 /// # Errors
 /// The kubeconfig is wrong, a namespace cannot be deleted, or does not go within `deadline`.
 pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>, Error> {
     let client = connect(kubeconfig).await?;
-    remove_labelled(&client, LABEL, deadline).await
+    let namespaces = remove_labelled(&client, LABEL, deadline).await?;
+    let mut gone: Vec<_> = namespaces.into_iter().map(|name| format!("namespace {name}")).collect();
+    gone.extend(objects::remove_cluster_wide(&client, LABEL).await?);
+    Ok(gone)
 }
 
 async fn connect(kubeconfig: &Path) -> Result<Client, Error> {

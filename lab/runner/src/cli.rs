@@ -77,6 +77,16 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         to: PathBuf,
     },
+    /// Writes the images that `run --kubeconfig` needs to an archive (OCI layout) and prints their names: for nodes that no registry reaches, as in
+    /// `kind load image-archive FILE`
+    Image {
+        /// The archive
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+        /// The product whose `istio-iptables` the proxy's image has; as with `run`
+        #[arg(long, value_name = "DIR|FILE")]
+        sut: Option<PathBuf>,
+    },
     /// Plays every cell of a sweep and prints what was measured; also as sweep.json and sweep.svg in the report's directory
     Sweep(SweepArgs),
     /// Makes one report of those of all parts of a selection (--shard), or of runs without a scenario in common

@@ -40,6 +40,7 @@ pub mod errors;
 pub mod evidence;
 pub mod exit;
 pub mod exposure;
+pub mod images;
 pub mod immutable;
 pub mod istiod;
 pub mod junit;

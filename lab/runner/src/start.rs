@@ -16,7 +16,9 @@ use crate::mutants::{self, weave};
 use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
-use crate::{board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary};
+use crate::{
+    board, carried, components, doctor, images, list, merge, pack, report, run, sut, tier, up, vocabulary,
+};
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
 const JOBS_PER_CORE: usize = 3;
@@ -34,6 +36,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
         Command::Components(command) => components::start(&command),
         Command::Build(args) => build(&args),
         Command::Pack { to } => pack(&to),
+        Command::Image { to, sut } => images::write(&to, sut.as_deref()),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "cnilab", &mut std::io::stdout());
             Ok(Exit::Ok)
@@ -118,7 +121,7 @@ fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     Ok(match runtime.block_on(tier::clean(kubeconfig, run::IN_A_CLUSTER)) {
         Ok(removed) => {
-            removed.iter().for_each(|name| board::say(&format!("namespace {name} is gone")));
+            removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
             Exit::Ok
         }
         Err(error) => {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line: what is refused, what is listed, and with which exit code. Nothing here needs a privilege.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::process::{Command, Output};
+
+use clap::Parser as _;
 
 fn cnilab(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cnilab")).args(args).output().unwrap()
@@ -10,6 +12,24 @@ fn cnilab(args: &[&str]) -> Output {
 
 fn code(args: &[&str]) -> Option<i32> {
     cnilab(args).status.code()
+}
+
+/// What CI of others would run, as docs/kind-ci.yaml has it.
+#[test]
+fn the_template_for_kind_is_yaml_and_its_commands_are_ours() {
+    let template = include_str!("../../../docs/kind-ci.yaml");
+    let workflow: serde_json::Value = serde_saphyr::from_str(template).unwrap();
+    let steps = workflow["jobs"]["kind"]["steps"].as_array().unwrap();
+    let lines = steps.iter().filter_map(|step| step["run"].as_str()).flat_map(str::lines);
+    let commands: Vec<_> = lines.filter_map(|line| line.trim().strip_prefix("./cnilab ")).collect();
+    assert_eq!(commands.len(), 3);
+    for command in commands {
+        let words: Vec<_> = command.split(' ').map(|word| word.trim_matches('"')).collect();
+        // "@redirection or @enrolment" is one word.
+        let words = words.join(" ").replace("@redirection or @enrolment", "@redirection");
+        let parsed = runner::cli::Cli::try_parse_from(["cnilab"].into_iter().chain(words.split(' ')));
+        parsed.unwrap_or_else(|error| panic!("{command}: {error}"));
+    }
 }
 
 fn text(output: &Output) -> String {

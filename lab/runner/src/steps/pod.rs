@@ -178,6 +178,8 @@ fn fails(world: &mut LabWorld) -> Step {
 #[given(regex = r#"^it is of the ReplicaSet "([^"]+)"$"#)]
 async fn owned(world: &mut LabWorld, name: String) -> Step {
     let namespace = world.it()?.namespace.clone();
+    // Steps do its controller's work: where there is one, it ends pods that it did not make.
+    world.cluster().await?.server()?;
     let set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": name, "namespace": namespace },
         "spec": { "selector": {} },

@@ -15,16 +15,15 @@ use real::{
 };
 use serde_json::json;
 
-use crate::binaries::{AGENT, TOOL};
+use crate::binaries::AGENT;
 use crate::cli::{NodeNetwork, NodeRuntime, UpArgs};
+use crate::images::{self, TAG};
 use crate::locate::Workspace;
 use crate::plan::{Real, Sut, UpPlan};
 use crate::{chart, components};
 
 /// Files of the cluster: in the sandbox' own `/run`.
 const DIRECTORY: &str = "/run/cnilab/real";
-/// Tag of all images.
-const TAG: &str = "1";
 const NAMESPACE: &str = "istio-system";
 const DAEMON_SET: &str = "istio-cni-node";
 
@@ -73,11 +72,6 @@ pub fn sweep() {
 /// Starts it; its API answers on the listener.
 pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> anyhow::Result<Cluster> {
     let begun = Instant::now();
-    let workload = |name: &str, entrypoint: &[&str]| {
-        Image::of(&format!("{name}:{TAG}"), &[("/usr/local/bin/workload", plan.workload.clone())], entrypoint)
-    };
-    let checks = plan.sut.dir.join(TOOL);
-    let proxy = Image::of(&format!("proxyv2:{TAG}"), &[("/usr/local/bin/istio-iptables", checks)], &[])?;
     let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
     let cluster = Cluster::start(ClusterOptions {
         programs: Programs::find(
@@ -89,9 +83,9 @@ pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> an
         directory: DIRECTORY.into(),
         logs: of.logs.clone(),
         images: vec![
-            workload("workload", &["workload"])?,
-            workload("pause", &["workload", "pause"])?,
-            proxy,
+            images::workload("workload", &plan.workload, &["workload"])?,
+            images::workload("pause", &plan.workload, &["workload", "pause"])?,
+            images::proxy(&plan.sut)?,
             agent,
         ],
         cgroup: of.cgroup.clone(),
