@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
-use crate::registry;
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -90,12 +89,12 @@ impl Image {
     }
 }
 
-/// Writes images to an archive (OCI image layout 1.1) under the names of the lab's registry, which it returns. containerd takes a name from the
+/// Writes images to an archive (OCI image layout 1.1) under their names in a registry, which it returns. containerd takes a name from the
 /// first annotation, Podman and skopeo from the second.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn archive(images: &[Image], to: impl Write) -> Result<Vec<String>, Error> {
+pub fn archive(images: &[Image], registry: &str, to: impl Write) -> Result<Vec<String>, Error> {
     let failed = |source| Error::System("write an archive of images", source);
     let mut archive = tar::Builder::new(to);
     let mut add = |at: &str, content: &[u8]| {
@@ -112,7 +111,7 @@ pub fn archive(images: &[Image], to: impl Write) -> Result<Vec<String>, Error> {
                 add(&format!("blobs/{}", digest.replace(':', "/")), blob)?;
             }
         }
-        let name = format!("{}/{}", registry::NAME, image.name);
+        let name = format!("{registry}/{}", image.name);
         let size = image.blobs.get(&image.manifest).map_or(0, Vec::len);
         let tag = image.name.rsplit(':').next().unwrap_or_default();
         let annotations =
@@ -159,7 +158,7 @@ mod tests {
         fs::write(&program, "#!").unwrap();
         let image = Image::of("p:1", &[("/p", program)], &["/p"]).unwrap();
         let file = directory.path().join("images.tar");
-        let names = archive(std::slice::from_ref(&image), File::create(&file).unwrap()).unwrap();
+        let names = archive(std::slice::from_ref(&image), "lab.local", File::create(&file).unwrap()).unwrap();
         assert_eq!(names, ["lab.local/p:1"]);
         let read = Image::from_archive("p:1", &file).unwrap();
         assert_eq!((read.manifest, read.blobs), (image.manifest, image.blobs));

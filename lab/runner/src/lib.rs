@@ -26,6 +26,7 @@
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
 //! | [`net`] | the sandbox' own network |
 
+pub mod archive;
 pub mod back_ends;
 pub mod binaries;
 pub mod board;
@@ -40,7 +41,6 @@ pub mod errors;
 pub mod evidence;
 pub mod exit;
 pub mod exposure;
-pub mod images;
 pub mod immutable;
 pub mod istiod;
 pub mod junit;

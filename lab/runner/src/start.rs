@@ -17,7 +17,7 @@ use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
 use crate::{
-    board, carried, components, doctor, images, list, merge, pack, report, run, sut, tier, up, vocabulary,
+    archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary,
 };
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
@@ -36,7 +36,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
         Command::Components(command) => components::start(&command),
         Command::Build(args) => build(&args),
         Command::Pack { to } => pack(&to),
-        Command::Image { to, sut } => images::write(&to, sut.as_deref()),
+        Command::Image { to, sut } => archive::write(&to, sut.as_deref()),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "cnilab", &mut std::io::stdout());
             Ok(Exit::Ok)

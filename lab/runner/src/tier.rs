@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`.
 
+pub mod images;
 mod standing;
 pub mod started;
 

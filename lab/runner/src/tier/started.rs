@@ -17,9 +17,9 @@ use serde_json::json;
 
 use crate::binaries::AGENT;
 use crate::cli::{NodeNetwork, NodeRuntime, UpArgs};
-use crate::images::{self, TAG};
 use crate::locate::Workspace;
 use crate::plan::{Real, Sut, UpPlan};
+use crate::tier::images::{self, TAG};
 use crate::{chart, components};
 
 /// Files of the cluster: in the sandbox' own `/run`.
@@ -85,7 +85,7 @@ pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> an
         images: vec![
             images::workload("workload", &plan.workload, &["workload"])?,
             images::workload("pause", &plan.workload, &["workload", "pause"])?,
-            images::proxy(&plan.sut)?,
+            images::proxy(&plan.sut.dir)?,
             agent,
         ],
         cgroup: of.cgroup.clone(),
