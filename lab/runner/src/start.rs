@@ -20,8 +20,9 @@ use crate::{
     archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary,
 };
 
-/// Scenarios at a time, per core: most of a scenario's time is waiting, but what waits for a core is late for its deadlines.
-const JOBS_PER_CORE: usize = 3;
+/// Scenarios at a time, per core: most of a scenario's time is waiting, with a defect even more. Fewer leave cores idle, and what waits
+/// for a core is late for its deadlines.
+const JOBS_PER_CORE: usize = 6;
 
 /// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
@@ -213,7 +214,7 @@ fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants
     drop(workspace.carried.take());
     let built = args.sut.is_none() && args.mutant.is_none();
     sandbox::run(Task::Run(Box::new(Plan {
-        jobs: args.jobs.map_or_else(|| default_jobs(&args), usize::from),
+        jobs: args.jobs.map_or_else(default_jobs, usize::from),
         seed: args.seed.unwrap_or_else(new_seed),
         args,
         root: workspace.root,
@@ -231,7 +232,7 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
         // Who has a cluster to themselves has it for one scenario at a time.
         jobs: match args.agent_image {
             Some(_) => 1,
-            None => args.jobs.map_or_else(|| default_jobs(&args), usize::from),
+            None => args.jobs.map_or_else(default_jobs, usize::from),
         },
         seed: args.seed.unwrap_or_else(new_seed),
         report_dir: fresh_report_dir(&args, workspace)?,
@@ -266,10 +267,8 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
     sut::build_static(workspace)
 }
 
-/// A scenario with a defect is mostly idle: it waits for events that do not come.
-fn default_jobs(args: &RunArgs) -> usize {
-    let per_core = if args.mutant.is_some() { 2 * JOBS_PER_CORE } else { JOBS_PER_CORE };
-    std::thread::available_parallelism().map_or(1, usize::from) * per_core
+fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) * JOBS_PER_CORE
 }
 
 /// Sixteen bits that differ from run to run: enough to tell runs apart, short enough to read out.
