@@ -17,7 +17,7 @@ use crate::verdict::{Record, Totals, Verdict};
 const WIDTH: usize = 16;
 
 /// Display of a run in progress.
-pub trait Show: Send {
+pub trait Show {
     fn ended(&mut self, record: &Record);
 }
 

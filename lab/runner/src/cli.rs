@@ -192,7 +192,7 @@ pub struct RunArgs {
     /// node; the cluster has no agent of its own, and the image `proxyv2` of the same registry and tag has istio-iptables
     #[arg(long, value_name = "REF", requires = "kubeconfig")]
     pub agent_image: Option<String>,
-    /// Scenarios at a time [default: four times the number of cores, with --mutant eight times]
+    /// Scenarios at a time [default: six times the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Delays the lab's own actors by chance: kubelet, controllers, events of watches, starts of processes

@@ -13,7 +13,7 @@
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
 //! | [`portable`] | which scenarios only Millrace can pass |
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
-//! | [`run`], [`play`], [`writer`], [`ledger`], [`board`] | a run, its scenarios side by side, its events, its results, its display |
+//! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
 //! | [`up`] | a cluster that stays, for kubectl |
 //! | [`verdict`], [`stop`], [`stress`] | what became of a scenario, why a step stopped it, one record of many runs |
 //! | [`report`], [`junit`], [`evidence`], [`merge`] | what a run leaves behind, and several runs as one |
@@ -54,7 +54,6 @@ pub mod names;
 pub mod net;
 pub mod pack;
 pub mod plan;
-pub mod play;
 pub mod pod;
 pub mod portable;
 pub mod probe;

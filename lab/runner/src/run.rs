@@ -6,20 +6,27 @@ use std::time::{Duration, Instant};
 
 use crate::tier::{self, Session, SessionOptions, Whole};
 use anyhow::Context as _;
+use cluster::Probe;
+use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
+use futures::FutureExt as _;
+use futures::stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::board;
-use crate::catalogue::{Catalogue, Depth};
+use crate::board::{self, Board, Show};
+use crate::catalogue::{self, Catalogue, Depth, Entry};
 use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::mutants::outcome::MutantReport;
+use crate::mutants::progress::Progress;
 use crate::mutants::table;
-use crate::plan::{Place, Plan};
+use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
+use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::tier::EXCHANGE;
 use crate::verdict::{Record, Verdict};
-use crate::{junit, lacks, net, play, probe, stress};
+use crate::writer::Writer;
+use crate::{evidence, junit, lacks, net, probe, stress};
 
 /// Runs a plan to its end, or to an interruption.
 pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
@@ -53,8 +60,13 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
 
     let started = Instant::now();
     let ledger = Ledger::default();
-    let interrupted =
-        play::scenarios(&plan, &catalogue, &ledger, &probes, session.clone(), termination.came()).await;
+    let interrupted = {
+        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes, session.clone()));
+        tokio::select! {
+            () = scenarios => false,
+            () = termination.came() => true,
+        }
+    };
     let seconds = started.elapsed().as_secs_f64();
     let records = stress::fold(in_order(&catalogue, ledger.records()));
     if let Some(session) = session {
@@ -149,6 +161,76 @@ impl Termination {
     }
 }
 
+/// Runs every selected scenario that can run here; the others are entered with the reason.
+async fn scenarios(
+    plan: &Arc<Plan>,
+    catalogue: &Arc<Catalogue>,
+    ledger: &Ledger,
+    probes: &[Probe],
+    session: Option<Session>,
+) {
+    let board: Box<dyn Show> = match &plan.mutants {
+        Some(_) => Box::new(Progress::new(catalogue)),
+        None => Box::new(Board::new(&catalogue.groups())),
+    };
+    let mut writer = Writer::new(Arc::clone(catalogue), ledger.clone(), board);
+    let mut features = catalogue.features.clone();
+    for feature in &mut features {
+        let all = std::mem::take(&mut feature.scenarios);
+        for scenario in all {
+            let entry = catalogue.find(feature, &scenario);
+            match entry.and_then(|entry| Some((entry, cannot_run(entry, &plan.sut, probes)?))) {
+                Some((entry, (verdict, why))) => writer.enter(entry.record(verdict, Some(why))),
+                None => feature.scenarios.push(scenario),
+            }
+        }
+    }
+    features.retain(|feature| !feature.scenarios.is_empty());
+    features.sort_by_key(|feature| !catalogue::is_long(feature));
+    let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone(), session);
+    let after = Arc::clone(&lab);
+    let runner = runner::Basic::default()
+        .steps(LabWorld::collection())
+        .max_concurrent_scenarios(plan.jobs)
+        .before(move |feature, _, scenario, world: &mut LabWorld| {
+            world.begin(&lab, feature, scenario);
+            async {}.boxed_local()
+        })
+        .after(move |feature, _, scenario, finished, world| {
+            let lab = Arc::clone(&after);
+            async move { evidence::conclude(&lab, feature, scenario, failed(finished), world).await }
+                .boxed_local()
+        });
+    Cucumber::<LabWorld, _, (), _, _>::custom(Parsed(features), runner, writer.fail_on_skipped())
+        .with_default_cli()
+        .run(())
+        .await;
+}
+
+/// Reason why a scenario cannot run here, or with these binaries.
+fn cannot_run(entry: &Entry, sut: &Sut, probes: &[Probe]) -> Option<(Verdict, String)> {
+    if let Some(refusal) = sut.product.refusal(&entry.tags) {
+        return Some(refusal);
+    }
+    probe::unmet(entry, probes).map(|why| (Verdict::Inapplicable, why))
+}
+
+fn failed(finished: &event::ScenarioFinished) -> bool {
+    !matches!(finished, event::ScenarioFinished::StepPassed)
+}
+
+/// Parsed features.
+struct Parsed(Vec<gherkin::Feature>);
+
+impl cucumber::Parser<()> for Parsed {
+    type Cli = cli::Empty;
+    type Output = stream::Iter<std::vec::IntoIter<cucumber::parser::Result<gherkin::Feature>>>;
+
+    fn parse(self, (): (), _: cli::Empty) -> Self::Output {
+        stream::iter(self.0.into_iter().map(Ok).collect::<Vec<_>>())
+    }
+}
+
 /// Writes the reports; returns the exit.
 fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Result<Exit> {
     let exit = if interrupted { Exit::Interrupted } else { report.verdict() };
@@ -221,10 +303,7 @@ pub(crate) fn print(report: &Report, exit: Exit, (dir, again): (&str, &str)) {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use cluster::Probe;
-
     use crate::cli::{RunArgs, Selection};
-    use crate::plan::Sut;
 
     use super::*;
 
@@ -292,8 +371,7 @@ Feature: The harness itself
         let catalogue = Arc::new(Catalogue::read(root.path(), &Selection::default()).unwrap());
         let ledger = Ledger::default();
         let probes = [Probe { need: "ipv6".into(), met: false, evidence: "none here".into() }];
-        let never = std::future::pending();
-        play::scenarios(&plan(root.path()), &catalogue, &ledger, &probes, None, never).await;
+        scenarios(&plan(root.path()), &catalogue, &ledger, &probes, None).await;
         in_order(&catalogue, ledger.records())
     }
 

@@ -20,8 +20,8 @@ use crate::{
     archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary,
 };
 
-/// Scenarios at a time, per core: most of a scenario's time is waiting, with a defect even more. Fewer leave cores idle, and what waits
-/// for a core is late for its deadlines.
+/// Scenarios at a time, per core: most of a scenario's time is waiting. Fewer leave cores idle, and what waits for a core is late for its
+/// deadlines.
 const JOBS_PER_CORE: usize = 6;
 
 /// Runs the command line.

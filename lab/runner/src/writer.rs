@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use cucumber::event::{Cucumber, Feature, Hook, RetryableScenario, Scenario, Step, StepError};
@@ -17,7 +17,6 @@ use crate::stop::Stop;
 use crate::verdict::{Record, StepTime, Verdict};
 
 /// A scenario that has begun.
-#[derive(Clone)]
 struct Running {
     since: SystemTime,
     /// Start of the step that runs.
@@ -48,12 +47,10 @@ fn seconds(since: SystemTime, until: SystemTime) -> f64 {
     until.duration_since(since).unwrap_or_default().as_secs_f64()
 }
 
-/// Clones write to one ledger and to one board.
-#[derive(Clone)]
 pub struct Writer {
     catalogue: Arc<Catalogue>,
     ledger: Ledger,
-    board: Arc<Mutex<Box<dyn Show>>>,
+    board: Box<dyn Show>,
     running: HashMap<String, Running>,
 }
 
@@ -61,13 +58,13 @@ impl Writer {
     /// A writer that knows scenarios by this catalogue.
     #[must_use]
     pub fn new(catalogue: Arc<Catalogue>, ledger: Ledger, board: Box<dyn Show>) -> Self {
-        Self { catalogue, ledger, board: Arc::new(Mutex::new(board)), running: HashMap::new() }
+        Self { catalogue, ledger, board, running: HashMap::new() }
     }
 
     /// Adds a scenario that ended without having run.
     pub fn enter(&mut self, record: Record) {
         let record = self.ledger.enter(record);
-        self.board.lock().unwrap_or_else(PoisonError::into_inner).ended(&record);
+        self.board.ended(&record);
     }
 
     fn scenario(
