@@ -6,11 +6,11 @@ Feature: No pod waits for somebody else's lock of the tables
   Background:
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
-    And another process holds the node's lock of the tables
 
   @mutant:no-outbound-capture
   Scenario Outline: <name> does not even look at it
     Given the plugin's configuration has "millrace_backend" = "<name>"
+    And another process holds the node's lock of the tables
     Then it starts within 5 s
     And TCP from "cart" to "outside" port 8080 passes 15001
 
@@ -28,12 +28,14 @@ Feature: No pod waits for somebody else's lock of the tables
   Scenario: iptables-legacy takes a lock of the pod's own
     Given the plugin's configuration has "millrace_backend" = "iptables-legacy"
     And the plugin's configuration has "millrace_iptables_deadline_seconds" = 2
+    And another process holds the node's lock of the tables
     Then it starts within 5 s
     And TCP from "cart" to "outside" port 8080 passes 15001
 
   @iptables-tools @mutant:lock-final @mutant:deadline-ignored
   Scenario: Where somebody holds that, too, the runtime is told to try again, and who it is
     Given the plugin's configuration has "millrace_iptables_deadline_seconds" = 2
+    And another process holds the node's lock of the tables
     And another process holds its namespace's lock of the tables
     When the plugin's ADD is repeated with "millrace_backend" = "iptables-legacy"
     Then the plugin fails: code 11, "is held by process"

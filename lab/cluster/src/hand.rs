@@ -151,6 +151,20 @@ pub trait Hand: fmt::Debug + Send + Sync {
         Ok(Changes(self.follow(Work::Watch { path: path.to_owned() }).await?))
     }
 
+    /// Takes the shared lock of a file, which others may share and nobody has alone.
+    async fn lock(&self, path: &Path) -> Handed<Held> {
+        Ok(Held(self.follow(Work::Lock { path: path.to_owned() }).await?))
+    }
+
+    /// Sends a line to a socket as a user and group; all that it answers.
+    async fn ask(&self, path: &Path, line: &str, owner: (u32, u32)) -> Handed<String> {
+        let work = Work::Ask { path: path.to_owned(), line: line.to_owned(), owner };
+        match self.carry_out(work, PROMPT).await? {
+            Answer::Content(bytes) => Ok(String::from_utf8_lossy(&bytes.0).into_owned()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Captures packets of all interfaces of a network from now on: the first so many one by one, all of them as counts.
     async fn capture(&self, network: Network, packets: u32) -> Handed<Capture> {
         Ok(Capture(self.follow(Work::Capture { network, packets }).await?))
@@ -197,6 +211,25 @@ impl Changes {
         Ok(rest
             .filter_map(|answer| if let Answer::Change(change) = answer { Some(change) } else { None })
             .collect())
+    }
+}
+
+/// A lock that is held until this ends.
+pub struct Held(Box<dyn Follow>);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
+impl Held {
+    /// Lets the lock go, and returns once that is done.
+    ///
+    /// # Errors
+    /// The hand is gone.
+    pub async fn release(self) -> Handed<()> {
+        self.0.stop().await.map(drop)
     }
 }
 

@@ -71,7 +71,7 @@ pub struct NetnsNode {
     pub(crate) hand: AsyncMutex<Option<Client>>,
     /// Mounts of later namespaces propagate through it.
     #[expect(dead_code, reason = "held for its drop")]
-    shared: Option<SharedDirectory>,
+    shared: SharedDirectory,
     /// The last field, dropped last: its contents go first.
     pub(crate) netns: Namespace,
 }
@@ -100,9 +100,10 @@ impl NetnsNode {
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
         netns::filter_reverse_paths(netns.path(), options.rp_filter).await?;
         let host = Host::new(&paths, below("host"), options.run_is_shared);
-        let (mut shown, mut shared) = (Vec::new(), None);
+        // The hand, too, which may be there before a pod is, sees pods' namespaces.
+        let shared = SharedDirectory::new(&paths.netns_dir)?;
+        let mut shown = Vec::new();
         if options.installed == Installed::ByAgent {
-            shared = Some(SharedDirectory::new(&paths.netns_dir)?);
             shown = host.shown();
             for mount in &shown {
                 fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;

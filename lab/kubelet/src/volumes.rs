@@ -95,6 +95,7 @@ impl Host {
             ("/proc", PathBuf::from("/proc")),
             ("/run/istio-cni", paths.run_dir.clone()),
             ("/run/netns", paths.netns_dir.clone()),
+            ("/run/xtables.lock", PathBuf::from("/run/xtables.lock")),
             ("/var/lib/cni", paths.cache_dir.clone()),
         ];
         Self { known, rest, run_is_shared }
@@ -125,7 +126,7 @@ impl Host {
     /// Bind mounts for programs of the node. Both paths must exist.
     #[must_use]
     pub fn shown(&self) -> Vec<Mount> {
-        let shown = self.known.iter().filter(|(at, _)| at.starts_with("/run/"));
+        let shown = self.known.iter().filter(|(at, place)| at.starts_with("/run/") && place != Path::new(at));
         let mount = |(at, place): &(&str, PathBuf)| Mount {
             source: place.clone(),
             at: (*at).into(),

@@ -4,12 +4,14 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`files`] | reads and changes files |
+//! | [`files`] | reads, changes and locks files |
+//! | [`ask`] | asks a socket, as any user |
 //! | [`programs`] | runs programs, in any network, with any user and capabilities |
 //! | [`place`] | finds and enters the network of a pod |
 //! | [`watch`] | follows changes of files |
 //! | [`capture`], [`decode`] | follows packets; reads their headers |
 
+pub mod ask;
 pub mod capture;
 pub mod decode;
 pub mod files;
@@ -69,7 +71,7 @@ fn stops(order: &Order, following: &Following) -> io::Result<Option<PipeReader>>
     let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
     match &order.work {
         Work::Stop { order } => drop(following.remove(order)),
-        Work::Watch { .. } | Work::Capture { .. } => {
+        Work::Watch { .. } | Work::Capture { .. } | Work::Lock { .. } => {
             let (stopped, stop) = io::pipe()?;
             following.insert(order.id, stop);
             return Ok(Some(stopped));
@@ -100,6 +102,8 @@ async fn carry_out(work: Work, asker: Asker, stopped: Option<PipeReader>) -> io:
         Work::Run(run) => programs::run(run).await.map(Answer::Ended),
         Work::Watch { path } => watch::follow(path, asker, stopped).await,
         Work::Capture { network, packets } => capture::follow(network, packets, asker, stopped).await,
+        Work::Lock { path } => files::hold(path, asker, stopped).await,
+        Work::Ask { path, line, owner } => ask::ask(path, line, owner).await,
         Work::Signal { process, signal } => send(process, signal),
         Work::Stop { .. } => Ok(Answer::Done),
         of_files => files::carry_out(of_files),

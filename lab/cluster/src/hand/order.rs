@@ -113,7 +113,22 @@ pub enum Work {
         /// Number of packets that are sent one by one. Later ones are only counted.
         packets: u32,
     },
-    /// Stops an order of [`Work::Watch`] or [`Work::Capture`].
+    /// Takes the shared lock of a file (flock(2)), waits for it if need be, answers [`Answer::Following`], and holds it until it is stopped.
+    /// A file that is not there is made.
+    Lock {
+        /// File.
+        path: PathBuf,
+    },
+    /// Sends a line to a socket and reads until its end: [`Answer::Content`], empty if it closes without a word.
+    Ask {
+        /// Socket.
+        path: PathBuf,
+        /// Line, without its end.
+        line: String,
+        /// User and group. Whoever is not root may open every file (`CAP_DAC_OVERRIDE`), and nothing else.
+        owner: (u32, u32),
+    },
+    /// Stops an order of [`Work::Watch`], [`Work::Capture`] or [`Work::Lock`].
     Stop {
         /// Its number.
         order: u64,
@@ -133,13 +148,15 @@ impl Work {
             | Self::Link { path, .. }
             | Self::SetMode { path, .. }
             | Self::SetImmutable { path, .. }
-            | Self::Watch { path } => vec![path],
+            | Self::Watch { path }
+            | Self::Lock { path }
+            | Self::Ask { path, .. } => vec![path],
             Self::Rename { from, to } => vec![from, to],
             Self::Run(_) | Self::Signal { .. } | Self::Capture { .. } | Self::Stop { .. } => Vec::new(),
         }
     }
 
-    /// True if it changes files or ends processes of the node. A program may, too, but what it does is another's business.
+    /// True if it changes files, holds up or ends processes of the node. A program may, too, but what it does is another's business.
     #[must_use]
     pub fn changes_node(&self) -> bool {
         match self {
@@ -150,6 +167,7 @@ impl Work {
             | Self::SetMode { .. }
             | Self::SetImmutable { .. }
             | Self::Rename { .. }
+            | Self::Lock { .. }
             | Self::Signal { .. } => true,
             Self::Read { .. }
             | Self::List { .. }
@@ -157,6 +175,7 @@ impl Work {
             | Self::Watch { .. }
             | Self::Run(_)
             | Self::Capture { .. }
+            | Self::Ask { .. }
             | Self::Stop { .. } => false,
         }
     }
@@ -180,6 +199,8 @@ impl fmt::Display for Work {
             Self::Signal { process, signal } => write!(out, "send {signal:?} to process {process}"),
             Self::Watch { path } => write!(out, "watch {}", path.display()),
             Self::Capture { network, .. } => write!(out, "capture packets of {network:?}"),
+            Self::Lock { path } => write!(out, "lock {}", path.display()),
+            Self::Ask { path, .. } => write!(out, "ask {}", path.display()),
             Self::Stop { order } => write!(out, "stop order {order}"),
         }
     }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Back ends: the node's request, features that its kernel lacks or denies, foreign rules, and the plugin's choice with its reason.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::{CniAnswer, Entering, Files, LiveNetwork};
 use cucumber::gherkin::Step as Line;
 use cucumber::{given, then, when};
-use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
 use super::files::files;
@@ -28,8 +26,6 @@ const RECORD: &str = "backend";
 const RECORDED: Duration = Duration::from_secs(10);
 /// Default lock of the legacy tools.
 const NODE_LOCK: &str = "/run/xtables.lock";
-/// Deadline for a tool of another scenario to free it.
-const FREED: Duration = Duration::from_secs(10);
 /// Directories of the tools, in a `PATH` or not.
 const DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -113,34 +109,26 @@ fn no_ipv6(world: &mut LabWorld) {
 
 #[given("another process holds the node's lock of the tables")]
 async fn node_lock(world: &mut LabWorld) -> Step {
-    let file = File::options().create(true).append(true).open(NODE_LOCK).map_err(Stop::harness)?;
-    hold(world, file).await
+    // Two scenarios may hold the node's at a time; a legacy tool of a third has it for itself, for a moment.
+    let lock = files(world).await?.hand.lock(Path::new(NODE_LOCK)).await?;
+    world.locks.push(lock);
+    Ok(())
 }
 
 #[given("another process holds its namespace's lock of the tables")]
 async fn pod_lock(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    let file = File::open(world.workload(&name).await?.netns()?).map_err(Stop::harness)?;
-    hold(world, file).await
-}
-
-async fn hold(world: &mut LabWorld, file: File) -> Step {
-    // Two scenarios may hold the node's at a time; a legacy tool of a third has it for itself, for a moment.
-    let taken = tokio::task::spawn_blocking(move || Flock::lock(file, FlockArg::LockShared));
-    let cannot = |why: String| Stop::harness(format!("the lock cannot be taken: {why}"));
-    match tokio::time::timeout(FREED, taken).await {
-        Ok(Ok(Ok(lock))) => world.locks.push(lock),
-        Ok(Ok(Err((_, errno)))) => return Err(cannot(errno.to_string())),
-        Ok(Err(error)) => return Err(cannot(error.to_string())),
-        Err(_) => return Err(cannot(format!("somebody has it for {FREED:?}"))),
-    }
+    let (netns, node) = (world.workload(&name).await?.netns()?, files(world).await?);
+    let lock = node.hand.lock(&node.namespace(&netns)).await?;
+    world.locks.push(lock);
     Ok(())
 }
 
 #[when("that process lets it go")]
-fn let_go(world: &mut LabWorld) {
-    world.locks.pop();
+async fn let_go(world: &mut LabWorld) -> Step {
+    let lock = world.locks.pop().ok_or_else(|| Stop::harness("nobody holds a lock"))?;
+    Ok(lock.release().await?)
 }
 
 /// Calls the plugin's ADD of the pod once more, with one more key in its configuration.

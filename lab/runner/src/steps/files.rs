@@ -75,6 +75,11 @@ impl Files {
         Ok(Self { hand: node.hand().await?, paths: node.directories() })
     }
 
+    /// The file of a pod's network namespace, as the node names it.
+    pub fn namespace(&self, netns: &str) -> PathBuf {
+        self.paths.netns_dir.join(Path::new(netns).file_name().unwrap_or_default())
+    }
+
     /// Text that has to be there.
     pub async fn text(&self, path: &Path) -> Result<String, Stop> {
         let bytes = self.hand.read(path).await.map_err(wrong)?;

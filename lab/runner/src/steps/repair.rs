@@ -2,7 +2,6 @@
 //! Repair of pods that came up without redirection: writes, events and metrics of the node agent.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -121,8 +120,11 @@ async fn untouched(world: &mut LabWorld) -> Step {
 async fn no_process(world: &mut LabWorld) -> Step {
     let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
     let path = world.cluster().await?.starting(&namespace, &name).await?.netns()?;
-    let wanted = format!("net:[{}]", std::fs::metadata(path).map_err(Stop::harness)?.ino());
     let node = files(world).await?;
+    let file = node.namespace(&path);
+    let found = node.hand.look(&file).await?;
+    let found = found.ok_or_else(|| Stop::harness(format!("{} is not there", file.display())))?;
+    let wanted = format!("net:[{}]", found.inode.1);
     eventually(world, SOON, async |_| {
         let all = node.hand.list(Path::new("/proc")).await?.into_iter();
         for process in all.filter(|entry| entry.name.parse::<u32>().is_ok()) {

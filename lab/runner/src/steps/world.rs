@@ -4,12 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::sync::Arc;
 
+use cluster::hand::Held;
 use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
-use nix::fcntl::Flock;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -105,7 +104,7 @@ pub struct LabWorld {
     /// Rules of legacy iptables that the network left in pods, as `iptables-legacy -S` lists them.
     pub left: Vec<String>,
     /// Held locks, the last one at the end.
-    pub locks: Vec<Flock<File>>,
+    pub locks: Vec<Held>,
     /// Result of the truth table.
     pub judged: Option<Judged>,
     /// Watched configuration directory of the node.

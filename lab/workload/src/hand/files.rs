@@ -3,14 +3,16 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use cluster::hand::{Answer, Bytes, Entry, Kind, Work, Writing};
+use cluster::hand::{Answer, Bytes, Entry, Kind, Network, Work, Writing};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+
+use super::{Asker, place};
 
 /// Carries out an order that concerns files alone.
 pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
@@ -32,9 +34,32 @@ pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
         | Work::Signal { .. }
         | Work::Watch { .. }
         | Work::Capture { .. }
+        | Work::Lock { .. }
+        | Work::Ask { .. }
         | Work::Stop { .. } => return Err(io::ErrorKind::Unsupported.into()),
     }
     Ok(Answer::Done)
+}
+
+/// Holds the shared lock of a file until it is told to stop.
+pub(crate) async fn hold(path: PathBuf, asker: Asker, stopped: Option<PipeReader>) -> io::Result<Answer> {
+    let work = move || {
+        // The file of a network namespace can be opened, and not be made.
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                OpenOptions::new().create(true).append(true).open(&path)?
+            }
+            opened => opened?,
+        };
+        file.lock_shared()?;
+        asker.say(Ok(Answer::Following))?;
+        if let Some(mut stopped) = stopped {
+            // Nobody writes to it: it ends.
+            stopped.read_to_end(&mut Vec::new())?;
+        }
+        Ok(Answer::Done)
+    };
+    place::inside(Network::Node, work).await
 }
 
 fn list(path: &Path) -> io::Result<Vec<Entry>> {

@@ -76,7 +76,7 @@ fn capabilities(names: &[String]) -> io::Result<CapabilitySet> {
 
 /// Gives this thread, and what it starts, a user, a group and exactly these capabilities. They are ambient: otherwise only root would keep
 /// them when it executes a program.
-fn take_on((user, group): (u32, u32), wanted: CapabilitySet) -> io::Result<()> {
+pub(super) fn take_on((user, group): (u32, u32), wanted: CapabilitySet) -> io::Result<()> {
     for (_, other) in CapabilitySet::all().difference(wanted).iter_names() {
         remove_capability_from_bounding_set(other)?;
     }
