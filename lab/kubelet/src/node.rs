@@ -70,8 +70,7 @@ pub struct NetnsNode {
     /// The lab's process on the node, once somebody asked for it.
     pub(crate) hand: AsyncMutex<Option<Client>>,
     /// Mounts of later namespaces propagate through it.
-    #[expect(dead_code, reason = "held for its drop")]
-    shared: SharedDirectory,
+    pub(crate) shared: SharedDirectory,
     /// The last field, dropped last: its contents go first.
     pub(crate) netns: Namespace,
 }

@@ -127,12 +127,17 @@ impl SharedDirectory {
         change(directory, MsFlags::MS_SHARED)?;
         Ok(own)
     }
+
+    /// Shares it no more: the directory can be removed while this value lives on.
+    pub fn let_go(&self) {
+        // Nothing useful can be done about a failure: the mount namespace of the lab ends with the lab.
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
 }
 
 impl Drop for SharedDirectory {
     fn drop(&mut self) {
-        // Nothing useful can be done about a failure: the mount namespace of the lab ends with the lab.
-        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+        self.let_go();
     }
 }
 

@@ -225,7 +225,8 @@ async fn end(node: &NetnsNode, deadline: Duration) -> Result<Leftovers, Error> {
     let left = node.leftovers();
     node.agent.become_(cluster::AgentStandIn::Absent, deadline).await?;
     node.let_hand_go().await;
-    // Tasks that still look at the node must not keep its namespace.
+    // Tasks that still look at the node must not keep its namespace, nor its directory.
+    node.shared.let_go();
     node.netns.let_go();
     Ok(left)
 }
