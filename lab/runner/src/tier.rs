@@ -110,7 +110,7 @@ impl FromStr for Families {
 }
 
 /// Requirements of a scenario on its node, before the node exists.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodePlan {
     /// Listener on the agent's socket.
     pub agent: AgentStandIn,

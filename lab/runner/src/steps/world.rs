@@ -83,6 +83,8 @@ pub struct LabWorld {
     pub node: NodePlan,
     /// Cluster, started by the first step that needs it.
     pub cluster: Option<Arc<Tier>>,
+    /// Requirements that it was started with.
+    started_with: NodePlan,
     /// Pods by name, started or not.
     pub pods: BTreeMap<String, Pod>,
     /// The pod that `it` means.
@@ -165,11 +167,17 @@ impl LabWorld {
     /// Cluster, started on first use.
     pub async fn cluster(&mut self) -> Result<Arc<Tier>, Stop> {
         if let Some(cluster) = &self.cluster {
+            if self.started_with != self.node {
+                return Err(Stop::harness(
+                    "a step asks for another node once the node is there: say it before the first step that needs the node",
+                ));
+            }
             return Ok(Arc::clone(cluster));
         }
         let lab = self.lab()?;
         let made = Arc::new(Tier::start(&lab.plan, lab.session.as_ref(), &self.id, &self.node).await?);
         self.cluster = Some(Arc::clone(&made));
+        self.started_with = self.node.clone();
         Ok(made)
     }
 
