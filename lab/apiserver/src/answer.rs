@@ -13,12 +13,19 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::Frame;
 use listen::Body;
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::exec::Handshake;
 
 /// Lines of a watch, or output of a container.
 pub(crate) type Lines = BoxStream<'static, Bytes>;
+
+/// An object as JSON.
+pub(crate) fn encoded(object: &Value) -> Vec<u8> {
+    // What has text as keys can be written.
+    serde_json::to_vec(object).unwrap_or_default()
+}
 
 /// Response.
 pub(crate) enum Reply {
@@ -84,7 +91,7 @@ pub(crate) fn failure(error: &ApiError) -> Response<Body> {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return response;
     }
-    let mut response = whole(error.code(), error.status().to_string().into_bytes());
+    let mut response = whole(error.code(), encoded(&error.status()));
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

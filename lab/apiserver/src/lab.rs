@@ -18,6 +18,7 @@ use crate::rbac::Account;
 use crate::rbac::{Attributes, Grant};
 use crate::reads::Gates;
 use crate::roles;
+use crate::selector::Selector;
 use crate::shared::Shared;
 use crate::store::{Change, Collection, Key, Part};
 
@@ -77,6 +78,14 @@ impl ApiServer {
     #[must_use]
     pub fn object(&self, key: &Key) -> Option<Value> {
         self.shared.lock().store.get(key).ok().map(|object| (*object).clone())
+    }
+
+    /// All objects of a kind, of every namespace.
+    #[must_use]
+    pub fn all(&self, kind: &'static Kind) -> Vec<Value> {
+        let state = self.shared.lock();
+        let (everywhere, any) = (Collection { kind, namespace: None }, Selector::default());
+        state.store.list(&everywhere, &any).map(|(_, object)| (**object).clone()).collect()
     }
 
     /// The newest resource version, for whoever waits for the next change.

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::answer::encoded;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::kinds::Kind;
@@ -47,7 +48,7 @@ impl List {
 
     /// As the real server sends it: items without `kind` and `apiVersion`.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = self.head.to_string().into_bytes();
+        let mut bytes = encoded(&self.head);
         bytes.pop();
         bytes.extend(b",\"items\":[");
         for (place, item) in self.items.iter().enumerate() {
@@ -55,8 +56,10 @@ impl List {
             let fields = item.as_object().into_iter().flatten();
             let fields = fields.filter(|(name, _)| !["kind", "apiVersion"].contains(&name.as_str()));
             for (place, (name, value)) in fields.enumerate() {
-                let comma = if place == 0 { "" } else { "," };
-                bytes.extend(format!("{comma}{}:{value}", Value::from(name.as_str())).into_bytes());
+                bytes.extend((place > 0).then_some(b','));
+                bytes.extend(encoded(&Value::from(name.as_str())));
+                bytes.push(b':');
+                bytes.extend(encoded(value));
             }
             bytes.push(b'}');
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::admission::{Operation, Proposal, admit, warning};
+use crate::answer::encoded;
 use crate::apply::{Applier, applied};
 use crate::call::Call;
 use crate::causes::about;
@@ -34,18 +35,16 @@ impl Outcome {
     /// Body of the response.
     pub(crate) fn bytes(&self, kind: &Kind, form: Form, now: Timestamp) -> Vec<u8> {
         match (self, form) {
-            (Self::Value(value), _) => value.to_string().into_bytes(),
-            (Self::Object(object), Form::Object) => object.to_string().into_bytes(),
+            (Self::Value(value), _) => encoded(value),
+            (Self::Object(object), Form::Object) => encoded(object),
             (Self::List(list), Form::Object) => list.bytes(),
             (Self::Object(object), Form::Table(include)) => {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-                table(kind, [&**object], &metadata, include, now, true).to_string().into_bytes()
+                encoded(&table(kind, [&**object], &metadata, include, now, true))
             }
-            (Self::Object(object), Form::Metadata) => metadata_of(object).to_string().into_bytes(),
-            (Self::List(list), Form::Metadata) => list.metadata().to_string().into_bytes(),
-            (Self::List(list), Form::Table(include)) => {
-                list.table(kind, include, now).to_string().into_bytes()
-            }
+            (Self::Object(object), Form::Metadata) => encoded(&metadata_of(object)),
+            (Self::List(list), Form::Metadata) => encoded(&list.metadata()),
+            (Self::List(list), Form::Table(include)) => encoded(&list.table(kind, include, now)),
         }
     }
 }

@@ -15,7 +15,7 @@ use listen::{Body, BoxError};
 use serde_json::{Value, json};
 
 use crate::access::Identity;
-use crate::answer::{self, Reply};
+use crate::answer::{self, Reply, encoded};
 use crate::call::{Call, Warnings};
 use crate::discovery;
 use crate::error::ApiError;
@@ -113,7 +113,7 @@ impl Shared {
             return Err(ApiError::Path { user: who.user(), verb, path: path.to_owned() });
         }
         let body = body.ok_or_else(|| nobody_has(path, store))?;
-        Ok(Reply::Whole(StatusCode::OK, body.to_string().into_bytes()))
+        Ok(Reply::Whole(StatusCode::OK, encoded(&body)))
     }
 
     async fn reply<B>(self: &Arc<Self>, arrived: Arrived, parts: &Parts, body: B) -> Result<Reply, ApiError>
@@ -140,7 +140,7 @@ impl Shared {
                 return Err(ApiError::MethodNotAllowed);
             }
             let (code, answer) = review::answer(&who, &whole(body).await?, &self.lock().store)?;
-            return Ok(Reply::Whole(code, answer.to_string().into_bytes()));
+            return Ok(Reply::Whole(code, encoded(&answer)));
         }
         let Target::Resource { collection, .. } = &route.target else {
             return self.page(&who, &route.target, parts);

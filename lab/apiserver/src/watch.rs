@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::answer::Lines;
+use crate::answer::{Lines, encoded};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::kinds::Kind;
@@ -203,5 +203,8 @@ fn event(change: &Change, seen: Action) -> Cow<'_, Value> {
 }
 
 fn line(kind: &str, object: &Value) -> Vec<u8> {
-    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into_bytes()
+    let mut bytes = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    bytes.extend(encoded(object));
+    bytes.extend(b"}\n");
+    bytes
 }

@@ -20,7 +20,8 @@ use crate::scheduler;
 /// Follows the API's pods until aborted.
 pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Changes) {
     let names = nodes.iter().map(|node| node.name.clone()).collect();
-    let mut unscheduled = Unscheduled { client: api.client(), names, waiting: BTreeMap::new() };
+    let mut unscheduled =
+        Unscheduled { api: api.clone(), client: api.client(), names, waiting: BTreeMap::new() };
     loop {
         let Ok(change) = changes.next().await else {
             // Only a controller that sleeps through the API's whole history comes here.
@@ -50,6 +51,7 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Change
 
 /// Pods without a node.
 struct Unscheduled {
+    api: ApiServer,
     client: kube::Client,
     /// Nodes that somebody runs pods on: steps have further ones that are objects alone.
     names: Vec<String>,
@@ -60,7 +62,7 @@ struct Unscheduled {
 impl Unscheduled {
     /// Binds a pod to a node; if there is none, says so, and keeps the pod for later.
     async fn place(&mut self, pod: &Value) {
-        let (nodes, pods) = (list(&self.client, "Node").await, list(&self.client, "Pod").await);
+        let (nodes, pods) = (list(&self.api, "Node"), list(&self.api, "Pod"));
         let (Ok(mut nodes), Ok(pods)) = (nodes, pods) else { return };
         nodes.retain(|node| self.names.iter().any(|name| name == text(node, "name")));
         match scheduler::place(pod, &nodes, &pods) {

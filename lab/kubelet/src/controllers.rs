@@ -47,6 +47,7 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 const OWNERS: [&str; 6] = ["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "Node"];
 
 struct Controllers {
+    api: ApiServer,
     client: kube::Client,
     /// Kinds of which there ever was an object: nothing is read for the others.
     used: Vec<&'static str>,
@@ -60,6 +61,7 @@ struct Controllers {
 /// Follows owners, nodes and pods until it is aborted. What fails is tried again: a pod's account may not be there yet.
 pub async fn run(api: ApiServer, mut changes: Changes, job_backoff: Duration, chaos: Chaos) {
     let mut all = Controllers {
+        api: api.clone(),
         client: api.client(),
         used: Vec::new(),
         failures: BTreeMap::new(),
@@ -71,7 +73,7 @@ pub async fn run(api: ApiServer, mut changes: Changes, job_backoff: Duration, ch
         let timer = backed_off(wait.into_iter().chain(again).min().unwrap_or(Duration::MAX));
         let due = tokio::select! {
             () = timer => true,
-            due = all.concerned(&api, &mut changes) => due,
+            due = all.concerned(&mut changes) => due,
         };
         if due {
             pace::late(&chaos, Actor::Controller).await;
@@ -88,13 +90,13 @@ async fn backed_off(time: Duration) {
 
 impl Controllers {
     /// Waits for a change, and takes all that are there with it; whether one concerns a controller.
-    async fn concerned(&mut self, api: &ApiServer, changes: &mut Changes) -> bool {
+    async fn concerned(&mut self, changes: &mut Changes) -> bool {
         let mut next = Some(changes.next().await);
         let mut due = false;
         while let Some(change) = next {
             let Ok(change) = change else {
                 // Only a controller that sleeps through the API's whole history comes here.
-                *changes = api.subscribe();
+                *changes = self.api.subscribe();
                 return true;
             };
             let kind = change.key.kind.name;
@@ -113,7 +115,7 @@ impl Controllers {
     async fn reconcile(&mut self) -> (bool, Option<Duration>) {
         let (mut failed, mut again) = (false, None);
         for kind in OWNERS.into_iter().filter(|kind| self.used.contains(kind)).collect::<Vec<_>>() {
-            let Ok(decisions) = self.decide(kind).await else {
+            let Ok(decisions) = self.decide(kind) else {
                 failed = true;
                 continue;
             };
@@ -132,11 +134,11 @@ impl Controllers {
     }
 
     /// A decision for each object of a kind.
-    async fn decide(&mut self, kind: &'static str) -> Result<Vec<Decision>, Error> {
-        let (owners, pods) = (list(&self.client, kind).await?, list(&self.client, "Pod").await?);
+    fn decide(&mut self, kind: &'static str) -> Result<Vec<Decision>, Error> {
+        let (owners, pods) = (list(&self.api, kind)?, list(&self.api, "Pod")?);
         let others = match kind {
-            "DaemonSet" => list(&self.client, "Node").await?,
-            "Deployment" => list(&self.client, "ReplicaSet").await?,
+            "DaemonSet" => list(&self.api, "Node")?,
+            "Deployment" => list(&self.api, "ReplicaSet")?,
             _ => Vec::new(),
         };
         let now = Timestamp::now();

@@ -249,6 +249,22 @@ impl Tier {
         }
     }
 
+    /// Pods with a label.
+    ///
+    /// # Errors
+    /// The API server does not answer as it should.
+    pub async fn pods(&self, namespace: &str, (label, value): (&str, &str)) -> Result<Vec<Value>, LabError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={label}%3D{value}");
+        let mut list = self.object(&path).await?.unwrap_or_default();
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => Err(LabError::Harness {
+                what: format!("get {path}"),
+                why: "the answer is no list".to_owned(),
+            }),
+        }
+    }
+
     /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.
     #[must_use]
     pub fn knows_codes(&self) -> bool {

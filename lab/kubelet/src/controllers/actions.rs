@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
+use apiserver::ApiServer;
 use apiserver::kinds::{KINDS, Kind};
 use kube::Api;
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -76,10 +75,8 @@ fn resource(kind: &Kind) -> ApiResource {
 }
 
 /// All objects of a kind.
-pub(crate) async fn list(client: &kube::Client, of: &str) -> Result<Vec<Value>, Error> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind(of)?));
-    let all = api.list(&ListParams::default()).await?;
-    Ok(all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
+pub(crate) fn list(api: &ApiServer, of: &str) -> Result<Vec<Value>, Error> {
+    Ok(api.all(kind(of)?))
 }
 
 /// API of a kind's objects in a namespace, which is empty for those without one.

@@ -22,9 +22,9 @@ use cluster::hand::Signal;
 use cluster::{BASE_PLUGIN, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::binaries::PLUGIN;
@@ -143,11 +143,7 @@ async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
 
 /// Pods of the agent in the API.
 pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
-    let client = world.cluster().await?.client();
-    let pods: Api<Pod> = Api::namespaced(client, SYSTEM_NAMESPACE);
-    let own = ListParams::default().labels(&format!("k8s-app={DAEMONSET}"));
-    let all = pods.list(&own).await.map_err(Stop::harness)?;
-    all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
+    Ok(world.cluster().await?.pods(SYSTEM_NAMESPACE, ("k8s-app", DAEMONSET)).await?)
 }
 
 /// Name of the agent's pod that is not terminating; of several that of the first node.

@@ -11,7 +11,7 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::agent::eventually;
@@ -81,11 +81,7 @@ async fn job(world: &mut LabWorld, times: String, policy: String, limit: u32) ->
 async fn pods(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     let name = world.made.name.clone();
     let namespace = world.pod(&name)?.namespace.clone();
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &namespace);
-    let own = ListParams::default().labels(&format!("{LABEL}={name}"));
-    let all = pods.list(&own).await.map_err(Stop::harness)?.items;
-    let all: Vec<Value> =
-        all.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)?;
+    let all = world.cluster().await?.pods(&namespace, (LABEL, &name)).await?;
     Ok(all.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect())
 }
 
