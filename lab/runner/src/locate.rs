@@ -22,19 +22,17 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Finds the workspace: what this program carries, else from where `cargo run` says this package is, else from where it was when this binary was built.
+    /// Finds the workspace: what this program carries, else at or above where `cargo run` says this package is, this program lies, or it was started.
     pub fn find() -> anyhow::Result<Self> {
         if let Some(suite) = carried::unpack(&std::env::temp_dir())? {
             let (root, lab) = (suite.path().to_owned(), std::env::current_dir()?.join("cnilab.d"));
             return Ok(Self { root, target: lab.clone(), lab, carried: Some(suite) });
         }
-        let package = std::env::var_os("CARGO_MANIFEST_DIR")
-            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-        let root = package
-            .ancestors()
-            .find(|at| at.join("features").is_dir() && at.join("Cargo.lock").is_file())
-            .with_context(|| format!("no workspace with features at or above {}", package.display()))?
-            .to_owned();
+        let (program, here) = (std::env::current_exe()?, std::env::current_dir()?);
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let root = above(package.iter().chain([&program, &here])).with_context(|| {
+            format!("no workspace with features at or above {} or {}", program.display(), here.display())
+        })?;
         let target = target_dir(&root)?;
         let lab = root.join("target/lab");
         Ok(Self { root, target, lab, carried: None })
@@ -44,6 +42,13 @@ impl Workspace {
     pub fn features(&self) -> PathBuf {
         self.root.join("features")
     }
+}
+
+/// The first directory at or above these that has features and a lock file. Where the package was when it was compiled tells nothing: a checkout
+/// is moved, and the copy that defects are woven into shares its build directory with this one.
+fn above<'a>(mut starts: impl Iterator<Item = &'a PathBuf>) -> Option<PathBuf> {
+    let is_root = |at: &&Path| at.join("features").is_dir() && at.join("Cargo.lock").is_file();
+    starts.find_map(|start| start.ancestors().find(is_root).map(Path::to_owned))
 }
 
 /// Cargo's target directory: the environment's, else the one that this very binary lies in, else the default.
@@ -71,6 +76,20 @@ fn marked(exe: &Path) -> Option<&Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_workspace_is_found_above_the_first_start_that_lies_in_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| dir.path().join(name));
+        for root in [&one, &other] {
+            std::fs::create_dir_all(root.join("features")).unwrap();
+            std::fs::write(root.join("Cargo.lock"), "").unwrap();
+        }
+        let (program, here) = (one.join("target/debug/cnilab"), other.join("lab"));
+        assert_eq!(above([&program, &here].into_iter()), Some(one));
+        assert_eq!(above([&dir.path().join("nowhere"), &here].into_iter()), Some(other));
+        assert_eq!(above([&dir.path().join("nowhere")].into_iter()), None);
+    }
 
     #[test]
     fn a_program_of_a_target_lies_in_the_same_directory_as_one_of_the_host() {
