@@ -8,6 +8,7 @@ pub mod order;
 pub mod packet;
 
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -167,7 +168,12 @@ pub trait Hand: fmt::Debug + Send + Sync {
 
     /// Captures packets of all interfaces of a network from now on: the first so many one by one, all of them as counts.
     async fn capture(&self, network: Network, packets: u32) -> Handed<Capture> {
-        Ok(Capture(self.follow(Work::Capture { network, packets }).await?))
+        Ok(Capture(self.follow(Work::Capture { network, packets, ports: None }).await?))
+    }
+
+    /// As [`Hand::capture`], where only those with such a port come one by one: others would be in the way of a long capture.
+    async fn capture_ports(&self, network: Network, packets: u32, ports: Range<u16>) -> Handed<Capture> {
+        Ok(Capture(self.follow(Work::Capture { network, packets, ports: Some(ports) }).await?))
     }
 }
 

@@ -101,7 +101,9 @@ async fn carry_out(work: Work, asker: Asker, stopped: Option<PipeReader>) -> io:
     match work {
         Work::Run(run) => programs::run(run).await.map(Answer::Ended),
         Work::Watch { path } => watch::follow(path, asker, stopped).await,
-        Work::Capture { network, packets } => capture::follow(network, packets, asker, stopped).await,
+        Work::Capture { network, packets, ports } => {
+            capture::follow(network, capture::Told { left: packets, ports }, asker, stopped).await
+        }
         Work::Lock { path } => files::hold(path, asker, stopped).await,
         Work::Ask { path, line, owner } => ask::ask(path, line, owner).await,
         Work::Signal { process, signal } => send(process, signal),

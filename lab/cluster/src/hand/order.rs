@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -112,6 +113,9 @@ pub enum Work {
         network: Network,
         /// Number of packets that are sent one by one. Later ones are only counted.
         packets: u32,
+        /// A port that those have which are sent one by one; any if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ports: Option<Range<u16>>,
     },
     /// Takes the shared lock of a file (flock(2)), waits for it if need be, answers [`Answer::Following`], and holds it until it is stopped.
     /// A file that is not there is made.

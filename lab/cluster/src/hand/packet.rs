@@ -2,6 +2,7 @@
 //! Packets that a capture saw.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,19 @@ pub enum Transport {
     },
     /// Another protocol, or a fragment behind the first.
     Other(u8),
+}
+
+impl Transport {
+    /// True if one of its ports is among these.
+    #[must_use]
+    pub fn has_one_of(&self, ports: &Range<u16>) -> bool {
+        match self {
+            Self::Tcp { source, destination } | Self::Udp { source, destination } => {
+                ports.contains(source) || ports.contains(destination)
+            }
+            Self::Icmp { .. } | Self::Other(_) => false,
+        }
+    }
 }
 
 /// Sum of a capture.

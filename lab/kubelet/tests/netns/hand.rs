@@ -94,6 +94,7 @@ pub(crate) async fn a_capture_sees_a_datagram_on_the_loopback_of_a_pod_and_what_
     let far = lab.running("far", one("app --listen udp:9000")).await;
     let hand = hand(&lab).await;
     let mut capture = hand.capture(near.network_namespace().unwrap(), 100).await.unwrap();
+    let others = hand.capture_ports(near.network_namespace().unwrap(), 100, 1..2).await.unwrap();
     let localhost = IpAddr::from([127, 0, 0, 1]);
     near.send(&to(Transport::Udp, localhost, 9000)).await.unwrap();
     // Neighbours are looked for meanwhile.
@@ -117,6 +118,8 @@ pub(crate) async fn a_capture_sees_a_datagram_on_the_loopback_of_a_pod_and_what_
         count.interface == "eth0" && count.direction == Direction::Out && destination == 9000
     };
     assert_eq!((counts.sum(leaves), counts.lost), (1, 0), "{counts:?}");
+    let (packets, counts) = others.stop().await.unwrap();
+    assert_eq!((packets, counts.sum(leaves)), (Vec::new(), 1), "{counts:?}");
     lab.cluster.stop().await.unwrap();
 }
 

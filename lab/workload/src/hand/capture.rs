@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut, PipeReader};
+use std::ops::Range;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -28,14 +29,14 @@ const OUTGOING: u8 = 4;
 /// Says each packet until it is stopped, and then how many there were.
 pub(crate) async fn follow(
     network: Network,
-    packets: u32,
+    told: Told,
     asker: Asker,
     stopped: Option<PipeReader>,
 ) -> io::Result<Answer> {
     let work = move || {
         let socket = open()?;
         let interfaces = interfaces()?;
-        let mut seen = Seen { left: packets, interfaces, counts: BTreeMap::new(), others: 0, lost: 0 };
+        let mut seen = Seen { told, interfaces, counts: BTreeMap::new(), others: 0, lost: 0 };
         asker.say(Ok(Answer::Following))?;
         while !stops_before(&socket, stopped.as_ref())? {
             seen.take_all(&socket, asker)?;
@@ -66,9 +67,16 @@ fn interfaces() -> io::Result<BTreeMap<usize, String>> {
     Ok(named.collect())
 }
 
+/// Packets that are said one by one.
+pub(crate) struct Told {
+    /// Their number.
+    pub left: u32,
+    /// A port that each has; any if there are none.
+    pub ports: Option<Range<u16>>,
+}
+
 struct Seen {
-    /// Packets that are still said one by one.
-    left: u32,
+    told: Told,
     interfaces: BTreeMap<usize, String>,
     counts: BTreeMap<(Flow, String, Direction), u64>,
     others: u64,
@@ -126,10 +134,11 @@ impl Seen {
         } else {
             self.others += 1;
         }
-        if self.left == 0 {
+        let fits = self.told.ports.as_ref().is_none_or(|ports| packet.flow.transport.has_one_of(ports));
+        if self.told.left == 0 || !fits {
             return Ok(());
         }
-        self.left -= 1;
+        self.told.left -= 1;
         asker.say(Ok(Answer::Packet(packet)))
     }
 
