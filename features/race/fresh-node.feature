@@ -36,6 +36,16 @@ Feature: A pod that is faster than the node agent (field S1)
     And the node agent is deployed
     Then exposure of pod "cart" was 0
 
+  @mutant:no-inbound-capture
+  Scenario: Connections to the pod count as well
+    Given the chart's value "taint.mode" is "node"
+    And the node is made with the taints "cni.istio.io/not-ready"
+    And pod "cart" of the mesh
+    And exposure of pod "cart" is measured, inbound as well
+    When "cart" is created
+    And the node agent is deployed
+    Then exposure of pod "cart" was 0
+
   @mutant:policies-need-repair
   Scenario: A pod that is deleted instead has another one in its place, behind the plugin
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"

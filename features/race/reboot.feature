@@ -6,11 +6,11 @@ Feature: A node reboots, and its pods are faster than the agent (istio-60882; fi
   Background:
     Given 2 nodes
 
-  @mutant:fail-open
+  @mutant:fail-open @mutant:no-inbound-capture
   Scenario: With its configuration kept nothing of a pod runs before the agent is there
     Given the node agent is ready
     And pod "cart" of the mesh
-    And exposure of pod "cart" is measured
+    And exposure of pod "cart" is measured, inbound as well
     And it runs
     When the kubelet starts the node agent's containers no more
     And the node reboots

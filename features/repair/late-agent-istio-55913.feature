@@ -8,7 +8,7 @@ Feature: A pod that starts before the node agent (istio-55913; field S1)
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And an init container checks its rules
-    And exposure of pod "cart" is measured
+    And exposure of pod "cart" is measured, inbound as well
 
   @mutant:cache-unread
   Scenario: It is repaired, proven, and goes on to run

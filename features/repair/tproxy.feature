@@ -9,7 +9,7 @@ Feature: A pod that catches inbound traffic by TPROXY is repaired as well
     And pod "cart" of the mesh
     And its inbound traffic is caught by TPROXY
     And an init container checks its rules
-    And exposure of pod "cart" is measured
+    And exposure of pod "cart" is measured, inbound as well
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod

@@ -11,7 +11,7 @@ Feature: An upgrade of the agent takes no redirection away (field S11)
   @mutant:wanted-uninstalls
   Scenario: The DaemonSet's template changes, and nothing on the node does
     Given pod "cart" of the mesh
-    And exposure of pod "cart" is measured
+    And exposure of pod "cart" is measured, inbound as well
     And it runs
     When the DaemonSet's template changes
     Then another pod of the node agent is ready within 40 s

@@ -11,7 +11,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
   Scenario: Pods of the mesh outlive the agent, and can still be deleted
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
-    And exposure of pod "cart" is measured
+    And exposure of pod "cart" is measured, inbound as well
     And it runs
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was

@@ -9,6 +9,15 @@ use serde::{Deserialize, Serialize};
 /// Source ports of a pod's sender (`workload sender`): below those that the kernel chooses, so that no other connection has one of them.
 pub const SENDER_PORTS: Range<u16> = 20_001..32_001;
 
+/// UDP port of the caller (`workload caller`), which opens a connection to whoever asks it.
+pub const CALLER: u16 = 19_001;
+
+/// TCP port of a sender that asks to be called.
+pub const CALLED: u16 = 19_002;
+
+/// Source port of what the caller sends for each connection that got past the proxy, so that packets tell; next to those of senders.
+pub const PAST: u16 = SENDER_PORTS.start - 1;
+
 /// Transport protocol of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

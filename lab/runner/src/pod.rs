@@ -94,6 +94,8 @@ pub struct Sender {
     pub to: Vec<SocketAddr>,
     /// Asked over UDP.
     pub ask: Vec<SocketAddr>,
+    /// Asked for connections to the pod.
+    pub callers: Vec<IpAddr>,
     pub every: Duration,
 }
 
@@ -114,6 +116,8 @@ pub struct Pod {
     pub init: Vec<String>,
     /// The first container of its own.
     pub sender: Option<Sender>,
+    /// Opens a connection to each sender that asks for one.
+    pub is_caller: bool,
     /// Ports of its app, as `tcp:8080`.
     pub ports: Vec<String>,
     /// Address families.
@@ -270,6 +274,10 @@ impl Pod {
             if proxy.native { init.push(proxy.container()) } else { containers.push(proxy.container()) }
         }
         containers.extend(self.guest.as_deref().map(guest));
+        if self.is_caller {
+            containers
+                .push(json!({ "name": "caller", "image": "workload", "command": ["workload", "caller"] }));
+        }
         let mut object = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -302,6 +310,7 @@ impl Sender {
         let mut command = vec!["workload".to_owned(), SENDER.to_owned()];
         command.extend(self.to.iter().flat_map(|to| ["--to".to_owned(), to.to_string()]));
         command.extend(self.ask.iter().flat_map(|to| ["--ask".to_owned(), to.to_string()]));
+        command.extend(self.callers.iter().flat_map(|caller| ["--caller".to_owned(), caller.to_string()]));
         command.extend(["--every-ms".to_owned(), self.every.as_millis().to_string()]);
         let rights = json!({ "runAsUser": 1000, "runAsGroup": 1000 });
         json!({

@@ -13,23 +13,27 @@ use crate::listen::{self, Endpoint, On};
 
 /// Listens on `endpoints` in both families, says so on standard output, and answers until it is killed.
 pub async fn run(endpoints: &[Endpoint]) -> io::Result<()> {
-    for endpoint in endpoints {
-        match endpoint.transport {
-            Transport::Tcp => {
-                for listener in listen::tcp(On::Any, endpoint.port)? {
-                    tokio::spawn(accept(listener, endpoint.port));
-                }
-            }
-            Transport::Udp => {
-                for socket in listen::udp(On::Any, endpoint.port)? {
-                    tokio::spawn(datagrams(socket, endpoint.port));
-                }
-            }
-        }
-    }
+    endpoints.iter().try_for_each(|endpoint| serve_on(*endpoint))?;
     let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     line::announce(&format!("ready {}", names.join(" ")))?;
     pending().await
+}
+
+/// Answers on an endpoint, in both families. Must be called inside a runtime.
+pub(crate) fn serve_on(endpoint: Endpoint) -> io::Result<()> {
+    match endpoint.transport {
+        Transport::Tcp => {
+            for listener in listen::tcp(On::Any, endpoint.port)? {
+                tokio::spawn(accept(listener, endpoint.port));
+            }
+        }
+        Transport::Udp => {
+            for socket in listen::udp(On::Any, endpoint.port)? {
+                tokio::spawn(datagrams(socket, endpoint.port));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn answer(port: u16, peer: SocketAddr) -> Answer {

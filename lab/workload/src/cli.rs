@@ -3,7 +3,6 @@
 
 use std::future::pending;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,8 +14,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, client, disturb, dns, guest, hand, injector, kernel, line, multus, network, node, oci, proxy,
-    record, sender, stray, translate, wire,
+    agent, app, caller, client, disturb, dns, guest, hand, injector, kernel, line, multus, network, node,
+    oci, proxy, record, sender, stray, translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -45,17 +44,9 @@ enum Command {
         deadline_ms: u64,
     },
     /// Open connections from the first instruction on, until killed.
-    Sender {
-        /// Where to, as `10.0.0.1:9`; several in turn.
-        #[arg(long, required = true)]
-        to: Vec<SocketAddr>,
-        /// Whom to ask over UDP as well, as `10.0.0.1:53`.
-        #[arg(long)]
-        ask: Vec<SocketAddr>,
-        /// Time between two connections to the same place.
-        #[arg(long, default_value_t = 5)]
-        every_ms: u64,
-    },
+    Sender(sender::SenderOptions),
+    /// Open a connection to each sender that asks, until killed.
+    Caller,
     /// Send the segment on standard input, which belongs to no connection, and print what came back.
     Stray {
         /// How long to wait.
@@ -129,9 +120,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::App { endpoints } => app::run(&endpoints).await?,
             Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
-            Command::Sender { to, ask, every_ms } => {
-                sender::run(to, ask, Duration::from_millis(every_ms)).await?;
-            }
+            Command::Sender(options) => sender::run(options).await?,
+            Command::Caller => caller::run().await?,
             Command::Stray { deadline_ms } => stray::run(Duration::from_millis(deadline_ms))?,
             Command::Guest { interface } => guest::run(&interface).await?,
             Command::Proxy { mode, rest: _ } => {

@@ -8,6 +8,7 @@
 //! | [`app`] | the application: answers on its ports |
 //! | [`client`] | sends traffic and reports who answered |
 //! | [`sender`] | sends from the first instruction on, whatever becomes of it |
+//! | [`caller`] | opens a connection to whoever asks, and tells who answered |
 //! | [`stray`] | sends a segment of no connection |
 //! | [`proxy`], [`upstream`] | stands in for the sidecar proxy; its own connections |
 //! | [`dns`] | stands in for the DNS side of the sidecar's agent |
@@ -30,6 +31,7 @@
 pub mod agent;
 pub mod app;
 pub mod basenet;
+pub mod caller;
 pub mod chained;
 pub mod cli;
 pub mod client;

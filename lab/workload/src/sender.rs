@@ -1,44 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sender: opens connections from its first instruction on, and asks over UDP, whatever becomes of them, and says how many a proxy answered.
-//! Nobody listens where it sends to, so that what no rule redirects is one packet there; each has a source port of its own.
+//! The sender: opens connections from its first instruction on, asks over UDP and asks to be called, whatever becomes of it, and says how many a proxy
+//! answered. Nobody listens where it connects to, so that what no rule redirects is one packet there; each has a source port of its own.
 
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use cluster::traffic::SENDER_PORTS;
+use clap::Args;
+use cluster::traffic::{CALLED, CALLER, SENDER_PORTS};
 use cluster::{Answer, Traffic, Transport};
 use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{client, line};
+use crate::listen::Endpoint;
+use crate::{app, client, line};
 
 /// Deadline of a connection: below the first retransmission, so that none sends a second packet.
 const DEADLINE: Duration = Duration::from_millis(900);
+
+#[derive(Debug, Clone, Args)]
+pub struct SenderOptions {
+    /// Where to, as `10.0.0.1:9`; several in turn.
+    #[arg(long, required = true)]
+    to: Vec<SocketAddr>,
+    /// Whom to ask over UDP as well, as `10.0.0.1:53`.
+    #[arg(long)]
+    ask: Vec<SocketAddr>,
+    /// Where a caller is to be asked for connections to this pod.
+    #[arg(long)]
+    caller: Vec<IpAddr>,
+    /// Time between two connections to the same place.
+    #[arg(long, default_value_t = 5)]
+    every_ms: u64,
+}
+
+impl SenderOptions {
+    /// Kinds of what is sent, those that there are, each with its destinations.
+    fn kinds(self) -> Vec<(Transport, Vec<SocketAddr>)> {
+        let callers = self.caller.into_iter().map(|caller| SocketAddr::new(caller, CALLER));
+        let all =
+            [(Transport::Tcp, self.to), (Transport::Udp, self.ask), (Transport::Udp, callers.collect())];
+        all.into_iter().filter(|(_, destinations)| !destinations.is_empty()).collect()
+    }
+}
 
 /// Numbers so far.
 #[derive(Debug, Default)]
 struct Tally {
     sent: Cell<u64>,
-    connections_answered: Cell<u64>,
-    questions_answered: Cell<u64>,
-    /// True if there are questions.
-    asks: bool,
+    /// Of each kind.
+    answered: Vec<Cell<u64>>,
     /// The last that was said.
     said: Cell<(u64, u64)>,
 }
 
 impl Tally {
-    fn count(&self, transport: Transport, answer: &Answer) -> io::Result<()> {
+    fn count(&self, kind: usize, answer: &Answer) -> io::Result<()> {
         self.sent.set(self.sent.get() + 1);
-        let of_its_kind = match transport {
-            Transport::Tcp => &self.connections_answered,
-            Transport::Udp => &self.questions_answered,
-        };
-        if matches!(answer, Answer::Proxy { .. } | Answer::App { .. }) {
-            of_its_kind.set(of_its_kind.get() + 1);
+        let of_its_kind = self.answered.get(kind);
+        if let (Some(answered), Answer::Proxy { .. } | Answer::App { .. }) = (of_its_kind, answer) {
+            answered.set(answered.get() + 1);
         }
         let (sent, answered) = (self.sent.get(), self.answered());
         // Seldom enough for a log.
@@ -51,33 +74,36 @@ impl Tally {
         Ok(())
     }
 
-    /// Of each kind that is sent at least so many.
+    /// Of each kind at least so many.
     fn answered(&self) -> u64 {
-        let connections = self.connections_answered.get();
-        if self.asks { connections.min(self.questions_answered.get()) } else { connections }
+        self.answered.iter().map(Cell::get).min().unwrap_or_default()
     }
 }
 
-/// Connects to each of `to` and asks each of `ask`, again and again, until it is killed.
-pub async fn run(to: Vec<SocketAddr>, ask: Vec<SocketAddr>, every: Duration) -> io::Result<()> {
+/// Sends to each destination, again and again, until it is killed. Whoever is to be called listens first.
+pub async fn run(options: SenderOptions) -> io::Result<()> {
+    if !options.caller.is_empty() {
+        app::serve_on(Endpoint { transport: Transport::Tcp, port: CALLED })?;
+    }
     // Another process of this pod was here before, if a container starts again: its ports are not all free yet.
     let begin = u16::try_from(std::process::id() % u32::from(SENDER_PORTS.end - SENDER_PORTS.start));
     let mut ports = SENDER_PORTS.cycle().skip(usize::from(begin.unwrap_or_default()));
-    let tally = Rc::new(Tally { asks: !ask.is_empty(), ..Tally::default() });
-    let connections = to.into_iter().map(|to| (Transport::Tcp, to));
-    let all: Vec<_> = connections.chain(ask.into_iter().map(|to| (Transport::Udp, to))).collect();
-    let mut due = interval(every);
+    let mut due = interval(Duration::from_millis(options.every_ms));
+    let kinds = options.kinds();
+    let tally =
+        Rc::new(Tally { answered: kinds.iter().map(|_| Cell::default()).collect(), ..Tally::default() });
+    let all: Vec<_> = kinds.into_iter().enumerate().flat_map(one_by_one).collect();
     due.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let endless = async {
         loop {
             due.tick().await;
-            for (&(transport, destination), source_port) in all.iter().zip(&mut ports) {
+            for (&(kind, transport, destination), source_port) in all.iter().zip(&mut ports) {
                 let traffic = traffic(transport, destination, source_port);
                 let tally = Rc::clone(&tally);
                 tokio::task::spawn_local(async move {
                     // One that cannot be sent at all is none: its port is in use.
                     match client::send(&traffic, DEADLINE).await {
-                        Ok(answer) => tally.count(transport, &answer),
+                        Ok(answer) => tally.count(kind, &answer),
                         Err(_) => Ok(()),
                     }
                 });
@@ -87,7 +113,16 @@ pub async fn run(to: Vec<SocketAddr>, ask: Vec<SocketAddr>, every: Duration) -> 
     LocalSet::new().run_until(endless).await
 }
 
+/// A kind's destinations, each with the kind's number.
+fn one_by_one(
+    (kind, (transport, destinations)): (usize, (Transport, Vec<SocketAddr>)),
+) -> impl Iterator<Item = (usize, Transport, SocketAddr)> {
+    destinations.into_iter().map(move |destination| (kind, transport, destination))
+}
+
 fn traffic(transport: Transport, destination: SocketAddr, source_port: u16) -> Traffic {
     let (destination, port) = (destination.ip(), destination.port());
+    // What asks the caller is no attempt, and is not to be taken for one where it arrives.
+    let source_port = if port == CALLER { 0 } else { source_port };
     Traffic { transport, destination, port, uid: 0, gid: 0, source: None, source_port }
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exposure of a pod: what got past the rules that it wants, from the first instruction of its first own container on.
 //!
-//! The pod, or the pods that are made of it, have a sender; a pod outside the mesh, the witness, is where it sends to, and where packets are
-//! counted. Zero means that the sender ran, and that a proxy answered what it sent.
+//! The pod, or the pods that are made of it, have a sender; a pod outside the mesh, the witness, is where it sends to, what connects to it, and
+//! where packets are counted. Zero means that the sender ran, and that a proxy answered what it sent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use cluster::Transport;
 use cluster::hand::{Capture, Packet};
 use cucumber::{given, then};
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -17,7 +16,7 @@ use kube::{Api, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
 use super::agent::eventually;
-use crate::exposure::{DNS, Exposure, NOBODY, Said, any, concerns};
+use crate::exposure::{Attempt, COUNTED, DNS, Exposure, NOBODY, Said, any, concerns};
 use crate::pod::{Pod, SENDER, Sender};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -69,42 +68,55 @@ impl Measure {
 }
 
 /// From the first instruction of its first own container on, every 5 ms unless the step says so; of all pods that are made of it. Questions to
-/// resolvers count where the pod wants them captured.
-#[given(regex = r#"^exposure of pod "([^"]+)" is measured(?: every (\d+) ms)?$"#)]
-async fn measured(world: &mut LabWorld, name: String, every: String) -> Step {
+/// resolvers count where the pod wants them captured, connections to the pod where the step says so.
+#[given(regex = r#"^exposure of pod "([^"]+)" is measured(?: every (\d+) ms)?(, inbound as well)?$"#)]
+async fn measured(world: &mut LabWorld, name: String, every: String, inbound: String) -> Step {
     let (name, every) = (name.as_str(), every.parse().map_or(EVERY, Duration::from_millis));
     let mut witness = Pod::plain(WITNESS.0, WITNESS.1);
     witness.ports.clear();
+    witness.is_caller = !inbound.is_empty();
     witness.families = world.pod(name)?.families;
     // What happens to the first node is none of its business.
     witness.node = world.cluster().await?.nodes().last().map(|node| node.name().to_owned());
     world.pods.insert(WITNESS.0.to_owned(), witness);
     world.run_pod(WITNESS.0).await?;
     let workload = world.workload(WITNESS.0).await?;
-    let capture = workload.hand().await?.capture(workload.network_namespace()?, TOLD).await?;
+    let network = workload.network_namespace()?;
+    let capture = workload.hand().await?.capture_ports(network, TOLD, COUNTED).await?;
     let witnesses = workload.addresses();
     let pod = world.pod(name)?;
-    let to = targets(pod, &witnesses, (Transport::Tcp, NOBODY))?;
-    if to.len() < pod.families.list().len() {
-        return Err(Stop::harness(format!("the rules of {name:?} let its sender through")));
-    }
-    let ask = targets(pod, &witnesses, (Transport::Udp, DNS))?;
-    pod.sender = Some(Sender { to, ask, every });
+    let to = whole(pod, Attempt::Connection, &witnesses)?;
+    let to = to.into_iter().map(|to| SocketAddr::new(to, NOBODY)).collect();
+    let ask = concerned(pod, Attempt::Question, &witnesses)?;
+    let ask = ask.into_iter().map(|to| SocketAddr::new(to, DNS)).collect();
+    let callers = if inbound.is_empty() { Vec::new() } else { whole(pod, Attempt::Call, &witnesses)? };
+    pod.sender = Some(Sender { to, ask, callers, every });
     let (name, since) = (name.to_owned(), Timestamp::now());
     world.exposure = Some(Measure { name, every, since, capture: Some(capture), seen: Vec::new() });
     Ok(())
 }
 
-/// Those of the addresses, with this port, that the rules of the pod do not let its sender through to.
-fn targets(pod: &Pod, all: &[IpAddr], (by, port): (Transport, u16)) -> Result<Vec<SocketAddr>, Stop> {
-    let mut targets = Vec::new();
+/// Those of the witness' addresses that the rules of the pod let no such attempt to or from.
+fn concerned(pod: &Pod, attempt: Attempt, witnesses: &[IpAddr]) -> Result<Vec<IpAddr>, Stop> {
+    let mut concerned = Vec::new();
     for family in pod.families.list() {
-        let Some(to) = all.iter().find(|to| to.is_ipv4() == any(family).is_ipv4()) else { continue };
-        if concerns(pod, by, any(family), *to).map_err(Stop::harness)? {
-            targets.push(SocketAddr::new(*to, port));
+        let own = any(family);
+        let Some(witness) = witnesses.iter().find(|one| one.is_ipv4() == own.is_ipv4()) else { continue };
+        let (from, to) = if attempt == Attempt::Call { (*witness, own) } else { (own, *witness) };
+        if concerns(pod, attempt, from, to).map_err(Stop::harness)? {
+            concerned.push(*witness);
         }
     }
-    Ok(targets)
+    Ok(concerned)
+}
+
+/// As [`concerned`], of each family that the pod has.
+fn whole(pod: &Pod, attempt: Attempt, witnesses: &[IpAddr]) -> Result<Vec<IpAddr>, Stop> {
+    let concerned = concerned(pod, attempt, witnesses)?;
+    match concerned.len() < pod.families.list().len() {
+        true => Err(Stop::harness(format!("the rules of {:?} let this through: {attempt:?}", pod.name))),
+        false => Ok(concerned),
+    }
 }
 
 /// The node reboots: what is asked about readiness is asked of what is to come.
