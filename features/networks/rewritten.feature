@@ -12,11 +12,13 @@ Feature: The owner of a list writes it at the worst moment (field 4; S8)
     And the node agent becomes ready within 10 s
 
     Examples:
-      | network | file                | plugins                    |
-      | calico  | 10-calico.conflist  | calico, portmap, bandwidth |
-      | flannel | 10-flannel.conflist | flannel, portmap           |
-      | cilium  | 05-cilium.conflist  | cilium-cni                 |
-      | gke     | 10-gke-ptp.conflist | ptp, portmap, cilium-cni   |
+      | network | file                | plugins                      |
+      | calico  | 10-calico.conflist  | calico, portmap, bandwidth   |
+      | flannel | 10-flannel.conflist | flannel, portmap             |
+      | cilium  | 05-cilium.conflist  | cilium-cni                   |
+      | aws-vpc | 10-aws.conflist     | aws-cni, egress-cni, portmap |
+      | azure   | 10-azure.conflist   | azure-vnet, portmap          |
+      | gke     | 10-gke-ptp.conflist | ptp, portmap, cilium-cni     |
 
   @mutant:owner-overwritten
   Scenario: Between our read and our write
