@@ -10,6 +10,7 @@ Feature: The agent's first start on a node
   Scenario: From nothing to redirected pods, and back
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When the node agent is deployed
     Then the node agent becomes ready within 5 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
@@ -19,3 +20,4 @@ Feature: The agent's first start on a node
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was
     And the plugin's binary is on the node
+    And exposure of pod "cart" was 0

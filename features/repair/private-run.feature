@@ -12,20 +12,24 @@ Feature: Namespaces are found on nodes whose /run is no shared mount (k3d, Docke
   Scenario: The agent starts, and finds a sandbox without a process where the runtime's cache says it is
     Given pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
     And no process is in its namespace
     When the node agent is deployed
     Then the node agent becomes ready within 30 s
     And the node agent tells of it: RepairedBrokenPod
     And it comes up within 60 s
+    And exposure of pod "cart" was 0
 
   @mutant:node-root-unread
   Scenario: It looks through the runtime's directory where the cache of an older runtime names no namespace
     Given the node's runtime is "containerd-1.6"
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
     And no process is in its namespace
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
     And it comes up within 60 s
+    And exposure of pod "cart" was 0

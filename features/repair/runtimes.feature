@@ -9,12 +9,14 @@ Feature: Repair on each container runtime (field S6)
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
     And no process is in its namespace
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod, "IPv4: a packet to"
     And it comes up within 60 s
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
 
     @mutant:cache-unread
     Examples:

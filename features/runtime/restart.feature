@@ -11,6 +11,7 @@ Feature: Runtime and kubelet are restarted under running pods
     Given the node's runtime is "cri-o"
     And the node's network speaks CNI "1.1.0"
     And the node agent is ready
+    And exposure of pod "cart" is measured
     And it runs
     When the node's runtime is restarted
     And the node's kubelet is restarted
@@ -18,6 +19,7 @@ Feature: Runtime and kubelet are restarted under running pods
     And the plugin's last CHECK succeeded
     And TCP from "cart" to "outside" port 8080 passes 15001
     And the node is ready
+    And exposure of pod "cart" was 0
     When it is deleted
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001

@@ -9,6 +9,7 @@ Feature: Two revisions of a mesh share a node (field S11)
     And pod "outside" outside the mesh
     And pod "stable" of the mesh
     And its label "istio.io/rev" is "1-30"
+    And exposure of pod "stable" is measured
     And pod "canary" of the mesh
     And its label "istio.io/rev" is "1-31"
     And its proxy is a native sidecar
@@ -22,3 +23,4 @@ Feature: Two revisions of a mesh share a node (field S11)
     Given pod "later" of the mesh
     And its label "istio.io/rev" is "1-31"
     Then TCP from "later" to "outside" port 8080 passes 15001
+    And exposure of pod "stable" was 0

@@ -8,6 +8,7 @@ Feature: A change from the primary's list to a file of our own leaves no node un
     Given the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When its ConfigMap is that of "chained=false, cniConfFileName=istio-cni.conf"
     Then an event "SettingRefused" says "CHAINED_CNI_PLUGIN="false" from the ConfigMap is not applied"
     And an event "SettingRefused" says "it takes effect with the rollout"
@@ -18,6 +19,7 @@ Feature: A change from the primary's list to a file of our own leaves no node un
     Then another pod of the node agent is ready within 40 s
     And our entry in "istio-cni.conf" has "cniVersion" = "0.3.1"
     And the conflist "10-lab.conflist" lists "lab-net" within 5000 ms
+    And exposure of pod "cart" was 0
 
   @mutant:mode-followed-live
   Scenario: An agent that is started again with its former volumes keeps to its mode

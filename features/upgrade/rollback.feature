@@ -7,6 +7,8 @@ Feature: A rollback leaves nothing of what was rolled back (field S11)
     Given the node agent is ready
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
+    And it runs
     When the chart is applied again with "istioOwnedCNIConfig=true"
     Then another pod of the node agent is ready within 40 s
     And the conflist "02-istio-cni.conflist" lists "lab-net, istio-cni" within 5000 ms
@@ -15,3 +17,4 @@ Feature: A rollback leaves nothing of what was rolled back (field S11)
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
     And the configuration "02-istio-cni.conflist" is not there
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
