@@ -28,8 +28,10 @@ Feature: Namespaces are found on nodes whose /run is no shared mount (k3d, Docke
     And an init container checks its rules
     And exposure of pod "cart" is measured
     And it came up unredirected
-    And no process is in its namespace
+    When the kubelet starts its containers no more
+    Given no process is in its namespace
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
-    And it comes up within 60 s
+    When the kubelet starts its containers again
+    Then it comes up within 60 s
     And exposure of pod "cart" was 0
