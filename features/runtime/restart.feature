@@ -32,6 +32,21 @@ Feature: Runtime and kubelet are restarted under running pods
     Then it runs
     And the plugin's last CHECK succeeded
 
+  @mutant:gc-asks-agent
+  Scenario: On a rebooted node CRI-O calls GC before there is an agent
+    Its cache still has the pods that ended with the machine: DEL of each, then GC.
+
+    Given the node's runtime is "cri-o"
+    And the node's network speaks CNI "1.1.0"
+    And the node agent is ready
+    And it runs
+    When the node reboots
+    Then the plugin's last GC succeeded
+    And the plugin's last DEL succeeded
+    And it comes up within 60 s
+    And the node agent becomes ready within 30 s
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
   @mutant:orphan-stays
   Scenario Outline: A restart is the way out for <runtime>, which lost sight of a directory that was made again
     The agent has to be started again to see the new directory, and its kubelet does not do that without a network.

@@ -22,7 +22,10 @@ use crate::tier::NetnsCluster;
 #[async_trait]
 impl Kubelet for NetnsCluster {
     async fn reboot(&self, name: &str) -> Result<(), LabError> {
-        Ok(self.node_of(name)?.reboot().await?)
+        let node = self.node_of(name)?;
+        let of_node = |namespace: &Namespace| namespace.path().starts_with(&node.paths.netns_dir);
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|namespace| !of_node(namespace));
+        Ok(node.reboot().await?)
     }
 
     async fn restart_runtime(&self, name: &str) -> Result<(), LabError> {

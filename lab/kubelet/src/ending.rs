@@ -2,11 +2,12 @@
 //! Termination of pods: one after the other, in order, until DEL succeeds for each; or all at once, with the machine.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use cluster::{Actor, PodStart};
+use cluster::{Actor, AgentStandIn, PodStart};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -87,7 +88,8 @@ impl NetnsNode {
     }
 
     /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and on an immutable system the
-    /// configuration. Plugins and the runtime's cache stay. Then the kubelet tells of another boot, and starts its pods again.
+    /// configuration. Plugins and the runtime's cache stay. Then the runtime starts, the kubelet tells of another boot, and starts its pods
+    /// again.
     ///
     /// # Errors
     /// The harness failed.
@@ -101,14 +103,17 @@ impl NetnsNode {
             (parts.credentials, parts.start) = (None, None);
             slot.begin_anew();
         }
+        self.agent.become_(AgentStandIn::Absent, self.options.deadlines.process).await?;
+        self.chain.multus.stop().await;
         self.let_hand_go().await;
         let first = Pids::start(&self.options.binaries.workload, self.netns.path(), &self.shown()).await?;
         *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
-        empty(&self.paths.run_dir)?;
+        self.host.in_memory().iter().try_for_each(|directory| empty(directory))?;
         if self.options.conf_is_lost {
             empty(&self.paths.conf_dir)?;
         }
         self.chain.restart()?;
+        self.chain.start_beside(&[]).await?;
         self.forget_network();
         self.learn_network().await;
         self.boots.fetch_add(1, Ordering::Relaxed);
@@ -134,10 +139,35 @@ impl NetnsNode {
     }
 }
 
-/// Removes the files of a directory.
+/// Removes everything in a directory, which stays: others have it mounted. One that nobody made is empty.
 fn empty(directory: &Path) -> Result<(), Error> {
-    for entry in fs::read_dir(directory).map_err(Error::file("read", directory))?.flatten() {
-        fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(Error::file("read", directory))?,
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(Error::file("remove", path))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_loses_all_that_it_has_at_any_depth_and_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let run = root.path().join("run");
+        empty(&run).unwrap();
+        fs::create_dir_all(run.join("multus/d")).unwrap();
+        fs::write(run.join("multus/d/f"), "").unwrap();
+        std::os::unix::fs::symlink(root.path(), run.join("l")).unwrap();
+        empty(&run).unwrap();
+        assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
+        assert!(root.path().exists());
+    }
 }

@@ -123,17 +123,27 @@ impl Host {
         known.chain([format!("/={}", self.rest.display())]).collect::<Vec<_>>().join("\n")
     }
 
+    /// Directories below `/run` that the lab keeps elsewhere.
+    fn below_run(&self) -> impl Iterator<Item = &(&'static str, PathBuf)> {
+        self.known.iter().filter(|(at, place)| at.starts_with("/run/") && place != Path::new(at))
+    }
+
+    /// Places of what a node has in memory: all that is below its `/run`.
+    #[must_use]
+    pub fn in_memory(&self) -> Vec<PathBuf> {
+        self.below_run().map(|(_, place)| place.clone()).chain([self.find(Path::new("/run"))]).collect()
+    }
+
     /// Bind mounts for programs of the node. Both paths must exist.
     #[must_use]
     pub fn shown(&self) -> Vec<Mount> {
-        let shown = self.known.iter().filter(|(at, place)| at.starts_with("/run/") && place != Path::new(at));
         let mount = |(at, place): &(&str, PathBuf)| Mount {
             source: place.clone(),
             at: (*at).into(),
             read_only: false,
             propagation: Propagation::HostToContainer,
         };
-        shown.map(mount).collect()
+        self.below_run().map(mount).collect()
     }
 
     /// Rejects a path without shared propagation: runtimes check the mount that the path is on.

@@ -62,6 +62,7 @@ const TESTS: &[Test] = &tests![
     Namespaces runtime::calls_carry_what_the_kubelet_sets,
     Namespaces runtime::check_status_and_gc_reach_the_plugins,
     Namespaces runtime::the_agent_serves_pods_and_misbehaves_on_request,
+    Namespaces runtime::a_reboot_takes_all_of_run_and_the_programs_that_listened_there,
     Namespaces runtime::the_api_is_served_inside_the_node,
 ];
 

@@ -2,10 +2,11 @@
 //! Runtime's calls of plugins, and its neighbours on the node.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
-use cluster::{AgentStandIn, CniCall, PodName, PodStart, RuntimeCall};
+use cluster::{AgentStandIn, CniCall, Kubelet as _, PodName, PodStart, RuntimeCall};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, SOON, one};
@@ -141,5 +142,29 @@ pub(crate) async fn the_api_is_served_inside_the_node() {
     let kubeconfig = lab.node().paths().unwrap().run_dir.join("istio-cni-kubeconfig");
     let text = fs::read_to_string(kubeconfig).unwrap();
     assert!(text.contains("https://127.0.0.1:6443"), "{text}");
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn a_reboot_takes_all_of_run_and_the_programs_that_listened_there() {
+    let lab = Lab::start().await;
+    let runs = lab.running("p", one("pause")).await;
+    let (paths, hand) = (lab.node().paths().unwrap(), lab.node().hand().await.unwrap());
+    lab.cluster.serve_multus("node-1", &[]).await.unwrap();
+    lab.node().set_agent(AgentStandIn::Serving).await.unwrap();
+    lab.cluster.leave_namespace("stray", "10.200.1.9".parse().unwrap()).await.unwrap();
+    hand.make_directory(Path::new("/run/istio-cni/deep/deeper")).await.unwrap();
+    let agent = UnixStream::connect(paths.run_dir.join("agent.sock")).unwrap();
+    let multus = UnixStream::connect(lab.directory.join("node-1/host/run/multus/multus.sock")).unwrap();
+    lab.cluster.reboot("node-1").await.unwrap();
+    for mut stream in [agent, multus] {
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "whoever listened is gone");
+    }
+    let hand = lab.node().hand().await.unwrap();
+    for directory in ["/run/istio-cni", "/run/netns", "/run"] {
+        let names: Vec<_> = hand.list(Path::new(directory)).await.unwrap();
+        assert_eq!(names, [], "{directory}");
+    }
+    drop(runs);
     lab.cluster.stop().await.unwrap();
 }
