@@ -44,6 +44,8 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 pub struct Shared {
     netns: PathBuf,
     addresses: Vec<IpAddr>,
+    /// Addresses of the node.
+    host: Vec<IpAddr>,
     resolv_conf: PathBuf,
     pids: Arc<Pids>,
     /// For containers with a root of their own.
@@ -78,6 +80,7 @@ impl NetnsNode {
         Ok(Shared {
             netns: sandbox.netns().to_owned(),
             addresses: sandbox.addresses().to_vec(),
+            host: self.addresses(),
             resolv_conf: self.write_resolv_conf(plan)?,
             pids: self.pids(),
             rooted,
@@ -115,7 +118,7 @@ impl NetnsNode {
         }
         let mut program = planned.program.clone();
         let under_test = std::mem::take(&mut program.env);
-        let mut env = environment(&planned.env, &self.api, plan, &shared.addresses).await?;
+        let mut env = environment(&planned.env, &self.api, plan, shared).await?;
         // The system under test may play a defect, whatever its container says.
         for (name, value) in &self.options.binaries.sut_env {
             if under_test.get(name) == Some(value) {
@@ -192,7 +195,8 @@ impl NetnsNode {
 /// The names that a kubelet gives each pod: its own and `localhost`.
 fn hosts_of(plan: &Plan, addresses: &[IpAddr]) -> String {
     let mut text = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
-    for address in addresses {
+    // On the host's network a real kubelet takes the node's file.
+    for address in addresses.iter().filter(|_| !plan.host_network) {
         text.push_str(&format!("{address}\t{}\n", plan.pod.name));
     }
     text
@@ -206,7 +210,7 @@ async fn environment(
     sources: &Sources,
     api: &kube::Client,
     plan: &Plan,
-    addresses: &[IpAddr],
+    shared: &Shared,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut env = BTreeMap::new();
     for (name, optional) in &sources.maps {
@@ -220,7 +224,7 @@ async fn environment(
     for variable in &sources.variables {
         let field = || {
             let from = variable.value_from.as_ref()?.field_ref.as_ref()?;
-            field(plan, addresses, &from.field_path)
+            field(plan, shared, &from.field_path)
         };
         // One without a value is set to nothing, and hides what a ConfigMap says.
         let nothing = || variable.value_from.is_none().then(String::new);
@@ -232,7 +236,9 @@ async fn environment(
 }
 
 /// Field of the pod, as the downward API names it.
-fn field(plan: &Plan, addresses: &[IpAddr], path: &str) -> Option<String> {
+fn field(plan: &Plan, shared: &Shared, path: &str) -> Option<String> {
+    let first = |addresses: &[IpAddr]| addresses.first().map(ToString::to_string);
+    let all = |addresses: &[IpAddr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let keyed = |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']");
     Some(match path {
         "metadata.name" => plan.pod.name.clone(),
@@ -240,8 +246,10 @@ fn field(plan: &Plan, addresses: &[IpAddr], path: &str) -> Option<String> {
         "metadata.uid" => plan.uid.clone(),
         "spec.nodeName" => plan.node.clone(),
         "spec.serviceAccountName" => plan.service_account.clone(),
-        "status.podIP" => addresses.first()?.to_string(),
-        "status.podIPs" => addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        "status.hostIP" => first(&shared.host)?,
+        "status.hostIPs" => all(&shared.host),
+        "status.podIP" => first(&shared.addresses)?,
+        "status.podIPs" => all(&shared.addresses),
         _ => {
             let annotation = keyed("metadata.annotations").map(|key| plan.annotations.get(key));
             annotation

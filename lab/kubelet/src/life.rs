@@ -173,7 +173,7 @@ async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
     }
 }
 
-/// Address of a pod; on the host network the node's.
+/// Address of a pod; that of a node that has none of its own is its loopback.
 fn address(slot: &Slot) -> IpAddr {
     slot.shown().addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
 }

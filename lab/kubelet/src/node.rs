@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -177,8 +178,9 @@ impl NetnsNode {
     }
 
     /// Addresses of the machine, if it has a network.
-    pub(crate) fn addresses(&self) -> Vec<String> {
-        if self.options.is_wired() { wire::addresses(self.number).to_vec() } else { Vec::new() }
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let own = self.options.is_wired().then(|| wire::addresses(self.number));
+        own.into_iter().flatten().filter_map(|address| address.parse().ok()).collect()
     }
 
     /// Status that the kubelet reports right after boot.

@@ -29,6 +29,8 @@ pub struct SandboxPaths<'a> {
     pub netns_dir: &'a Path,
     /// The same directory, as plugins see it.
     pub seen_as: &'a Path,
+    /// The node's own addresses.
+    pub addresses: &'a [IpAddr],
     /// `rp_filter` of the machine, which new namespaces inherit.
     pub rp_filter: u8,
 }
@@ -63,7 +65,7 @@ impl Sandbox {
                 namespace: None,
                 netns,
                 attachment: Attachment::default(),
-                addresses: Vec::new(),
+                addresses: place.addresses.to_vec(),
                 further: Vec::new(),
                 given_up: AtomicBool::default(),
             });

@@ -114,6 +114,7 @@ impl NetnsNode {
                 node: self.netns.path(),
                 netns_dir,
                 seen_as,
+                addresses: &self.addresses(),
                 rp_filter: self.options.rp_filter,
             };
             match Sandbox::create(plan, attempt, &place, &self.chain).await {

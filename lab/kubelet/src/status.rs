@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A pod's status as its kubelet reports it. Only data; the node sends it.
 
+use std::net::IpAddr;
+
 use apiserver::Timestamp;
 use cluster::PodStart;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use crate::slot::Parts;
 
 /// The status of a pod that consists of `parts`; `tries_again` says whether containers that end are started again.
 #[must_use]
-pub(crate) fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[String]) -> Value {
+pub(crate) fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[IpAddr]) -> Value {
     let containers = &parts.containers;
     let has_init = plan.containers.iter().any(|planned| planned.role != ContainerRole::Main);
     let created = if has_init { "PodInitializing" } else { "ContainerCreating" };
@@ -30,7 +32,7 @@ pub(crate) fn status(plan: &Plan, parts: &mut Parts, tries_again: bool, host: &[
     let addresses: Vec<_> = match &parts.sandbox {
         // The node's own, as soon as it has any (`generateAPIPodStatus`).
         _ if plan.host_network => host.to_vec(),
-        Some(sandbox) => sandbox.addresses().iter().map(ToString::to_string).collect(),
+        Some(sandbox) => sandbox.addresses().to_vec(),
         None => Vec::new(),
     };
     let ready = initialized && main.iter().all(|status| status["ready"] == true);

@@ -39,6 +39,35 @@ fn processes(word: &str) -> Vec<(u32, u32)> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
 }
 
+/// Environment of the process that has `word` among its arguments.
+fn environment(word: &str) -> Vec<String> {
+    let has_it = |path: &Path| {
+        let arguments = fs::read(path.join("cmdline")).unwrap_or_default();
+        arguments.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+    };
+    let found = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).find(|path| has_it(path));
+    let text = fs::read_to_string(found.unwrap().join("environ")).unwrap();
+    text.split('\0').map(str::to_owned).collect()
+}
+
+pub(crate) async fn a_pod_on_the_hosts_network_has_the_nodes_addresses() {
+    let lab = Lab::with_nodes(&["node-1", "node-2"]).await;
+    let fields = ["podIP", "podIPs", "hostIP", "hostIPs"];
+    let of = |field: &str| json!({ "name": field, "valueFrom": { "fieldRef": { "fieldPath": format!("status.{field}") } } });
+    let mut spec = one("app --listen tcp:7010");
+    spec["containers"][0]["env"] = fields.into_iter().map(of).collect();
+    (spec["hostNetwork"], spec["nodeName"]) = (json!(true), json!("node-1"));
+    let pod = lab.running("p", spec).await;
+    let addresses: Vec<_> = pod.addresses().iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["10.250.0.1", "fd00:250::1"], "they are what probes go to");
+    let env = environment("tcp:7010");
+    for field in fields {
+        let wanted = if field.ends_with('s') { "10.250.0.1,fd00:250::1" } else { "10.250.0.1" };
+        assert!(env.contains(&format!("{field}={wanted}")), "{env:?}");
+    }
+    lab.cluster.stop().await.unwrap();
+}
+
 pub(crate) async fn a_deleted_pod_leaves_nothing() {
     let lab = Lab::start().await;
     let paths = lab.node().paths().unwrap();

@@ -46,6 +46,7 @@ const TESTS: &[Test] = &tests![
     Namespaces network::the_api_server_has_a_service_whose_address_nobody_has,
     Namespaces network::a_service_leads_to_a_pod_of_another_node,
     Namespaces life::a_deleted_pod_leaves_nothing,
+    Namespaces life::a_pod_on_the_hosts_network_has_the_nodes_addresses,
     Namespaces life::init_containers_run_in_order_before_the_rest,
     Namespaces life::a_failing_init_container_fails_the_pod,
     Namespaces life::a_container_that_ends_is_reported,
