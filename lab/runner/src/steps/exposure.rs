@@ -211,7 +211,7 @@ async fn zero(world: &mut LabWorld, name: String) -> Step {
 /// Waits for the first packet that gets past.
 #[then(regex = r#"^exposure of pod "([^"]+)" was above 0$"#)]
 async fn above_zero(world: &mut LabWorld, name: String) -> Step {
-    let deadline = Instant::now() + SOON;
+    let deadline = Instant::now() + SOON * world.cluster().await?.patience();
     while judged(world, &name)?.packets == 0 {
         if !of(world, &name)?.next(deadline).await? {
             let sent = said(world, &name).await?;

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
+use crate::tier::Tier;
 
 /// The first node, for its files.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Files {
     pub hand: Arc<dyn Hand>,
     /// Its directories.
     pub paths: NodePaths,
+    /// The tier's factor of deadlines.
+    patience: u32,
 }
 
 /// A wrong file is a fault of the system under test, a failing hand is none.
@@ -33,7 +36,8 @@ pub fn wrong(error: HandError) -> Stop {
 
 /// The node that steps mean.
 pub async fn files(world: &mut LabWorld) -> Result<Files, Stop> {
-    Files::of(world.cluster().await?.node()?).await
+    let tier = world.cluster().await?;
+    Files::of(&tier, tier.node()?).await
 }
 
 /// A container's process: a number, and the hand of the node that gave it.
@@ -71,8 +75,8 @@ impl Process {
 
 impl Files {
     /// A node's.
-    pub async fn of(node: &dyn Node) -> Result<Self, Stop> {
-        Ok(Self { hand: node.hand().await?, paths: node.directories() })
+    pub async fn of(tier: &Tier, node: &dyn Node) -> Result<Self, Stop> {
+        Ok(Self { hand: node.hand().await?, paths: node.directories(), patience: tier.patience() })
     }
 
     /// The file of a pod's network namespace, as the node names it.
@@ -145,15 +149,15 @@ impl Files {
         Ok(found)
     }
 
-    /// Looks whenever something changes at one of the paths, until `found` finds something, or the deadline has passed: then what it saw last is
-    /// the reason.
+    /// Looks whenever something changes at one of the paths, until `found` finds something, or the deadline has passed, which the tier's patience
+    /// stretches: then what it saw last is the reason.
     pub async fn until<T>(
         &self,
         deadline: Duration,
         paths: &[&Path],
         mut found: impl AsyncFnMut() -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        let end = Instant::now() + deadline;
+        let end = Instant::now() + deadline * self.patience;
         loop {
             let mut watches = Vec::new();
             for path in paths {
@@ -174,5 +178,50 @@ impl Files {
 impl From<HandError> for Stop {
     fn from(error: HandError) -> Self {
         cluster::LabError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use cluster::hand::{Answer, Follow, Handed, Work};
+
+    use super::*;
+
+    /// A node on which nothing ever changes.
+    #[derive(Debug)]
+    struct Still;
+
+    #[async_trait]
+    impl Hand for Still {
+        async fn carry_out(&self, _: Work, _: Duration) -> Handed<Answer> {
+            std::future::pending().await
+        }
+
+        async fn follow(&self, _: Work) -> Handed<Box<dyn Follow>> {
+            Ok(Box::new(Self))
+        }
+    }
+
+    #[async_trait]
+    impl Follow for Still {
+        async fn next(&mut self) -> Handed<Answer> {
+            std::future::pending().await
+        }
+
+        async fn stop(self: Box<Self>) -> Handed<Vec<Answer>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slower_tier_has_longer_for_a_file() {
+        let [conf_dir, bin_dir, cache_dir, run_dir, netns_dir] = Default::default();
+        let paths = NodePaths { conf_dir, bin_dir, cache_dir, run_dir, netns_dir };
+        let node = Files { hand: Arc::new(Still), paths, patience: 3 };
+        let begin = Instant::now();
+        let found = async || Err::<(), _>(Stop::wrong("it is not there"));
+        node.until(Duration::from_secs(1), &[Path::new("/f")], found).await.unwrap_err();
+        assert_eq!(begin.elapsed(), Duration::from_secs(3));
     }
 }

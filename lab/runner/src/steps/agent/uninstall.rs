@@ -124,7 +124,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let mut found = Vec::new();
     for node in tier.nodes() {
-        found.extend(left(node.name(), &Files::of(node).await?).await?);
+        found.extend(left(node.name(), &Files::of(&tier, node).await?).await?);
     }
     if found.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {}", found.join(", ")))) }
 }

@@ -67,7 +67,8 @@ async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     let user = user();
     let is_patch = |one: &Asked| is_patch(one, &user, &node);
     let arrived = tier.front()?.until_requests(1, &is_patch);
-    tokio::time::timeout(SOON, arrived).await.map_err(|_| Stop::wrong("no node was patched"))
+    let arrived = tokio::time::timeout(SOON * tier.patience(), arrived).await;
+    arrived.map_err(|_| Stop::wrong("no node was patched"))
 }
 
 /// Number of a user's successful patches of a node.

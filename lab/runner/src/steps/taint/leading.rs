@@ -32,7 +32,7 @@ async fn both_run(world: &mut LabWorld, one: String, other: String, words: Strin
             of_lease && request.pod.as_ref() == Some(&name)
         };
         let tried = tier.front()?.until_requests(TRIES, &asked);
-        tokio::time::timeout(SOON, tried)
+        tokio::time::timeout(SOON * tier.patience(), tried)
             .await
             .map_err(|_| Stop::wrong(format!("{name} does not try to lead")))?;
     }
