@@ -111,7 +111,7 @@ async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> 
         files.push(("agent-requests.json", json(&asked)));
         files.push(("rules.txt", insides(world, cluster).await));
         files.push(("logs.txt", tier.logs().await.unwrap_or_default().join("\n") + "\n"));
-        files.push(("node.txt", node_files(cluster)));
+        files.push(("node.txt", node_files(cluster).await));
     }
     let dir = report_dir.join(name);
     if std::fs::create_dir_all(&dir).is_err() {
@@ -153,15 +153,17 @@ fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
 }
 
 /// Content of the configuration directories, and other files of the nodes.
-fn node_files(cluster: &dyn Cluster) -> String {
+async fn node_files(cluster: &dyn Cluster) -> String {
     let mut text = String::new();
-    for paths in cluster.nodes().into_iter().filter_map(|node| node.paths().ok()) {
+    for node in cluster.nodes() {
+        let Ok(hand) = node.hand().await else { continue };
+        let paths = node.directories();
         for directory in [paths.conf_dir, paths.bin_dir, paths.run_dir, paths.cache_dir.join("results")] {
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-                let _ = writeln!(text, "== {}", entry.path().display());
-                let is_conf =
-                    entry.path().extension().is_some_and(|kind| kind.to_string_lossy().starts_with("conf"));
-                if is_conf && let Ok(bytes) = std::fs::read(entry.path()) {
+            for entry in hand.list(&directory).await.unwrap_or_default() {
+                let path = directory.join(entry.name);
+                let _ = writeln!(text, "== {} {}", node.name(), path.display());
+                let is_conf = path.extension().is_some_and(|kind| kind.to_string_lossy().starts_with("conf"));
+                if is_conf && let Ok(bytes) = hand.read(&path).await {
                     let _ = writeln!(text, "{}", String::from_utf8_lossy(&bytes).trim_end());
                 }
             }

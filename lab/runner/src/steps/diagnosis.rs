@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use cluster::Errand;
+use cluster::hand::Writing;
 use cucumber::{then, when};
 
 use super::agent::agent;
@@ -30,14 +31,15 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
     } else {
         option("--netns", workload.netns()?);
     }
-    let object = paths.run_dir.join(format!("{name}.json"));
+    let object = format!("{name}.json");
     match how.as_str() {
         " without a name" => {}
         " by its object" => {
             let live =
                 cluster.pod(&namespace, &name).await?.ok_or_else(|| Stop::harness("it has no object"))?;
-            std::fs::write(&object, live.to_string()).map_err(Stop::harness)?;
-            option("--pod-json", object.display().to_string());
+            let own = node.directories().run_dir.join(&object);
+            node.hand().await?.write(&own, live.to_string().as_bytes(), Writing::WHOLE).await?;
+            option("--pod-json", paths.run_dir.join(&object).display().to_string());
         }
         _ => {
             option("--pod", format!("{namespace}/{name}"));
