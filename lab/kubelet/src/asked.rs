@@ -164,8 +164,9 @@ impl NetnsCluster {
         let address = found.slot.shown().addresses.first().copied().or_else(on_nodes_network);
         let address = address.ok_or_else(|| Error::Missing(format!("address of pod {}", pod.name)))?;
         let path = path.to_owned();
-        let asked =
-            netns::inside(found.node.netns.path(), move || probe::ask(SocketAddr::new(address, port), &path));
+        let asked = netns::inside(found.node.netns.path(), move || {
+            probe::ask(SocketAddr::new(address, port), &path, probe::TIMEOUT)
+        });
         asked.await?.map_err(Error::system("ask a pod over HTTP"))
     }
 

@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::netns;
 
-/// Default of a kubelet's `timeoutSeconds`.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Default of a kubelet's `timeoutSeconds`, and the deadline of other questions.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Default of a kubelet's `periodSeconds`.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -26,6 +26,8 @@ pub struct HttpProbe {
     pub delay: Duration,
     /// `periodSeconds`.
     pub period: Duration,
+    /// `timeoutSeconds`, in real time: a busy machine answers late.
+    pub timeout: Duration,
 }
 
 /// Result of a probe.
@@ -48,7 +50,8 @@ impl HttpProbe {
         };
         let delay = seconds(probe?.initial_delay_seconds).unwrap_or_default();
         let period = seconds(probe?.period_seconds).unwrap_or(PERIOD);
-        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port, delay, period })
+        let timeout = seconds(probe?.timeout_seconds).unwrap_or(TIMEOUT);
+        Some(Self { path: get.path.clone().unwrap_or_else(|| "/".to_owned()), port, delay, period, timeout })
     }
 
     /// Probes once, from the node's namespace.
@@ -62,7 +65,7 @@ impl HttpProbe {
     }
 
     fn ask(&self, target: SocketAddr) -> std::io::Result<Seen> {
-        Ok(match ask(target, &self.path)? {
+        Ok(match ask(target, &self.path, self.timeout)? {
             (Some(200..=399), _) => Seen::Ready,
             (_, body) => Seen::NotReady(body.trim().to_owned()),
         })
@@ -70,10 +73,14 @@ impl HttpProbe {
 }
 
 /// Asks once for `path`: the code, and the body, or all that came if it was no HTTP.
-pub(crate) fn ask(target: SocketAddr, path: &str) -> std::io::Result<(Option<u16>, String)> {
-    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+pub(crate) fn ask(
+    target: SocketAddr,
+    path: &str,
+    timeout: Duration,
+) -> std::io::Result<(Option<u16>, String)> {
+    let mut stream = TcpStream::connect_timeout(&target, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     stream.write_all(
         format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n").as_bytes(),
     )?;
@@ -82,4 +89,28 @@ pub(crate) fn ask(target: SocketAddr, path: &str) -> std::io::Result<(Option<u16
     let answer = String::from_utf8_lossy(&answer);
     let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
     Ok((code, answer.split("\r\n\r\n").nth(1).unwrap_or(&answer).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn probe(more: &serde_json::Value) -> HttpProbe {
+        let mut probe = json!({ "httpGet": { "port": 8000 } });
+        probe.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        HttpProbe::of(Some(&serde_json::from_value(probe).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn a_probe_is_given_up_after_its_own_timeout() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = silent.local_addr().unwrap();
+        assert_eq!(probe(&json!({})).timeout, TIMEOUT);
+        let probe = probe(&json!({ "timeoutSeconds": 3 }));
+        assert_eq!(probe.timeout, Duration::from_secs(3));
+        let quick = HttpProbe { timeout: Duration::from_millis(1), ..probe };
+        assert_eq!(quick.ask(target).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
 }

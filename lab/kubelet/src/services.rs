@@ -68,16 +68,35 @@ fn translations<'a>(service: &Value, pods: impl Iterator<Item = &'a Value>) -> V
     };
     let selector = json!({ "matchLabels": spec["selector"] });
     let mut ready = pods.filter(|pod| fit::selects(&selector, &pod["metadata"]["labels"]) && is_ready(pod));
-    let Some(pod) = ready.find_map(|pod| address_of(pod, address)) else { return Vec::new() };
+    let Some((pod, to)) = ready.find_map(|pod| Some((pod, address_of(pod, address)?))) else {
+        return Vec::new();
+    };
     let ports = spec["ports"].as_array().into_iter().flatten();
     let translation = |port: &Value| {
-        let number = |value: &Value| value.as_u64().and_then(|number| u16::try_from(number).ok());
         let from = number(&port["port"])?;
-        let to = number(&port["targetPort"]).unwrap_or(from);
+        let target = match port["targetPort"].as_str() {
+            Some(name) => named(pod, name, &port["protocol"])?,
+            None => number(&port["targetPort"]).unwrap_or(from),
+        };
         let transport = if port["protocol"] == "UDP" { Transport::Udp } else { Transport::Tcp };
-        Some(Translation { transport, from: SocketAddr::new(address, from), to: SocketAddr::new(pod, to) })
+        Some(Translation { transport, from: SocketAddr::new(address, from), to: SocketAddr::new(to, target) })
     };
     ports.filter_map(translation).collect()
+}
+
+fn number(value: &Value) -> Option<u16> {
+    value.as_u64().and_then(|number| u16::try_from(number).ok())
+}
+
+/// A container's port of this name and protocol (`FindPort` in `pkg/util/pod`), those of native sidecars included.
+fn named(pod: &Value, name: &str, protocol: &Value) -> Option<u16> {
+    let containers = |key: &str| pod["spec"][key].as_array().into_iter().flatten();
+    let sidecars = containers("initContainers").filter(|container| container["restartPolicy"] == "Always");
+    let mut ports =
+        containers("containers").chain(sidecars).filter_map(|one| one["ports"].as_array()).flatten();
+    let is_udp = |protocol: &Value| protocol == "UDP";
+    let found = ports.find(|port| port["name"] == name && is_udp(&port["protocol"]) == is_udp(protocol));
+    number(&found?["containerPort"])
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -182,6 +201,18 @@ mod tests {
         };
         assert_eq!(of("10.96.0.9"), ["10.96.0.9:80 10.0.0.2:8080", "10.96.0.9:53 10.0.0.2:53"]);
         assert_eq!(of("fd00:96::9")[0], "[fd00:96::9]:80 [fd00::3]:8080");
+        let mut pod = pods[1].clone();
+        pod["spec"]["containers"] = json!([
+            { "ports": [{ "name": "dns", "containerPort": 5353 }] },
+            { "ports": [{ "name": "dns", "containerPort": 5354, "protocol": "UDP" }] },
+        ]);
+        let mut named = service("10.96.0.9");
+        named["spec"]["ports"] = json!([
+            { "port": 53, "targetPort": "dns", "protocol": "UDP" }, { "port": 80, "targetPort": "lacking" },
+        ]);
+        let all = translations(&named, [&pod].into_iter());
+        let all: Vec<_> = all.iter().map(|one| one.to.to_string()).collect();
+        assert_eq!(all, ["10.0.0.2:5354"], "a port of no such name has no endpoint");
         assert!(of("None").is_empty(), "a headless service has no address");
         assert!(translations(&service("10.96.0.9"), pods.iter().take(1)).is_empty());
     }
