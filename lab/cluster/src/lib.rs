@@ -230,6 +230,11 @@ pub trait Cluster: Send + Sync {
         1
     }
 
+    /// Interval of looks at what no event tells of: files, metrics, what a container prints. A look asks the API server.
+    fn poll_interval(&self) -> Duration {
+        Duration::from_millis(25)
+    }
+
     /// Follows what happens from now on.
     async fn news(&self) -> Result<Box<dyn News>, LabError>;
 

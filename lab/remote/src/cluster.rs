@@ -23,6 +23,8 @@ use crate::{logs, objects};
 
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
+/// The API server is somebody's, and has others to serve.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A cluster as one scenario sees it.
 #[derive(Debug)]
@@ -180,6 +182,10 @@ impl Cluster for RemoteCluster {
 
     fn patience(&self) -> u32 {
         PATIENCE
+    }
+
+    fn poll_interval(&self) -> Duration {
+        POLL_INTERVAL
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {

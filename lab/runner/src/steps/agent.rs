@@ -36,9 +36,6 @@ use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
 /// Default deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Pause between looks at what no event tells of: files, metrics, what a container prints.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
-
 /// Deployment of the node agent in a scenario.
 #[derive(Debug, Default)]
 pub struct AgentPlan {
@@ -83,7 +80,7 @@ pub async fn eventually<T>(
             ended => return ended,
         }
         // Either way it is time to look.
-        let _told = tokio::time::timeout(LOOK_EVERY, news.next()).await;
+        let _told = tokio::time::timeout(tier.poll_interval(), news.next()).await;
     }
 }
 
@@ -99,7 +96,7 @@ pub async fn throughout(
     let mut news = tier.news().await?;
     while since.elapsed() < window {
         holds(world).await?;
-        let _told = tokio::time::timeout(LOOK_EVERY, news.next()).await;
+        let _told = tokio::time::timeout(tier.poll_interval(), news.next()).await;
     }
     holds(world).await
 }
