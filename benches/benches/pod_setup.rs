@@ -10,7 +10,6 @@ use std::cell::RefCell;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -296,8 +295,7 @@ fn kubeconfig(api: &ApiServer) -> Value {
 
 /// Builds the production plugin as the lab does.
 fn build_plugin() -> Result<PathBuf> {
-    let output =
-        Command::new("cargo").args(["lab", "build"]).stderr(std::process::Stdio::inherit()).output()?;
+    let output = rig::cargo().args(["lab", "build"]).stderr(std::process::Stdio::inherit()).output()?;
     ensure!(output.status.success(), "`cargo lab build` failed: {}", output.status);
     let directory = String::from_utf8(output.stdout)?;
     Ok(Path::new(directory.lines().last().context("`cargo lab build` printed nothing")?).join("istio-cni"))

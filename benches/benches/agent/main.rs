@@ -26,7 +26,7 @@ mod repair;
 mod socket;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use benches::report::{self, Cell, Table};
@@ -186,7 +186,7 @@ fn main() -> Result<()> {
 /// Binaries under test: as given, else built as the lab builds them.
 fn binaries(options: &Options) -> Result<Binaries> {
     let built = |name: &str| -> Result<PathBuf> {
-        let output = Command::new("cargo").args(["lab", "build"]).stderr(Stdio::inherit()).output()?;
+        let output = rig::cargo().args(["lab", "build"]).stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "`cargo lab build` failed: {}", output.status);
         let said = String::from_utf8(output.stdout)?;
         Ok(Path::new(said.lines().last().context("`cargo lab build` printed nothing")?).join(name))

@@ -18,11 +18,26 @@ pub mod netns;
 pub mod process;
 pub mod rights;
 
+use std::env;
 use std::panic::resume_unwind;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::thread;
 
 use libtest_mimic::{Arguments, Trial};
+
+/// A cargo that is not told of the package under test: build scripts (ring's) watch that, so whatever depends on them would be built anew, and
+/// once more in the next build.
+#[must_use]
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (key, _) in env::vars_os() {
+        let name = key.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&key);
+        }
+    }
+    cargo
+}
 
 /// A test on a thread of its own: what it unshares or enters is not the next one's.
 ///

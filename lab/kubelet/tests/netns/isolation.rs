@@ -2,7 +2,6 @@
 //! Environment of a test's process: the workload binary and users.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 /// Path of the workload binary; built if this is not set.
 const WORKLOAD: &str = "KUBELET_TEST_WORKLOAD";
@@ -29,7 +28,7 @@ pub(crate) fn build_workload() {
         return;
     }
     let profile = profile();
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = rig::cargo();
     // As `cargo lab run` does, so that it is built once.
     cargo.args(["build", "--quiet", "--locked", "--package", "cnilab", "--package", "workload"]);
     cargo.args(["--bin", "workload", "--target-dir"]);
