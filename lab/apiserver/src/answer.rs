@@ -23,7 +23,7 @@ pub(crate) type Lines = BoxStream<'static, Bytes>;
 
 /// An object as JSON.
 pub(crate) fn encoded(object: &Value) -> Vec<u8> {
-    // What has text as keys can be written.
+    // Serialization fails on keys that are not strings, and a `Value` has no others.
     serde_json::to_vec(object).unwrap_or_default()
 }
 

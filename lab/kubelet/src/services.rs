@@ -88,7 +88,7 @@ fn number(value: &Value) -> Option<u16> {
     value.as_u64().and_then(|number| u16::try_from(number).ok())
 }
 
-/// A container's port of this name and protocol (`FindPort` in `pkg/util/pod`), those of native sidecars included.
+/// A container's port of this name and protocol (`FindPort` in `pkg/api/v1/pod/util.go`), those of native sidecars included.
 fn named(pod: &Value, name: &str, protocol: &Value) -> Option<u16> {
     let containers = |key: &str| pod["spec"][key].as_array().into_iter().flatten();
     let sidecars = containers("initContainers").filter(|container| container["restartPolicy"] == "Always");

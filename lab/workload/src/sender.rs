@@ -25,7 +25,7 @@ pub struct SenderOptions {
     /// Where to, as `10.0.0.1:9`; several in turn.
     #[arg(long, required = true)]
     to: Vec<SocketAddr>,
-    /// Whom to ask over UDP as well, as `10.0.0.1:53`.
+    /// Resolver that gets questions over UDP, as `10.0.0.1:53`.
     #[arg(long)]
     ask: Vec<SocketAddr>,
     /// Where a caller is to be asked for connections to this pod.
@@ -122,7 +122,7 @@ fn one_by_one(
 
 fn traffic(transport: Transport, destination: SocketAddr, source_port: u16) -> Traffic {
     let (destination, port) = (destination.ip(), destination.port());
-    // What asks the caller is no attempt, and is not to be taken for one where it arrives.
+    // `Exposure::of` counts packets by their source port: a request to the caller has one that the kernel chooses.
     let source_port = if port == CALLER { 0 } else { source_port };
     Traffic { transport, destination, port, uid: 0, gid: 0, source: None, source_port }
 }
