@@ -18,6 +18,10 @@ pub use order::{Answer, Bytes, Change, Done, Entry, Event, Kind, Network, Order,
 pub use order::{Signal, Work, Writing};
 pub use packet::{Count, Counts, Direction, Flow, Packet, Transport};
 
+use order::milliseconds;
+
+use crate::network::{LiveNetwork, Wanted};
+use crate::traffic::{self, Stray, StrayEnding, Traffic};
 use crate::{CniAnswer, LabError};
 
 /// Deadline of an order that takes no time of its own.
@@ -143,6 +147,46 @@ pub trait Hand: fmt::Debug + Send + Sync {
         let deadline = Duration::from_millis(run.deadline_ms);
         match self.carry_out(Work::Run(run), deadline).await? {
             Answer::Ended(answer) => Ok(answer),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Sends traffic, one after the other; says who answered, in the same order. Each answer may take as long as `deadline`.
+    async fn send(
+        &self,
+        network: Network,
+        traffic: Vec<Traffic>,
+        deadline: Duration,
+    ) -> Handed<Vec<traffic::Answer>> {
+        let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
+        let work = Work::Send { network, traffic, deadline_ms: milliseconds(deadline) };
+        match self.carry_out(work, deadline.saturating_mul(count)).await? {
+            Answer::Answers(answers) => Ok(answers),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Sends a segment that belongs to no connection; says what came back.
+    async fn stray(&self, network: Network, stray: Stray, deadline: Duration) -> Handed<StrayEnding> {
+        let work = Work::Stray { network, stray, deadline_ms: milliseconds(deadline) };
+        match self.carry_out(work, deadline).await? {
+            Answer::Ending(ending) => Ok(ending),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Rules with counters, legacy tables included, and policy routes.
+    async fn inspect(&self, network: Network) -> Handed<LiveNetwork> {
+        match self.carry_out(Work::Inspect { network }, PROMPT).await? {
+            Answer::Network(found) => Ok(found),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Differences of rules from those that a pod wants, a line each.
+    async fn compare(&self, network: Network, wanted: Wanted) -> Handed<Vec<String>> {
+        match self.carry_out(Work::Compare { network, wanted: Box::new(wanted) }, PROMPT).await? {
+            Answer::Differences(lines) => Ok(lines),
             other => Err(unexpected(&other)),
         }
     }

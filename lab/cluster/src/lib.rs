@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hand::{Hand, Network};
+use hand::{Hand, Network, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ pub use kubelet::Kubelet;
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use profile::RuntimeProfile;
 pub use runtime::{
-    AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Errand, Files, Installed, KUBECONFIG, Kernel, Lack,
-    NodePaths, PodName, RuntimeCall, UnknownLack,
+    AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Files, Installed, KUBECONFIG, Kernel, Lack, NodePaths,
+    PodName, RuntimeCall, UnknownLack,
 };
 pub use server::Server;
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
@@ -322,11 +322,6 @@ pub trait Node: Send + Sync {
         Err(LabError::Unsupported { tier: "this tier", what: "set a sandbox up again on request".to_owned() })
     }
 
-    /// Runs a program to its end.
-    async fn run(&self, errand: Errand) -> Result<CniAnswer, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: format!("run {:?} on a node", errand.words) })
-    }
-
     /// Makes the runtime call its chain; the inner error is the system under test's.
     async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
         Err(LabError::Unsupported { tier: "this tier", what: format!("make the runtime call {call:?}") })
@@ -350,9 +345,10 @@ pub trait Workload: Send + Sync {
     fn addresses(&self) -> Vec<IpAddr>;
 
     /// The hand on its node.
-    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: "lay a hand on a pod's node".to_owned() })
-    }
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError>;
+
+    /// Deadline of an exchange of packets.
+    fn exchange(&self) -> Duration;
 
     /// Its network, as the hand on its node finds it.
     fn network_namespace(&self) -> Result<Network, LabError> {
@@ -368,25 +364,28 @@ pub trait Workload: Send + Sync {
         Err(LabError::Unsupported { tier: "this tier", what: "enter a pod's network from here".to_owned() })
     }
 
-    /// Sends traffic of one user from inside the pod, one after the other; says who answered, in the same order.
-    async fn send_as_one(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError>;
+    /// One of the pod's users and groups, as its node numbers them.
+    fn owner_on_node(&self, owner: (u32, u32)) -> (u32, u32) {
+        owner
+    }
 
-    /// Sends traffic from inside the pod; returns who answered.
+    /// Sends traffic from inside the pod, one after the other; says who answered, in the same order.
+    async fn send_all(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
+        let on_node = |one: &Traffic| {
+            let (uid, gid) = self.owner_on_node((one.uid, one.gid));
+            Traffic { uid, gid, ..one.clone() }
+        };
+        let traffic = traffic.iter().map(on_node).collect();
+        Ok(self.hand().await?.send(self.network_namespace()?, traffic, self.exchange()).await?)
+    }
+
+    /// Sends traffic from inside the pod; says who answered.
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {
-        let answer = self.send_as_one(std::slice::from_ref(traffic)).await?.pop();
+        let answer = self.send_all(std::slice::from_ref(traffic)).await?.pop();
         answer.ok_or_else(|| LabError::Harness {
             what: "send traffic".to_owned(),
             why: "no answer came".to_owned(),
         })
-    }
-
-    /// Sends several, one after the other; the answers are in the same order. Cheaper than one [`Workload::send`] each.
-    async fn send_all(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
-        let mut answers = Vec::with_capacity(traffic.len());
-        for run in traffic.chunk_by(|one, next| (one.uid, one.gid) == (next.uid, next.gid)) {
-            answers.extend(self.send_as_one(run).await?);
-        }
-        Ok(answers)
     }
 
     /// The pod's addresses on another interface than its first.
@@ -402,7 +401,7 @@ pub trait Workload: Send + Sync {
 
     /// Sends a segment that belongs to no connection, and says what came back.
     async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: format!("send {stray:?}") })
+        Ok(self.hand().await?.stray(self.network_namespace()?, *stray, self.exchange()).await?)
     }
 
     /// Runs the program of a container once more and to its end, with more arguments, beside the pod's containers.
@@ -437,36 +436,28 @@ pub trait Workload: Send + Sync {
         Ok(lines.filter_map(|line| line.strip_prefix(&begin).map(str::to_owned)).collect())
     }
 
-    /// Runs a word of the lab's program in the pod's network, as root, and returns its standard output.
-    async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError>;
+    /// Runs a program on its node, in its network; as root unless `owner` is another.
+    async fn run(&self, words: &[&str], stdin: &str, owner: (u32, u32)) -> Result<CniAnswer, LabError> {
+        let run = Run::new(self.network_namespace()?, words.iter().copied(), hand::PROMPT);
+        Ok(self.hand().await?.run(Run { stdin: stdin.to_owned(), owner, ..run }).await?)
+    }
 
     /// Rules with counters, legacy tables included, and policy routes of the pod's network.
     async fn network(&self) -> Result<LiveNetwork, LabError> {
-        parsed(&self.inside("network", &[]).await?)
+        Ok(self.hand().await?.inspect(self.network_namespace()?).await?)
     }
 
     /// Differences of the rules in the pod's network from those that are wanted, a line each.
     async fn differences(&self, wanted: &Wanted) -> Result<Vec<String>, LabError> {
-        parsed(&self.inside("compare", &encoded(wanted)?).await?)
+        Ok(self.hand().await?.compare(self.network_namespace()?, wanted.clone()).await?)
     }
 
     /// Changes the pod's network, as somebody else than the plugin.
     async fn disturb(&self, disturbance: &Disturbance) -> Result<(), LabError> {
-        self.inside("disturb", &encoded(disturbance)?).await.map(drop)
-    }
-}
-
-fn encoded(value: &impl Serialize) -> Result<Vec<u8>, LabError> {
-    serde_json::to_vec(value).map_err(|error| astray(&error))
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LabError> {
-    serde_json::from_str(text).map_err(|error| astray(&error))
-}
-
-fn astray(error: &serde_json::Error) -> LabError {
-    LabError::Harness {
-        what: "talk to the lab's program in a pod's network".to_owned(),
-        why: error.to_string(),
+        let what = || format!("disturb a pod's network: {disturbance:?}");
+        let failed = |why: String| LabError::Harness { what: what(), why };
+        let stdin = serde_json::to_string(disturbance).map_err(|error| failed(error.to_string()))?;
+        let answer = self.run(&["workload", "disturb"], &stdin, (0, 0)).await?;
+        if answer.exit == Some(0) { Ok(()) } else { Err(failed(answer.stderr)) }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node's container runtime and its neighbours: calls of the whole chain, the node's directories, the stand-in for the agent.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -77,23 +76,6 @@ impl Default for NodePaths {
             netns_dir: "/var/run/netns".into(),
         }
     }
-}
-
-/// A program that somebody runs on a node beside what its pods run: a tool under test, or one of the system's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Errand {
-    /// The program and its arguments. A binary of the system under test goes before one of the same name in `PATH`.
-    pub words: Vec<String>,
-    /// Standard input.
-    pub stdin: Vec<u8>,
-    /// The network namespace that it runs in; the node's own if absent.
-    pub netns: Option<String>,
-    /// User and group. Only root is privileged.
-    pub owner: (u32, u32),
-    /// Environment beside `PATH`.
-    pub environment: BTreeMap<String, String>,
-    /// File for `/etc/resolv.conf`; the node's own if absent.
-    pub resolv_conf: Option<PathBuf>,
 }
 
 /// Differences of the kernel under the plugin, and of its view of files, from the real ones.

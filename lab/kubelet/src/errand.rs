@@ -7,46 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::{CniAnswer, Errand};
+use cluster::CniAnswer;
 use nix::sched::{CloneFlags, setns, unshare};
 use tokio::process::{Child, Command};
 
 use crate::contention;
 use crate::error::Error;
 use crate::netns;
-use crate::node::NetnsNode;
 use crate::process::Program;
 use crate::rights::Rights;
 
 /// `PATH` of the node.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-impl NetnsNode {
-    pub(crate) async fn run_errand(&self, errand: Errand) -> Result<CniAnswer, Error> {
-        let (name, arguments) =
-            errand.words.split_first().ok_or_else(|| Error::Missing("program".to_owned()))?;
-        let under_test = self.options.binaries.sut.join(name);
-        let mut program = if under_test.is_file() {
-            let mut program = Program::new(&under_test, arguments.iter().cloned());
-            program.env.extend(self.options.binaries.sut_env.clone());
-            program
-        } else {
-            Program::new(&find(name)?, arguments.iter().cloned())
-        };
-        (program.uid, program.gid) = errand.owner;
-        program.env.insert("PATH".to_owned(), PATH.to_owned());
-        program.env.extend(errand.environment);
-        program.resolv_conf = errand.resolv_conf;
-        (program.pids, program.sees_pids) = (Some(self.pids()), true);
-        let netns = errand.netns.map_or_else(|| self.netns.path().to_owned(), PathBuf::from);
-        finish(&program, &netns, &errand.stdin, self.options.deadlines.process).await
-    }
-}
-
-fn find(name: &str) -> Result<PathBuf, Error> {
-    let found = PATH.split(':').map(|directory| Path::new(directory).join(name)).find(|path| path.is_file());
-    found.ok_or_else(|| Error::Missing(format!("program {name}")))
-}
 
 /// Runs a program to its end beside a process: in its network, its files, its environment and among its processes. Without an absolute path in front of the
 /// arguments it is the program of that process.

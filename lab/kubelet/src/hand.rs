@@ -27,7 +27,9 @@ impl NetnsNode {
     async fn start_hand(&self) -> Result<Client, Error> {
         let workload = &self.options.binaries.workload;
         let mut command = Command::new(workload);
-        command.arg("hand").env_clear().env("PATH", crate::errand::PATH).kill_on_drop(true);
+        let path = format!("{}:{}", self.options.binaries.sut.display(), crate::errand::PATH);
+        command.arg("hand").env_clear().envs(&self.options.binaries.sut_env).env("PATH", path);
+        command.kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let (pids, shown) = (self.pids(), self.shown());
         let started = netns::inside(self.netns.path(), move || {

@@ -91,14 +91,20 @@ pub enum Users {
 }
 
 impl Users {
-    /// A program with its UID mapped.
+    /// A user and group of the pod, as the node numbers them.
+    #[must_use]
+    pub fn on_node(self, (uid, gid): (u32, u32)) -> (u32, u32) {
+        match self {
+            Self::OfNode => (uid, gid),
+            Self::Own => (uid + USER_RANGE.0, gid + USER_RANGE.0),
+        }
+    }
+
+    /// A program with its user mapped.
     #[must_use]
     pub fn of(self, program: Program) -> Program {
-        let (uid, gid) = (program.uid, program.gid);
-        match self {
-            Self::OfNode => program,
-            Self::Own => program.as_user(uid + USER_RANGE.0, gid + USER_RANGE.0),
-        }
+        let (uid, gid) = self.on_node((program.uid, program.gid));
+        program.as_user(uid, gid)
     }
 }
 

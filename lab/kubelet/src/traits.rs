@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::hand::Hand;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Errand, Front, Kernel, Kubelet, LabError, News,
-    Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Kernel, Kubelet, LabError, News, Node,
+    NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -159,10 +159,6 @@ impl Node for NetnsNode {
         let slot = self.slot(pod).ok_or_else(|| Error::Missing(format!("pod {}", pod.name)))?;
         let late = || Error::Deadline { what: format!("the start of pod {}", pod.name), deadline };
         Ok(tokio::time::timeout(deadline, self.start_anew(&slot)).await.map_err(|_| late())?)
-    }
-
-    async fn run(&self, errand: Errand) -> Result<CniAnswer, LabError> {
-        Ok(self.run_errand(errand).await?)
     }
 
     async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {

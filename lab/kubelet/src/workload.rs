@@ -3,19 +3,18 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::Hand;
-use cluster::{Answer, CniAnswer, LabError, Stray, StrayEnding, Traffic, Workload};
+use cluster::hand::{Hand, Network};
+use cluster::{CniAnswer, LabError, Node as _, Workload};
 
 use crate::errand;
 use crate::error::Error;
 use crate::node::NetnsNode;
 use crate::output::Output;
-use crate::process::Program;
 use crate::slot::{Shown, Slot};
 
 /// Container that stands in for a virtual machine.
@@ -65,30 +64,29 @@ impl Workload for NetnsWorkload {
         Ok(Box::new(Self { inner: Some(Inner { netns, addresses }), ..self.clone() }))
     }
 
-    async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
-        let input = serde_json::to_vec(stray).map_err(Error::from)?;
-        let exchange = self.exchange();
-        let deadline = exchange.as_millis().to_string();
-        let program = Program::new(self.client(), ["stray", "--deadline-ms", &deadline]);
-        let output = program.finish(&self.place(), &input, exchange + HANGING).await?;
-        serde_json::from_slice(&output.stdout).map_err(|_| self.complained(&output).into())
-    }
-
     fn netns(&self) -> Result<String, LabError> {
         Ok(self.place().display().to_string())
     }
 
-    async fn send_as_one(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
-        Ok(self.run_client(traffic).await?)
+    fn network_namespace(&self) -> Result<Network, LabError> {
+        match &self.inner {
+            Some(inner) => inner.addresses.first().copied().map(Network::Pod).ok_or_else(|| {
+                Error::Missing(format!("address of the guest in pod {}", self.slot.plan.pod.name)).into()
+            }),
+            None if self.slot.plan.host_network => Ok(Network::Node),
+            None => {
+                let name = self.slot.shown().netns.file_name().unwrap_or_default().to_owned();
+                Ok(Network::Kept(self.node.directories().netns_dir.join(name)))
+            }
+        }
     }
 
-    async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError> {
-        let program = Program::new(self.client(), [word]);
-        let output = program.finish(&self.place(), input, self.node.options.deadlines.process).await?;
-        if !output.status.success() {
-            return Err(self.complained(&output).into());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    fn owner_on_node(&self, owner: (u32, u32)) -> (u32, u32) {
+        self.slot.plan.users.on_node(owner)
+    }
+
+    fn exchange(&self) -> Duration {
+        self.node.options.deadlines.exchange
     }
 
     async fn run_again(&self, container: &str, more: &[String]) -> Result<CniAnswer, LabError> {
@@ -133,9 +131,6 @@ impl Workload for NetnsWorkload {
     }
 }
 
-/// Grace beyond a client's own deadline, for one that does not keep it.
-const HANGING: Duration = Duration::from_secs(5);
-
 impl NetnsWorkload {
     /// Output of a container, once it has been started.
     async fn output(&self, container: &str) -> Result<Output, Error> {
@@ -155,43 +150,5 @@ impl NetnsWorkload {
     pub(crate) fn pid(&self, container: &str) -> Option<u32> {
         let shown = self.slot.shown();
         shown.pids.into_iter().find(|(name, _)| name == container).map(|(_, pid)| pid)
-    }
-
-    fn client(&self) -> &Path {
-        &self.node.options.binaries.workload
-    }
-
-    /// Deadline of an answer.
-    fn exchange(&self) -> Duration {
-        self.node.options.deadlines.exchange
-    }
-
-    /// Sends traffic of one user from one process inside the pod.
-    async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, Error> {
-        let Some(first) = traffic.first() else { return Ok(Vec::new()) };
-        let exchange = self.exchange();
-        let deadline = exchange.as_millis().to_string();
-        let program =
-            Program::new(self.client(), ["client", "--deadline-ms", &deadline]).as_user(first.uid, first.gid);
-        let program = self.slot.plan.users.of(program);
-        let mut input = Vec::new();
-        for one in traffic {
-            serde_json::to_writer(&mut input, one)?;
-            input.push(b'\n');
-        }
-        let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
-        let deadline = (exchange * 2).saturating_mul(count) + HANGING;
-        let output = program.finish(&self.place(), &input, deadline).await?;
-        let answers: Result<Vec<Answer>, _> =
-            serde_json::Deserializer::from_slice(&output.stdout).into_iter().collect();
-        match answers {
-            Ok(answers) if answers.len() == traffic.len() => Ok(answers),
-            _ => Err(self.complained(&output)),
-        }
-    }
-
-    fn complained(&self, output: &std::process::Output) -> Error {
-        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Error::Process { program: self.client().to_owned(), why }
     }
 }

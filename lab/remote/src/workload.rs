@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::{Hand as OnNode, Run};
-use cluster::{Answer, CniAnswer, LabError, PodName, Stray, StrayEnding, Traffic, Workload};
+use cluster::hand::Hand as OnNode;
+use cluster::{LabError, PodName, Workload};
 use hand::Client as Hand;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -16,9 +16,6 @@ use kube::Api;
 use crate::error::Error;
 use crate::logs;
 use crate::watch::first_line;
-
-/// Grace beyond a client's own deadline.
-const HANGING: Duration = Duration::from_secs(5);
 
 /// A pod with an address.
 #[derive(Debug)]
@@ -33,49 +30,9 @@ pub(crate) struct RemotePod {
 }
 
 impl RemotePod {
-    async fn run(
-        &self,
-        words: &[&str],
-        stdin: String,
-        owner: (u32, u32),
-        deadline: Duration,
-    ) -> Result<CniAnswer, LabError> {
-        let run = Run {
-            network: self.network_namespace()?,
-            words: words.iter().map(|word| (*word).to_owned()).collect(),
-            stdin,
-            owner,
-            capabilities: None,
-            deadline_ms: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
-        };
-        let answer = self.hand.run(run).await?;
-        if answer.exit == Some(0) {
-            return Ok(answer);
-        }
-        let why = format!("{} in pod {}: {}", words.join(" "), self.pod.name, answer.stderr.trim());
-        Err(Error::Hand { node: "of the pod".to_owned(), why }.into())
-    }
-
     /// Its object.
     async fn now(&self) -> Result<Pod, Error> {
         self.pods.get(&self.pod.name).await.map_err(Error::api(format!("get pod {}", self.pod.name)))
-    }
-
-    async fn run_client(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
-        let Some(first) = traffic.first() else { return Ok(Vec::new()) };
-        let mut input = String::new();
-        for one in traffic {
-            input += &serde_json::to_string(one).map_err(Error::from)?;
-            input.push('\n');
-        }
-        let milliseconds = self.exchange.as_millis().to_string();
-        let words = ["workload", "client", "--deadline-ms", &milliseconds];
-        let count = u32::try_from(traffic.len()).unwrap_or(u32::MAX);
-        let deadline = (self.exchange * 2).saturating_mul(count) + HANGING;
-        let answer = self.run(&words, input, (first.uid, first.gid), deadline).await?;
-        let answers: Result<Vec<Answer>, _> =
-            serde_json::Deserializer::from_str(&answer.stdout).into_iter().collect();
-        Ok(answers.map_err(Error::from)?)
     }
 }
 
@@ -85,20 +42,12 @@ impl Workload for RemotePod {
         self.addresses.clone()
     }
 
-    async fn send_as_one(&self, traffic: &[Traffic]) -> Result<Vec<Answer>, LabError> {
-        self.run_client(traffic).await
+    fn exchange(&self) -> Duration {
+        self.exchange
     }
 
     async fn hand(&self) -> Result<Arc<dyn OnNode>, LabError> {
         Ok(Arc::new(self.hand.clone()))
-    }
-
-    async fn stray(&self, stray: &Stray) -> Result<StrayEnding, LabError> {
-        let input = serde_json::to_string(stray).map_err(Error::from)?;
-        let milliseconds = self.exchange.as_millis().to_string();
-        let words = ["workload", "stray", "--deadline-ms", &milliseconds];
-        let answer = self.run(&words, input, (0, 0), self.exchange + HANGING).await?;
-        Ok(serde_json::from_str(&answer.stdout).map_err(Error::from)?)
     }
 
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
@@ -127,11 +76,6 @@ impl Workload for RemotePod {
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {
         Ok(logs::of_pod(&self.pods, &self.now().await?).await?)
-    }
-
-    async fn inside(&self, word: &str, input: &[u8]) -> Result<String, LabError> {
-        let input = String::from_utf8_lossy(input).into_owned();
-        Ok(self.run(&["workload", word], input, (0, 0), HANGING).await?.stdout)
     }
 }
 

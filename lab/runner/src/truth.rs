@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ::truth::data::Case;
 use ::truth::{Backend, CommandLine, Refusal, Writer, net};
 use anyhow::{Context as _, ensure};
-use cluster::{CniAnswer, CniCall, Errand};
+use cluster::hand::{Network, PROMPT, Run, Writing};
+use cluster::{CniAnswer, CniCall, LabError};
+use nix::mount::{MsFlags, mount};
 use redirect::Config;
 use redirect::ruleset::Family;
 use serde::Deserialize;
@@ -28,15 +31,26 @@ use crate::tier::{MESH_NAMESPACE, Tier};
 pub struct Seat {
     pub tier: Arc<Tier>,
     pub runtime: Handle,
-    /// For files of calls.
-    pub directory: PathBuf,
 }
 
 impl Seat {
     /// Path of the calling thread's network namespace.
-    fn namespace() -> anyhow::Result<String> {
+    fn namespace() -> anyhow::Result<PathBuf> {
         let thread = fs::read_link("/proc/thread-self")?;
-        Ok(Path::new("/proc").join(thread).join("ns/net").display().to_string())
+        Ok(Path::new("/proc").join(thread).join("ns/net"))
+    }
+
+    /// The same namespace for the hand, which does not see the lab's threads.
+    fn kept_namespace(&self) -> anyhow::Result<Network> {
+        let own = Self::namespace()?;
+        let name = format!("table-{}", fs::metadata(&own)?.ino());
+        let node = self.tier.node()?;
+        let kept = node.paths()?.netns_dir.join(&name);
+        if !kept.exists() {
+            fs::File::create_new(&kept).with_context(|| kept.display().to_string())?;
+            mount(Some(&own), &kept, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+        }
+        Ok(Network::Kept(node.directories().netns_dir.join(name)))
     }
 }
 
@@ -60,15 +74,28 @@ impl Tool {
         Self { seat, files: AtomicUsize::default() }
     }
 
-    fn resolv_conf(&self, resolvers: &[IpAddr]) -> anyhow::Result<Option<PathBuf>> {
-        if resolvers.is_empty() {
-            return Ok(None);
+    async fn run(
+        &self,
+        line: CommandLine,
+        backend: Backend,
+        network: Network,
+    ) -> Result<CniAnswer, LabError> {
+        let node = self.seat.tier.node()?;
+        let hand = node.hand().await?;
+        let words = [TOOL.to_owned()].into_iter().chain(line.arguments);
+        let words = words.chain(["--backend".to_owned(), backend.name().to_owned()]);
+        let mut run = Run::new(network, words, PROMPT);
+        let variables = line.environment.into_iter();
+        run.environment = variables.map(|(key, value)| (key.to_owned(), value)).collect();
+        if !line.resolvers.is_empty() {
+            let number = self.files.fetch_add(1, Ordering::Relaxed);
+            let path = node.directories().run_dir.join(format!("resolv.conf.{number}"));
+            let text: String =
+                line.resolvers.iter().map(|address| format!("nameserver {address}\n")).collect();
+            hand.write(&path, text.as_bytes(), Writing::WHOLE).await?;
+            run.resolv_conf = Some(path);
         }
-        let number = self.files.fetch_add(1, Ordering::Relaxed);
-        let path = self.seat.directory.join(format!("resolv.conf.{number}"));
-        let text: String = resolvers.iter().map(|address| format!("nameserver {address}\n")).collect();
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
-        Ok(Some(path))
+        Ok(hand.run(run).await?)
     }
 }
 
@@ -79,15 +106,8 @@ impl Writer for Tool {
 
     fn program(&self, _: &str, config: &Config, backend: Backend) -> anyhow::Result<Result<(), Refusal>> {
         let line = CommandLine::of(config).context("no command line asks for it")?;
-        let options = ["--backend".to_owned(), backend.name().to_owned()];
-        let errand = Errand {
-            words: [TOOL.to_owned()].into_iter().chain(line.arguments).chain(options).collect(),
-            environment: line.environment.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-            resolv_conf: self.resolv_conf(&line.resolvers)?,
-            netns: Some(Seat::namespace()?),
-            ..Errand::default()
-        };
-        let answer = self.seat.runtime.block_on(self.seat.tier.node()?.run(errand))?;
+        let network = self.seat.kept_namespace()?;
+        let answer = self.seat.runtime.block_on(self.run(line, backend, network))?;
         Ok(done(&answer))
     }
 }
@@ -112,14 +132,14 @@ impl Plugin {
         conf["millrace_backend"] = backend.name().into();
         conf["prevResult"] = json!({
             "cniVersion": network["cniVersion"],
-            "interfaces": [{ "name": net::OUTSIDE, "sandbox": Seat::namespace()? }],
+            "interfaces": [{ "name": net::OUTSIDE, "sandbox": Seat::namespace()?.display().to_string() }],
             "ips": [{ "address": format!("{}/24", net::pod(Family::V4)), "interface": 0 }],
         });
         let arguments = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={MESH_NAMESPACE};K8S_POD_NAME={name}");
         let env = [
             ("CNI_COMMAND", "ADD".to_owned()),
             ("CNI_CONTAINERID", format!("truth-{name}")),
-            ("CNI_NETNS", Seat::namespace()?),
+            ("CNI_NETNS", Seat::namespace()?.display().to_string()),
             ("CNI_IFNAME", net::OUTSIDE.to_owned()),
             ("CNI_PATH", paths.bin_dir.display().to_string()),
             ("CNI_ARGS", arguments),

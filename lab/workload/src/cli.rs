@@ -5,7 +5,6 @@ use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use nix::mount::{MsFlags, mount};
@@ -14,8 +13,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, caller, client, disturb, dns, guest, hand, injector, kernel, line, multus, network, node,
-    oci, proxy, record, sender, stray, translate, wire,
+    agent, app, caller, disturb, dns, guest, hand, injector, kernel, line, multus, node, oci, proxy, record,
+    sender, translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -37,22 +36,10 @@ enum Command {
         #[arg(long = "listen")]
         endpoints: Vec<Endpoint>,
     },
-    /// Send the traffic on standard input, print who answered.
-    Client {
-        /// How long to wait for each answer.
-        #[arg(long, default_value_t = 1000)]
-        deadline_ms: u64,
-    },
     /// Open connections from the first instruction on, until killed.
     Sender(sender::SenderOptions),
     /// Open a connection to each sender that asks, until killed.
     Caller,
-    /// Send the segment on standard input, which belongs to no connection, and print what came back.
-    Stray {
-        /// How long to wait.
-        #[arg(long, default_value_t = 1000)]
-        deadline_ms: u64,
-    },
     /// Stand in for a virtual machine in the pod.
     Guest {
         /// The pod's interface that leads to it.
@@ -80,14 +67,10 @@ enum Command {
     MultusDaemon(multus::daemon::DaemonOptions),
     /// Run a program on a kernel that lacks something.
     FakeKernel(kernel::KernelOptions),
-    /// Carry out the orders on standard input: run programs on the node and in its pods' networks.
+    /// Carry out the orders on standard input: files, programs, processes and packets of the node.
     Hand,
-    /// Print rules with counters and policy routes of the network namespace.
-    Network,
     /// Change the network namespace as standard input says, which somebody else than the plugin could.
     Disturb,
-    /// Print how the rules of the network namespace differ from those that standard input asks for.
-    Compare,
     /// Be a CNI plugin, and write down what it is called with.
     Record(record::RecordOptions),
     /// Be an OCI runtime that is asked for nothing that the machine refuses.
@@ -119,10 +102,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         match cli.command {
             Command::App { endpoints } => app::run(&endpoints).await?,
-            Command::Client { deadline_ms } => client::run(Duration::from_millis(deadline_ms)).await?,
             Command::Sender(options) => sender::run(options).await?,
             Command::Caller => caller::run().await?,
-            Command::Stray { deadline_ms } => stray::run(Duration::from_millis(deadline_ms))?,
             Command::Guest { interface } => guest::run(&interface).await?,
             Command::Proxy { mode, rest: _ } => {
                 let mode = mode.unwrap_or_else(mode_of_environment);
@@ -137,9 +118,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::MultusDaemon(options) => multus::daemon::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
             Command::Hand => hand::run().await?,
-            Command::Network => network::run().await?,
             Command::Disturb => disturb::run().await?,
-            Command::Compare => network::compare()?,
             Command::Record(options) => return record::run(&options),
             Command::OciRuntime(options) => oci::run(&options)?,
             Command::Node(options) => node::run(&options).await?,

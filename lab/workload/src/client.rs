@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client: sends the traffic that it reads from standard input, one after the other, and prints who answered.
+//! The client: sends traffic and says who answered.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use cluster::{Answer, Traffic, Transport};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, UdpSocket};
 
 use crate::line;
-
-/// Answers every line of [`Traffic`] on standard input with a line of [`Answer`].
-pub async fn run(deadline: Duration) -> anyhow::Result<()> {
-    // Blocking is fine: between two exchanges this process has nothing to do.
-    for text in io::stdin().lines() {
-        let text = text?;
-        let traffic: Traffic = serde_json::from_str(&text).context("read traffic")?;
-        let answer = send(&traffic, deadline).await.with_context(|| format!("send {text}"))?;
-        line::announce(&serde_json::to_string(&answer)?)?;
-    }
-    Ok(())
-}
 
 /// Sends `traffic` and says who answered. Only what prevents sending at all is an error.
 pub async fn send(traffic: &Traffic, deadline: Duration) -> io::Result<Answer> {

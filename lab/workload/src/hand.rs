@@ -8,6 +8,7 @@
 //! | [`ask`] | asks a socket, as any user |
 //! | [`programs`] | runs programs, in any network, with any user and capabilities |
 //! | [`place`] | finds and enters the network of a pod |
+//! | [`traffic`] | sends traffic, reads and compares rules, in any network |
 //! | [`watch`] | follows changes of files |
 //! | [`capture`], [`decode`] | follows packets; reads their headers |
 
@@ -17,12 +18,14 @@ pub mod decode;
 pub mod files;
 pub mod place;
 pub mod programs;
+pub mod traffic;
 pub mod watch;
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use cluster::hand::{Answer, Done, Order, READY, Refusal, Signal, Work};
 use nix::errno::Errno;
@@ -48,6 +51,8 @@ impl Asker {
 
 /// Carries out the orders on standard input until it ends.
 pub async fn run() -> io::Result<()> {
+    // Whatever it starts is there, too.
+    std::env::set_current_dir("/")?;
     line::announce(READY)?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let following = Following::default();
@@ -103,6 +108,18 @@ async fn carry_out(work: Work, asker: Asker, stopped: Option<PipeReader>) -> io:
         Work::Watch { path } => watch::follow(path, asker, stopped).await,
         Work::Capture { network, packets, ports } => {
             capture::follow(network, capture::Told { left: packets, ports }, asker, stopped).await
+        }
+        Work::Send { network, traffic, deadline_ms } => {
+            traffic::send(network, traffic, Duration::from_millis(deadline_ms))
+                .await
+                .map_err(io::Error::other)
+        }
+        Work::Stray { network, stray, deadline_ms } => {
+            traffic::stray(network, stray, Duration::from_millis(deadline_ms)).await.map_err(io::Error::other)
+        }
+        Work::Inspect { network } => traffic::inspect(network).await.map_err(io::Error::other),
+        Work::Compare { network, wanted } => {
+            traffic::compare(network, *wanted).await.map_err(io::Error::other)
         }
         Work::Lock { path } => files::hold(path, asker, stopped).await,
         Work::Ask { path, line, owner } => ask::ask(path, line, owner).await,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network namespace that this process is in: rules with counters, policy routes, and how the rules differ from what a pod wants.
+//! The network namespace that this thread is in: rules with counters, policy routes, and how the rules differ from what a pod wants.
 
 use std::io;
 use std::net::IpAddr;
 
-use anyhow::Context as _;
 use cluster::LiveNetwork;
 use cluster::network::{LEGACY, LivePolicy, LiveRule, LiveTable, Wanted};
 use futures::TryStreamExt as _;
@@ -19,17 +18,14 @@ use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::{Handle, IpVersion};
 
-use crate::line;
-
-/// Prints a [`LiveNetwork`] as one line of JSON.
-pub async fn run() -> anyhow::Result<()> {
+/// What is in the network namespace of this thread.
+pub async fn inspect() -> anyhow::Result<LiveNetwork> {
     let snapshot = netfilter::read()?;
     // To ask for a table makes it, so only those that exist are read.
     let legacy = legacy::read()?;
     let tables = tables_of(&snapshot).chain(legacy_tables(&legacy)).collect();
     let rules = rules_of(&snapshot).chain(legacy_rules(&legacy)).collect();
-    let found = LiveNetwork { generation: snapshot.generation, tables, rules, policies: policies().await? };
-    Ok(line::announce(&serde_json::to_string(&found)?)?)
+    Ok(LiveNetwork { generation: snapshot.generation, tables, rules, policies: policies().await? })
 }
 
 fn tables_of(snapshot: &Snapshot) -> impl Iterator<Item = LiveTable> {
@@ -84,7 +80,7 @@ fn legacy_rules(found: &FoundRules) -> impl Iterator<Item = LiveRule> {
     })
 }
 
-/// A socket of the namespace that this process is in.
+/// A socket of the namespace that this thread is in.
 pub(crate) fn netlink() -> io::Result<Handle> {
     let (connection, handle, _) = rtnetlink::new_connection()?;
     tokio::spawn(connection);
@@ -147,11 +143,8 @@ pub(crate) fn config_of(wanted: Wanted) -> anyhow::Result<Config> {
     Ok(Config { dialect, ..config })
 }
 
-/// Prints the differences of the rules from those that [`Wanted`] on standard input asks for, as one line of JSON.
-pub fn compare() -> anyhow::Result<()> {
-    let wanted = serde_json::from_reader(io::stdin()).context("what is wanted")?;
+/// Differences of the rules in this thread's network namespace from those that are wanted.
+pub fn compare(wanted: Wanted) -> anyhow::Result<Vec<String>> {
     let wanted = generate::ruleset(&config_of(wanted)?)?;
-    let differences = netfilter::compare(&netfilter::read()?, &wanted);
-    let texts: Vec<_> = differences.iter().map(ToString::to_string).collect();
-    Ok(line::announce(&serde_json::to_string(&texts)?)?)
+    Ok(netfilter::compare(&netfilter::read()?, &wanted).iter().map(ToString::to_string).collect())
 }

@@ -4,13 +4,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use cluster::{Segment, Stray, StrayEnding};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
-
-use crate::line;
 
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
@@ -23,19 +21,17 @@ const FENCES: u16 = 2;
 /// A TCP header without options.
 const HEADER: usize = 20;
 
-/// Sends the segment that standard input describes and prints what came back.
-pub fn run(deadline: Duration) -> anyhow::Result<()> {
-    let text = io::read_to_string(io::stdin())?;
-    let stray: Stray = serde_json::from_str(&text).context("read the segment")?;
-    let ending = send(stray, deadline).with_context(|| format!("send {text}"))?;
-    line::announce(&serde_json::to_string(&ending)?)?;
-    Ok(())
-}
+/// First of the ports that segments come from: away from what the kernel gives out.
+const FIRST: u16 = 20_000;
 
-fn send(stray: Stray, deadline: Duration) -> io::Result<StrayEnding> {
+/// How often there was a segment.
+static SENT: AtomicU16 = AtomicU16::new(0);
+
+/// Sends the segment, and says what came back.
+pub fn send(stray: Stray, deadline: Duration) -> io::Result<StrayEnding> {
     let line = Line::open(SocketAddr::new(stray.destination, stray.port), deadline)?;
-    // Away from what the kernel gives out, and another one for every process.
-    let own = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap_or_default();
+    // Others than those of the segments before: they may still be tracked.
+    let own = FIRST + SENT.fetch_add(1, Ordering::Relaxed) % 2_000 * (1 + FENCES);
     let flags = match stray.segment {
         Segment::FinAck => FIN | ACK,
         Segment::SynAck => SYN | ACK,

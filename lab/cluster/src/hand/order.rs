@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Protocol of the hand. One line of JSON each way; answers come in the order in which the orders end, so each names its order.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,6 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::packet::{Counts, Packet};
 use crate::CniAnswer;
+use crate::network::{LiveNetwork, Wanted};
+use crate::traffic::{self, Stray, StrayEnding, Traffic};
 
 /// First line of a hand, before any order.
 pub const READY: &str = "ready hand";
@@ -117,6 +121,36 @@ pub enum Work {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ports: Option<Range<u16>>,
     },
+    /// Sends traffic, one after the other: [`Answer::Answers`] in the same order.
+    Send {
+        /// Network namespace.
+        network: Network,
+        /// The traffic; its users and groups are those of the node.
+        traffic: Vec<Traffic>,
+        /// Time for each answer, in milliseconds.
+        deadline_ms: u64,
+    },
+    /// Sends a segment that belongs to no connection: [`Answer::Ending`].
+    Stray {
+        /// Network namespace.
+        network: Network,
+        /// The segment.
+        stray: Stray,
+        /// Time for what comes back, in milliseconds.
+        deadline_ms: u64,
+    },
+    /// Lists rules with counters, legacy tables included, and policy routes: [`Answer::Network`].
+    Inspect {
+        /// Network namespace.
+        network: Network,
+    },
+    /// Compares rules with those that a pod wants: [`Answer::Differences`].
+    Compare {
+        /// Network namespace.
+        network: Network,
+        /// What is wanted.
+        wanted: Box<Wanted>,
+    },
     /// Takes the shared lock of a file (flock(2)), waits for it if need be, answers [`Answer::Following`], and holds it until it is stopped.
     /// A file that is not there is made.
     Lock {
@@ -156,7 +190,15 @@ impl Work {
             | Self::Lock { path }
             | Self::Ask { path, .. } => vec![path],
             Self::Rename { from, to } => vec![from, to],
-            Self::Run(_) | Self::Signal { .. } | Self::Capture { .. } | Self::Stop { .. } => Vec::new(),
+            Self::Run(Run { network, resolv_conf, .. }) => {
+                network.path_mut().into_iter().chain(resolv_conf).collect()
+            }
+            Self::Capture { network, .. }
+            | Self::Send { network, .. }
+            | Self::Stray { network, .. }
+            | Self::Inspect { network }
+            | Self::Compare { network, .. } => network.path_mut().into_iter().collect(),
+            Self::Signal { .. } | Self::Stop { .. } => Vec::new(),
         }
     }
 
@@ -179,6 +221,10 @@ impl Work {
             | Self::Watch { .. }
             | Self::Run(_)
             | Self::Capture { .. }
+            | Self::Send { .. }
+            | Self::Stray { .. }
+            | Self::Inspect { .. }
+            | Self::Compare { .. }
             | Self::Ask { .. }
             | Self::Stop { .. } => false,
         }
@@ -202,7 +248,11 @@ impl fmt::Display for Work {
             Self::SetImmutable { path, .. } => write!(out, "change the flags of {}", path.display()),
             Self::Signal { process, signal } => write!(out, "send {signal:?} to process {process}"),
             Self::Watch { path } => write!(out, "watch {}", path.display()),
-            Self::Capture { network, .. } => write!(out, "capture packets of {network:?}"),
+            Self::Capture { network, .. } => write!(out, "capture packets of {network}"),
+            Self::Send { network, .. } => write!(out, "send traffic from {network}"),
+            Self::Stray { network, stray, .. } => write!(out, "send {stray:?} from {network}"),
+            Self::Inspect { network } => write!(out, "list the rules of {network}"),
+            Self::Compare { network, .. } => write!(out, "compare the rules of {network}"),
             Self::Lock { path } => write!(out, "lock {}", path.display()),
             Self::Ask { path, .. } => write!(out, "ask {}", path.display()),
             Self::Stop { order } => write!(out, "stop order {order}"),
@@ -215,8 +265,15 @@ impl fmt::Display for Work {
 pub struct Run {
     /// Network namespace.
     pub network: Network,
-    /// The program and its arguments. `workload` is the hand's own binary, whatever the node has.
+    /// The program and its arguments. `workload` is the hand's own binary, whatever the node has; on the lab's own nodes a binary under test
+    /// goes before one of the same name of the system.
     pub words: Vec<String>,
+    /// Environment beside `PATH`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// File for `/etc/resolv.conf`; the node's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolv_conf: Option<PathBuf>,
     /// Standard input.
     pub stdin: String,
     /// User and group.
@@ -228,14 +285,58 @@ pub struct Run {
     pub deadline_ms: u64,
 }
 
+impl Run {
+    /// A program as root, with all of the hand's capabilities and nothing on its standard input.
+    pub fn new<W: Into<String>>(
+        network: Network,
+        words: impl IntoIterator<Item = W>,
+        deadline: Duration,
+    ) -> Self {
+        Self {
+            network,
+            words: words.into_iter().map(Into::into).collect(),
+            environment: BTreeMap::new(),
+            resolv_conf: None,
+            stdin: String::new(),
+            owner: (0, 0),
+            capabilities: None,
+            deadline_ms: milliseconds(deadline),
+        }
+    }
+}
+
+/// A time as orders have it.
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Network namespace of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// The node's.
     Node,
     /// That of the pod with this address.
     Pod(IpAddr),
+    /// That which is kept at this path.
+    Kept(PathBuf),
+}
+
+impl Network {
+    fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        if let Self::Kept(path) = self { Some(path) } else { None }
+    }
+}
+
+/// Completes "from …".
+impl fmt::Display for Network {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node => write!(out, "the node's network"),
+            Self::Pod(address) => write!(out, "the network of the pod with {address}"),
+            Self::Kept(path) => write!(out, "the network at {}", path.display()),
+        }
+    }
 }
 
 /// A way to write a file.
@@ -295,6 +396,14 @@ pub enum Answer {
     Packet(Packet),
     /// Sum of a capture.
     Counts(Counts),
+    /// Who answered.
+    Answers(Vec<traffic::Answer>),
+    /// What came back.
+    Ending(StrayEnding),
+    /// Rules and policy routes.
+    Network(LiveNetwork),
+    /// A line each.
+    Differences(Vec<String>),
 }
 
 impl Answer {

@@ -23,15 +23,8 @@ fn below(directory: &str, name: &str) -> std::path::PathBuf {
 }
 
 fn run(words: &[&str], owner: (u32, u32), capabilities: Option<&[&str]>) -> Run {
-    let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-    Run {
-        network: Network::Node,
-        words: owned(words),
-        stdin: String::new(),
-        owner,
-        capabilities: capabilities.map(owned),
-        deadline_ms: 10_000,
-    }
+    let capabilities = capabilities.map(|names| names.iter().map(ToString::to_string).collect());
+    Run { owner, capabilities, ..Run::new(Network::Node, words.iter().copied(), SOON) }
 }
 
 pub(crate) async fn files_are_those_of_the_node_and_errors_say_which_is_not_there() {

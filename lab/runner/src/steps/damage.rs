@@ -2,7 +2,7 @@
 //! Damaged networks of pods: partial rules, rules of upstream's tools, no policy routes, a stranger's table.
 
 use cluster::network::Part;
-use cluster::{Disturbance, Errand, Wanted};
+use cluster::{Disturbance, Wanted};
 use cucumber::{given, when};
 use redirect::generate;
 use redirect::ruleset::Family;
@@ -117,13 +117,8 @@ async fn restored(world: &mut LabWorld, tool: String) -> Step {
     let rules = generate::ruleset(&config).map_err(Stop::harness)?;
     for family in rules.families() {
         let tool = if family == Family::V4 { tool.clone() } else { format!("ip6{}", &tool[2..]) };
-        let errand = Errand {
-            words: vec![format!("{tool}-restore"), "--noflush".to_owned()],
-            stdin: text::restore(&rules, family).into_bytes(),
-            netns: Some(workload.netns()?),
-            ..Errand::default()
-        };
-        let answer = world.cluster().await?.node()?.run(errand).await?;
+        let program = format!("{tool}-restore");
+        let answer = workload.run(&[&program, "--noflush"], &text::restore(&rules, family), (0, 0)).await?;
         if answer.exit != Some(0) {
             return Err(Stop::harness(format!("{tool}-restore answered {answer:?}")));
         }

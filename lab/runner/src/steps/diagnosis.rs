@@ -4,8 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use cluster::Errand;
-use cluster::hand::Writing;
+use cluster::hand::{Network, PROMPT, Run, Writing};
 use cucumber::{then, when};
 
 use super::agent::agent;
@@ -46,7 +45,7 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
             option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
         }
     }
-    world.answer = Some(node.run(Errand { words, ..Errand::default() }).await?);
+    world.answer = Some(node.hand().await?.run(Run::new(Network::Node, words, PROMPT)).await?);
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Init containers that program rules or check them, and the same program called by somebody: what it says, how it ends.
 
+use std::iter;
 use std::time::Duration;
 
-use cluster::{Disturbance, Errand, PodName, PodStart};
+use cluster::{Disturbance, PodName, PodStart};
 use cucumber::{given, then, when};
 
 use crate::binaries::TOOL;
@@ -73,10 +74,9 @@ async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
     world.start(&name).await?;
     let pod = world.it()?;
     let owner = if who == "root" { (0, 0) } else { (pod.proxy_uid(), pod.proxy_gid()) };
-    let netns = Some(world.workload(&name).await?.netns()?);
-    let words = [vec![TOOL.to_owned()], words(&arguments)].concat();
-    let errand = Errand { words, netns, owner, ..Errand::default() };
-    world.answer = Some(world.cluster().await?.node()?.run(errand).await?);
+    let arguments = words(&arguments);
+    let words: Vec<_> = iter::once(TOOL).chain(arguments.iter().map(String::as_str)).collect();
+    world.answer = Some(world.workload(&name).await?.run(&words, "", owner).await?);
     Ok(())
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Asked, Errand, PodName, PodStart, Verb};
+use cluster::hand::Network;
+use cluster::{Asked, PodName, PodStart, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -101,17 +102,11 @@ async fn former(world: &mut LabWorld) -> Step {
 /// It is as the former pod left it.
 #[then("the namespace that is left holds no rule")]
 async fn untouched(world: &mut LabWorld) -> Step {
-    let netns = super::agent::paths(world).await?.netns_dir.join("former");
-    let netns = Some(netns.display().to_string());
-    let program = world.lab()?.plan.workload.display().to_string();
-    let words = vec![program, "network".to_owned()];
-    let errand = Errand { words, netns, ..Errand::default() };
-    let answer = world.cluster().await?.node()?.run(errand).await?;
-    let rules = answer.json()["rules"].as_array().map(Vec::len);
-    match rules {
-        Some(0) => Ok(()),
-        Some(rules) => Err(Stop::wrong(format!("it holds {rules} rules"))),
-        None => Err(Stop::harness(format!("{answer:?}"))),
+    let node = files(world).await?;
+    let left = Network::Kept(node.paths.netns_dir.join("former"));
+    match node.hand.inspect(left).await?.rules.len() {
+        0 => Ok(()),
+        rules => Err(Stop::wrong(format!("it holds {rules} rules"))),
     }
 }
 

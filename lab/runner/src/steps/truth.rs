@@ -10,7 +10,6 @@ use tokio::sync::Mutex;
 use crate::names;
 use crate::steps::world::{Judged, Lab, LabWorld};
 use crate::stop::{Step, Stop};
-use crate::tier::directory;
 use crate::truth::{Plugin, Seat, Tool, pods};
 
 /// Findings in a message; the rest is counted.
@@ -36,11 +35,10 @@ async fn by_the_plugin(world: &mut LabWorld, packets: usize, backend: String) ->
 }
 
 async fn seat(world: &mut LabWorld) -> Result<Seat, Stop> {
-    let directory = directory(&world.id);
     let tier = world.cluster().await?;
     // Its pods are namespaces beside the node's.
     tier.node()?.paths()?;
-    Ok(Seat { tier, runtime: Handle::current(), directory })
+    Ok(Seat { tier, runtime: Handle::current() })
 }
 
 async fn judge(

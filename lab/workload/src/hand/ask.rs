@@ -18,7 +18,7 @@ pub(crate) async fn ask(path: PathBuf, line: String, owner: (u32, u32)) -> io::R
         }
         Ok(Answer::Content(Bytes(exchange(&path, &line)?)))
     };
-    place::inside(Network::Node, work).await
+    place::inside(Network::Node, work).await?
 }
 
 fn exchange(path: &Path, line: &str) -> io::Result<Vec<u8>> {

@@ -44,7 +44,7 @@ pub(crate) async fn follow(
         seen.take_all(&socket, asker)?;
         Ok(Answer::Counts(seen.sum()))
     };
-    place::inside(network, work).await
+    place::inside(network, work).await?
 }
 
 /// A socket that gets every packet of every interface, present and future, from the IP header on.

@@ -34,6 +34,10 @@ pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
         | Work::Signal { .. }
         | Work::Watch { .. }
         | Work::Capture { .. }
+        | Work::Send { .. }
+        | Work::Stray { .. }
+        | Work::Inspect { .. }
+        | Work::Compare { .. }
         | Work::Lock { .. }
         | Work::Ask { .. }
         | Work::Stop { .. } => return Err(io::ErrorKind::Unsupported.into()),
@@ -59,7 +63,7 @@ pub(crate) async fn hold(path: PathBuf, asker: Asker, stopped: Option<PipeReader
         }
         Ok(Answer::Done)
     };
-    place::inside(Network::Node, work).await
+    place::inside(Network::Node, work).await?
 }
 
 fn list(path: &Path) -> io::Result<Vec<Entry>> {

@@ -16,20 +16,27 @@ use tokio::sync::oneshot;
 /// Does work in a network namespace, on a thread of its own that ends there.
 pub(crate) async fn inside<T: Send + 'static>(
     network: Network,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (send, receive) = oneshot::channel();
     let runtime = Handle::current();
     std::thread::Builder::new().name("hand".to_owned()).spawn(move || {
         let _context = runtime.enter();
-        let _nobody_waits = send.send(enter(network).and_then(|()| work()));
+        let _nobody_waits = send.send(enter(&network).map(|()| work()));
     })?;
     receive.await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
 }
 
 /// Enters a network namespace with this thread.
-fn enter(network: Network) -> io::Result<()> {
-    let Network::Pod(address) = network else { return Ok(()) };
+fn enter(network: &Network) -> io::Result<()> {
+    match network {
+        Network::Node => Ok(()),
+        Network::Kept(path) => Ok(setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?),
+        Network::Pod(address) => enter_pod(*address),
+    }
+}
+
+fn enter_pod(address: IpAddr) -> io::Result<()> {
     let mut seen = BTreeSet::new();
     for process in fs::read_dir("/proc")?.flatten() {
         // Others end while we look.

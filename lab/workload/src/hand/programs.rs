@@ -2,11 +2,14 @@
 //! Programs that the hand runs to their end.
 
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use cluster::CniAnswer;
 use cluster::hand::Run;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, remove_capability_from_bounding_set,
@@ -26,7 +29,7 @@ pub(crate) async fn run(run: Run) -> io::Result<CniAnswer> {
     let deadline = Duration::from_millis(run.deadline_ms);
     let (program, input) = (run.words.join(" "), run.stdin.clone());
     // A process has what the thread has that starts it.
-    let mut child = place::inside(run.network, move || spawn(&run)).await?;
+    let mut child = place::inside(run.network.clone(), move || spawn(&run)).await??;
     let stdin = child.stdin.take();
     let exchange = async {
         let write = async {
@@ -52,16 +55,22 @@ pub(crate) async fn run(run: Run) -> io::Result<CniAnswer> {
 fn spawn(run: &Run) -> io::Result<Child> {
     let (program, arguments) = run.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(if program == "workload" { SELF } else { program });
-    command.args(arguments).current_dir("/").kill_on_drop(true);
+    command.args(arguments).envs(&run.environment).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    run.resolv_conf.as_deref().map_or(Ok(()), resolve_by)?;
     match &run.capabilities {
         Some(named) => take_on(run.owner, capabilities(named)?)?,
-        None if run.owner != (0, 0) => {
-            command.uid(run.owner.0).gid(run.owner.1);
-        }
+        None if run.owner != (0, 0) => take_on(run.owner, CapabilitySet::empty())?,
         None => {}
     }
     command.spawn()
+}
+
+/// Gives this thread, and what it starts, another `/etc/resolv.conf`. Nobody else sees it.
+fn resolve_by(file: &Path) -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
+    Ok(mount(Some(file), "/etc/resolv.conf", None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
 }
 
 /// Names, with or without `CAP_`.

@@ -21,7 +21,7 @@ pub(crate) async fn follow(path: PathBuf, asker: Asker, stopped: Option<PipeRead
         watch.say_all(asker)?;
         Ok(Answer::Done)
     };
-    place::inside(Network::Node, work).await
+    place::inside(Network::Node, work).await?
 }
 
 struct Watch {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Forecasts of `istio-iptables explain`, compared with the packet's fate.
 
-use cluster::{Errand, Transport};
+use cluster::Transport;
+use cluster::hand::{Network, PROMPT, Run};
 use cucumber::then;
 use redirect::ruleset::Family;
 use serde_json::Value;
@@ -71,9 +72,8 @@ async fn explain(world: &mut LabWorld, line: &Line) -> Result<Value, Stop> {
     let cluster = world.cluster().await?;
     let object = cluster.pod(&namespace, &subject).await?.ok_or_else(|| Stop::harness("it has no object"))?;
     let words = [TOOL, "explain", "--pod", "-", "-o", "json", "--packet", &packet];
-    let words = words.map(str::to_owned).to_vec();
-    let errand = Errand { words, stdin: object.to_string().into_bytes(), ..Errand::default() };
-    let answer = cluster.node()?.run(errand).await?;
+    let run = Run { stdin: object.to_string(), ..Run::new(Network::Node, words, PROMPT) };
+    let answer = cluster.node()?.hand().await?.run(run).await?;
     let packets = answer.json()["packets"].take();
     match packets.as_array().map(Vec::as_slice) {
         Some([one]) if answer.exit == Some(0) => Ok(one.clone()),
