@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A pod's network as the lab's program sees it from inside, and what else than the plugin changes there. The program (`workload network`,
-//! `compare`, `disturb`) stands in the pod's network namespace, wherever that is.
+//! A pod's network as the hand finds it, and what else than the plugin changes there (`workload disturb`, in that network).
 
 use std::net::IpAddr;
 

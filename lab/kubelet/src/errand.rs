@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Programs that somebody runs beside what pods run: the tools under test as an operator calls them, the system's own.
+//! Programs that somebody runs beside a container's process: `kubectl exec`, hooks, containers that run again.
 
 use std::fs;
 use std::io;

@@ -18,7 +18,7 @@
 //! | [`workload`] | a running pod as a probe |
 //! | [`output`], [`logs`], [`exec`] | what containers print; `kubectl logs` and `kubectl exec` |
 //! | [`reach`] | connections of the API server into the cluster |
-//! | [`errand`] | programs that somebody runs beside what pods run |
+//! | [`errand`] | programs that somebody runs beside a container's process |
 //! | [`hand`], [`disk`] | the lab's process on the node, for steps; a disk beneath a directory |
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`wire`], [`services`] | the network between nodes and to the outside; addresses of services |

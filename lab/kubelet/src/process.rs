@@ -412,7 +412,7 @@ mod tests {
         {
             assert!(matches!(under_test, LabError::Deadline { .. }), "{under_test}");
         }
-        let own = late("/lab/workload", &["client"]);
+        let own = late("/lab/workload", &["hand"]);
         assert!(matches!(own, LabError::Harness { .. }), "{own}");
     }
 }

@@ -93,10 +93,9 @@ pub(crate) async fn init_containers_run_in_order_before_the_rest() {
     let lab = Lab::start().await;
     let mut sidecar = container("sidecar", "app --listen tcp:8081");
     sidecar["restartPolicy"] = json!("Always");
-    let client = r#"client --deadline-ms 1000"#;
     let spec = json!({
-        // An init container whose standard input is closed ends well at once.
-        "initContainers": [container("first", "exit 0"), sidecar, container("last", client)],
+        // A hand whose standard input is closed ends well at once.
+        "initContainers": [container("first", "exit 0"), sidecar, container("last", "hand")],
         "containers": [container("main", "app --listen tcp:8080")],
     });
     lab.running("p", spec).await;
