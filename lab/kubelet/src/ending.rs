@@ -106,12 +106,12 @@ impl NetnsNode {
         self.agent.become_(AgentStandIn::Absent, self.options.deadlines.process).await?;
         self.chain.multus.stop().await;
         self.let_hand_go().await;
-        let first = Pids::start(&self.options.binaries.workload, self.netns.path(), &self.shown()).await?;
-        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
         self.host.in_memory().iter().try_for_each(|directory| empty(directory))?;
         if self.options.conf_is_lost {
             empty(&self.paths.conf_dir)?;
         }
+        let first = Pids::start(&self.options.binaries.workload, self.netns.path(), self.host.root()).await?;
+        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
         self.chain.restart()?;
         self.chain.start_beside(&[]).await?;
         self.forget_network();

@@ -109,7 +109,7 @@ impl NetnsNode {
                 fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;
             }
         }
-        let pids = Pids::start(&binaries.workload, netns.path(), &shown).await?;
+        let pids = Pids::start(&binaries.workload, netns.path(), host.root()).await?;
         let multus = Multus::new(&binaries.workload, netns.path(), &host, &shown, below("multus"))?;
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),

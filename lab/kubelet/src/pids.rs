@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
-use crate::rootfs::{self, Mount};
+use crate::rootfs::NodeRoot;
 
 /// Pid namespace of a node, as long as this value lives.
 #[derive(Debug)]
@@ -25,24 +25,28 @@ pub struct Pids {
 }
 
 impl Pids {
-    /// Starts the first process, in the node's network namespace at `netns`, which sees the node's files where a node has them: `/proc/1/root`
-    /// is how its agent may look at them.
+    /// Starts the first process, in the node's network namespace at `netns` and with the node's root: `/proc/1/root` is how pods may look at its
+    /// files.
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub async fn start(workload: &Path, netns: &Path, shown: &[Mount]) -> Result<Self, Error> {
+    pub async fn start(workload: &Path, netns: &Path, root: NodeRoot) -> Result<Self, Error> {
         let mut command = Command::new(workload);
         command.arg("pause").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let (workload, shown) = (workload.to_owned(), shown.to_vec());
+        let workload = workload.to_owned();
         netns::inside(netns, move || {
-            rootfs::show(&shown)?;
+            root.lay_out()?;
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
             let first = command.spawn().map_err(Error::file("run", &workload))?;
             // It has a number until somebody waits for it.
             let path = format!("/proc/{}/ns/pid", first.id().unwrap_or_default());
             let namespace = File::open(&path).map_err(Error::file("open", path))?;
-            Ok(Self { first, namespace, workload })
+            let pids = Self { first, namespace, workload };
+            pids.mount_proc(&root.base.join("proc"))?;
+            // Its program is the lab's, which the node does not have: it is moved there once it runs.
+            root.enter()?;
+            Ok(pids)
         })
         .await?
     }

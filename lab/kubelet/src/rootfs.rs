@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A container's view of the file system: a root of its own, with its image's files and its volumes in it and nothing of the machine; or
-//! the lab's, with bind mounts.
+//! the lab's, with bind mounts. And that of a node.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,6 +16,9 @@ use crate::error::Error;
 
 /// Devices that every container has.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+
+/// What a node has of the machine: programs, their libraries, devices.
+const MACHINE: [&str; 8] = ["/bin", "/dev", "/lib", "/lib32", "/lib64", "/sbin", "/sys", "/usr"];
 
 /// Mount point of the former root until it is unmounted.
 const FORMER: &str = ".former";
@@ -87,15 +90,69 @@ impl Root {
             let mount = if mount.source == Path::new("/proc") { &of_node } else { mount };
             bind(mount, &below(base, &mount.at))?;
         }
-        pivot_root(base, &base.join(FORMER))
-            .map_err(|errno| Error::file("make a root of", base)(errno.into()))?;
-        let let_go = || {
-            chdir("/")?;
-            let former = Path::new("/").join(FORMER);
-            umount2(&former, MntFlags::MNT_DETACH)?;
-            fs::remove_dir(former)
-        };
-        let_go().map_err(Error::system("let the former root go"))
+        become_root(base)
+    }
+}
+
+/// Root file system of a node: a directory of its own, with mounts in it, and the machine's programs and devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRoot {
+    /// The directory.
+    pub base: PathBuf,
+    /// Mounts.
+    pub mounts: Vec<Mount>,
+}
+
+impl NodeRoot {
+    /// Lays it out in a mount namespace of this thread's own, whose root stays what it is.
+    pub(crate) fn lay_out(&self) -> Result<(), Error> {
+        separate()?;
+        let base = &self.base;
+        make_directory(base)?;
+        // What becomes a root has to be a mount.
+        mount(Some(base), base, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+            .map_err(|errno| Error::file("mount", base)(errno.into()))?;
+        for directory in ["etc", "proc", "run", "tmp", "var"] {
+            make_directory(&base.join(directory))?;
+        }
+        link(Path::new("../run"), &base.join("var/run"))?;
+        for directory in MACHINE.map(Path::new) {
+            let Ok(kind) = fs::symlink_metadata(directory) else { continue };
+            let at = below(base, directory);
+            match fs::read_link(directory) {
+                Ok(to) => link(&to, &at)?,
+                Err(_) if kind.is_dir() => bind(&Mount::image(directory, ""), &at)?,
+                Err(_) => {}
+            }
+        }
+        self.mounts.iter().try_for_each(|mount| bind(mount, &below(base, &mount.at)))
+    }
+
+    /// Makes it the root of this thread, and of every process in its mount namespace that had the same one.
+    pub(crate) fn enter(&self) -> Result<(), Error> {
+        make_directory(&self.base.join(FORMER))?;
+        become_root(&self.base)
+    }
+}
+
+/// Makes a mount the root, and lets the former one go.
+fn become_root(base: &Path) -> Result<(), Error> {
+    pivot_root(base, &base.join(FORMER))
+        .map_err(|errno| Error::file("make a root of", base)(errno.into()))?;
+    let let_go = || {
+        chdir("/")?;
+        let former = Path::new("/").join(FORMER);
+        umount2(&former, MntFlags::MNT_DETACH)?;
+        fs::remove_dir(former)
+    };
+    let_go().map_err(Error::system("let the former root go"))
+}
+
+/// A link that may be there, as after a reboot.
+fn link(to: &Path, at: &Path) -> Result<(), Error> {
+    match symlink(to, at) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(Error::file("link", at)),
     }
 }
 

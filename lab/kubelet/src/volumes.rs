@@ -9,7 +9,7 @@ use cluster::NodePaths;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use crate::error::Error;
-use crate::rootfs::{Mount, Propagation};
+use crate::rootfs::{Mount, NodeRoot, Propagation};
 
 /// Mount of the service account's token in every container.
 pub const ACCOUNT_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -104,10 +104,7 @@ impl Host {
     /// Path in the lab of a path of the node.
     #[must_use]
     pub fn find(&self, path: &Path) -> PathBuf {
-        let path = match path.strip_prefix("/var/run") {
-            Ok(below) => Path::new("/run").join(below),
-            Err(_) => path.to_owned(),
-        };
+        let path = as_run(path);
         let known = self.known.iter().find_map(|(at, place)| Some((place, path.strip_prefix(at).ok()?)));
         match known {
             Some((place, below)) if below.as_os_str().is_empty() => place.clone(),
@@ -137,13 +134,18 @@ impl Host {
     /// Bind mounts for programs of the node. Both paths must exist.
     #[must_use]
     pub fn shown(&self) -> Vec<Mount> {
-        let mount = |(at, place): &(&str, PathBuf)| Mount {
-            source: place.clone(),
-            at: (*at).into(),
-            read_only: false,
-            propagation: Propagation::HostToContainer,
-        };
-        self.below_run().map(mount).collect()
+        self.below_run().map(|(at, place)| kept(place, Path::new(at))).collect()
+    }
+
+    /// Root file system of the node's first process: a pod with the node's processes finds the node's files at `/proc/1/root`.
+    #[must_use]
+    pub fn root(&self) -> NodeRoot {
+        // The first process has a `/proc` of its own.
+        let elsewhere = self.known.iter().filter(|(at, place)| *at != "/proc" && place.exists());
+        NodeRoot {
+            base: self.rest.clone(),
+            mounts: elsewhere.map(|(at, place)| kept(place, Path::new(at))).collect(),
+        }
     }
 
     /// Rejects a path without shared propagation: runtimes check the mount that the path is on.
@@ -155,35 +157,59 @@ impl Host {
         Err(Error::NotShared { path: path.to_owned(), mount: "/run" })
     }
 
-    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`.
+    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`. A directory of the node comes with what the lab keeps elsewhere.
     ///
     /// # Errors
     /// A volume cannot be mounted: the kubelet would not start the container.
     pub fn mounts(&self, volumes: &[Volume], places: &[MountPoint], own: &Path) -> Result<Vec<Mount>, Error> {
-        let mount = |place: &MountPoint| {
+        let mut mounts = Vec::new();
+        for place in places {
             let volume = volumes.iter().find(|volume| volume.name == place.volume);
             let volume = volume.ok_or_else(|| Error::Missing(format!("volume {}", place.volume)))?;
-            let (source, create) = match &volume.content {
+            let (source, create, below) = match &volume.content {
                 Content::Host { path, create } => {
                     if place.propagation == Propagation::HostToContainer {
                         self.is_shared(path)?;
                     }
-                    (self.find(path), *create)
+                    (self.find(path), *create, self.below(path))
                 }
-                Content::Empty => (own.join(&volume.name), true),
+                Content::Empty => (own.join(&volume.name), true, Vec::new()),
             };
             if create {
                 fs::create_dir_all(&source).map_err(Error::file("make", &source))?;
             }
-            Ok(Mount {
-                source,
-                at: place.at.clone(),
-                read_only: place.read_only,
-                propagation: place.propagation,
-            })
-        };
-        places.iter().map(mount).collect()
+            let MountPoint { read_only, propagation, .. } = *place;
+            let mount = |source, at| Mount { source, at, read_only, propagation };
+            mounts.push(mount(source, place.at.clone()));
+            mounts.extend(below.into_iter().map(|(source, at)| mount(source, place.at.join(at))));
+        }
+        Ok(mounts)
     }
+
+    /// What the lab keeps elsewhere below a directory of the node: where, and at which path from that directory.
+    fn below(&self, directory: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let directory = as_run(directory);
+        let below = |at: &str| {
+            let path = Path::new(at).strip_prefix(&directory).ok()?.to_owned();
+            (!path.as_os_str().is_empty()).then_some(path)
+        };
+        let there = self.known.iter().filter(|(_, place)| place.exists());
+        there.filter_map(|(at, place)| Some((place.clone(), below(at)?))).collect()
+    }
+}
+
+/// A path by the name that `/var/run` is a link to.
+fn as_run(path: &Path) -> PathBuf {
+    match path.strip_prefix("/var/run") {
+        Ok(below) => Path::new("/run").join(below),
+        Err(_) => path.to_owned(),
+    }
+}
+
+/// Mount of a directory that the lab keeps elsewhere.
+fn kept(source: &Path, at: &Path) -> Mount {
+    let (source, at) = (source.to_owned(), at.to_owned());
+    Mount { source, at, read_only: false, propagation: Propagation::HostToContainer }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::hand::{Count, Direction, Event, Hand, Kind, Network, Run, Signal, Transport as Ports, Writing};
-use cluster::{Kubelet as _, Transport};
+use cluster::{Cluster as _, Kubelet as _, Transport};
+use serde_json::json;
 
 use crate::isolation::some_user;
 use crate::lab::{Lab, SOON, one, to};
@@ -162,5 +163,53 @@ pub(crate) async fn processes_have_the_nodes_numbers_and_the_hand_ends_with_the_
     };
     tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();
     assert!(!hand(&lab).await.list(Path::new("/proc")).await.unwrap().is_empty());
+    lab.cluster.stop().await.unwrap();
+}
+
+/// Names in a directory, as whoever has the node's processes finds it below a process' root.
+async fn below_root(hand: &Arc<dyn Hand>, process: u32, directory: &str) -> Vec<String> {
+    let path = format!("/proc/{process}/root{directory}");
+    let mut names: Vec<_> =
+        hand.list(Path::new(&path)).await.unwrap().into_iter().map(|one| one.name).collect();
+    names.sort();
+    names
+}
+
+pub(crate) async fn the_root_of_the_first_process_is_the_nodes_own() {
+    let lab = Lab::with_nodes(&["node-1", "node-2"]).await;
+    let paths = lab.node().paths().unwrap();
+    std::fs::write(paths.run_dir.join("here"), "").unwrap();
+    for again in [false, true] {
+        let hand = hand(&lab).await;
+        let found = async |directory: &str| below_root(&hand, 1, directory).await;
+        assert_eq!(found("/etc/cni").await, ["net.d"]);
+        assert_eq!(found("/etc/cni/net.d").await, ["10-lab.conflist"]);
+        assert!(found("/opt/cni/bin").await.contains(&"lab-net".to_owned()));
+        assert_eq!(found("/var/run/istio-cni").await.contains(&"here".to_owned()), !again);
+        assert!(found("/proc").await.contains(&"1".to_owned()) && !found("/usr/bin").await.is_empty());
+        assert_eq!(found("/run/netns").await, Vec::<String>::new());
+        let name = format!("p-{again}");
+        let pod = lab.running(&name, one("pause")).await;
+        assert_eq!(found("/run/netns").await.len(), 1, "a mount that was made later");
+        hand.write(Path::new("/proc/1/root/etc/cni/net.d/x"), b"x", Writing::WHOLE).await.unwrap();
+        assert_eq!(std::fs::read_to_string(paths.conf_dir.join("x")).unwrap(), "x");
+        hand.remove(Path::new("/etc/cni/net.d/x")).await.unwrap();
+        drop(pod);
+        lab.cluster.delete_pod("default", &name).await.unwrap();
+        lab.cluster.reboot("node-1").await.unwrap();
+    }
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn a_directory_of_the_node_comes_with_what_the_lab_keeps_elsewhere() {
+    let lab = Lab::start().await;
+    let mut spec = one("pause");
+    spec["volumes"] = json!([{ "name": "etc", "hostPath": { "path": "/etc" } }]);
+    spec["containers"][0]["volumeMounts"] =
+        json!([{ "name": "etc", "mountPath": "/host/etc", "readOnly": true }]);
+    let pod = lab.running("p", spec).await;
+    let pid = pod.process("main").await.unwrap().unwrap();
+    let found = below_root(&hand(&lab).await, pid, "/host/etc/cni/net.d").await;
+    assert_eq!(found, ["10-lab.conflist"]);
     lab.cluster.stop().await.unwrap();
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cluster::{Cluster as _, PodStart};
 use kubelet::pids::Pids;
 use kubelet::process::{Exit, Process, Program};
+use kubelet::rootfs::NodeRoot;
 use serde_json::json;
 
 use crate::isolation::workload;
@@ -189,7 +190,8 @@ pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
 pub(crate) async fn a_node_s_processes_end_with_it_and_nobody_waits() {
     let work = async {
         let netns = Path::new("/proc/self/ns/net");
-        let pids = Arc::new(Pids::start(&workload(), netns, &[]).await.unwrap());
+        let root = NodeRoot { base: "/run/lab-of-one".into(), mounts: Vec::new() };
+        let pids = Arc::new(Pids::start(&workload(), netns, root).await.unwrap());
         let program = Program { pids: Some(pids), ..Program::new(&workload(), ["pause"]) };
         let process = Process::start(&program, netns).await.unwrap();
         assert_eq!(process.ready(SOON).await.unwrap(), None);

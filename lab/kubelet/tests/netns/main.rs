@@ -58,6 +58,8 @@ const TESTS: &[Test] = &tests![
     Namespaces hand::a_watch_tells_in_place_from_whole_and_follows_a_path_that_comes_later,
     Namespaces hand::a_capture_sees_a_datagram_on_the_loopback_of_a_pod_and_what_leaves_it,
     Users hand::a_program_has_the_capabilities_that_are_named_and_no_others,
+    Namespaces hand::the_root_of_the_first_process_is_the_nodes_own,
+    Namespaces hand::a_directory_of_the_node_comes_with_what_the_lab_keeps_elsewhere,
     Namespaces hand::processes_have_the_nodes_numbers_and_the_hand_ends_with_the_node,
     Namespaces runtime::a_failing_chain_is_undone_and_can_be_tried_again,
     Namespaces runtime::calls_carry_what_the_kubelet_sets,
