@@ -7,6 +7,7 @@ Feature: Traffic between nodes and to the outside is redirected like any other
   Scenario: Two pods of the mesh on two nodes, both proxies on the way
     Given 2 nodes
     And pod "cart" of the mesh
+    And it is on node "node-1"
     And pod "web" of the mesh
     And it is on node "node-2"
     Then TCP from "cart" to "web" port 8080 passes 15001 and 15006
@@ -18,6 +19,7 @@ Feature: Traffic between nodes and to the outside is redirected like any other
     Given 2 nodes
     And pod "cart" of the mesh
     And its addresses are IPv6
+    And it is on node "node-1"
     And pod "web" of the mesh
     And its addresses are IPv6
     And it is on node "node-2"
@@ -30,6 +32,7 @@ Feature: Traffic between nodes and to the outside is redirected like any other
     And it is on node "node-2"
     And pod "cart" of the mesh
     And its inbound traffic is caught by TPROXY
+    And it is on node "node-1"
     Then TCP from "outside" to "cart" port 8080 passes 15006
 
   @mutant:no-outbound-capture

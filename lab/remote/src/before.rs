@@ -35,14 +35,14 @@ impl Before {
     pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
         self.restore_configurations(node).await?;
         let Some(patch) = difference(&object(node).await?, &self.node) else { return Ok(()) };
-        let nodes: Api<Node> = Api::all(node.session.client.clone());
+        let nodes: Api<Node> = Api::all(node.view.session.client.clone());
         let name = self.node.name_any();
         let patched = nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
         Ok(patched.map(drop).map_err(Error::api(format!("patch node {name}")))?)
     }
 
     async fn restore_configurations(&self, node: &RemoteNode) -> Result<(), LabError> {
-        let (hand, directory) = (&node.session.hand, cluster::Node::directories(node).conf_dir);
+        let (hand, directory) = (&node.hand, cluster::Node::directories(node).conf_dir);
         let now = configurations(node).await?;
         for (name, text) in self.configurations.iter().filter(|(name, text)| now.get(*name) != Some(text)) {
             hand.write(&directory.join(name), text, Writing::WHOLE).await?;
@@ -55,7 +55,7 @@ impl Before {
 }
 
 async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
-    let (hand, directory) = (&node.session.hand, cluster::Node::directories(node).conf_dir);
+    let (hand, directory) = (&node.hand, cluster::Node::directories(node).conf_dir);
     let mut found = Files::new();
     for entry in hand.list(&directory).await? {
         if entry.kind == Kind::File {
@@ -66,7 +66,7 @@ async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
 }
 
 async fn object(node: &RemoteNode) -> Result<Node, Error> {
-    let (nodes, name) = (Api::<Node>::all(node.session.client.clone()), &node.session.node);
+    let (nodes, name) = (Api::<Node>::all(node.view.session.client.clone()), &node.name);
     nodes.get(name).await.map_err(Error::api(format!("get node {name}")))
 }
 

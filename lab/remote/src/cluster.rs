@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One scenario's view of the cluster: namespaces of its own, whose names carry the run's and the scenario's, and one node.
+//! One scenario's view of the cluster: namespaces of its own, whose names carry the run's and the scenario's, and the nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{Cluster, LabError, News, Node, PodName, PodStart, SYSTEM_NAMESPACE, Workload};
+use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
@@ -17,6 +18,7 @@ use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::session::{LABEL, Session, from, gone, make_namespace};
 use crate::start::{Progress, addresses, progress};
+use crate::view::View;
 use crate::watch::{Told, until, until_gone};
 use crate::workload::RemotePod;
 use crate::{logs, objects};
@@ -29,10 +31,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// A cluster as one scenario sees it.
 #[derive(Debug)]
 pub struct RemoteCluster {
-    node: RemoteNode,
+    view: View,
+    /// As [`Session::nodes`].
+    nodes: Vec<RemoteNode>,
     used: Mutex<Used>,
-    /// The node, where a scenario may change it.
-    before: Option<Before>,
+    /// The nodes, where a scenario may change them.
+    before: Vec<Before>,
 }
 
 /// Namespaces with something of a scenario in them.
@@ -53,16 +57,24 @@ impl RemoteCluster {
     /// A view for one scenario.
     ///
     /// # Errors
-    /// The node cannot be looked at.
+    /// A node cannot be looked at.
     pub async fn begin(session: &Session) -> Result<Self, LabError> {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
-        let node = RemoteNode { session: session.clone(), prefix };
-        let before = if session.options.whole.is_some() { Some(Before::of(&node).await?) } else { None };
-        Ok(Self { node, used: Mutex::default(), before })
+        let view = View { session: session.clone(), prefix };
+        let node = |name: &String| {
+            let hand = session.hands.get(name)?.clone();
+            Some(RemoteNode { name: name.clone(), hand, view: view.clone() })
+        };
+        let nodes: Vec<_> = session.nodes.iter().filter_map(node).collect();
+        let mut before = Vec::new();
+        if session.options.whole.is_some() {
+            before = try_join_all(nodes.iter().map(Before::of)).await?;
+        }
+        Ok(Self { view, nodes, used: Mutex::default(), before })
     }
 
     fn session(&self) -> &Session {
-        &self.node.session
+        &self.view.session
     }
 
     /// A client of the API.
@@ -98,14 +110,16 @@ impl RemoteCluster {
         Ok(self.has_namespace(SYSTEM_NAMESPACE).await?)
     }
 
-    fn is_whole(&self) -> bool {
+    /// True if scenarios have the cluster to themselves, one at a time.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
         self.session().options.whole.is_some()
     }
 
     async fn create(&self, object: &Value) -> Result<Value, Error> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-        let name = self.node.real(namespace)?;
-        let mut object = self.node.adapt(object, &name)?;
+        let name = self.view.real(namespace)?;
+        let mut object = self.view.adapt(object, &name)?;
         self.has_namespace(&name).await?;
         object["metadata"]["labels"][LABEL] = Value::from(self.session().options.run.as_str());
         if object["kind"] != "Pod" {
@@ -142,10 +156,9 @@ impl RemoteCluster {
         self.all_gone(&of_pods).await?;
         objects::remove(&self.client(), applied, deadline).await?;
         self.all_gone(&system).await?;
-        match &self.before {
-            Some(before) => before.restore(&self.node).await,
-            None => Ok(()),
-        }
+        let nodes = self.nodes.iter().zip(&self.before);
+        let restored = join_all(nodes.map(|(node, before)| before.restore(node))).await;
+        restored.into_iter().collect()
     }
 
     async fn all_gone(&self, names: &[&String]) -> Result<(), Error> {
@@ -176,7 +189,7 @@ impl Cluster for RemoteCluster {
     }
 
     async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
-        let found = self.node.pods(namespace)?.get_opt(name).await.map_err(Error::api("get a pod"))?;
+        let found = self.view.pods(namespace)?.get_opt(name).await.map_err(Error::api("get a pod"))?;
         Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
     }
 
@@ -194,14 +207,14 @@ impl Cluster for RemoteCluster {
     }
 
     async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
-        let pods = self.node.pods(&pod.namespace)?;
+        let pods = self.view.pods(&pod.namespace)?;
         let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
         let runs = |pod: &Pod| matches!(progress(pod), Progress::Ended(PodStart::Running { .. }));
         Ok(until(&pods, &pod.name, what, deadline * PATIENCE, runs).await.map(drop)?)
     }
 
     async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
-        let namespace = self.node.real(&pod.namespace)?;
+        let namespace = self.view.real(&pod.namespace)?;
         Ok(objects::fetch(&self.client(), &namespace, &pod.name, port, path).await?)
     }
 
@@ -217,7 +230,7 @@ impl Cluster for RemoteCluster {
     }
 
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
-        let pods = self.node.pods(namespace)?;
+        let pods = self.view.pods(namespace)?;
         let pod = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;
         pods.delete(name, &DeleteParams::default().grace_period(0))
             .await
@@ -227,24 +240,28 @@ impl Cluster for RemoteCluster {
     }
 
     fn nodes(&self) -> Vec<&dyn Node> {
-        vec![&self.node]
+        self.nodes.iter().map(|node| node as &dyn Node).collect()
     }
 
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        let (pods, deadline) = (self.node.pods(namespace)?, self.session().options.deadline);
+        let (pods, deadline) = (self.view.pods(namespace)?, self.session().options.deadline);
         let what = || format!("the address of pod {namespace}/{name}");
         until(&pods, name, what, deadline, |pod: &Pod| !addresses(pod).is_empty()).await?;
         self.workload(namespace, name).await
     }
 
     async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        let pods = self.node.pods(namespace)?;
+        let pods = self.view.pods(namespace)?;
         let pod = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;
         let addresses = addresses(&pod);
         if addresses.is_empty() {
             return Err(Error::Missing(format!("address of pod {namespace}/{name}")).into());
         }
-        let (hand, exchange) = (self.session().hand.clone(), self.session().options.exchange);
+        let on = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+        let node = self.nodes.iter().find(|node| node.name == on);
+        let node =
+            node.ok_or_else(|| Error::Missing(format!("hand on node {on:?} of pod {namespace}/{name}")))?;
+        let (hand, exchange) = (node.hand.clone(), self.session().options.exchange);
         let pod = PodName::new(namespace, name);
         Ok(Box::new(RemotePod {
             pods,

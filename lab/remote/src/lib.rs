@@ -4,9 +4,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`session`] | a run's connection: namespaces, the hand's pod, what the run may do |
+//! | [`session`] | a run's connection: namespaces, nodes, what the run may do |
+//! | `hands` | the hand on each node, by a DaemonSet |
 //! | `cluster` | one scenario's view: its namespaces and objects |
-//! | `node` | the node, and how pods start there |
+//! | `view` | its names and objects, as they are in the cluster |
+//! | `node` | a node, and how pods start there |
+//! | `before` | what a scenario may change of a node |
 //! | `objects` | objects of any kind, applied and removed |
 //! | `logs` | what containers have printed |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
@@ -16,11 +19,13 @@
 mod before;
 mod cluster;
 pub mod error;
+mod hands;
 mod logs;
 mod node;
 mod objects;
 pub mod session;
 mod start;
+mod view;
 mod watch;
 mod workload;
 

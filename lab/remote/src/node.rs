@@ -1,115 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node that a run uses, and pods on it.
+//! A node that a run uses, and pods on it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::hand::Hand;
-use cluster::{CniAnswer, CniCall, LabError, Node, PodStart, SYSTEM_NAMESPACE};
+use cluster::{CniAnswer, CniCall, LabError, Node, PodStart};
 use futures::TryStreamExt as _;
+use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, ResourceExt as _};
-use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::session::Session;
 use crate::start::{Progress, progress, sandbox_failure};
+use crate::view::View;
 use crate::watch::{first_line, objects};
 
-/// Annotations of the lab's base plugin: a cluster's own network knows none of them.
+/// Annotation of the lab's base plugin: addresses that a pod wants.
 const FAMILIES: &str = "lab.millrace.dev/families";
-const NETWORKS: &str = "lab.millrace.dev/networks";
 
-/// The sysctl that says from which port on anybody may listen.
-const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
-
-/// Images as scenarios name them: the lab's own, and a proxy's.
-const IMAGE: &str = "workload";
-const PROXY: &str = "proxyv2";
-
-/// Namespaces that belong to the cluster, and that a guest leaves alone.
-const NOT_OURS: [&str; 2] = ["kube-system", SYSTEM_NAMESPACE];
-
-/// The node that a run uses.
+/// A node that a run uses.
 #[derive(Debug)]
 pub(crate) struct RemoteNode {
-    pub(crate) session: Session,
-    /// Begin of the names of a guest's namespaces.
-    pub(crate) prefix: String,
+    pub(crate) name: String,
+    pub(crate) hand: Client,
+    pub(crate) view: View,
 }
 
 impl RemoteNode {
-    /// The name in the cluster of a namespace that a scenario names.
-    pub(crate) fn real(&self, namespace: &str) -> Result<String, Error> {
-        if self.session.options.whole.is_some() {
-            return Ok(namespace.to_owned());
-        }
-        if NOT_OURS.contains(&namespace) {
-            return Err(Error::Unsupported(format!(
-                "make pods in namespace {namespace}, which is not the lab's"
-            )));
-        }
-        Ok(format!("{}-{namespace}", self.prefix))
-    }
-
-    pub(crate) fn pods(&self, namespace: &str) -> Result<Api<Pod>, Error> {
-        Ok(Api::namespaced(self.session.client.clone(), &self.real(namespace)?))
-    }
-
-    /// A scenario's object for this cluster: a pod, or what has a template of one.
-    pub(crate) fn adapt(&self, object: &Value, namespace: &str) -> Result<Value, Error> {
-        let mut object = object.clone();
-        object["metadata"]["namespace"] = json!(namespace);
-        let pod = if object["kind"] == "Pod" { &mut object } else { &mut object["spec"]["template"] };
-        if pod["metadata"]["annotations"][NETWORKS].is_string() {
-            return Err(Error::Unsupported("add networks to a pod".to_owned()));
-        }
-        if pod["spec"].is_object() {
-            self.adapt_spec(&mut pod["spec"])?;
-        }
-        Ok(object)
-    }
-
-    fn adapt_spec(&self, spec: &mut Value) -> Result<(), Error> {
-        spec["terminationGracePeriodSeconds"] = json!(0);
-        spec["automountServiceAccountToken"] = json!(false);
-        let resolvers = spec["dnsConfig"]["nameservers"].as_array().map_or(0, Vec::len);
-        if resolvers == 0 {
-            // A real API server demands one with the policy None.
-            spec["dnsPolicy"] = json!("Default");
-            spec["dnsConfig"] = Value::Null;
-        }
-        if spec["hostNetwork"] != true && spec["securityContext"]["sysctls"].is_null() {
-            // containerd lets anybody listen on low ports, CRI-O does not; a safe sysctl, which is the pod's own.
-            spec["securityContext"]["sysctls"] = json!([{ "name": LOW_PORTS, "value": "0" }]);
-        }
-        for kind in ["initContainers", "containers"] {
-            for container in spec[kind].as_array_mut().into_iter().flatten() {
-                let (name, word) = (&container["image"], &container["args"][0]);
-                container["image"] = json!(self.image(name.as_str().unwrap_or_default(), word == "proxy")?);
-                container["imagePullPolicy"] = json!("IfNotPresent");
-            }
-        }
-        Ok(())
-    }
-
-    /// The cluster's name of an image that a scenario names. The proxy itself is the lab's.
-    fn image(&self, name: &str, is_proxy: bool) -> Result<String, Error> {
-        let options = &self.session.options;
-        match (name, &options.whole) {
-            (IMAGE, _) => Ok(options.image.clone()),
-            (PROXY, _) if is_proxy => Ok(options.image.clone()),
-            (PROXY, Some(whole)) => Ok(whole.proxy.clone()),
-            (PROXY, None) => Err(Error::Unsupported("give a pod a proxy's image".to_owned())),
-            (other, _) => Ok(other.to_owned()),
-        }
-    }
-
     /// Waits for the end of a pod's start: its status tells, or an event of its sandbox.
     async fn ended(&self, pods: &Api<Pod>, name: &str) -> Result<(Pod, PodStart), Error> {
         let events: Api<Event> =
-            Api::namespaced(self.session.client.clone(), pods.namespace().unwrap_or_default());
+            Api::namespaced(self.view.session.client.clone(), pods.namespace().unwrap_or_default());
         let mut events = objects(&events, "involvedObject.name", name).await?;
         let mut pods = objects(pods, "metadata.name", name).await?;
         let ended =
@@ -141,7 +64,7 @@ impl RemoteNode {
         let sidecars = spec.init_containers.into_iter().flatten();
         let sidecars = sidecars.filter(|one| one.restart_policy.as_deref() == Some("Always"));
         for container in sidecars.chain(spec.containers) {
-            if container.image.as_ref() == Some(&self.session.options.image) {
+            if container.image.as_ref() == Some(&self.view.session.options.image) {
                 first_line(pods, &pod.name_any(), &container.name, "").await?;
             }
         }
@@ -152,7 +75,7 @@ impl RemoteNode {
 #[async_trait]
 impl Node for RemoteNode {
     fn name(&self) -> &str {
-        &self.session.node
+        &self.name
     }
 
     async fn write_conflist(&self, file: &str, _text: &str) -> Result<(), LabError> {
@@ -165,7 +88,7 @@ impl Node for RemoteNode {
         name: &str,
         deadline: Duration,
     ) -> Result<PodStart, LabError> {
-        let pods = self.pods(namespace)?;
+        let pods = self.view.pods(namespace)?;
         let start = async {
             let (pod, start) = self.ended(&pods, name).await?;
             if let PodStart::Running { addresses } = &start {
@@ -180,7 +103,7 @@ impl Node for RemoteNode {
     }
 
     async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
-        Ok(Arc::new(self.session.hand.clone()))
+        Ok(Arc::new(self.hand.clone()))
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {

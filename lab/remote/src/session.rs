@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run's connection to a cluster: what it may do there, the node that it uses, the hand on that node, and the end of everything that the
-//! run made.
+//! A run's connection to a cluster: what it may do there, the nodes that it uses, and the end of everything that the run made.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hand::Client as Hand;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{AttachParams, DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::error::{Error, TIER};
+use crate::error::Error;
+use crate::hands::{self, Hands};
 use crate::objects;
-use crate::watch::{until, until_gone};
+use crate::watch::until_gone;
 
 /// Label of every namespace that a run makes; its value is the run's name.
 pub const LABEL: &str = "cnilab.millrace.dev/run";
 
-/// Pod of the hand.
-const HAND: &str = "hand";
-
 /// Permissions that a run needs: verb, group and resource.
-const NEEDED: [(&str, &str, &str); 9] = [
+const NEEDED: [(&str, &str, &str); 10] = [
     ("create", "", "namespaces"),
     ("delete", "", "namespaces"),
     ("list", "", "nodes"),
+    ("create", "apps", "daemonsets"),
     ("create", "", "pods"),
     ("delete", "", "pods"),
     ("watch", "", "pods"),
@@ -39,7 +36,7 @@ const NEEDED: [(&str, &str, &str); 9] = [
 ];
 
 /// A run that has a cluster to itself, for one scenario at a time: namespaces have the names that scenarios give them, a scenario may deploy the
-/// node agent, and changes what it wants on the node.
+/// node agent, and changes what it wants on the nodes.
 #[derive(Debug, Clone)]
 pub struct Whole {
     /// Image of a proxy, with `istio-iptables` in its `PATH`.
@@ -67,9 +64,10 @@ pub struct SessionOptions {
 pub struct Session {
     pub(crate) client: Client,
     pub(crate) options: SessionOptions,
-    pub(crate) node: String,
-    pub(crate) hand: Hand,
-    /// The server's version and the node's kernel.
+    /// Names of the nodes in order, those first to which pods are scheduled.
+    pub(crate) nodes: Vec<String>,
+    pub(crate) hands: Hands,
+    /// The server's version and the first node's kernel.
     evidence: String,
     scenarios: Arc<AtomicU32>,
 }
@@ -78,42 +76,42 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Session")
             .field("options", &self.options)
-            .field("node", &self.node)
+            .field("nodes", &self.nodes)
             .finish_non_exhaustive()
     }
 }
 
 impl Session {
-    /// Connects, checks every permission before anything is made, and puts the hand on the first node that is ready.
+    /// Connects, checks every permission before anything is made, and puts a hand on each node that is ready.
     ///
     /// # Errors
-    /// The kubeconfig is wrong, a permission is missing, no node is ready, or the hand's pod does not run. What was made is removed.
+    /// The kubeconfig is wrong, a permission is missing, no node is ready, or a hand is not there in time. What was made is removed.
     pub async fn open(options: SessionOptions) -> Result<Self, Error> {
         let client = connect(&options.kubeconfig).await?;
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
-        let node = ready_node(&client).await?;
-        let kernel = node.status.as_ref().and_then(|status| status.node_info.clone()).unwrap_or_default();
-        let evidence = format!(
-            "API server {}, node {} with kernel {} and {}",
-            version.git_version,
-            node.name_any(),
-            kernel.kernel_version,
-            kernel.container_runtime_version,
-        );
-        let (node, own) = (node.name_any(), own_namespace(&options.run));
+        let nodes = ready_nodes(&client).await?;
+        let evidence = evidence(&version.git_version, &nodes);
+        let nodes: Vec<_> = nodes.iter().map(Node::name_any).collect();
+        let own = own_namespace(&options.run);
         let made = async {
             make_namespace(&client, &own, &options.run).await?;
-            place_hand(&client, &own, &node, &options).await
+            hands::place(&client, &own, &nodes, &options).await
         };
         match made.await {
-            Ok(hand) => Ok(Self { client, options, node, hand, evidence, scenarios: Arc::default() }),
+            Ok(hands) => Ok(Self { client, options, nodes, hands, evidence, scenarios: Arc::default() }),
             Err(error) => {
                 // The first error says more.
                 let _ = remove(&client, &options).await;
                 Err(error)
             }
         }
+    }
+
+    /// Number of nodes that it has a hand on.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Versions of server, kernel and runtime, for reports.
@@ -174,7 +172,9 @@ async fn permitted(client: &Client) -> Result<(), Error> {
         let answer = answer.map_err(Error::api("ask what the user may do"))?;
         if !answer.status.is_some_and(|status| status.allowed) {
             let slash = if subresource.is_empty() { "" } else { "/" };
-            return Err(Error::Denied(format!("{verb} {resource}{slash}{subresource} in any namespace")));
+            let dot = if group.is_empty() { "" } else { "." };
+            let what = format!("{verb} {resource}{dot}{group}{slash}{subresource} in any namespace");
+            return Err(Error::Denied(what));
         }
     }
     Ok(())
@@ -185,17 +185,39 @@ pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, E
     Ok(serde_json::from_value(object)?)
 }
 
-async fn ready_node(client: &Client) -> Result<Node, Error> {
+async fn ready_nodes(client: &Client) -> Result<Vec<Node>, Error> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let mut all = nodes.list(&ListParams::default()).await.map_err(Error::api("list nodes"))?.items;
-    all.sort_by_key(Node::name_any);
-    let ready = |node: &Node| {
-        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-        let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-        !unschedulable
-            && conditions.into_iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True")
+    let all = nodes.list(&ListParams::default()).await.map_err(Error::api("list nodes"))?.items;
+    let found = usable(all);
+    if found.is_empty() {
+        return Err(Error::Missing("Linux node that is ready and not cordoned".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Linux nodes that are ready and not cordoned, by name; those with a taint that keeps pods out come last.
+fn usable(mut nodes: Vec<Node>) -> Vec<Node> {
+    nodes.retain(|node| {
+        let status = node.status.as_ref();
+        let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        let ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
+        let linux = status.and_then(|status| status.node_info.as_ref());
+        let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+        ready && !cordoned && linux.is_some_and(|info| info.operating_system == "linux")
+    });
+    let keeps_out = |node: &Node| {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
+        taints.into_iter().any(|taint| taint.effect != "PreferNoSchedule")
     };
-    all.into_iter().find(ready).ok_or_else(|| Error::Missing("node that is ready".to_owned()))
+    nodes.sort_by_key(|node| (keeps_out(node), node.name_any()));
+    nodes
+}
+
+fn evidence(server: &str, nodes: &[Node]) -> String {
+    let first = nodes.first().and_then(|node| Some((node.name_any(), node.status.clone()?.node_info?)));
+    let (name, info) = first.unwrap_or_default();
+    let (kernel, runtime) = (info.kernel_version, info.container_runtime_version);
+    format!("API server {server}, {} nodes; {name} has kernel {kernel} and {runtime}", nodes.len())
 }
 
 pub(crate) async fn make_namespace(client: &Client, name: &str, run: &str) -> Result<(), Error> {
@@ -205,44 +227,6 @@ pub(crate) async fn make_namespace(client: &Client, name: &str, run: &str) -> Re
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let made = namespaces.create(&PostParams::default(), &namespace).await;
     made.map(drop).map_err(Error::api(format!("make namespace {name}")))
-}
-
-async fn place_hand(client: &Client, own: &str, node: &str, options: &SessionOptions) -> Result<Hand, Error> {
-    let pod = from(json!({
-        "metadata": { "name": HAND },
-        "spec": {
-            "nodeName": node,
-            "hostNetwork": true,
-            "hostPID": true,
-            "automountServiceAccountToken": false,
-            "terminationGracePeriodSeconds": 0,
-            "tolerations": [{ "operator": "Exists" }],
-            "containers": [{
-                "name": HAND,
-                "image": options.image,
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["workload", "pause"],
-                "securityContext": { "privileged": true, "runAsUser": 0 },
-            }],
-        },
-    }))?;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), own);
-    pods.create(&PostParams::default(), &pod).await.map_err(Error::api("make the hand's pod"))?;
-    let what = || format!("the start of pod {own}/{HAND} with image {}", options.image);
-    let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-    until(&pods, HAND, what, options.deadline, runs).await?;
-    let streams = AttachParams::default().stdin(true).stdout(true).stderr(false);
-    let attached = pods.exec(HAND, ["workload", "hand"], &streams).await;
-    let mut attached = attached.map_err(Error::api(format!("run a program in pod {own}/{HAND}")))?;
-    let (Some(from), Some(to)) = (attached.stdout(), attached.stdin()) else {
-        return Err(Error::Hand { node: node.to_owned(), why: "its streams are not there".to_owned() });
-    };
-    let hand = Hand::over(node, from, to, attached).await;
-    let hand = hand.map_err(|error| Error::Hand { node: node.to_owned(), why: error.to_string() })?;
-    // The first process of the node sees its files, the pod those of its image.
-    let of_node = |path: &Path| Path::new("/proc/1/root").join(path.strip_prefix("/").unwrap_or(path));
-    let hand = hand.with_places(of_node);
-    Ok(if options.whole.is_some() { hand } else { hand.that_only_looks(TIER) })
 }
 
 /// Removes every namespace of a run, and waits until they are gone.
@@ -268,4 +252,35 @@ pub(crate) async fn gone(client: &Client, namespace: &Namespace, deadline: Durat
         deleted => deleted.map(drop).map_err(Error::api(format!("delete namespace {name}")))?,
     }
     until_gone(&namespaces, namespace, || format!("the end of namespace {name}"), deadline).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, ready: &str, system: &str, spec: &Value) -> Node {
+        let info = json!({
+            "operatingSystem": system, "architecture": "", "bootID": "", "containerRuntimeVersion": "",
+            "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "osImage": "",
+            "systemUUID": "",
+        });
+        let conditions = json!([{ "type": "Ready", "status": ready }]);
+        let status = json!({ "conditions": conditions, "nodeInfo": info });
+        from(json!({ "metadata": { "name": name }, "spec": spec, "status": status })).unwrap()
+    }
+
+    #[test]
+    fn nodes_are_those_that_pods_can_run_on_in_order() {
+        let taint = |effect: &str| json!({ "taints": [{ "key": "role", "effect": effect }] });
+        let all = vec![
+            node("a-control-plane", "True", "linux", &taint("NoSchedule")),
+            node("c", "True", "linux", &taint("PreferNoSchedule")),
+            node("b", "True", "linux", &json!({})),
+            node("down", "Unknown", "linux", &json!({})),
+            node("cordoned", "True", "linux", &json!({ "unschedulable": true })),
+            node("other", "True", "windows", &json!({})),
+        ];
+        let names: Vec<_> = usable(all).iter().map(Node::name_any).collect();
+        assert_eq!(names, ["b", "c", "a-control-plane"]);
+    }
 }

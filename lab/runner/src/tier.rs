@@ -161,7 +161,6 @@ impl NodePlan {
             (self.cni_version.is_some(), "another version of CNI"),
             (self.conf_is_lost, "an immutable system"),
             (self.run_is_private, "a private /run"),
-            (self.count.is_some(), "others beside it"),
             (self.outside || self.pods_are_routed, "a network of its own"),
             (self.rp_filter.is_some(), "sysctls"),
         ];
@@ -273,6 +272,11 @@ impl Tier {
 
     /// A view of a cluster that is there, for a scenario. Its nodes are what they are.
     async fn of(session: &Session, node: &NodePlan) -> Result<Self, LabError> {
+        let (wanted, there) = (node.count.unwrap_or(1), session.nodes());
+        if there < wanted {
+            let what = format!("play a scenario of {wanted} nodes on {there}");
+            return Err(LabError::Unsupported { tier: remote::TIER, what });
+        }
         match node.differs() {
             None => {
                 let cluster = RemoteCluster::begin(session).await?;
@@ -355,14 +359,13 @@ impl Tier {
         Ok(())
     }
 
-    /// Creates a pod for the node and waits for the end of its start.
+    /// Creates a pod and waits for the end of its start.
     pub async fn start_pod(&self, namespace: &str, name: &str, object: Value) -> Result<PodStart, LabError> {
-        let wanted = object["spec"]["nodeName"].as_str().map(str::to_owned);
-        self.create_pod(object).await?;
-        let node = match wanted {
-            Some(wanted) => self.node_named(&wanted)?,
+        let node = match object["spec"]["nodeName"].as_str() {
+            Some(wanted) => self.node_named(wanted)?,
             None => self.node()?,
         };
+        self.create_pod(object).await?;
         match node.pod_started(namespace, name, POD_START * self.patience()).await? {
             PodStart::LabFailed { why } => {
                 Err(LabError::Harness { what: format!("start pod {namespace}/{name}"), why })
@@ -371,18 +374,33 @@ impl Tier {
         }
     }
 
-    fn node_named(&self, name: &str) -> Result<&dyn Node, LabError> {
-        let found = self.nodes().into_iter().find(|node| node.name() == name);
-        found.ok_or_else(|| LabError::Harness {
-            what: format!("find node {name}"),
-            why: "there is none".to_owned(),
+    /// A node by its name, or by what scenarios call those of a cluster in order: `node-1`, `node-2`, ….
+    pub fn node_named(&self, name: &str) -> Result<&dyn Node, LabError> {
+        let nodes = self.nodes();
+        let nth = || name.strip_prefix("node-")?.parse::<usize>().ok()?.checked_sub(1);
+        let by_name = nodes.iter().position(|node| node.name() == name);
+        let found = by_name.or_else(nth).and_then(|number| nodes.get(number).copied());
+        found.ok_or_else(|| match &self.0 {
+            Parts::Embedded(_) => {
+                let why = format!("the cluster has {} nodes", nodes.len());
+                LabError::Harness { what: format!("find node {name}"), why }
+            }
+            Parts::Remote(_) => LabError::Unsupported {
+                tier: remote::TIER,
+                what: format!("find node {name}: the cluster has {} nodes", nodes.len()),
+            },
         })
     }
 
-    /// Creates a pod for the node that it names, or the first one.
+    /// Creates a pod for the node that it names, or the first one. In a cluster of others the scheduler chooses, unless the scenario deploys the
+    /// node agent: then it looks at that node.
     pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
-        if object["spec"]["nodeName"].is_null() {
-            object["spec"]["nodeName"] = json!(self.node()?.name());
+        let named = object["spec"]["nodeName"].as_str().map(str::to_owned);
+        let is_guest = matches!(&self.0, Parts::Remote(cluster) if !cluster.is_whole());
+        match named {
+            Some(name) => object["spec"]["nodeName"] = json!(self.node_named(&name)?.name()),
+            None if is_guest => {}
+            None => object["spec"]["nodeName"] = json!(self.node()?.name()),
         }
         self.apply(object).await.map(drop)
     }

@@ -169,7 +169,8 @@ async fn counted(world: &mut LabWorld, wanted: String, succeeded: i32, failed: i
 /// As `kubectl drain` does, but that no disruption budget is asked.
 #[when(regex = r#"^node "([^"]+)" is drained$"#)]
 async fn drained(world: &mut LabWorld, node: String) -> Step {
-    let client = world.cluster().await?.client();
+    let tier = world.cluster().await?;
+    let (client, node) = (tier.client(), tier.node_named(&node)?.name().to_owned());
     let nodes: Api<Node> = Api::all(client.clone());
     let cordon = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
     nodes.patch(&node, &PatchParams::default(), &cordon).await.map_err(Stop::harness)?;
@@ -186,6 +187,8 @@ async fn drained(world: &mut LabWorld, node: String) -> Step {
 /// Waits until as many pods run, all of them on this node.
 #[then(regex = r#"^(\d+) of them run on node "([^"]+)"$"#)]
 async fn on(world: &mut LabWorld, count: usize, node: String) -> Step {
+    let tier = world.cluster().await?;
+    let node = tier.node_named(&node)?.name();
     let seen = eventually(world, SOON, async |world| {
         let pods = pods(world).await?;
         let runs = |pod: &&Value| pod["status"]["phase"] == "Running" && pod["spec"]["nodeName"] == *node;

@@ -122,8 +122,9 @@ async fn spec(world: &mut LabWorld, name: &str) -> Result<k8s_openapi::api::core
 
 async fn object(world: &mut LabWorld, name: &str) -> Result<Pod, Stop> {
     let namespace = world.pod(name)?.namespace.clone();
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &namespace);
-    pods.get(name).await.map_err(Stop::harness)
+    let found = world.cluster().await?.pod(&namespace, name).await?;
+    serde_json::from_value(found.ok_or_else(|| Stop::harness(format!("there is no pod {name}")))?)
+        .map_err(Stop::harness)
 }
 
 /// Addresses of a pod's node, as its object has them.

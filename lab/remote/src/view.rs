@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A scenario's names and objects, as they are in the cluster.
+
+use cluster::SYSTEM_NAMESPACE;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::session::Session;
+
+/// Annotation of the lab's base plugin: a cluster's own network does not know it.
+const NETWORKS: &str = "lab.millrace.dev/networks";
+
+/// The sysctl that says from which port on anybody may listen.
+const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
+
+/// Images as scenarios name them: the lab's own, and a proxy's.
+const IMAGE: &str = "workload";
+const PROXY: &str = "proxyv2";
+
+/// Namespaces that belong to the cluster, and that a guest leaves alone.
+const NOT_OURS: [&str; 2] = ["kube-system", SYSTEM_NAMESPACE];
+
+/// A scenario in a cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub(crate) session: Session,
+    /// Begin of the names of a guest's namespaces.
+    pub(crate) prefix: String,
+}
+
+impl View {
+    /// The name in the cluster of a namespace that a scenario names.
+    pub(crate) fn real(&self, namespace: &str) -> Result<String, Error> {
+        if self.session.options.whole.is_some() {
+            return Ok(namespace.to_owned());
+        }
+        if NOT_OURS.contains(&namespace) {
+            return Err(Error::Unsupported(format!(
+                "make pods in namespace {namespace}, which is not the lab's"
+            )));
+        }
+        Ok(format!("{}-{namespace}", self.prefix))
+    }
+
+    pub(crate) fn pods(&self, namespace: &str) -> Result<Api<Pod>, Error> {
+        Ok(Api::namespaced(self.session.client.clone(), &self.real(namespace)?))
+    }
+
+    /// A scenario's object for this cluster: a pod, or what has a template of one.
+    pub(crate) fn adapt(&self, object: &Value, namespace: &str) -> Result<Value, Error> {
+        let mut object = object.clone();
+        object["metadata"]["namespace"] = json!(namespace);
+        let pod = if object["kind"] == "Pod" { &mut object } else { &mut object["spec"]["template"] };
+        if pod["metadata"]["annotations"][NETWORKS].is_string() {
+            return Err(Error::Unsupported("add networks to a pod".to_owned()));
+        }
+        if pod["spec"].is_object() {
+            self.adapt_spec(&mut pod["spec"])?;
+        }
+        Ok(object)
+    }
+
+    fn adapt_spec(&self, spec: &mut Value) -> Result<(), Error> {
+        spec["terminationGracePeriodSeconds"] = json!(0);
+        spec["automountServiceAccountToken"] = json!(false);
+        let resolvers = spec["dnsConfig"]["nameservers"].as_array().map_or(0, Vec::len);
+        if resolvers == 0 {
+            // A real API server demands one with the policy None.
+            spec["dnsPolicy"] = json!("Default");
+            spec["dnsConfig"] = Value::Null;
+        }
+        if spec["hostNetwork"] != true && spec["securityContext"]["sysctls"].is_null() {
+            // containerd lets anybody listen on low ports, CRI-O does not; a safe sysctl, which is the pod's own.
+            spec["securityContext"]["sysctls"] = json!([{ "name": LOW_PORTS, "value": "0" }]);
+        }
+        for kind in ["initContainers", "containers"] {
+            for container in spec[kind].as_array_mut().into_iter().flatten() {
+                let (name, word) = (&container["image"], &container["args"][0]);
+                container["image"] = json!(self.image(name.as_str().unwrap_or_default(), word == "proxy")?);
+                container["imagePullPolicy"] = json!("IfNotPresent");
+            }
+        }
+        Ok(())
+    }
+
+    /// The cluster's name of an image that a scenario names. The proxy itself is the lab's.
+    fn image(&self, name: &str, is_proxy: bool) -> Result<String, Error> {
+        let options = &self.session.options;
+        match (name, &options.whole) {
+            (IMAGE, _) => Ok(options.image.clone()),
+            (PROXY, _) if is_proxy => Ok(options.image.clone()),
+            (PROXY, Some(whole)) => Ok(whole.proxy.clone()),
+            (PROXY, None) => Err(Error::Unsupported("give a pod a proxy's image".to_owned())),
+            (other, _) => Ok(other.to_owned()),
+        }
+    }
+}
