@@ -22,7 +22,7 @@ Feature: A locked-down node is enough, or the error says which permission is mis
 
   @fake-kernel @mutant:success-without-rules
   Scenario: The files of pods' namespaces are denied
-    Given a node that forbids "netns"
+    Given a node that forbids "run/netns"
     Then it does not start: code 5, "netns/cni-"
     And it does not start: code 5, "ermission denied"
     And it does not start: code 5, "look for denials of a security module (SELinux"
@@ -35,27 +35,27 @@ Feature: A locked-down node is enough, or the error says which permission is mis
 
   @fake-kernel @mutant:fail-open
   Scenario: The run directory is denied
-    Given a node that forbids "run"
-    Then it does not start: code 11, "run/istio-cni-kubeconfig"
+    Given a node that forbids "run/istio-cni"
+    Then it does not start: code 11, "run/istio-cni/istio-cni-kubeconfig"
     And it does not start: code 11, "look for denials of a security module (SELinux"
 
   @millrace @fake-kernel @mutant:agent-final
   Scenario: Only the agent's socket is denied: the API server tells
     Given the node's agent is up
-    And a node that forbids "run/agent.sock"
+    And a node that forbids "run/istio-cni/agent.sock"
     Then TCP from "cart" to "outside" port 8080 passes 15001
     And the plugin warns "agent did not help"
     And the API server was asked for pods 1 time
 
   @fake-kernel @mutant:remedy-untold
   Scenario: The kubeconfig is denied, and there is no agent
-    Given a node that forbids "run/istio-cni-kubeconfig"
-    Then it does not start: code 11, "run/istio-cni-kubeconfig"
+    Given a node that forbids "run/istio-cni/istio-cni-kubeconfig"
+    Then it does not start: code 11, "run/istio-cni/istio-cni-kubeconfig"
     And it does not start: code 11, "look for denials of a security module (SELinux"
 
   @fake-kernel @mutant:log-demanded
   Scenario: The log cannot be written
-    Given a node that forbids "run/istio-cni.log"
-    And a node that forbids "run/log.sock"
+    Given a node that forbids "run/istio-cni/istio-cni.log"
+    And a node that forbids "run/istio-cni/log.sock"
     Then TCP from "cart" to "outside" port 8080 passes 15001
     And its rules are complete

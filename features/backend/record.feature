@@ -68,7 +68,7 @@ Feature: The agent's record of the back end spares each pod the search
   @fake-kernel @mutant:record-guessed
   Scenario: One that may not be read is told and passed over
     Given the node's record of the back end says "backend=nft, reason=no-nft-compat"
-    And a node that forbids "run/backend"
+    And a node that forbids "run/istio-cni/backend"
     Then the plugin took back end nft-compat because "nf_tables and nft_compat"
-    And the plugin warns "run/backend"
+    And the plugin warns "run/istio-cni/backend"
     And TCP from "cart" to "outside" port 8080 passes 15001

@@ -26,9 +26,6 @@ pub trait Kubelet: Send + Sync {
     /// Ends [`Kubelet::hold`].
     async fn release(&self, pod: &PodName) -> Result<(), LabError>;
 
-    /// Answers of a pod's readiness probes, of those that failed last.
-    async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError>;
-
     /// Gives a directory of the first node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
     async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError>;
 

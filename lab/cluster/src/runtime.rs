@@ -83,7 +83,7 @@ impl Default for NodePaths {
 pub struct Kernel {
     /// Missing features.
     pub without: Vec<Lack>,
-    /// Files that nobody may open, with all that is below them; relative ones are the node's own.
+    /// Files that nobody may open, with all that is below them; relative ones start at the node's own root.
     pub deny: Vec<PathBuf>,
     /// Permission to enter namespaces.
     pub entering: Entering,

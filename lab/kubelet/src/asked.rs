@@ -16,7 +16,7 @@ use crate::errand;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::node::NetnsNode;
-use crate::probe::{self, Seen};
+use crate::probe;
 use crate::tier::NetnsCluster;
 
 #[async_trait]
@@ -25,6 +25,9 @@ impl Kubelet for NetnsCluster {
         let node = self.node_of(name)?;
         let of_node = |namespace: &Namespace| namespace.path().starts_with(&node.paths.netns_dir);
         self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|namespace| !of_node(namespace));
+        if let Some(wire) = &self.wire {
+            wire.forget(node.netns.path()).await?;
+        }
         Ok(node.reboot().await?)
     }
 
@@ -54,16 +57,6 @@ impl Kubelet for NetnsCluster {
     async fn release(&self, pod: &PodName) -> Result<(), LabError> {
         self.seen(pod).await?.slot.release();
         Ok(())
-    }
-
-    async fn unready(&self, pod: &PodName) -> Result<Vec<String>, LabError> {
-        let found = self.seen(pod).await?;
-        let parts = found.slot.parts.lock().await;
-        let seen = parts.containers.iter().filter_map(|container| match &container.seen {
-            Some(Seen::NotReady(why)) => Some(why.clone()),
-            _ => None,
-        });
-        Ok(seen.collect())
     }
 
     async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError> {

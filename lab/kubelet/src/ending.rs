@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Termination of pods: one after the other, in order, until DEL succeeds for each; or all at once, with the machine.
 
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -25,6 +22,7 @@ use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::sandbox::Sandbox;
 use crate::slot::{Parts, Slot, Stage};
+use crate::volumes;
 
 impl NetnsNode {
     /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if
@@ -106,9 +104,9 @@ impl NetnsNode {
         self.agent.become_(AgentStandIn::Absent, self.options.deadlines.process).await?;
         self.chain.multus.stop().await;
         self.let_hand_go().await;
-        self.host.in_memory().iter().try_for_each(|directory| empty(directory))?;
+        self.host.forget()?;
         if self.options.conf_is_lost {
-            empty(&self.paths.conf_dir)?;
+            volumes::empty(&self.paths.conf_dir, &[])?;
         }
         let first = Pids::start(&self.options.binaries.workload, self.netns.path(), self.host.root()).await?;
         *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
@@ -136,38 +134,5 @@ impl NetnsNode {
             }
         }
         Ok(None)
-    }
-}
-
-/// Removes everything in a directory, which stays: others have it mounted. One that nobody made is empty.
-fn empty(directory: &Path) -> Result<(), Error> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(Error::file("read", directory))?,
-    };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.map_err(Error::file("remove", path))?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_loses_all_that_it_has_at_any_depth_and_stays() {
-        let root = tempfile::tempdir().unwrap();
-        let run = root.path().join("run");
-        empty(&run).unwrap();
-        fs::create_dir_all(run.join("multus/d")).unwrap();
-        fs::write(run.join("multus/d/f"), "").unwrap();
-        std::os::unix::fs::symlink(root.path(), run.join("l")).unwrap();
-        empty(&run).unwrap();
-        assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
-        assert!(root.path().exists());
     }
 }

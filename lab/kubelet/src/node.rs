@@ -45,6 +45,9 @@ pub const PLUGIN: &str = "istio-cni";
 const KUBELET: &str = "v1.34.4";
 /// Number of deleted pods whose output is kept.
 const KEPT_PODS: usize = 64;
+
+/// A node's root, in its directory.
+const ROOT: &str = "root";
 /// A pod's interface in the node's second network.
 pub const SECOND_INTERFACE: &str = "net1";
 
@@ -59,7 +62,6 @@ pub struct NetnsNode {
     pub(crate) server: ApiServer,
     pub(crate) api: kube::Client,
     pub(crate) number: u8,
-    /// Number of boots.
     pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
@@ -95,11 +97,12 @@ impl NetnsNode {
     ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let below = |part: &str| directory.join(part);
-        let paths = lay_out(options, &directory)?;
+        let host = Host::new(below(ROOT), options.run_is_shared);
+        let paths = host.paths();
+        lay_out(options, &paths)?;
         let binaries = &options.binaries;
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
         netns::filter_reverse_paths(netns.path(), options.rp_filter).await?;
-        let host = Host::new(&paths, below("host"), options.run_is_shared);
         // The hand, too, which may be there before a pod is, sees pods' namespaces.
         let shared = SharedDirectory::new(&paths.netns_dir)?;
         let mut shown = Vec::new();
@@ -117,7 +120,7 @@ impl NetnsNode {
             extra_env: binaries.sut_env.clone(),
             workload: binaries.workload.clone(),
             under_test: PLUGIN,
-            kernel: of_node(&options.kernel, &directory),
+            kernel: of_node(&options.kernel, &below(ROOT)),
             shown,
             chaos: options.chaos.clone(),
             deadline: options.deadlines.plugin,
@@ -183,10 +186,15 @@ impl NetnsNode {
         own.into_iter().flatten().filter_map(|address| address.parse().ok()).collect()
     }
 
+    /// Number of boots.
+    pub(crate) fn boots(&self) -> u32 {
+        self.boots.load(Ordering::Relaxed)
+    }
+
     /// Status that the kubelet reports right after boot.
     #[must_use]
     pub fn machine_status(&self) -> Value {
-        let boot = format!("{}-{}", self.name, self.boots.load(Ordering::Relaxed));
+        let boot = format!("{}-{}", self.name, self.boots());
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let info = json!({
             "bootID": boot, "kubeletVersion": KUBELET, "kernelVersion": kernel.trim(), "osImage": "cnilab",
@@ -316,8 +324,8 @@ fn lines((pod, outputs): Printed) -> Vec<String> {
 }
 
 /// A kernel whose relative paths are this node's.
-fn of_node(kernel: &Kernel, directory: &Path) -> Kernel {
-    let deny = kernel.deny.iter().map(|path| directory.join(path)).collect();
+fn of_node(kernel: &Kernel, root: &Path) -> Kernel {
+    let deny = kernel.deny.iter().map(|path| root.join(path)).collect();
     Kernel { deny, ..kernel.clone() }
 }
 
@@ -325,16 +333,8 @@ fn link(to: &Path, at: &Path) -> Result<(), Error> {
     symlink(to, at).map_err(Error::file("link", at))
 }
 
-/// The node's directories, and what is in them before anybody does anything.
-fn lay_out(options: &ClusterOptions, directory: &Path) -> Result<NodePaths, Error> {
-    let below = |part: &str| directory.join(part);
-    let paths = NodePaths {
-        conf_dir: below("net.d"),
-        bin_dir: below("bin"),
-        cache_dir: below("cache"),
-        run_dir: below("run"),
-        netns_dir: below("netns"),
-    };
+/// Makes the node's directories, and what is in them before anybody does anything.
+fn lay_out(options: &ClusterOptions, paths: &NodePaths) -> Result<(), Error> {
     for path in [&paths.conf_dir, &paths.bin_dir, &paths.cache_dir, &paths.run_dir, &paths.netns_dir] {
         fs::create_dir_all(path).map_err(Error::file("make", path))?;
     }
@@ -349,5 +349,5 @@ fn lay_out(options: &ClusterOptions, directory: &Path) -> Result<NodePaths, Erro
     if options.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
         link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
     }
-    Ok(paths)
+    Ok(())
 }

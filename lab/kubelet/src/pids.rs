@@ -43,7 +43,7 @@ impl Pids {
             let path = format!("/proc/{}/ns/pid", first.id().unwrap_or_default());
             let namespace = File::open(&path).map_err(Error::file("open", path))?;
             let pids = Self { first, namespace, workload };
-            pids.mount_proc(&root.base.join("proc"))?;
+            pids.mount_proc(&root.0.join("proc"))?;
             // Its program is the lab's, which the node does not have: it is moved there once it runs.
             root.enter()?;
             Ok(pids)

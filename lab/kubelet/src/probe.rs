@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Readiness as a kubelet finds it out: an HTTP request from the node to the pod's address.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
@@ -58,17 +58,34 @@ impl HttpProbe {
     pub async fn look(&self, node: &Path, address: IpAddr) -> Seen {
         let (probe, target) = (self.clone(), SocketAddr::new(address, self.port));
         match netns::inside(node, move || probe.ask(target)).await {
-            Ok(Ok(seen)) => seen,
-            Ok(Err(error)) => Seen::NotReady(error.to_string()),
+            Ok(seen) => seen,
             Err(error) => Seen::NotReady(error.to_string()),
         }
     }
 
-    fn ask(&self, target: SocketAddr) -> std::io::Result<Seen> {
-        Ok(match ask(target, &self.path, self.timeout)? {
-            (Some(200..=399), _) => Seen::Ready,
-            (_, body) => Seen::NotReady(body.trim().to_owned()),
-        })
+    /// Result in the words of a real kubelet, which does not tell the body: `DoHTTPProbe` in `pkg/probe/http/request.go`, errors those of Go's
+    /// `net/http`.
+    fn ask(&self, target: SocketAddr) -> Seen {
+        let get = |why: String| Seen::NotReady(format!("Get \"http://{target}{}\": {why}", self.path));
+        match ask(target, &self.path, self.timeout) {
+            Ok((Some(200..=399), _)) => Seen::Ready,
+            Ok((Some(code), _)) => Seen::NotReady(format!("HTTP probe failed with statuscode: {code}")),
+            Ok((None, answer)) if answer.is_empty() => get("EOF".to_owned()),
+            Ok((None, answer)) => {
+                let line = answer.lines().next().unwrap_or_default();
+                get(format!(
+                    "net/http: HTTP/1.x transport connection broken: malformed HTTP response {line:?}"
+                ))
+            }
+            Err(error) => get(match error.kind() {
+                ErrorKind::ConnectionRefused => format!("dial tcp {target}: connect: connection refused"),
+                ErrorKind::HostUnreachable => format!("dial tcp {target}: connect: no route to host"),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned()
+                }
+                _ => error.to_string(),
+            }),
+        }
     }
 }
 
@@ -111,6 +128,30 @@ mod tests {
         let probe = probe(&json!({ "timeoutSeconds": 3 }));
         assert_eq!(probe.timeout, Duration::from_secs(3));
         let quick = HttpProbe { timeout: Duration::from_millis(1), ..probe };
-        assert_eq!(quick.ask(target).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        let late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+        assert_eq!(quick.ask(target), Seen::NotReady(format!("Get \"http://{target}/\": {late}")));
+    }
+
+    #[test]
+    fn a_failure_is_told_in_a_kubelets_words_and_without_the_body() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
+        let answers = std::thread::spawn(move || {
+            for answer in ["HTTP/1.1 503 Service Unavailable\r\n\r\nconflist: no", "HTTP/1.1 200 OK\r\n\r\n"]
+            {
+                let (mut stream, _) = server.accept().unwrap();
+                let mut asked = [0; 1024];
+                assert_ne!(stream.read(&mut asked).unwrap(), 0);
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let mut probe = probe(&json!({ "timeoutSeconds": 10 }));
+        probe.path = "/readyz".to_owned();
+        assert_eq!(probe.ask(target), Seen::NotReady("HTTP probe failed with statuscode: 503".to_owned()));
+        assert_eq!(probe.ask(target), Seen::Ready);
+        answers.join().unwrap();
+        let refused =
+            format!("Get \"http://{target}/readyz\": dial tcp {target}: connect: connection refused");
+        assert_eq!(probe.ask(target), Seen::NotReady(refused));
     }
 }

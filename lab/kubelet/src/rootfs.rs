@@ -18,7 +18,7 @@ use crate::error::Error;
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
 /// What a node has of the machine: programs, their libraries, devices.
-const MACHINE: [&str; 8] = ["/bin", "/dev", "/lib", "/lib32", "/lib64", "/sbin", "/sys", "/usr"];
+const MACHINE: [&str; 7] = ["/bin", "/dev", "/lib", "/lib32", "/lib64", "/sbin", "/usr"];
 
 /// Mount point of the former root until it is unmounted.
 const FORMER: &str = ".former";
@@ -94,44 +94,42 @@ impl Root {
     }
 }
 
-/// Root file system of a node: a directory of its own, with mounts in it, and the machine's programs and devices.
+/// Root file system of a node: a directory of its own, with the machine's programs and devices mounted in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeRoot {
-    /// The directory.
-    pub base: PathBuf,
-    /// Mounts.
-    pub mounts: Vec<Mount>,
-}
+pub struct NodeRoot(pub PathBuf);
 
 impl NodeRoot {
     /// Lays it out in a mount namespace of this thread's own, whose root stays what it is.
     pub(crate) fn lay_out(&self) -> Result<(), Error> {
         separate()?;
-        let base = &self.base;
+        let base = &self.0;
         make_directory(base)?;
-        // What becomes a root has to be a mount.
-        mount(Some(base), base, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-            .map_err(|errno| Error::file("mount", base)(errno.into()))?;
-        for directory in ["etc", "proc", "run", "tmp", "var"] {
+        // What becomes a root has to be a mount; what the lab has mounted in it comes with it.
+        attach(base, base, MsFlags::MS_REC)?;
+        for directory in ["etc", "proc", "run", "sys", "tmp", "var"] {
             make_directory(&base.join(directory))?;
         }
         link(Path::new("../run"), &base.join("var/run"))?;
+        plain(Some("sysfs"), &base.join("sys"), "sysfs", HARMLESS | MsFlags::MS_RDONLY, None)?;
         for directory in MACHINE.map(Path::new) {
             let Ok(kind) = fs::symlink_metadata(directory) else { continue };
             let at = below(base, directory);
             match fs::read_link(directory) {
                 Ok(to) => link(&to, &at)?,
-                Err(_) if kind.is_dir() => bind(&Mount::image(directory, ""), &at)?,
+                Err(_) if kind.is_dir() => {
+                    make_directory(&at)?;
+                    attach(directory, &at, MsFlags::empty())?;
+                }
                 Err(_) => {}
             }
         }
-        self.mounts.iter().try_for_each(|mount| bind(mount, &below(base, &mount.at)))
+        Ok(())
     }
 
     /// Makes it the root of this thread, and of every process in its mount namespace that had the same one.
     pub(crate) fn enter(&self) -> Result<(), Error> {
-        make_directory(&self.base.join(FORMER))?;
-        become_root(&self.base)
+        make_directory(&self.0.join(FORMER))?;
+        become_root(&self.0)
     }
 }
 
@@ -215,8 +213,7 @@ fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
             made => drop(made.map_err(Error::file("make", at))?),
         }
     }
-    mount(Some(source), at, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
-        .map_err(|errno| Error::file("mount", at)(errno.into()))?;
+    attach(source, at, MsFlags::MS_REC)?;
     change(
         at,
         match wanted.propagation {
@@ -228,6 +225,12 @@ fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
         change(at, MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(at))?;
     }
     Ok(())
+}
+
+/// A bind mount, of what is mounted below the source, too, with `MS_REC`.
+fn attach(source: &Path, at: &Path, flags: MsFlags) -> Result<(), Error> {
+    mount(Some(source), at, None::<&str>, MsFlags::MS_BIND | flags, None::<&str>)
+        .map_err(|errno| Error::file("mount", at)(errno.into()))
 }
 
 /// Flags of a mount that a user namespace may not clear.

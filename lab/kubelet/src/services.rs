@@ -36,12 +36,12 @@ struct Known {
 }
 
 impl Known {
-    /// Learns of a change; false if it is about something else.
+    /// Learns of a change; false if it is about something else. That a node was booted, the node itself knows.
     fn learn(&mut self, change: &Change) -> bool {
         let of = match change.key.kind.name {
             "Service" => &mut self.services,
             "Pod" => &mut self.pods,
-            _ => return false,
+            kind => return kind == "Node",
         };
         let name = (change.key.namespace.clone(), change.key.name.clone());
         match change.action {
@@ -140,23 +140,30 @@ pub async fn translate(node: &NetnsNode, wire: &Wire, services: &[Translation]) 
     wire.translate(node.netns.path(), node.number, &[own, services.to_vec()].concat()).await
 }
 
-/// Follows services and pods. Without a network between nodes it does nothing.
+/// Follows services, pods and boots of nodes, which lose what they translated. Without a network between nodes it does nothing.
 pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, wire: Option<Arc<Wire>>, mut changes: Changes) {
     let Some(wire) = wire else { return };
     let (mut known, mut done) = (Known::default(), Vec::new());
+    let mut booted: Vec<_> = nodes.iter().map(|node| node.boots()).collect();
     while let Ok(change) = changes.next().await {
         if !known.learn(&change) {
             continue;
         }
         let wanted = known.translations();
-        if wanted == done {
-            continue;
-        }
-        for node in &nodes {
+        let is_news = wanted != done;
+        for (node, booted) in nodes.iter().zip(&mut booted) {
+            let boots = node.boots();
+            if !is_news && *booted == boots {
+                continue;
+            }
+            *booted = boots;
             if let Err(error) = translate(node, &wire, &wanted).await {
                 let mut left = node.leftovers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 left.faults.push(format!("services of {}: {error}", node.name));
             }
+        }
+        if !is_news {
+            continue;
         }
         for (namespace, name) in known.services.keys() {
             report(&api, namespace, name).await;

@@ -51,7 +51,7 @@ pub struct NetnsCluster {
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
     pub(crate) options: ClusterOptions,
     controllers: Vec<JoinHandle<()>>,
-    wire: Option<Arc<Wire>>,
+    pub(crate) wire: Option<Arc<Wire>>,
     /// Disk beneath a directory of the first node.
     pub(crate) disk: Mutex<Option<Disk>>,
     /// Namespaces that no pod has.

@@ -3,6 +3,7 @@
 //! directories of the node has a root file system of its own; the others share the lab's.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cluster::NodePaths;
@@ -75,77 +76,86 @@ pub fn places(container: &Container) -> Vec<MountPoint> {
     container.volume_mounts.iter().flatten().map(place).collect()
 }
 
-/// File system of a node, as pods see it.
+/// What the lab's processes and the node's share: each has its own view of the one, and all programs that write rules take the other.
+const SHARED: [&str; 2] = ["/proc", "/run/xtables.lock"];
+
+/// Directories that a node's programs find in memory, wherever the lab keeps the node.
+const IN_MEMORY: [&str; 2] = ["/run/istio-cni", "/run/netns"];
+
+/// File system of a node: all that is below one directory.
 #[derive(Debug, Clone)]
 pub struct Host {
-    known: Vec<(&'static str, PathBuf)>,
-    /// Directory of all other paths.
-    rest: PathBuf,
+    root: PathBuf,
     /// `/run` is a shared mount.
     run_is_shared: bool,
 }
 
 impl Host {
-    /// The file system of the node with these paths; what is not among them is below `rest`.
+    /// The file system of the node whose root is this directory.
     #[must_use]
-    pub fn new(paths: &NodePaths, rest: PathBuf, run_is_shared: bool) -> Self {
-        let known = vec![
-            ("/etc/cni/net.d", paths.conf_dir.clone()),
-            ("/opt/cni/bin", paths.bin_dir.clone()),
-            ("/proc", PathBuf::from("/proc")),
-            ("/run/istio-cni", paths.run_dir.clone()),
-            ("/run/netns", paths.netns_dir.clone()),
-            ("/run/xtables.lock", PathBuf::from("/run/xtables.lock")),
-            ("/var/lib/cni", paths.cache_dir.clone()),
-        ];
-        Self { known, rest, run_is_shared }
+    pub fn new(root: PathBuf, run_is_shared: bool) -> Self {
+        Self { root, run_is_shared }
     }
 
     /// Path in the lab of a path of the node.
     #[must_use]
     pub fn find(&self, path: &Path) -> PathBuf {
-        let path = as_run(path);
-        let known = self.known.iter().find_map(|(at, place)| Some((place, path.strip_prefix(at).ok()?)));
-        match known {
-            Some((place, below)) if below.as_os_str().is_empty() => place.clone(),
-            Some((place, below)) => place.join(below),
-            None => self.rest.join(path.strip_prefix("/").unwrap_or(&path)),
+        let path = match path.strip_prefix("/var/run") {
+            Ok(below) => Path::new("/run").join(below),
+            Err(_) => path.to_owned(),
+        };
+        if SHARED.iter().any(|shared| path.starts_with(shared)) {
+            return path;
+        }
+        self.root.join(path.strip_prefix("/").unwrap_or(&path))
+    }
+
+    /// The node's directories, in the lab.
+    #[must_use]
+    pub fn paths(&self) -> NodePaths {
+        let at = |path: &str| self.find(Path::new(path));
+        NodePaths {
+            conf_dir: at("/etc/cni/net.d"),
+            bin_dir: at("/opt/cni/bin"),
+            cache_dir: at("/var/lib/cni"),
+            run_dir: at("/run/istio-cni"),
+            netns_dir: at("/run/netns"),
         }
     }
 
-    /// A line `PATH=PLACE` for each directory, the rest at the end.
+    /// A line `PATH=PLACE` for each path that is not below the root, the root at the end.
     #[must_use]
     pub fn described(&self) -> String {
-        let known = self.known.iter().map(|(at, place)| format!("{at}={}", place.display()));
-        known.chain([format!("/={}", self.rest.display())]).collect::<Vec<_>>().join("\n")
-    }
-
-    /// Directories below `/run` that the lab keeps elsewhere.
-    fn below_run(&self) -> impl Iterator<Item = &(&'static str, PathBuf)> {
-        self.known.iter().filter(|(at, place)| at.starts_with("/run/") && place != Path::new(at))
-    }
-
-    /// Places of what a node has in memory: all that is below its `/run`.
-    #[must_use]
-    pub fn in_memory(&self) -> Vec<PathBuf> {
-        self.below_run().map(|(_, place)| place.clone()).chain([self.find(Path::new("/run"))]).collect()
+        let shared = SHARED.iter().map(|path| format!("{path}={path}"));
+        shared.chain([format!("/={}", self.root.display())]).collect::<Vec<_>>().join("\n")
     }
 
     /// Bind mounts for programs of the node. Both paths must exist.
     #[must_use]
     pub fn shown(&self) -> Vec<Mount> {
-        self.below_run().map(|(at, place)| kept(place, Path::new(at))).collect()
+        let mount = |at: &&str| Mount {
+            source: self.find(Path::new(at)),
+            at: (*at).into(),
+            read_only: false,
+            propagation: Propagation::HostToContainer,
+        };
+        IN_MEMORY.iter().map(mount).collect()
     }
 
     /// Root file system of the node's first process: a pod with the node's processes finds the node's files at `/proc/1/root`.
     #[must_use]
     pub fn root(&self) -> NodeRoot {
-        // The first process has a `/proc` of its own.
-        let elsewhere = self.known.iter().filter(|(at, place)| *at != "/proc" && place.exists());
-        NodeRoot {
-            base: self.rest.clone(),
-            mounts: elsewhere.map(|(at, place)| kept(place, Path::new(at))).collect(),
-        }
+        NodeRoot(self.root.clone())
+    }
+
+    /// Loses what is in memory. The directories that programs of the lab look into stay.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn forget(&self) -> Result<(), Error> {
+        let stay = IN_MEMORY.map(|path| self.find(Path::new(path)));
+        stay.iter().try_for_each(|directory| empty(directory, &[]))?;
+        empty(&self.find(Path::new("/run")), &stay)
     }
 
     /// Rejects a path without shared propagation: runtimes check the mount that the path is on.
@@ -157,59 +167,50 @@ impl Host {
         Err(Error::NotShared { path: path.to_owned(), mount: "/run" })
     }
 
-    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`. A directory of the node comes with what the lab keeps elsewhere.
+    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`.
     ///
     /// # Errors
     /// A volume cannot be mounted: the kubelet would not start the container.
     pub fn mounts(&self, volumes: &[Volume], places: &[MountPoint], own: &Path) -> Result<Vec<Mount>, Error> {
-        let mut mounts = Vec::new();
-        for place in places {
+        let mount = |place: &MountPoint| {
             let volume = volumes.iter().find(|volume| volume.name == place.volume);
             let volume = volume.ok_or_else(|| Error::Missing(format!("volume {}", place.volume)))?;
-            let (source, create, below) = match &volume.content {
+            let (source, create) = match &volume.content {
                 Content::Host { path, create } => {
                     if place.propagation == Propagation::HostToContainer {
                         self.is_shared(path)?;
                     }
-                    (self.find(path), *create, self.below(path))
+                    (self.find(path), *create)
                 }
-                Content::Empty => (own.join(&volume.name), true, Vec::new()),
+                Content::Empty => (own.join(&volume.name), true),
             };
             if create {
                 fs::create_dir_all(&source).map_err(Error::file("make", &source))?;
             }
-            let MountPoint { read_only, propagation, .. } = *place;
-            let mount = |source, at| Mount { source, at, read_only, propagation };
-            mounts.push(mount(source, place.at.clone()));
-            mounts.extend(below.into_iter().map(|(source, at)| mount(source, place.at.join(at))));
-        }
-        Ok(mounts)
-    }
-
-    /// What the lab keeps elsewhere below a directory of the node: where, and at which path from that directory.
-    fn below(&self, directory: &Path) -> Vec<(PathBuf, PathBuf)> {
-        let directory = as_run(directory);
-        let below = |at: &str| {
-            let path = Path::new(at).strip_prefix(&directory).ok()?.to_owned();
-            (!path.as_os_str().is_empty()).then_some(path)
+            Ok(Mount {
+                source,
+                at: place.at.clone(),
+                read_only: place.read_only,
+                propagation: place.propagation,
+            })
         };
-        let there = self.known.iter().filter(|(_, place)| place.exists());
-        there.filter_map(|(at, place)| Some((place.clone(), below(at)?))).collect()
+        places.iter().map(mount).collect()
     }
 }
 
-/// A path by the name that `/var/run` is a link to.
-fn as_run(path: &Path) -> PathBuf {
-    match path.strip_prefix("/var/run") {
-        Ok(below) => Path::new("/run").join(below),
-        Err(_) => path.to_owned(),
+/// Removes all that is in a directory, whatever is left of it, but for some paths. A link is not followed.
+pub(crate) fn empty(directory: &Path, stay: &[PathBuf]) -> Result<(), Error> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(Error::file("read", directory))?,
+    };
+    for entry in entries.flatten().filter(|entry| !stay.contains(&entry.path())) {
+        let path = entry.path();
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(Error::file("remove", path))?;
     }
-}
-
-/// Mount of a directory that the lab keeps elsewhere.
-fn kept(source: &Path, at: &Path) -> Mount {
-    let (source, at) = (source.to_owned(), at.to_owned());
-    Mount { source, at, read_only: false, propagation: Propagation::HostToContainer }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -217,26 +218,39 @@ mod tests {
     use super::*;
 
     fn host() -> Host {
-        let below = |part: &str| Path::new("/lab").join(part);
-        let paths = NodePaths {
-            conf_dir: below("net.d"),
-            bin_dir: below("bin"),
-            cache_dir: below("cache"),
-            run_dir: below("run"),
-            netns_dir: below("netns"),
-        };
-        Host::new(&paths, below("rest"), false)
+        Host::new("/lab".into(), false)
     }
 
     #[test]
     fn a_path_of_the_node_is_found_whichever_of_its_names_is_used() {
         let found = |path: &str| host().find(Path::new(path)).display().to_string();
-        assert_eq!(found("/etc/cni/net.d"), "/lab/net.d");
-        assert_eq!(found("/var/run/istio-cni/log.sock"), "/lab/run/log.sock");
-        assert_eq!(found("/run/netns"), "/lab/netns");
-        assert_eq!(found("/var/lib/cni/results"), "/lab/cache/results");
-        assert_eq!(found("/proc"), "/proc");
-        assert_eq!(found("/var/lib/rancher"), "/lab/rest/var/lib/rancher");
+        assert_eq!(found("/etc/cni/net.d"), "/lab/etc/cni/net.d");
+        assert_eq!(found("/var/run/istio-cni/log.sock"), "/lab/run/istio-cni/log.sock");
+        assert_eq!(found("/proc/1"), "/proc/1");
+        assert_eq!(found("/process"), "/lab/process");
+        assert_eq!(found("/"), "/lab/");
+    }
+
+    #[test]
+    fn a_node_forgets_what_it_has_in_memory_at_any_depth() {
+        let lab = tempfile::tempdir().unwrap();
+        let host = Host::new(lab.path().to_owned(), true);
+        host.forget().unwrap();
+        let run = lab.path().join("run");
+        for (directory, file) in [("multus/d", "f"), ("istio-cni", "log.sock"), ("netns", "cni-1")] {
+            fs::create_dir_all(run.join(directory)).unwrap();
+            fs::write(run.join(directory).join(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink(lab.path(), run.join("l")).unwrap();
+        host.forget().unwrap();
+        let names = |directory: &Path| {
+            let mut names: Vec<_> =
+                fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&run), ["istio-cni", "netns"]);
+        assert_eq!((names(&run.join("istio-cni")).len(), names(&run.join("netns")).len()), (0, 0));
     }
 
     #[test]

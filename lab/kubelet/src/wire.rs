@@ -107,7 +107,24 @@ impl Wire {
     /// # Errors
     /// The kernel refuses it.
     pub async fn translate(&self, node: &Path, number: u8, services: &[Translation]) -> Result<(), Error> {
-        let wanted = json!({ "services": services, "masqueraded": self.masqueraded(number) }).to_string();
+        self.replace(node, services, &self.masqueraded(number)).await
+    }
+
+    /// A node translates nothing any more, as after its boot.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub async fn forget(&self, node: &Path) -> Result<(), Error> {
+        self.replace(node, &[], &[]).await
+    }
+
+    async fn replace(
+        &self,
+        node: &Path,
+        services: &[Translation],
+        masqueraded: &[Value],
+    ) -> Result<(), Error> {
+        let wanted = json!({ "services": services, "masqueraded": masqueraded }).to_string();
         let program = Program::new(&self.workload, ["translate"]);
         run(&program, node, wanted.as_bytes(), self.deadline).await
     }

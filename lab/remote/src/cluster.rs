@@ -202,6 +202,9 @@ impl Cluster for RemoteCluster {
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
+        if let Some(feed) = &self.session().feed {
+            return Ok(Box::new(feed.subscribe()));
+        }
         let used = self.used.lock().await.all();
         Ok(Box::new(Told::of(&self.client(), &used).await?))
     }

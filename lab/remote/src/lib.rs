@@ -13,12 +13,14 @@
 //! | `objects` | objects of any kind, applied and removed |
 //! | `logs` | what containers have printed |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
+//! | `feed` | what happens, where the run has the cluster to itself |
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
 
 mod before;
 mod cluster;
 pub mod error;
+mod feed;
 mod hands;
 mod logs;
 mod node;

@@ -14,6 +14,7 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::feed::Feed;
 use crate::hands::{self, Hands};
 use crate::objects;
 use crate::watch::until_gone;
@@ -70,6 +71,8 @@ pub struct Session {
     /// The server's version and the first node's kernel.
     evidence: String,
     scenarios: Arc<AtomicU32>,
+    /// Where the run has the cluster to itself.
+    pub(crate) feed: Option<Arc<Feed>>,
 }
 
 impl std::fmt::Debug for Session {
@@ -99,7 +102,10 @@ impl Session {
             hands::place(&client, &own, &nodes, &options).await
         };
         match made.await {
-            Ok(hands) => Ok(Self { client, options, nodes, hands, evidence, scenarios: Arc::default() }),
+            Ok(hands) => {
+                let feed = options.whole.is_some().then(|| Arc::new(Feed::start(&client)));
+                Ok(Self { client, options, nodes, hands, evidence, scenarios: Arc::default(), feed })
+            }
             Err(error) => {
                 // The first error says more.
                 let _ = remove(&client, &options).await;

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 
 /// Version from which a watch begins with what there is.
-const FROM_NOW: &str = "0";
+pub(crate) const FROM_NOW: &str = "0";
 
 /// An object that can be watched.
 pub(crate) trait Watched: ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static {}
@@ -100,7 +100,7 @@ pub(crate) async fn until_gone<T: Watched>(
     tokio::time::timeout(deadline, gone).await.map_err(|_| Error::Deadline { what: what(), deadline })?
 }
 
-/// What the API server tells of pods and events in some namespaces.
+/// What the API server tells of pods and events in some namespaces: a guest makes nothing else that a step could wait for.
 pub(crate) struct Told(SelectAll<BoxStream<'static, ()>>);
 
 impl Told {

@@ -61,6 +61,7 @@ pub mod pod;
 pub mod pod_security;
 pub mod policy;
 mod ranges;
+pub mod readiness;
 pub mod repair;
 pub mod rules;
 pub mod runtime;

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use anyhow::Context as _;
 use cluster::Transport;
@@ -23,6 +24,9 @@ const HOOKS: [(&[u8], u32, i32); 3] =
 /// `NF_IP_PRI_NAT_DST`, `NF_IP_PRI_NAT_SRC`
 const DESTINATION: i32 = -100;
 const SOURCE: i32 = 100;
+
+/// A kernel without IPv6 has none, and no table of that family.
+const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6";
 
 /// Everything that is to be translated.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -53,8 +57,7 @@ pub fn run() -> anyhow::Result<()> {
         let is_of = |address: IpAddr| address.is_ipv4() == (family == IPV4);
         let services: Vec<_> = wanted.services.iter().filter(|service| is_of(service.from.ip())).collect();
         let masqueraded: Vec<_> = wanted.masqueraded.iter().filter(|one| is_of(one.pods.network)).collect();
-        if services.is_empty() && masqueraded.is_empty() && family == IPV6 {
-            // A kernel without IPv6 has no such table.
+        if family == IPV6 && !Path::new(IPV6_SETTINGS).exists() {
             continue;
         }
         commit(&transaction(family, &services, &masqueraded))

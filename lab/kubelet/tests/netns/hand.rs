@@ -39,7 +39,7 @@ pub(crate) async fn files_are_those_of_the_node_and_errors_say_which_is_not_ther
     let file = below(CONF, "a.conf");
     hand.write(&file, &[0, 255, b'\n'], Writing::Whole { mode: 0o600 }).await.unwrap();
     assert_eq!(hand.read(&file).await.unwrap(), [0, 255, b'\n']);
-    assert_eq!(std::fs::read(lab.directory.join("node-1/net.d/a.conf")).unwrap().len(), 3);
+    assert_eq!(std::fs::read(lab.directory.join("node-1/root/etc/cni/net.d/a.conf")).unwrap().len(), 3);
     hand.link(&below(CONF, "b.conf"), Path::new("a.conf")).await.unwrap();
     let names: Vec<_> = hand.list(Path::new(CONF)).await.unwrap();
     let names: Vec<_> = names.iter().map(|one| (one.name.as_str(), one.kind, one.size)).collect();
@@ -201,7 +201,7 @@ pub(crate) async fn the_root_of_the_first_process_is_the_nodes_own() {
     lab.cluster.stop().await.unwrap();
 }
 
-pub(crate) async fn a_directory_of_the_node_comes_with_what_the_lab_keeps_elsewhere() {
+pub(crate) async fn a_volume_of_a_directory_of_the_node_has_what_is_below_it() {
     let lab = Lab::start().await;
     let mut spec = one("pause");
     spec["volumes"] = json!([{ "name": "etc", "hostPath": { "path": "/etc" } }]);

@@ -190,7 +190,7 @@ pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
 pub(crate) async fn a_node_s_processes_end_with_it_and_nobody_waits() {
     let work = async {
         let netns = Path::new("/proc/self/ns/net");
-        let root = NodeRoot { base: "/run/lab-of-one".into(), mounts: Vec::new() };
+        let root = NodeRoot("/run/lab-of-one".into());
         let pids = Arc::new(Pids::start(&workload(), netns, root).await.unwrap());
         let program = Program { pids: Some(pids), ..Program::new(&workload(), ["pause"]) };
         let process = Process::start(&program, netns).await.unwrap();

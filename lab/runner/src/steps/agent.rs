@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 
 use crate::binaries::PLUGIN;
 use crate::steps::files::{files, process};
+use crate::steps::readiness::{self, is_ready};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
@@ -157,12 +158,6 @@ pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
 pub async fn paths(world: &mut LabWorld) -> Result<NodePaths, Stop> {
     let tier = world.cluster().await?;
     Ok(tier.node()?.paths()?)
-}
-
-/// True if a pod is ready.
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
 /// Number of nodes that the DaemonSet wants a pod on, once its controller has seen its latest generation.
@@ -319,17 +314,13 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
     Ok(())
 }
 
-/// Waits for a probe's answer with this text.
+/// Waits for the kubelet's word that it is not ready, and for an answer to the probe with this text: a kubelet tells the code alone.
 #[then(regex = r#"^the node agent is not ready: "(.*)"$"#)]
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     world.errors.push(fragment.clone());
     eventually(world, SOON, async |world| {
-        let pod = agent(world).await?;
-        let seen = world.cluster().await?.kubelet()?.unready(&pod).await?;
-        if seen.iter().any(|why| why.contains(&fragment)) {
-            return Ok(());
-        }
-        Err(Stop::wrong(format!("its probe says {seen:?}")))
+        let (pod, tier) = (agent(world).await?, world.cluster().await?);
+        readiness::lacks(&tier, &pod, &fragment).await
     })
     .await
 }

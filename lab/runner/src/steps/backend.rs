@@ -58,7 +58,7 @@ fn lacks(world: &mut LabWorld, names: String) -> Step {
     Ok(())
 }
 
-/// A relative path is one of the node's own directory: `run` is what agent and plugin share, `netns` where pods' namespaces are.
+/// A relative path starts at the node's own root: the tools in `/usr` are the machine's.
 #[given(regex = r#"^a node that forbids "([^"]+)"$"#)]
 fn forbids(world: &mut LabWorld, path: String) {
     world.node.kernel.deny.push(PathBuf::from(path));

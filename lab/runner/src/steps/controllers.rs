@@ -11,7 +11,7 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::agent::eventually;
@@ -166,7 +166,7 @@ async fn counted(world: &mut LabWorld, wanted: String, succeeded: i32, failed: i
     expect_eq("what succeeded and failed", &counts, &(succeeded, failed))
 }
 
-/// As `kubectl drain` does, but that no disruption budget is asked.
+/// As `kubectl drain` does: the API server decides about each eviction. The embedded one knows no disruption budgets.
 #[when(regex = r#"^node "([^"]+)" is drained$"#)]
 async fn drained(world: &mut LabWorld, node: String) -> Step {
     let tier = world.cluster().await?;
@@ -179,7 +179,7 @@ async fn drained(world: &mut LabWorld, node: String) -> Step {
         world.made.former.insert(text(&pod, "uid").to_owned());
         let name = PodName::new(text(&pod, "namespace"), text(&pod, "name"));
         let pods: Api<Pod> = Api::namespaced(client.clone(), &name.namespace);
-        pods.delete(&name.name, &kube::api::DeleteParams::default()).await.map_err(Stop::harness)?;
+        pods.evict(&name.name, &EvictParams::default()).await.map_err(Stop::harness)?;
     }
     Ok(())
 }

@@ -9,14 +9,15 @@ use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod as PodObject};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};
-use super::{agents, comes_up, eventually, gone, is_ready, several};
+use super::{agents, comes_up, eventually, gone, several};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::files::files;
+use crate::steps::readiness::is_ready;
 use crate::steps::traffic::redirected;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -192,14 +193,14 @@ async fn nothing_stuck(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-/// Deletes the pod as a drain does and waits until it is gone.
+/// Waits until it is gone.
 #[when("the node agent's pod is evicted")]
 async fn evicted(world: &mut LabWorld) -> Step {
     let before: Vec<Value> = agents(world).await?;
     let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     for pod in &before {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        pods.delete(name, &DeleteParams::default()).await.map_err(Stop::harness)?;
+        pods.evict(name, &EvictParams::default()).await.map_err(Stop::harness)?;
     }
     eventually(world, SOON, async |world| {
         let left = agents(world).await?;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::SOON;
 use crate::steps::agent::{bare, chart, eventually};
 use crate::steps::observe::MONITORING;
+use crate::steps::readiness::{self, is_ready};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -173,30 +174,23 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 async fn ready(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let conditions =
-            tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default()["status"]["conditions"].clone();
-        let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
-        match conditions.as_array().is_some_and(|all| all.iter().any(is_ready)) {
+        let pod = tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default();
+        match is_ready(&pod) {
             true => Ok(()),
-            false => Err(Stop::wrong(format!("its conditions are {conditions}"))),
+            false => Err(Stop::wrong(format!("its conditions are {}", pod["status"]["conditions"]))),
         }
     })
     .await
 }
 
+/// As of the node agent.
 #[then(regex = r#"^the taint controller is not ready: "(.+)"$"#)]
 async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     let tier = world.cluster().await?;
     let fragment = fragment.replace('\'', "\"");
     world.errors.push(fragment.clone());
-    eventually(world, SOON, async |_| {
-        let seen = tier.kubelet()?.unready(&PodName::new(SYSTEM_NAMESPACE, ALONE)).await?;
-        match seen.iter().any(|why| why.contains(&fragment)) {
-            true => Ok(()),
-            false => Err(Stop::wrong(format!("its probe says {seen:?}"))),
-        }
-    })
-    .await
+    let pod = PodName::new(SYSTEM_NAMESPACE, ALONE);
+    eventually(world, SOON, async |_| readiness::lacks(&tier, &pod, &fragment).await).await
 }
 
 /// Exit code, and a text of its output.

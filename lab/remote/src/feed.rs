@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happens in a cluster that a run has to itself: one watch for each kind of object that steps wait for, shared by all waits. A guest's
+//! waits are for pods and events of its own namespaces, which [`crate::watch::Told`] watches.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cluster::News;
+use futures::TryStreamExt as _;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Service, ServiceAccount};
+use kube::api::{WatchEvent, WatchParams};
+use kube::{Api, Client, Resource};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::watch::{FROM_NOW, Watched};
+
+/// Interval of new watches after one that the server has ended.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Changes of a cluster, as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    changed: watch::Sender<()>,
+    /// Aborted when they are dropped.
+    _watches: JoinSet<()>,
+}
+
+impl Feed {
+    pub(crate) fn start(client: &Client) -> Self {
+        let (changed, mut watches) = (watch::Sender::default(), JoinSet::new());
+        let mut of = Of { client, changed: &changed, watches: &mut watches };
+        of.kind::<ConfigMap>();
+        of.kind::<DaemonSet>();
+        of.kind::<Deployment>();
+        of.kind::<Event>();
+        of.kind::<Job>();
+        of.kind::<Lease>();
+        of.kind::<Namespace>();
+        of.kind::<Node>();
+        of.kind::<Pod>();
+        of.kind::<ReplicaSet>();
+        of.kind::<Service>();
+        of.kind::<ServiceAccount>();
+        of.kind::<StatefulSet>();
+        Self { changed, _watches: watches }
+    }
+
+    /// What happens from now on.
+    pub(crate) fn subscribe(&self) -> Heard {
+        Heard(self.changed.subscribe())
+    }
+}
+
+/// Watches that are being started.
+struct Of<'a> {
+    client: &'a Client,
+    changed: &'a watch::Sender<()>,
+    watches: &'a mut JoinSet<()>,
+}
+
+impl Of<'_> {
+    fn kind<T: Watched + Resource<DynamicType = ()>>(&mut self) {
+        self.watches.spawn(hear(Api::<T>::all(self.client.clone()), self.changed.clone()));
+    }
+}
+
+/// Tells of each change, until aborted.
+async fn hear<T: Watched>(api: Api<T>, changed: watch::Sender<()>) {
+    let mut due = interval(AGAIN);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        due.tick().await;
+        match api.watch(&WatchParams::default(), FROM_NOW).await {
+            Ok(events) => {
+                let mut events = pin!(events);
+                while let Ok(Some(event)) = events.try_next().await {
+                    if !matches!(event, WatchEvent::Bookmark(_)) {
+                        changed.send_replace(());
+                    }
+                }
+            }
+            // Not this user's, or not this server's. Whoever waits looks again in a while anyway.
+            Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// One wait.
+pub(crate) struct Heard(watch::Receiver<()>);
+
+#[async_trait]
+impl News for Heard {
+    async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The session has ended.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver::{ApiServer, ServerOptions};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Enough for a busy machine, and far above what an event takes.
+    const SOON: Duration = Duration::from_secs(10);
+
+    async fn wakes(object: Value) {
+        let server = ApiServer::new(ServerOptions::default()).unwrap();
+        server.create_namespace("shop", &std::collections::BTreeMap::new()).unwrap();
+        let feed = Feed::start(&server.client());
+        let mut first = feed.subscribe();
+        // What is there comes first: the watches stand.
+        tokio::time::timeout(SOON, first.next()).await.unwrap();
+        let quiet =
+            async { while tokio::time::timeout(Duration::from_millis(50), first.next()).await.is_ok() {} };
+        quiet.await;
+        let mut news = feed.subscribe();
+        server.upsert(object.clone()).unwrap();
+        let woken = tokio::time::timeout(SOON, news.next()).await;
+        assert!(woken.is_ok(), "nobody wakes for {object}");
+    }
+
+    #[tokio::test]
+    async fn a_wait_wakes_for_each_kind_that_steps_wait_for() {
+        let metadata = json!({ "name": "one", "namespace": "shop" });
+        let of =
+            |version: &str, kind: &str| json!({ "apiVersion": version, "kind": kind, "metadata": metadata });
+        wakes(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "one" } })).await;
+        wakes(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "one" } })).await;
+        for kind in ["ConfigMap", "ServiceAccount"] {
+            wakes(of("v1", kind)).await;
+        }
+        wakes(of("coordination.k8s.io/v1", "Lease")).await;
+        let labels = json!({ "app": "one" });
+        let containers = json!([{ "name": "app", "image": "app" }]);
+        let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": containers } });
+        for kind in ["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"] {
+            let mut set = of("apps/v1", kind);
+            set["spec"] = json!({ "selector": { "matchLabels": labels }, "template": template });
+            wakes(set).await;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Readiness of a pod, as its kubelet tells it.
+
+use cluster::PodName;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::Value;
+
+use crate::stop::{Step, Stop};
+use crate::tier::Tier;
+
+/// Begin of the message of the event `Unhealthy` (kubelet, `pkg/kubelet/prober/prober.go`).
+const FAILED: &str = "Readiness probe failed: ";
+
+/// True if a pod is ready.
+pub fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+/// Checks that a pod is not ready by its condition, that its kubelet has told of a failed probe, and that what it probes answers an error with
+/// this text.
+pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
+    let object = tier.pod(&pod.namespace, &pod.name).await?;
+    let object = object.ok_or_else(|| Stop::wrong(format!("there is no pod {}", pod.name)))?;
+    if is_ready(&object) {
+        return Err(Stop::wrong("it is ready"));
+    }
+    let told = told(tier, pod, &object).await?;
+    if told.is_empty() {
+        return Err(Stop::wrong(format!("no event says {FAILED:?}")));
+    }
+    let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
+    let (code, body) = tier.fetch(pod, port, &path).await?;
+    match code {
+        Some(200..=399) => Err(Stop::wrong("its probe succeeds")),
+        _ if body.contains(fragment) => Ok(()),
+        _ => Err(Stop::wrong(format!("its kubelet tells {told:?}, its probe answers {body:?}"))),
+    }
+}
+
+/// Messages about failed readiness probes of this very pod.
+async fn told(tier: &Tier, pod: &PodName, object: &Value) -> Result<Vec<String>, Stop> {
+    let events: Api<Event> = Api::namespaced(tier.client(), &pod.namespace);
+    let about = ListParams::default().fields(&format!("involvedObject.name={}", pod.name));
+    let all = events.list(&about).await.map_err(Stop::harness)?.items.into_iter();
+    let uid = object["metadata"]["uid"].as_str();
+    let unhealthy = all.filter(|event| event.reason.as_deref() == Some("Unhealthy"));
+    let its = unhealthy.filter(|event| event.involved_object.uid.as_deref() == uid);
+    Ok(its.filter_map(|event| event.message).filter(|message| message.starts_with(FAILED)).collect())
+}
+
+/// Port and path of a pod's readiness probe.
+fn probe(pod: &Value) -> Option<(u16, String)> {
+    let containers = pod["spec"]["containers"].as_array()?;
+    let (container, get) = containers.iter().find_map(|container| {
+        let get = &container["readinessProbe"]["httpGet"];
+        get.is_object().then_some((container, get))
+    })?;
+    let named = || {
+        let ports = container["ports"].as_array()?.iter();
+        ports.clone().find(|port| port["name"] == get["port"])?["containerPort"].as_u64()
+    };
+    let port = get["port"].as_u64().or_else(named)?;
+    Some((u16::try_from(port).ok()?, get["path"].as_str().unwrap_or("/").to_owned()))
+}
