@@ -9,6 +9,7 @@ Feature: Only the pod that was seen broken is deleted
     And the node agent's setting "REPAIR_DELETE_PODS" is "true"
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
 
   @mutant:conflict-fails
   Scenario: A pod that changed meanwhile is looked at again before it is deleted
@@ -23,6 +24,7 @@ Feature: Only the pod that was seen broken is deleted
     And the node agent tells of it: DeleteBrokenPod, "pod detected as broken, deleted"
     And the node agent tells of it no DeleteBrokenPod, "failed to delete it"
     And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="delete",result="fail"}`
+    And nothing of pod "cart" has run, and nothing got past
 
   @mutant:conflict-fails
   Scenario: One that changes again and again is deleted without a failure
@@ -33,6 +35,7 @@ Feature: Only the pod that was seen broken is deleted
     Then it goes
     And the node agent tells of it no DeleteBrokenPod, "failed to delete it"
     And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="delete",result="fail"}`
+    And nothing of pod "cart" has run, and nothing got past
 
   @mutant:delete-unconditional @mutant:delete-by-uid @mutant:repaired-deleted
   Scenario: A pod that somebody repairs meanwhile is not deleted
@@ -48,6 +51,7 @@ Feature: Only the pod that was seen broken is deleted
     When the API server is well again
     And the node agent asks for a delete of pods, and is answered
     Then it stays for 2 s
+    And exposure of pod "cart" was 0
 
   @mutant:failure-forgets
   Scenario Outline: A deletion that fails with <code> is tried again
@@ -58,6 +62,7 @@ Feature: Only the pod that was seen broken is deleted
     Then it goes
     And the node agent tells of it: DeleteBrokenPod, "failed to delete it"
     And the node agent counts 2 of `istio_cni_repair_pods_repaired_total{type="delete",result="fail"}`
+    And nothing of pod "cart" has run, and nothing got past
 
     Examples:
       | code |

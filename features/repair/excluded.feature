@@ -12,6 +12,7 @@ Feature: Namespaces that the plugin leaves alone are left alone by repair
     And it came up unredirected
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
     When the node agent is deployed
     Then it comes up within 60 s
@@ -19,3 +20,4 @@ Feature: Namespaces that the plugin leaves alone are left alone by repair
     And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
     And "legacy" is meant
     And the node agent tells of it no RepairedBrokenPod
+    And exposure of pod "cart" was 0

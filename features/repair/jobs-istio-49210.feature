@@ -7,6 +7,7 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
     And pod "job" of the mesh
     And an init container checks its rules
     And its containers are started once only
+    And exposure of pod "job" is measured
     And it came up unredirected
 
   @millrace @mutant:jobs-repaired
@@ -16,6 +17,7 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
     And the node agent counts 1 of `millrace_unrepairable_pods_total{reason="restart_policy_never"}`
     And the node agent tells of it no RepairedBrokenPod
     And the node agent has written pods' "nothing"
+    And nothing of pod "job" has run, and nothing got past
 
   @mutant:jobs-repaired
   Scenario Outline: It gets the fallback <fallback>
@@ -24,6 +26,7 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
     Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"
     And the node agent tells of it: <reason>
     And the node agent has written pods' "<writes>"
+    And nothing of pod "job" has run, and nothing got past
 
     Examples:
       | fallback | reason          | writes            |

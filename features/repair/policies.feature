@@ -7,6 +7,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     Given a node without the plugin
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
 
   Scenario Outline: repair <repair>, delete <delete>, label <label>
     Given the node agent's setting "REPAIR_REPAIR_PODS" is "<repair>"
@@ -17,34 +18,35 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     Then the node agent tells of it: <reason>, "<text>"
     And the node agent has written pods' "<writes>"
     And the node agent was denied nothing and used its rights on pods
+    And <got past>
 
     @mutant:priority-swapped
     Examples:
-      | repair | delete | label | reason            | text                            | writes      |
-      | true   | true   | true  | RepairedBrokenPod | is redirected to port 15001     | nothing     |
-      | true   | true   | false | RepairedBrokenPod | is redirected to port 15001     | nothing     |
-      | true   | false  | true  | RepairedBrokenPod | is redirected to port 15001     | nothing     |
-      | false  | true   | true  | DeleteBrokenPod   | pod detected as broken, deleted | delete pods |
+      | repair | delete | label | reason            | text                            | writes      | got past                                            |
+      | true   | true   | true  | RepairedBrokenPod | is redirected to port 15001     | nothing     | exposure of pod "cart" was 0                        |
+      | true   | true   | false | RepairedBrokenPod | is redirected to port 15001     | nothing     | exposure of pod "cart" was 0                        |
+      | true   | false  | true  | RepairedBrokenPod | is redirected to port 15001     | nothing     | exposure of pod "cart" was 0                        |
+      | false  | true   | true  | DeleteBrokenPod   | pod detected as broken, deleted | delete pods | nothing of pod "cart" has run, and nothing got past |
 
     @mutant:repair-believes
     Examples:
-      | repair | delete | label | reason            | text                        | writes  |
-      | true   | false  | false | RepairedBrokenPod | is redirected to port 15001 | nothing |
+      | repair | delete | label | reason            | text                        | writes  | got past                                            |
+      | true   | false  | false | RepairedBrokenPod | is redirected to port 15001 | nothing | exposure of pod "cart" was 0                        |
 
     @mutant:policies-need-repair
     Examples:
-      | repair | delete | label | reason          | text                            | writes      |
-      | false  | true   | false | DeleteBrokenPod | pod detected as broken, deleted | delete pods |
+      | repair | delete | label | reason          | text                            | writes      | got past                                            |
+      | false  | true   | false | DeleteBrokenPod | pod detected as broken, deleted | delete pods | nothing of pod "cart" has run, and nothing got past |
 
     @mutant:label-on-pod
     Examples:
-      | repair | delete | label | reason         | text                            | writes            |
-      | false  | false  | true  | LabelBrokenPod | pod detected as broken, labeled | patch pods/status |
+      | repair | delete | label | reason         | text                            | writes            | got past                                            |
+      | false  | false  | true  | LabelBrokenPod | pod detected as broken, labeled | patch pods/status | nothing of pod "cart" has run, and nothing got past |
 
     @mutant:no-policy-repairs
     Examples:
-      | repair | delete | label | reason          | text                     | writes  |
-      | false  | false  | false | UnredirectedPod | no repair policy is on   | nothing |
+      | repair | delete | label | reason          | text                     | writes  | got past                                            |
+      | false  | false  | false | UnredirectedPod | no repair policy is on   | nothing | nothing of pod "cart" has run, and nothing got past |
 
   Scenario Outline: With the values of Istio <version> it is <what>
     What an operator carries over from an older chart means what it meant there: until 1.20 the chart deleted and labelled, of which the deletion
@@ -56,16 +58,17 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     Then the node agent tells of it: <reason>, "<text>"
     And the node agent has written pods' "<writes>"
     And the node agent was denied nothing and used its rights on pods
+    And <got past>
 
     @mutant:priority-swapped
     Examples:
-      | version | what     | reason            | text                            | writes      | values                                                                              |
-      | 1.20    | deleted  | DeleteBrokenPod   | pod detected as broken, deleted | delete pods | cni.repair.repairPods=false, cni.repair.deletePods=true, cni.repair.labelPods=true  |
+      | version | what     | reason            | text                            | writes      | values                                                                              | got past                                            |
+      | 1.20    | deleted  | DeleteBrokenPod   | pod detected as broken, deleted | delete pods | cni.repair.repairPods=false, cni.repair.deletePods=true, cni.repair.labelPods=true  | nothing of pod "cart" has run, and nothing got past |
 
     @mutant:repair-believes
     Examples:
-      | version | what     | reason            | text                            | writes      | values                                                                              |
-      | 1.21    | repaired | RepairedBrokenPod | is redirected to port 15001     | nothing     | cni.repair.repairPods=true, cni.repair.deletePods=false, cni.repair.labelPods=false |
+      | version | what     | reason            | text                            | writes      | values                                                                              | got past                                            |
+      | 1.21    | repaired | RepairedBrokenPod | is redirected to port 15001     | nothing     | cni.repair.repairPods=true, cni.repair.deletePods=false, cni.repair.labelPods=false | exposure of pod "cart" was 0                        |
 
   @mutant:init-container-fixed
   Scenario: A mesh whose templates call the validation otherwise
@@ -75,6 +78,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod, "is redirected to port 15001"
     And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And exposure of pod "cart" was 0
 
   @mutant:label-fixed
   Scenario: The label has the key and the value that the settings say
@@ -85,6 +89,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     And it came up unredirected
     When the node agent is deployed
     Then it gets the label "example.com/unredirected" = "seen"
+    And nothing of pod "cart" has run, and nothing got past
 
   @mutant:repair-always-on
   Scenario: Switched off, repair leaves pods alone; switched on again, it does not
@@ -102,3 +107,4 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     When its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "late"
     And its ConfigMap sets "REPAIR_ENABLED" to "true"
     Then it gets the label "cni.istio.io/uninitialized" = "late"
+    And nothing of pod "cart" has run, and nothing got past

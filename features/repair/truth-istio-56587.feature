@@ -6,6 +6,7 @@ Feature: Repaired is what was seen to redirect (istio-56587; field S5)
     Given a node without the plugin
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
 
   @mutant:repair-believes
@@ -15,3 +16,4 @@ Feature: Repaired is what was seen to redirect (istio-56587; field S5)
     Then the node agent tells of it: RepairFailed, "did not meet the rule"
     And the node agent tells of it no RepairedBrokenPod
     And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And nothing of pod "cart" has run, and nothing got past

@@ -7,6 +7,7 @@ Feature: Whose a namespace is (istio-61211; field S7)
     Given a node without the plugin
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
 
   @mutant:address-is-enough
@@ -16,6 +17,7 @@ Feature: Whose a namespace is (istio-61211; field S7)
     When the node agent is deployed
     Then the node agent tells of it: RepairFailed, "neither the CNI result cache nor a process says whose it is"
     And the node agent tells of it no RepairedBrokenPod
+    And nothing of pod "cart" has run, and nothing got past
 
   @mutant:names-are-enough
   Scenario: What is left of a former pod of its name is not the pod's
@@ -23,3 +25,4 @@ Feature: Whose a namespace is (istio-61211; field S7)
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
     And the namespace that is left holds no rule
+    And exposure of pod "cart" was 0

@@ -7,9 +7,15 @@ Feature: A node that the DaemonSet no longer wants is uninstalled (istio-58768; 
 
   @mutant:affinity-ignored
   Scenario: The DaemonSet's affinity leaves the node out
+    Given pod "cart" of the mesh
+    And exposure of pod "cart" is measured
+    And it runs
     When the DaemonSet's affinity leaves the node out
     Then the conflist "10-lab.conflist" is as it was
-    And nothing of ours is left on the node
+    And exposure of pod "cart" was 0
+    When it is deleted
+    And install-cni --purge is run on the node
+    Then nothing of ours is left on the node
 
   @mutant:affinity-ignored
   Scenario: The node loses the label that the DaemonSet asks for

@@ -98,12 +98,14 @@ Feature: A changed setting reaches the node without a restart
     And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
     And pod "cart" of the mesh
     And an init container checks its rules
+    And exposure of pod "cart" is measured
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: UnredirectedPod, "no repair policy is on"
     When its ConfigMap sets "REPAIR_REPAIR_PODS" to "true"
     Then the node agent tells of it: RepairedBrokenPod
     And the node agent runs since its start
+    And exposure of pod "cart" was 0
 
   @mutant:rights-unasked
   Scenario: A policy whose right the agent lacks is refused from the start on
