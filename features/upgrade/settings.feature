@@ -30,6 +30,7 @@ Feature: A changed setting reaches the node without a restart
   Scenario: A key that goes from the ConfigMap has its default again
     Given the node agent's setting "EXCLUDE_NAMESPACES" is "kube-system,shop"
     And the node agent is ready
+    And the node agent follows its ConfigMap
     When its ConfigMap no longer has "EXCLUDE_NAMESPACES"
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = null within 1000 ms
     And the node agent runs since its start

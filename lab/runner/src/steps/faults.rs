@@ -187,10 +187,10 @@ async fn count(world: &mut LabWorld, verb: &str, resource: &str) -> Result<usize
     Ok(world.cluster().await?.front()?.count(&counts))
 }
 
-/// Waits for so many watches of its node's pods by each agent, which began after what was there had been told.
-async fn followed(world: &mut LabWorld, times: usize) -> Step {
+/// Waits for so many watches of a resource by each agent, which began after what was there had been told.
+async fn followed(world: &mut LabWorld, resource: &str, times: usize) -> Step {
     let user = cluster::plugin_user();
-    let (resource, path) = meant(NODES_PODS);
+    let (resource, path) = meant(resource);
     let follows = |one: &Asked| {
         let is_about = one.resource.as_deref() == Some(resource) && one.path.starts_with(path);
         let is_told = one.initial.is_none_or(|events| events == InitialEvents::Told);
@@ -212,13 +212,19 @@ async fn followed(world: &mut LabWorld, times: usize) -> Step {
 /// It may be ready before: what it is asked until then, it asks for itself.
 #[given("the node agent follows the node's pods")]
 async fn follows(world: &mut LabWorld) -> Step {
-    followed(world, 1).await
+    followed(world, NODES_PODS, 1).await
+}
+
+/// Only then it knows which of its variables are copies of what the ConfigMap says.
+#[given("the node agent follows its ConfigMap")]
+async fn follows_config_map(world: &mut LabWorld) -> Step {
+    followed(world, "configmaps", 1).await
 }
 
 /// After a restart: it had followed them before.
 #[then("the node agent follows the node's pods again")]
 async fn follows_again(world: &mut LabWorld) -> Step {
-    followed(world, 2).await
+    followed(world, NODES_PODS, 2).await
 }
 
 /// None as before Kubernetes 1.32, and in 1.33; or it would, but for its etcd (before 3.4.31, and 3.5 before 3.5.13).
