@@ -16,7 +16,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::error::{Error, TIER};
-use crate::session::{SessionOptions, from};
+use crate::objects::from;
+use crate::options::SessionOptions;
 use crate::watch::objects;
 
 /// The DaemonSet, its label and its container.

@@ -11,6 +11,7 @@
 //! | `node` | a node, and how pods start there |
 //! | `before` | what a scenario may change of a node |
 //! | `objects` | objects of any kind, applied and removed |
+//! | `options` | what a session is opened with |
 //! | `logs` | what containers have printed |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
 //! | `feed` | what happens, where the run has the cluster to itself |
@@ -25,6 +26,7 @@ mod hands;
 mod logs;
 mod node;
 mod objects;
+mod options;
 pub mod session;
 mod start;
 mod view;
@@ -33,4 +35,5 @@ mod workload;
 
 pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
-pub use self::session::{LABEL, Session, SessionOptions, Whole, clean};
+pub use self::options::{SessionOptions, Whole};
+pub use self::session::{LABEL, Session, clean};

@@ -19,6 +19,11 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::watch::{Watched, until_gone};
 
+/// An object of a type of the API.
+pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, Error> {
+    Ok(serde_json::from_value(object)?)
+}
+
 /// Field manager.
 const MANAGER: &str = "cnilab";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run's connection to a cluster: what it may do there, the nodes that it uses, and the end of everything that the run made.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,12 +11,13 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::hands::{self, Hands};
-use crate::objects;
+use crate::objects::{self, from};
+use crate::options::SessionOptions;
 use crate::watch::until_gone;
 
 /// Label of every namespace that a run makes; its value is the run's name.
@@ -35,30 +36,6 @@ const NEEDED: [(&str, &str, &str); 10] = [
     ("get", "", "pods/log"),
     ("create", "", "pods/exec"),
 ];
-
-/// A run that has a cluster to itself, for one scenario at a time: namespaces have the names that scenarios give them, a scenario may deploy the
-/// node agent, and changes what it wants on the nodes.
-#[derive(Debug, Clone)]
-pub struct Whole {
-    /// Image of a proxy, with `istio-iptables` in its `PATH`.
-    pub proxy: String,
-}
-
-/// Options of a session.
-#[derive(Debug, Clone)]
-pub struct SessionOptions {
-    pub kubeconfig: PathBuf,
-    /// `None` for a guest, which makes pods in namespaces of its own.
-    pub whole: Option<Whole>,
-    /// Image with the lab's `workload` binary in its `PATH`.
-    pub image: String,
-    /// Name of the run, unique among those of a cluster.
-    pub run: String,
-    /// Deadline of the start and of the end of what the run makes.
-    pub deadline: Duration,
-    /// Deadline of an exchange of packets.
-    pub exchange: Duration,
-}
 
 /// A run's connection.
 #[derive(Clone)]
@@ -186,11 +163,6 @@ async fn permitted(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// An object of a type of the API.
-pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, Error> {
-    Ok(serde_json::from_value(object)?)
-}
-
 async fn ready_nodes(client: &Client) -> Result<Vec<Node>, Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let all = nodes.list(&ListParams::default()).await.map_err(Error::api("list nodes"))?.items;
@@ -262,6 +234,8 @@ pub(crate) async fn gone(client: &Client, namespace: &Namespace, deadline: Durat
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn node(name: &str, ready: &str, system: &str, spec: &Value) -> Node {
