@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Readiness of a pod, as its kubelet tells it.
 
-use cluster::PodName;
+use cluster::{LabError, PodName};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
@@ -32,7 +32,13 @@ pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
         return Err(Stop::wrong(format!("no event says {FAILED:?}")));
     }
     let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
-    let (code, body) = tier.fetch(pod, port, &path).await?;
+    let (code, body) = match tier.fetch(pod, port, &path).await {
+        // Nobody listens, as in a container that ends again and again.
+        Err(LabError::Harness { why, .. }) => {
+            return Err(Stop::wrong(format!("its kubelet tells {told:?}, its probe is not answered: {why}")));
+        }
+        answered => answered?,
+    };
     match code {
         Some(200..=399) => Err(Stop::wrong("its probe succeeds")),
         _ if body.contains(fragment) => Ok(()),
