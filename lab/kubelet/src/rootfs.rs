@@ -104,7 +104,7 @@ impl NodeRoot {
         separate()?;
         let base = &self.0;
         make_directory(base)?;
-        // What becomes a root has to be a mount; what the lab has mounted in it comes with it.
+        // pivot_root(2): the new root must be a mount point. MS_REC: with the shared mount of /run/netns.
         attach(base, base, MsFlags::MS_REC)?;
         for directory in ["etc", "proc", "run", "sys", "tmp", "var"] {
             make_directory(&base.join(directory))?;

@@ -76,10 +76,10 @@ pub fn places(container: &Container) -> Vec<MountPoint> {
     container.volume_mounts.iter().flatten().map(place).collect()
 }
 
-/// What the lab's processes and the node's share: each has its own view of the one, and all programs that write rules take the other.
+/// Paths of the machine: procfs, and the lock of the iptables tools, which have its path compiled in.
 const SHARED: [&str; 2] = ["/proc", "/run/xtables.lock"];
 
-/// Directories that a node's programs find in memory, wherever the lab keeps the node.
+/// Directories on the node's tmpfs that the lab mounts for programs without the node's root.
 const IN_MEMORY: [&str; 2] = ["/run/istio-cni", "/run/netns"];
 
 /// File system of a node: all that is below one directory.

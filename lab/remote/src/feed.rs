@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens in a cluster that a run has to itself: one watch for each kind of object that steps wait for, shared by all waits. A guest's
-//! waits are for pods and events of its own namespaces, which [`crate::watch::Told`] watches.
+//! Cluster-wide watches, one a kind, of a run that has the cluster to itself. A guest has [`crate::watch::Told`].
 
 use std::pin::pin;
 use std::time::Duration;
@@ -51,7 +50,6 @@ impl Feed {
         Self { changed, _watches: watches }
     }
 
-    /// What happens from now on.
     pub(crate) fn subscribe(&self) -> Heard {
         Heard(self.changed.subscribe())
     }
@@ -120,7 +118,7 @@ mod tests {
         server.create_namespace("shop", &std::collections::BTreeMap::new()).unwrap();
         let feed = Feed::start(&server.client());
         let mut first = feed.subscribe();
-        // What is there comes first: the watches stand.
+        // The first events are those of existing objects.
         tokio::time::timeout(SOON, first.next()).await.unwrap();
         let quiet =
             async { while tokio::time::timeout(Duration::from_millis(50), first.next()).await.is_ok() {} };

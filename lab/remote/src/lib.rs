@@ -11,10 +11,10 @@
 //! | `node` | a node, and how pods start there |
 //! | `before` | what a scenario may change of a node |
 //! | `objects` | objects of any kind, applied and removed |
-//! | `options` | what a session is opened with |
+//! | `options` | options of a session |
 //! | `logs` | what containers have printed |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
-//! | `feed` | what happens, where the run has the cluster to itself |
+//! | `feed` | cluster-wide watches |
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a session is opened with.
+//! Options of a session.
 
 use std::path::PathBuf;
 use std::time::Duration;

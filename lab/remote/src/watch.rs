@@ -100,7 +100,7 @@ pub(crate) async fn until_gone<T: Watched>(
     tokio::time::timeout(deadline, gone).await.map_err(|_| Error::Deadline { what: what(), deadline })?
 }
 
-/// What the API server tells of pods and events in some namespaces: a guest makes nothing else that a step could wait for.
+/// Watches of pods and events in a guest's namespaces.
 pub(crate) struct Told(SelectAll<BoxStream<'static, ()>>);
 
 impl Told {
