@@ -262,6 +262,9 @@ pub trait Front: Send + Sync {
     /// Removes all faults, those of connections as well.
     fn clear(&self);
 
+    /// Begins anew, without faults and requests, for another scenario of the same cluster.
+    fn renew(&self);
+
     /// Number of requests that a fault has hit.
     fn hits(&self, id: FaultId) -> u32;
 

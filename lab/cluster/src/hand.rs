@@ -2,8 +2,10 @@
 //! The hand: the lab's process on a node, wherever the node is. Files, programs, processes and packets of a node are reached through it
 //! and in no other way, so a step cannot tell a child process from one in a privileged pod.
 //!
-//! Paths are those of the node. [`order`] is what goes over the stream, [`packet`] what a capture says.
+//! Paths are those of the node. [`order`] and [`answer`] are what goes over the stream, [`packet`] what a capture says.
 
+pub mod answer;
+mod bytes;
 pub mod order;
 pub mod packet;
 
@@ -14,8 +16,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use order::{Answer, Bytes, Change, Done, Entry, Event, Kind, Network, Order, READY, Refusal, Run};
-pub use order::{Signal, Work, Writing};
+pub use answer::{Answer, Change, Done, Entry, Event, Kind, READY, Refusal};
+pub use bytes::Bytes;
+pub use order::{Network, Order, Run, Signal, Work, Writing};
 pub use packet::{Count, Counts, Direction, Flow, Packet, Transport};
 
 use order::milliseconds;

@@ -220,6 +220,11 @@ impl Front for Proxy {
         self.rules.clear();
     }
 
+    fn renew(&self) {
+        self.rules.clear();
+        self.record.clear();
+    }
+
     fn hits(&self, id: FaultId) -> u32 {
         self.rules.hits(id)
     }

@@ -75,6 +75,12 @@ impl Record {
         self.changed();
     }
 
+    /// Forgets them; numbers go on, so that an answer to one of before finds none.
+    pub(crate) fn clear(&self) {
+        self.lock().all.clear();
+        self.changed();
+    }
+
     pub(crate) fn all(&self) -> Vec<Asked> {
         self.lock().all.iter().cloned().collect()
     }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
+use ::front::Proxy;
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, interval};
 use crate::control::{ADDRESS, Control, PORT};
 use crate::error::Error;
 use crate::family::families;
+use crate::front::{self, Standing};
 use crate::node::{Node, Number};
 use crate::options::ClusterOptions;
 use crate::program::Program;
@@ -40,6 +42,7 @@ const MANAGER: &str = "cnilab";
 #[derive(Debug)]
 pub struct Cluster {
     control: Control,
+    front: Standing,
     _registry: ServerHandle,
     nodes: Vec<Node>,
 }
@@ -60,9 +63,10 @@ impl Cluster {
         let registry = listen::serve(Registry::new(images.collect()), listener, None);
         let registry = registry.map_err(|error| Error::Other("serve images", error.to_string()))?;
         let control = Control::start(&options.programs, &options.directory, &options.logs).await?;
+        let front = front::stand(&control).await?;
         let nodes = (1..=options.nodes).map(|number| Node::start(Number(number), &options, &control));
         let nodes = try_join_all(nodes).await?;
-        let mut cluster = Self { control, _registry: registry, nodes };
+        let mut cluster = Self { control, front, _registry: registry, nodes };
         cluster.settled().await?;
         cluster.apply(&options.programs.network.objects()?).await?;
         if let Some((namespace, name)) = options.programs.network.daemon_set() {
@@ -115,6 +119,12 @@ impl Cluster {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.control.client
+    }
+
+    /// What stands between the API server and whoever asks its service.
+    #[must_use]
+    pub fn front(&self) -> &Proxy {
+        &self.front.proxy
     }
 
     /// An administrator's kubeconfig for the API server at this address.

@@ -92,7 +92,7 @@ impl Control {
         };
         let mut all = vec![run(&programs.etcd, etcd(&directory)).await?];
         let mut api = run(&programs.apiserver, apiserver(files)).await?;
-        let client = connect(&kubeconfig).await?;
+        let client = Client::try_from(config(&kubeconfig).await?)?;
         let ready = async || {
             let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
             client.request_text(request).await.ok()
@@ -114,21 +114,25 @@ impl Control {
     }
 }
 
-/// A client of this kubeconfig.
-pub(crate) async fn connect(kubeconfig: &str) -> Result<Client, Error> {
+/// What this kubeconfig says.
+pub(crate) async fn config(kubeconfig: &str) -> Result<Config, Error> {
     let wrong = |why: String| Error::Other("read a kubeconfig", why);
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| wrong(error.to_string()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Ok(Client::try_from(config.map_err(|error| wrong(error.to_string()))?)?)
+    config.map_err(|error| wrong(error.to_string()))
+}
+
+/// A certificate of the API server, for every name and address that it is reached by.
+pub(crate) fn server_identity(authority: &Authority) -> Result<Identity, Error> {
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+    let service = SERVICE.parse().unwrap_or(IpAddr::from(ADDRESS));
+    let addresses = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(ADDRESS), service];
+    authority.server(Subject { user: "kube-apiserver", group: None }, &names, &addresses)
 }
 
 fn write_all(authority: &Authority, files: Files<'_>) -> Result<(), Error> {
     files.write("ca.crt", &authority.pem())?;
-    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-    let service = SERVICE.parse().unwrap_or(IpAddr::from(ADDRESS));
-    let addresses = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(ADDRESS), service];
-    let own = Subject { user: "kube-apiserver", group: None };
-    files.identity("apiserver", &authority.server(own, &names, &addresses)?)?;
+    files.identity("apiserver", &server_identity(authority)?)?;
     let asks_kubelets = Subject { user: "apiserver-kubelet-client", group: Some(ADMINISTRATORS) };
     files.identity("kubelet-client", &authority.client(asks_kubelets)?)?;
     let (private, public) = signer()?;

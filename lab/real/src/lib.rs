@@ -8,6 +8,7 @@
 //! | [`cluster`] | a cluster: control plane, network, nodes |
 //! | [`options`] | settings of a cluster |
 //! | [`control`] | etcd, API server, controllers, scheduler |
+//! | [`front`] | who stands before the API server |
 //! | [`node`] | runtime and kubelet in a [`place`] |
 //! | [`runtime`] | containerd, CRI-O |
 //! | [`network`] | the standard plugins, Multus |
@@ -26,6 +27,7 @@ pub mod components;
 pub mod control;
 pub mod error;
 pub mod family;
+pub mod front;
 pub mod image;
 pub mod network;
 pub mod node;

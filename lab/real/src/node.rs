@@ -18,7 +18,7 @@ use crate::pki::Subject;
 use crate::place::Place;
 use crate::program::Program;
 use crate::programs::Programs;
-use crate::{cgroups, network, quirks, registry};
+use crate::{cgroups, front, network, quirks, registry};
 
 /// Directory of configurations that are no container runtime's own.
 const FILES: &str = "/etc/kubernetes";
@@ -92,7 +92,7 @@ impl Node {
     }
 }
 
-/// Joins the node's network to the lab's, and translates the address of the API's service, as kube-proxy does.
+/// Joins the node's network to the lab's, and translates the address of the API's service, as kube-proxy does: to the front before it.
 async fn link(place: &Place, number: Number, programs: &Programs) -> Result<(), Error> {
     let lab = Path::new("/proc/self/ns/net");
     let lab = File::open(lab).map_err(Error::file("open", lab))?;
@@ -111,7 +111,7 @@ async fn link(place: &Place, number: Number, programs: &Programs) -> Result<(), 
     let service = json!({
         "transport": "tcp",
         "from": format!("{SERVICE}:443"),
-        "to": format!("{}:{}", IpAddr::from(control::ADDRESS), control::PORT),
+        "to": format!("{}:{}", IpAddr::from(control::ADDRESS), front::PORT),
     });
     place.run(translate, &json!({ "services": [service], "masqueraded": [] }).to_string()).await
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Cluster, LabError, News, Node, PodName, PodStart, SYSTEM_NAMESPACE, Workload};
+use cluster::{Cluster, Front, LabError, News, Node, PodName, PodStart, SYSTEM_NAMESPACE, Workload};
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
@@ -70,6 +70,9 @@ impl RemoteCluster {
         let mut before = Vec::new();
         if session.options.whole.is_some() {
             before = try_join_all(nodes.iter().map(Before::of)).await?;
+        }
+        if let Some(front) = &session.front {
+            front.renew();
         }
         Ok(Self { view, nodes, used: Mutex::default(), before })
     }
@@ -208,6 +211,11 @@ impl Cluster for RemoteCluster {
         }
         let used = self.used.lock().await.all();
         Ok(Box::new(Told::of(&self.client(), &used).await?))
+    }
+
+    fn front(&self) -> Result<&dyn Front, LabError> {
+        let what = "put anybody between the API server and its nodes".to_owned();
+        self.session().front.as_deref().ok_or(LabError::Unsupported { tier: TIER, what })
     }
 
     async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use cluster::Front;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -48,6 +49,8 @@ pub struct Session {
     /// The server's version and the first node's kernel.
     evidence: String,
     scenarios: Arc<AtomicU32>,
+    /// What stands before the API server, where the lab could put it there.
+    pub(crate) front: Option<Arc<dyn Front>>,
     /// Where the run has the cluster to itself.
     pub(crate) feed: Option<Arc<Feed>>,
 }
@@ -66,7 +69,7 @@ impl Session {
     ///
     /// # Errors
     /// The kubeconfig is wrong, a permission is missing, no node is ready, or a hand is not there in time. What was made is removed.
-    pub async fn open(options: SessionOptions) -> Result<Self, Error> {
+    pub async fn open(options: SessionOptions, front: Option<Arc<dyn Front>>) -> Result<Self, Error> {
         let client = connect(&options.kubeconfig).await?;
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
@@ -81,7 +84,7 @@ impl Session {
         match made.await {
             Ok(hands) => {
                 let feed = options.whole.is_some().then(|| Arc::new(Feed::start(&client)));
-                Ok(Self { client, options, nodes, hands, evidence, scenarios: Arc::default(), feed })
+                Ok(Self { client, options, nodes, hands, evidence, scenarios: Arc::default(), front, feed })
             }
             Err(error) => {
                 // The first error says more.

@@ -14,6 +14,7 @@ Examples:
   cnilab run --strict                      the same, and nothing optional may be lacking
   cnilab run --sut FILE                    against somebody else's product, as FILE describes it
   cnilab run --kubeconfig FILE             against a cluster that is there, which gets nothing but pods for a while
+  cnilab run --real --runtime crio --only race   in a cluster of Kubernetes and CRI-O themselves, which cnilab components builds
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab run --rerun target/lab/last/report.json   what did not pass there
@@ -192,11 +193,14 @@ pub struct RunArgs {
     /// node; the cluster has no agent of its own, and the image `proxyv2` of the same registry and tag has istio-iptables
     #[arg(long, value_name = "REF", requires = "kubeconfig")]
     pub agent_image: Option<String>,
+    /// The cluster, if the run starts one of real components.
+    #[command(flatten)]
+    pub on: RealArgs,
     /// Scenarios at a time [default: six times the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Delays the lab's own actors by chance: kubelet, controllers, events of watches, starts of processes
-    #[arg(long, value_name = "HEX", value_parser = parse_seed, conflicts_with = "kubeconfig")]
+    #[arg(long, value_name = "HEX", value_parser = parse_seed, conflicts_with_all = ["kubeconfig", "real"])]
     pub chaos: Option<u32>,
     /// Runs each scenario N times: one whose verdicts differ is flaky
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), conflicts_with = "mutant")]
@@ -208,6 +212,23 @@ pub struct RunArgs {
     #[arg(skip)]
     #[serde(default)]
     pub sweep: Option<Box<Wanted>>,
+}
+
+/// A cluster of real components for a run.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+pub struct RealArgs {
+    /// Starts one cluster of real components (as `up --real` does) and plays all scenarios there, one after the other
+    #[arg(long, conflicts_with_all = ["kubeconfig", "mutant", "keep"])]
+    pub real: bool,
+    /// With --real: number of nodes
+    #[arg(long, value_name = "N", requires = "real", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
+    pub nodes: u8,
+    /// With --real: the nodes' container runtime
+    #[arg(long, value_enum, requires = "real", default_value_t)]
+    pub runtime: NodeRuntime,
+    /// With --real: the pods' network
+    #[arg(long, value_enum, requires = "real", default_value_t)]
+    pub network: NodeNetwork,
 }
 
 /// Which cells of which sweep.
@@ -262,6 +283,7 @@ impl SweepArgs {
             kubeconfig: None,
             image: String::new(),
             agent_image: None,
+            on: RealArgs::default(),
             jobs: Some(self.jobs.unwrap_or(cores)),
             chaos: None,
             stress: None,

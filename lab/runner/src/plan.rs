@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
-use crate::cli::{RunArgs, UpArgs};
+use crate::cli::{NodeNetwork, NodeRuntime, RunArgs, UpArgs};
 use crate::product::Product;
 
 /// Privilege of the sandbox.
@@ -117,9 +117,14 @@ pub struct UpPlan {
     pub listener: RawFd,
 }
 
-/// Real components of a cluster.
+/// A cluster of real components, decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Real {
+    pub nodes: u8,
+    pub runtime: NodeRuntime,
+    pub network: NodeNetwork,
+    /// File for the calls of the network's first plugin.
+    pub record: Option<PathBuf>,
     /// Recipes, and the cache that has what they make.
     pub modules: PathBuf,
     pub cache: PathBuf,
@@ -161,6 +166,8 @@ pub struct Plan {
     pub without_musl: Option<String>,
     /// Defects to play.
     pub mutants: Option<Mutants>,
+    /// The cluster that all scenarios run in, if the run starts it.
+    pub real: Option<Real>,
     /// Binary of the lab's pods.
     pub workload: PathBuf,
     pub seed: u32,

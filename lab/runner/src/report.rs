@@ -173,9 +173,10 @@ impl Report {
     pub fn new(header: Header, plan: &Plan, scenarios: Vec<Record>, seconds: f64) -> Self {
         let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
         // What this machine lacks is of no account where scenarios run elsewhere.
-        let lacks = match plan.args.kubeconfig {
-            Some(_) => Vec::new(),
-            None => lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref()),
+        let elsewhere = plan.args.kubeconfig.is_some() || plan.real.is_some();
+        let lacks = match elsewhere {
+            true => Vec::new(),
+            false => lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref()),
         };
         let (strict, back_ends) = (plan.args.strict, count(&scenarios));
         let (schema, parts) = (SCHEMA, Vec::new());

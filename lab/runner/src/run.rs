@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::tier::{self, Session, SessionOptions, Whole};
+use crate::tier::started::Started;
+use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole};
 use anyhow::Context as _;
 use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
@@ -23,7 +24,6 @@ use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
-use crate::tier::EXCHANGE;
 use crate::verdict::{Record, Verdict};
 use crate::writer::Writer;
 use crate::{evidence, junit, lacks, net, probe, stress};
@@ -46,14 +46,11 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
             None => selected,
         },
     });
-    let session = connect(&plan).await?;
-    let probes = match &session {
-        Some(session) => probe::of_cluster(session),
-        None => probe::gather(&place).await?,
-    };
-    let (tier, back_end) = match &session {
-        Some(_) => (tier::KUBECONFIG, "of the cluster".to_owned()),
-        None => (tier::NETNS, probe::back_end().await?),
+    let shared = Shared::stand(&plan).await?;
+    let (session, tier) = shared.as_ref().map_or((None, tier::NETNS), |all| (Some(&all.session), all.tier));
+    let (probes, back_end) = match session {
+        Some(session) => (probe::of_cluster(session), "of the cluster".to_owned()),
+        None => (probe::gather(&place).await?, probe::back_end().await?),
     };
     let header = Header::new(&plan, &place, tier, probes.clone(), back_end);
     board::say(&header.line());
@@ -61,7 +58,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let ledger = Ledger::default();
     let interrupted = {
-        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes, session.clone()));
+        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes, session.cloned()));
         tokio::select! {
             () = scenarios => false,
             () = termination.came() => true,
@@ -69,8 +66,8 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     };
     let seconds = started.elapsed().as_secs_f64();
     let records = stress::fold(in_order(&catalogue, ledger.records()));
-    if let Some(session) = session {
-        session.end().await.context("cannot remove what the run made in the cluster")?;
+    if let Some(shared) = shared {
+        shared.session.end().await.context("cannot remove what the run made in the cluster")?;
     }
     let exit = match &plan.mutants {
         Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
@@ -123,14 +120,37 @@ fn measured(
 /// Deadline of what a run makes in a cluster: its image may have to be pulled.
 pub(crate) const IN_A_CLUSTER: Duration = Duration::from_secs(120);
 
-/// Connects to the cluster that the scenarios are to run in, if it is somebody's.
-async fn connect(plan: &Plan) -> anyhow::Result<Option<Session>> {
-    let Some(kubeconfig) = plan.args.kubeconfig.clone() else { return Ok(None) };
-    let (image, run) = (plan.args.image.clone(), format!("{}-{}", plan.seed_text(), std::process::id()));
-    let whole = plan.args.agent_image.as_deref().map(|agent| Whole { proxy: beside(agent) });
-    let options =
-        SessionOptions { kubeconfig, whole, image, run, deadline: IN_A_CLUSTER, exchange: EXCHANGE };
-    Ok(Some(Session::open(options).await?))
+/// A cluster that all scenarios run in.
+struct Shared {
+    session: Session,
+    tier: &'static str,
+    /// Where the run has started it: it ends with this.
+    _started: Option<Started>,
+}
+
+impl Shared {
+    /// Starts it, or connects to somebody's; none where each scenario has a cluster of its own.
+    async fn stand(plan: &Plan) -> anyhow::Result<Option<Self>> {
+        let started = match &plan.real {
+            Some(real) => Some(Started::start(real, &plan.workload, &plan.sut).await?),
+            None => None,
+        };
+        let (kubeconfig, tier) = match (&started, &plan.args.kubeconfig) {
+            (Some(started), _) => (started.kubeconfig.clone(), tier::NODE),
+            (None, Some(kubeconfig)) => (kubeconfig.clone(), tier::KUBECONFIG),
+            (None, None) => return Ok(None),
+        };
+        let options = SessionOptions {
+            kubeconfig,
+            whole: plan.args.agent_image.as_deref().map(|agent| Whole { proxy: beside(agent) }),
+            image: plan.args.image.clone(),
+            run: format!("{}-{}", plan.seed_text(), std::process::id()),
+            deadline: IN_A_CLUSTER,
+            exchange: EXCHANGE,
+        };
+        let session = Session::open(options, started.as_ref().map(Started::front)).await?;
+        Ok(Some(Self { session, tier, _started: started }))
+    }
 }
 
 /// Image of the proxy of a release: a mesh's images have a registry and a tag in common.
@@ -303,7 +323,7 @@ pub(crate) fn print(report: &Report, exit: Exit, (dir, again): (&str, &str)) {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use crate::cli::{RunArgs, Selection};
+    use crate::cli::{RealArgs, RunArgs, Selection};
 
     use super::*;
 
@@ -344,6 +364,7 @@ Feature: The harness itself
             kubeconfig: None,
             image: String::new(),
             agent_image: None,
+            on: RealArgs::default(),
             jobs: None,
             chaos: None,
             stress: None,
@@ -358,6 +379,7 @@ Feature: The harness itself
             sut,
             without_musl: None,
             mutants: None,
+            real: None,
             workload: PathBuf::new(),
             seed: 1,
             jobs: 2,

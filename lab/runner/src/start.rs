@@ -8,14 +8,16 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use nix::unistd::Pid;
 
+use crate::binaries::AGENT;
 use crate::catalogue::Catalogue;
-use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection};
+use crate::cli::{BuildArgs, Cli, Command, RealArgs, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
 use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
+use crate::tier::started::{self, Asked, WORKLOAD};
 use crate::{
     archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary,
 };
@@ -150,6 +152,10 @@ fn pack(to: &Path) -> anyhow::Result<Exit> {
 
 fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
+    if args.on.real {
+        args.image = started::reference(WORKLOAD);
+        args.agent_image = Some(started::reference(AGENT));
+    }
     // Before its report may be replaced by that of this run.
     args.selection = match args.selection.resolved() {
         Ok(selection) => selection,
@@ -210,11 +216,21 @@ fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants
     };
     sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
+    let RealArgs { real, nodes, runtime, network } = args.on;
+    let asked = Asked { nodes, runtime, network, record: None };
+    let of = || started::plan(&workspace, asked, (&sut, &workload), &report_dir.join("cluster"));
+    let real = match real.then(of).transpose() {
+        Ok(real) => real,
+        Err(error) => {
+            eprintln!("cnilab: {error:#}");
+            return Ok(Exit::Partial);
+        }
+    };
     // The sandbox unpacks it once more, where nothing of it can stay.
     drop(workspace.carried.take());
     let built = args.sut.is_none() && args.mutant.is_none();
-    sandbox::run(Task::Run(Box::new(Plan {
-        jobs: args.jobs.map_or_else(default_jobs, usize::from),
+    let exit = sandbox::run(Task::Run(Box::new(Plan {
+        jobs: jobs(&args),
         seed: args.seed.unwrap_or_else(new_seed),
         args,
         root: workspace.root,
@@ -222,18 +238,17 @@ fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants
         without_musl: built.then(sut::without_musl).flatten(),
         sut,
         mutants,
+        real,
         workload,
-    })))
+    })));
+    started::sweep();
+    exit
 }
 
 /// A run against somebody's cluster. Nothing of it happens on this machine but that the product renders its manifests.
 fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
     let plan = Plan {
-        // Who has a cluster to themselves has it for one scenario at a time.
-        jobs: match args.agent_image {
-            Some(_) => 1,
-            None => args.jobs.map_or_else(default_jobs, usize::from),
-        },
+        jobs: jobs(&args),
         seed: args.seed.unwrap_or_else(new_seed),
         report_dir: fresh_report_dir(&args, workspace)?,
         args,
@@ -241,6 +256,7 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
         without_musl: None,
         sut,
         mutants: None,
+        real: None,
         workload: PathBuf::new(),
     };
     let reason = "the scenarios run in a cluster".to_owned();
@@ -265,6 +281,14 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
         return sut::inspect_all(&sut::build_mutants(workspace)?);
     }
     sut::build_static(workspace)
+}
+
+/// Scenarios at a time: who has a cluster to themselves has it for one.
+fn jobs(args: &RunArgs) -> usize {
+    match args.agent_image {
+        Some(_) => 1,
+        None => args.jobs.map_or_else(default_jobs, usize::from),
+    }
 }
 
 fn default_jobs() -> usize {

@@ -34,6 +34,8 @@ use crate::product::Deployment;
 
 /// Name of the tier of embedded parts.
 pub const NETNS: &str = kubelet::TIER;
+/// Name of the tier of real parts that a run starts.
+pub const NODE: &str = "node";
 /// Name of the tier of somebody's parts.
 pub const KUBECONFIG: &str = remote::TIER;
 

@@ -20,7 +20,8 @@ use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan};
 use crate::run::Termination;
-use crate::tier::{Standing, started};
+use crate::tier::Standing;
+use crate::tier::started::{self, Asked, WORKLOAD};
 use crate::{board, net, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
@@ -53,7 +54,14 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
     fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
-    let real = match args.real.then(|| started::plan(&workspace, &args, &sut, &workload)).transpose() {
+    let asked = args.real.then(|| Asked {
+        nodes: args.nodes,
+        runtime: args.runtime,
+        network: args.network,
+        record: args.record.clone(),
+    });
+    let of = |asked| started::plan(&workspace, asked, (&sut, &workload), &workspace.lab.join("up"));
+    let real = match asked.map(of).transpose() {
         Ok(real) => real,
         Err(error) => {
             eprintln!("cnilab: {error:#}");
@@ -105,7 +113,8 @@ fn told(plan: &UpPlan, server: &str) -> String {
     match plan.args.output {
         Format::Json => json!({ "kubeconfig": kubeconfig, "server": server }).to_string(),
         Format::Text => {
-            let image = if plan.real.is_some() { "lab.local/workload:1" } else { "cnilab/workload" };
+            let real = plan.real.is_some();
+            let image = if real { started::reference(WORKLOAD) } else { "cnilab/workload".to_owned() };
             let quoted = kubeconfig.display().to_string().replace('\'', r"'\''");
             format!(
                 "export KUBECONFIG='{quoted}'\nkubectl get nodes\nkubectl run web --image={image} -- app --listen tcp:8080"

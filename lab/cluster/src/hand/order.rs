@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Protocol of the hand. One line of JSON each way; answers come in the order in which the orders end, so each names its order.
+//! Orders to the hand: a line of JSON each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,18 +8,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::packet::{Counts, Packet};
-use crate::CniAnswer;
-use crate::network::{LiveNetwork, Wanted};
-use crate::traffic::{self, Stray, StrayEnding, Traffic};
-
-/// First line of a hand, before any order.
-pub const READY: &str = "ready hand";
+use super::bytes::Bytes;
+use crate::network::Wanted;
+use crate::traffic::{Stray, Traffic};
 
 /// Work, and what to call it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,14 +27,14 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Runs a program to its end: [`Answer::Ended`].
+    /// Runs a program to its end: [`super::Answer::Ended`].
     Run(Run),
-    /// Reads a file: [`Answer::Content`].
+    /// Reads a file: [`super::Answer::Content`].
     Read {
         /// File.
         path: PathBuf,
     },
-    /// Lists a directory: [`Answer::Entries`], by name.
+    /// Lists a directory: [`super::Answer::Entries`], by name.
     List {
         /// Directory.
         path: PathBuf,
@@ -105,13 +98,13 @@ pub enum Work {
         /// Signal.
         signal: Signal,
     },
-    /// Answers [`Answer::Following`], then each [`Change`] of a directory's entries or of a file, until it is stopped. Of a path that is not
+    /// Answers [`super::Answer::Following`], then each [`Change`] of a directory's entries or of a file, until it is stopped. Of a path that is not
     /// there yet the nearest directory above it is watched.
     Watch {
         /// Directory or file.
         path: PathBuf,
     },
-    /// Answers [`Answer::Following`], then packets, until it is stopped: then [`Answer::Counts`].
+    /// Answers [`super::Answer::Following`], then packets, until it is stopped: then [`super::Answer::Counts`].
     Capture {
         /// Network namespace; all of its interfaces.
         network: Network,
@@ -121,7 +114,7 @@ pub enum Work {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ports: Option<Range<u16>>,
     },
-    /// Sends traffic, one after the other: [`Answer::Answers`] in the same order.
+    /// Sends traffic, one after the other: [`super::Answer::Answers`] in the same order.
     Send {
         /// Network namespace.
         network: Network,
@@ -130,7 +123,7 @@ pub enum Work {
         /// Time for each answer, in milliseconds.
         deadline_ms: u64,
     },
-    /// Sends a segment that belongs to no connection: [`Answer::Ending`].
+    /// Sends a segment that belongs to no connection: [`super::Answer::Ending`].
     Stray {
         /// Network namespace.
         network: Network,
@@ -139,25 +132,25 @@ pub enum Work {
         /// Time for what comes back, in milliseconds.
         deadline_ms: u64,
     },
-    /// Lists rules with counters, legacy tables included, and policy routes: [`Answer::Network`].
+    /// Lists rules with counters, legacy tables included, and policy routes: [`super::Answer::Network`].
     Inspect {
         /// Network namespace.
         network: Network,
     },
-    /// Compares rules with those that a pod wants: [`Answer::Differences`].
+    /// Compares rules with those that a pod wants: [`super::Answer::Differences`].
     Compare {
         /// Network namespace.
         network: Network,
         /// What is wanted.
         wanted: Box<Wanted>,
     },
-    /// Takes the shared lock of a file (flock(2)), waits for it if need be, answers [`Answer::Following`], and holds it until it is stopped.
+    /// Takes the shared lock of a file (flock(2)), waits for it if need be, answers [`super::Answer::Following`], and holds it until it is stopped.
     /// A file that is not there is made.
     Lock {
         /// File.
         path: PathBuf,
     },
-    /// Sends a line to a socket and reads until its end: [`Answer::Content`], empty if it closes without a word.
+    /// Sends a line to a socket and reads until its end: [`super::Answer::Content`], empty if it closes without a word.
     Ask {
         /// Socket.
         path: PathBuf,
@@ -365,158 +358,4 @@ pub enum Signal {
     Kill,
     /// `SIGTERM`
     Terminate,
-}
-
-/// One answer to an [`Order`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
-    /// Number of the order.
-    pub id: u64,
-    /// The answer, or why there is none.
-    pub result: Result<Answer, Refusal>,
-}
-
-/// Answer to an [`Order`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// It is done.
-    Done,
-    /// The program ended.
-    Ended(CniAnswer),
-    /// Content of a file.
-    Content(Bytes),
-    /// Entries of a directory.
-    Entries(Vec<Entry>),
-    /// Whatever happens from now on will be told.
-    Following,
-    /// A change.
-    Change(Change),
-    /// A packet.
-    Packet(Packet),
-    /// Sum of a capture.
-    Counts(Counts),
-    /// Who answered.
-    Answers(Vec<traffic::Answer>),
-    /// What came back.
-    Ending(StrayEnding),
-    /// Rules and policy routes.
-    Network(LiveNetwork),
-    /// A line each.
-    Differences(Vec<String>),
-}
-
-impl Answer {
-    /// True if others to the same order follow.
-    #[must_use]
-    pub fn has_next(&self) -> bool {
-        matches!(self, Self::Following | Self::Change(_) | Self::Packet(_))
-    }
-}
-
-/// Why the node refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// Error number, if the kernel gave one.
-    pub errno: Option<i32>,
-    /// The reason.
-    pub why: String,
-}
-
-impl From<std::io::Error> for Refusal {
-    fn from(error: std::io::Error) -> Self {
-        Self { errno: error.raw_os_error(), why: error.to_string() }
-    }
-}
-
-/// An entry of a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Name.
-    pub name: String,
-    /// Kind.
-    pub kind: Kind,
-    /// Permission bits.
-    pub mode: u32,
-    /// User and group.
-    pub owner: (u32, u32),
-    /// Size in bytes.
-    pub size: u64,
-    /// Device and inode: what takes the place of a file is another one.
-    pub inode: (u64, u64),
-    /// Time of its last change of content, in seconds and nanoseconds since 1970.
-    pub modified: (i64, i64),
-    /// Text of a symbolic link.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<PathBuf>,
-}
-
-/// Kind of an [`Entry`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Link,
-    /// A Unix socket.
-    Socket,
-    /// Anything else.
-    Other,
-}
-
-/// A change of a directory's entry, or of the watched path itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Name of the entry; none of the watched path itself.
-    pub name: Option<String>,
-    /// Change.
-    pub event: Event,
-}
-
-/// Kind of a [`Change`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Event {
-    /// Made, empty at first.
-    Created,
-    /// Written in place.
-    Written,
-    /// Renamed to this name.
-    Came,
-    /// Renamed to another name.
-    Went,
-    /// Removed.
-    Removed,
-    /// Mode, owner, links or times.
-    Attributes,
-    /// The watched path is gone: nothing follows.
-    Gone,
-    /// The kernel lost changes.
-    Lost,
-}
-
-/// Bytes, as base64 in JSON.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Bytes(pub Vec<u8>);
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} bytes", self.0.len())
-    }
-}
-
-impl Serialize for Bytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        BASE64_STANDARD.decode(text.as_bytes()).map(Self).map_err(D::Error::custom)
-    }
 }

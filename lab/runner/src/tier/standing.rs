@@ -14,6 +14,7 @@ use kubelet::{ClusterOptions, Images, NetnsCluster};
 use crate::cli::NodeRuntime;
 use crate::istiod::{self, FailurePolicy, Identity};
 use crate::plan::UpPlan;
+use crate::tier::started::Started;
 
 /// Files of the cluster: in the sandbox' own `/run`.
 const DIRECTORY: &str = "/run/cnilab/up";
@@ -33,7 +34,7 @@ const IMAGES: [&str; 4] = ["workload", "install-cni", "proxyv2", "pause"];
 /// A cluster, and the socket of its API.
 pub enum Standing {
     Embedded(Box<NetnsCluster>, ServerHandle),
-    Real(Box<real::Cluster>),
+    Real(Box<Started>),
 }
 
 impl Standing {
@@ -42,8 +43,13 @@ impl Standing {
     /// # Errors
     /// The machine or the listener is not fit for it.
     pub async fn start(plan: &UpPlan, listener: TcpListener) -> anyhow::Result<Self> {
-        if let Some(components) = &plan.real {
-            return Ok(Self::Real(Box::new(super::started::start(plan, components, listener).await?)));
+        if let Some(of) = &plan.real {
+            let started = Started::start(of, &plan.workload, &plan.sut).await?;
+            tokio::spawn(real::cluster::forward(listener));
+            if !plan.args.bare {
+                started.deploy(&plan.sut).await?;
+            }
+            return Ok(Self::Real(Box::new(started)));
         }
         let cluster = NetnsCluster::start(options(plan)).await.context("cannot start the cluster")?;
         let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
@@ -58,7 +64,7 @@ impl Standing {
     pub fn kubeconfig(&self, server: &str) -> anyhow::Result<String> {
         Ok(match self {
             Self::Embedded(cluster, _) => cluster.api().admin_kubeconfig(server),
-            Self::Real(cluster) => cluster.kubeconfig(server)?,
+            Self::Real(cluster) => cluster.kubeconfig_at(server)?,
         })
     }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A cluster of real components for `cnilab up --real`: what it needs is found and made outside of the sandbox, and started inside.
+//! A cluster of real components, for `cnilab up --real` and `cnilab run --real`: what it needs is found and made outside of the sandbox, and
+//! started inside.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+use cluster::Front;
 use nix::unistd::geteuid;
 use real::image::Image;
 use real::{
@@ -16,9 +18,9 @@ use real::{
 use serde_json::json;
 
 use crate::binaries::AGENT;
-use crate::cli::{NodeNetwork, NodeRuntime, UpArgs};
+use crate::cli::{NodeNetwork, NodeRuntime};
 use crate::locate::Workspace;
-use crate::plan::{Real, Sut, UpPlan};
+use crate::plan::{Real, Sut};
 use crate::tier::images::{self, TAG};
 use crate::{chart, components};
 
@@ -26,12 +28,29 @@ use crate::{chart, components};
 const DIRECTORY: &str = "/run/cnilab/real";
 const NAMESPACE: &str = "istio-system";
 const DAEMON_SET: &str = "istio-cni-node";
+/// Image of the lab's pods.
+pub const WORKLOAD: &str = "workload";
 
-/// Finds the components, and makes the agent's image.
+/// A cluster that is asked for.
+#[derive(Debug)]
+pub struct Asked {
+    pub nodes: u8,
+    pub runtime: NodeRuntime,
+    pub network: NodeNetwork,
+    /// File for the calls of the network's first plugin.
+    pub record: Option<PathBuf>,
+}
+
+/// Finds the components, and makes the agent's image in a directory, which gets the logs as well.
 ///
 /// # Errors
 /// A component is not built, or there is no image: the error says what to do.
-pub fn plan(workspace: &Workspace, args: &UpArgs, sut: &Sut, workload: &Path) -> anyhow::Result<Real> {
+pub fn plan(
+    workspace: &Workspace,
+    asked: Asked,
+    (sut, workload): (&Sut, &Path),
+    directory: &Path,
+) -> anyhow::Result<Real> {
     if !geteuid().is_root() {
         bail!(
             "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
@@ -40,8 +59,8 @@ pub fn plan(workspace: &Workspace, args: &UpArgs, sut: &Sut, workload: &Path) ->
     sweep();
     let (modules, cache) = components::places(workspace)?;
     // What is not built is said before anything is made.
-    Programs::find(&Components::read(&modules, &cache)?, chosen(args), workload)?;
-    let directory = std::path::absolute(workspace.lab.join("up"))?;
+    Programs::find(&Components::read(&modules, &cache)?, chosen(asked.runtime, asked.network), workload)?;
+    let directory = std::path::absolute(directory)?;
     let logs = directory.join("logs");
     match fs::remove_dir_all(&logs) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -58,7 +77,9 @@ pub fn plan(workspace: &Workspace, args: &UpArgs, sut: &Sut, workload: &Path) ->
     if !status.success() {
         bail!("ci/image/build ended with {status}");
     }
-    Ok(Real { modules, cache, agent, logs, cgroup: cgroups::name(std::process::id()) })
+    let Asked { nodes, runtime, network, record } = asked;
+    let cgroup = cgroups::name(std::process::id());
+    Ok(Real { nodes, runtime, network, record, modules, cache, agent, logs, cgroup })
 }
 
 /// Removes cgroups of clusters that have ended: this process' own, and those of processes that were killed.
@@ -69,44 +90,81 @@ pub fn sweep() {
     }
 }
 
-/// Starts it; its API answers on the listener.
-pub(super) async fn start(plan: &UpPlan, of: &Real, listener: TcpListener) -> anyhow::Result<Cluster> {
-    let begun = Instant::now();
-    let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
-    let cluster = Cluster::start(ClusterOptions {
-        programs: Programs::find(
-            &Components::read(&of.modules, &of.cache)?,
-            chosen(&plan.args),
-            &plan.workload,
-        )?,
-        nodes: plan.args.nodes,
-        directory: DIRECTORY.into(),
-        logs: of.logs.clone(),
-        images: vec![
-            images::workload("workload", &plan.workload, &["workload"])?,
-            images::workload("pause", &plan.workload, &["workload", "pause"])?,
-            images::proxy(&plan.sut.dir)?,
-            agent,
-        ],
-        cgroup: of.cgroup.clone(),
-        record: plan.args.record.clone(),
-    });
-    let cluster = cluster.await?;
-    tokio::spawn(real::cluster::forward(listener));
-    eprintln!("nodes are ready after {:.1} s", begun.elapsed().as_secs_f64());
-    if !plan.args.bare {
-        deploy(&cluster, &plan.sut).await?;
-        eprintln!("the node agent is ready after {:.1} s", begun.elapsed().as_secs_f64());
-    }
-    Ok(cluster)
+/// A cluster that has started.
+#[derive(Debug)]
+pub struct Started {
+    cluster: Cluster,
+    /// An administrator's, in the sandbox.
+    pub kubeconfig: PathBuf,
 }
 
-fn chosen(args: &UpArgs) -> Choice {
-    let runtime = match args.runtime {
+impl Started {
+    /// Starts it, without a node agent.
+    ///
+    /// # Errors
+    /// A program ends, or is not ready in time.
+    pub async fn start(of: &Real, workload: &Path, sut: &Sut) -> anyhow::Result<Self> {
+        let begun = Instant::now();
+        let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
+        let components = Components::read(&of.modules, &of.cache)?;
+        let cluster = Cluster::start(ClusterOptions {
+            programs: Programs::find(&components, chosen(of.runtime, of.network), workload)?,
+            nodes: of.nodes,
+            directory: DIRECTORY.into(),
+            logs: of.logs.clone(),
+            images: vec![
+                images::workload(WORKLOAD, workload, &["workload"])?,
+                images::workload("pause", workload, &["workload", "pause"])?,
+                images::proxy(&sut.dir)?,
+                agent,
+            ],
+            cgroup: of.cgroup.clone(),
+            record: of.record.clone(),
+        });
+        let cluster = cluster.await?;
+        let kubeconfig = Path::new(DIRECTORY).join("kubeconfig");
+        let text = cluster.kubeconfig(&real::control::server())?;
+        fs::write(&kubeconfig, text).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+        eprintln!("nodes are ready after {:.1} s", begun.elapsed().as_secs_f64());
+        Ok(Self { cluster, kubeconfig })
+    }
+
+    /// An administrator's kubeconfig for the API at this address, to which a listener is forwarded.
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub fn kubeconfig_at(&self, server: &str) -> anyhow::Result<String> {
+        Ok(self.cluster.kubeconfig(server)?)
+    }
+
+    /// What stands between the API server and the system under test.
+    #[must_use]
+    pub fn front(&self) -> Arc<dyn Front> {
+        Arc::new(self.cluster.front().clone())
+    }
+
+    /// Deploys the node agent of the product, and waits until it is ready on every node.
+    ///
+    /// # Errors
+    /// The API server refuses an object, or an agent is not ready in time.
+    pub async fn deploy(&self, sut: &Sut) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let mut objects =
+            vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })];
+        objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None)?);
+        self.cluster.apply(&objects).await?;
+        self.cluster.rolled_out(NAMESPACE, DAEMON_SET).await?;
+        eprintln!("the node agent is ready {:.1} s later", begun.elapsed().as_secs_f64());
+        Ok(())
+    }
+}
+
+fn chosen(runtime: NodeRuntime, network: NodeNetwork) -> Choice {
+    let runtime = match runtime {
         NodeRuntime::Containerd => RuntimeName::Containerd,
         NodeRuntime::Crio => RuntimeName::Crio,
     };
-    let network = match args.network {
+    let network = match network {
         NodeNetwork::Bridge => NetworkName::Bridge,
         NodeNetwork::MultusThin => NetworkName::MultusThin,
         NodeNetwork::MultusThick => NetworkName::MultusThick,
@@ -115,15 +173,7 @@ fn chosen(args: &UpArgs) -> Choice {
 }
 
 /// Name of an image for the nodes.
-fn reference(name: &str) -> String {
+#[must_use]
+pub fn reference(name: &str) -> String {
     format!("{}/{name}:{TAG}", registry::NAME)
-}
-
-/// Deploys the node agent of the product, and waits until it is ready on every node.
-async fn deploy(cluster: &Cluster, sut: &Sut) -> anyhow::Result<()> {
-    let mut objects =
-        vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })];
-    objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None)?);
-    cluster.apply(&objects).await?;
-    Ok(cluster.rolled_out(NAMESPACE, DAEMON_SET).await?)
 }
